@@ -1,0 +1,13 @@
+"""The one policy by which every numba kernel of the package is compiled."""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first use, keep it on disk, and run it without the GIL."""
+    return cast("F", njit(cache=True, nogil=True)(function))

@@ -1,0 +1,79 @@
+"""What can go wrong, said so that the reader knows what to do next.
+
+Every error of the package is a `NearcastError`. Its text is one line: where it happened, what was
+given, and what would be right.
+"""
+
+from __future__ import annotations
+
+_LONGEST_VALUE = 80
+
+
+def show(value: object) -> str:
+    """Write a value as Python would, on one line, cut where it would flood the message."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+class NearcastError(Exception):
+    """The base of all errors that this package raises on purpose."""
+
+
+class InvalidValue(NearcastError, ValueError):
+    """A value that the contract does not allow.
+
+    `field` names the place (`point[1]`), `given` is the value, `expected` says what would be right.
+    """
+
+    def __init__(self, field: str, given: object, expected: str) -> None:
+        super().__init__(f"{field}: {show(given)} given; expected {expected}")
+        self.field = field
+        self.given = given
+        self.expected = expected
+
+    def inside(self, field: str) -> InvalidValue:
+        """Give the same error for a value that stands inside `field`."""
+        separator = "" if self.field.startswith("[") else "."
+        return InvalidValue(f"{field}{separator}{self.field}", self.given, self.expected)
+
+
+class MissingField(InvalidValue):
+    """A field that must be there and is not."""
+
+    def __init__(self, field: str, expected: str) -> None:
+        super().__init__(field, None, expected)
+        self.args = (f"{field}: missing; expected {expected}",)
+
+
+class QueryError(InvalidValue):
+    """A query that cannot be understood, with the 0-based `position` of the first trouble.
+
+    A caret under the place is attached as a note, which Python prints below the traceback.
+    """
+
+    def __init__(self, query: str, position: int, problem: str, remedy: str) -> None:
+        super().__init__("query", query, remedy)
+        self.args = (f"query: {problem} at position {position} of {show(query)}; {remedy}",)
+        self.query = query
+        self.position = position
+        self.problem = problem
+        self.remedy = remedy
+        self.add_note(self.caret())
+
+    def caret(self) -> str:
+        """Draw the query with a caret under the place of the trouble, around it if it is long."""
+        start = max(0, self.position - 60)
+        line = self.query[start : self.position + 20].replace("\n", " ").replace("\t", " ")
+        return f"    {line}\n    {' ' * (self.position - start)}^"
+
+    def inside(self, field: str) -> InvalidValue:
+        """A query error names its own place: it stays as it is."""
+        return self
+
+
+class StateError(NearcastError):
+    """An event that is well-formed but does not fit what went before it."""
+
+
+class SourceError(NearcastError):
+    """A file or stream that cannot be read or written as asked."""
