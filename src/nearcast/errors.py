@@ -44,6 +44,10 @@ class MissingField(InvalidValue):
         super().__init__(field, None, expected)
         self.args = (f"{field}: missing; expected {expected}",)
 
+    def inside(self, field: str) -> MissingField:
+        """Give the same error for a field that is missing inside `field`."""
+        return MissingField(f"{field}.{self.field}", self.expected)
+
 
 class QueryError(InvalidValue):
     """A query that cannot be understood, with the 0-based `position` of the first trouble.

@@ -1,0 +1,50 @@
+"""What the system talks about: subscriptions, messages, updates, events, and the event log."""
+
+from nearcast.model.events import (
+    Event,
+    Move,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+    event_from_json,
+    event_to_json,
+    message_from_json,
+    subscription_from_json,
+)
+from nearcast.model.log import EventLog, Record, open_log
+from nearcast.model.values import (
+    Message,
+    Point,
+    Result,
+    Subscription,
+    Top,
+    Update,
+    as_top,
+    in_order,
+)
+from nearcast.model.writer import EventWriter, open_writer
+
+__all__ = [
+    "Event",
+    "EventLog",
+    "EventWriter",
+    "Message",
+    "Move",
+    "Point",
+    "Publish",
+    "Record",
+    "Result",
+    "Subscribe",
+    "Subscription",
+    "Top",
+    "Unsubscribe",
+    "Update",
+    "as_top",
+    "event_from_json",
+    "event_to_json",
+    "in_order",
+    "message_from_json",
+    "open_log",
+    "open_writer",
+    "subscription_from_json",
+]

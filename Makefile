@@ -1,0 +1,46 @@
+# `make demo` and `make test` need Python 3.11 or newer, make, and the package registry.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+
+.PHONY: demo test lint unit bench clean
+
+demo: $(VENV)/.core
+	@$(BIN)/nearcast demo
+
+test: lint unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest -n auto $(PYTEST_ARGS)
+
+bench: $(VENV)/.core
+	$(BIN)/nearcast bench ingest
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Nearcast needs Python 3.11 or newer: install it, or name it with 'make PYTHON=/path/to/python'."; exit 2; }
+	@echo "Creating $(VENV) with $(PYTHON) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing: on Debian and Ubuntu, 'apt install python3-venv'."; rm -rf $(VENV); exit 2; }
+
+$(VENV)/.core: $(BIN)/python pyproject.toml
+	@echo "Installing nearcast ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	@echo "Installing nearcast and its development tools ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@ $(VENV)/.core

@@ -1,0 +1,1 @@
+"""What `nearcast bench` measures."""

@@ -1,0 +1,93 @@
+"""The `nearcast` command: exit codes and errors as the contract has them.
+
+0 is success; 2 is bad usage or bad input, told in one line on standard error; 1 is an internal
+failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+import typer
+
+from nearcast._version import __version__
+from nearcast.cli import bench, demo, match, replay
+from nearcast.errors import NearcastError
+
+app = typer.Typer(
+    name="nearcast",
+    help="Location-aware publish/subscribe: every message to exactly the people it concerns.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nearcast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    """Location-aware publish/subscribe: every message to exactly the people it concerns."""
+
+
+for _command in (replay, match, demo, bench):
+    _command.add_to(app)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _complain(text: str, notes: tuple[str, ...] = ()) -> None:
+    sys.stderr.write(f"nearcast: {_one_line(text)}\n")
+    if sys.stderr.isatty():
+        for note in notes:
+            sys.stderr.write(f"{note}\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and give its exit code."""
+    try:
+        outcome = app(arguments, standalone_mode=False)
+        return outcome if isinstance(outcome, int) else 0
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "nearcast"
+        _complain(f"{error.format_message()} Try '{path} --help'.")
+        return 2
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.exceptions.Abort:
+        return 130
+    except NearcastError as error:
+        _complain(str(error), tuple(getattr(error, "__notes__", ())))
+        return 2
+    except BrokenPipeError:
+        # whoever read our output has had enough; keep Python from complaining about it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if os.environ.get("NEARCAST_DEBUG"):
+            raise
+        _complain(
+            f"internal error: {type(error).__name__}: {error}; "
+            "run again with NEARCAST_DEBUG=1 to see where, and please report it"
+        )
+        return 1
+
+
+def run() -> None:
+    """Run the command line and end the process; the console script."""
+    sys.exit(main())

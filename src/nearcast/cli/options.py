@@ -1,0 +1,72 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearcast.errors import InvalidValue
+from nearcast.geo import Box, Circle, Region, region_from_json
+from nearcast.model.log import decode_json
+from nearcast.text import DEFAULT, ENGLISH_STOP_WORDS, Analyser
+
+StemOption = Annotated[
+    str | None,
+    typer.Option("--stem", metavar="LANGUAGE", help="Reduce words to their stems, e.g. english."),
+]
+StopWordsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--stop-words", metavar="english|FILE", help="Ignore common words: a list, or a file of them."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
+
+
+def numbers(value: str, count: int, field: str, shape: str) -> list[float]:
+    """Read `count` numbers with commas between them."""
+    parts = value.split(",")
+    try:
+        read = [float(part) for part in parts]
+    except ValueError:
+        read = []
+    if len(read) != count:
+        raise InvalidValue(field, value, f"{count} numbers with commas between them: {shape}")
+    return read
+
+
+def box(value: str, field: str) -> Box:
+    """Read a box from `W,S,E,N`."""
+    try:
+        return Box(*numbers(value, 4, field, "W,S,E,N"))
+    except InvalidValue as error:
+        raise error if error.field == field else error.inside(field) from None
+
+
+def region(value: str, field: str) -> Region:
+    """Read a region: `W,S,E,N` for a box, `LON,LAT,METRES` for a circle, or its JSON."""
+    if value.lstrip().startswith("{"):
+        return region_from_json(decode_json(value.encode()))
+    if value.count(",") == 2:
+        lon, lat, radius = numbers(value, 3, field, "LON,LAT,METRES")
+        return Circle((lon, lat), radius)
+    return box(value, field)
+
+
+def analyser(stem: str | None, stop_words: str | None) -> Analyser:
+    """Make the analyser that the text options describe."""
+    if stem is None and stop_words is None:
+        return DEFAULT
+    words: list[str] = []
+    if stop_words == "english":
+        words = list(ENGLISH_STOP_WORDS)
+    elif stop_words is not None:
+        try:
+            words = Path(stop_words).read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidValue(
+                "--stop-words", stop_words, f"english, or a readable file of words ({error})"
+            ) from None
+    return Analyser(stem, words)

@@ -1,0 +1,127 @@
+"""`nearcast replay`: an event log in, one line per update out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearcast.cli import options
+from nearcast.cli.progress import progress_of
+from nearcast.engine import (
+    CORES,
+    Engine,
+    Quarantine,
+    history_from,
+    replay,
+    stop_at,
+    update_line,
+)
+from nearcast.engine.replay import Refusal
+from nearcast.errors import InvalidValue
+from nearcast.geo import WORLD
+from nearcast.model import open_log
+from nearcast.model.streams import open_sink
+
+_ENGINES = ("embedded", "scan")
+_QUARANTINE = "quarantine="
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("replay")(replay_command)
+
+
+def replay_command(
+    events: Annotated[
+        str, typer.Argument(metavar="EVENTS", help="The event log; - is standard input.")
+    ],
+    engine: Annotated[
+        str, typer.Option(metavar="NAME", help="What does the matching: embedded or scan.")
+    ] = "embedded",
+    index: Annotated[
+        str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
+    ] = "auto",
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
+    ] = None,
+    window_count: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Top-k chooses from the last N messages [default: 100000]."),
+    ] = None,
+    window_seconds: Annotated[
+        float | None, typer.Option(metavar="S", help="Top-k chooses from the last S seconds.")
+    ] = None,
+    space: Annotated[
+        str | None, typer.Option(metavar="W,S,E,N", help="The space of top-k [default: the world].")
+    ] = None,
+    on_error: Annotated[
+        str,
+        typer.Option(
+            metavar="stop|quarantine=FILE", help="Stop at a bad event, or set it aside in FILE."
+        ),
+    ] = "stop",
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the updates go; - is standard output.")
+    ] = "-",
+    stem: options.StemOption = None,
+    stop_words: options.StopWordsOption = None,
+) -> None:
+    r"""Run an event log through an engine and write one JSON line per update.
+
+    The log is JSON Lines or Parquet, plain, gzip or zstd. An update names the event that caused
+    it by its 0-based position in the log.
+
+    [bold]Example[/bold]
+
+      nearcast generate tweets --subscriptions 1000 --messages 1000 --output log.jsonl
+
+      nearcast replay log.jsonl --output updates.jsonl
+    """
+    if engine not in _ENGINES:
+        raise InvalidValue("--engine", engine, f"one of {', '.join(_ENGINES)}")
+    if index not in CORES:
+        raise InvalidValue("--index", index, f"one of {', '.join(CORES)}")
+    if window_count is not None and window_seconds is not None:
+        raise InvalidValue(
+            "--window-seconds", window_seconds, "only one of --window-count and --window-seconds"
+        )
+    analyser = options.analyser(stem, stop_words)
+    matcher = Engine(
+        index="scan" if engine == "scan" else index,
+        window_count=window_count,
+        window_seconds=window_seconds,
+        space=WORLD if space is None else options.box(space, "--space"),
+        history=None if history is None else history_from(history, analyser),
+        analyser=analyser,
+    )
+    with ExitStack() as stack:
+        log = stack.enter_context(open_log(events))
+        refuse = stack.enter_context(_refusal(on_error, log.name))
+        sink = stack.enter_context(open_sink(output))
+        shown = stack.enter_context(progress_of(log, "replaying"))
+        for position, updates in replay(log, matcher, refuse):
+            if updates:
+                sink.write(b"".join([update_line(position, update) for update in updates]))
+            shown.step(len(updates))
+
+
+@contextmanager
+def _refusal(on_error: str, name: str) -> Iterator[Refusal]:
+    if on_error == "stop":
+        yield stop_at(name)
+    elif on_error.startswith(_QUARANTINE) and on_error != _QUARANTINE:
+        path = on_error.removeprefix(_QUARANTINE)
+        with open_sink(path) as file:
+            quarantine = Quarantine(file)
+            yield quarantine
+        if quarantine.count:
+            plural = "event" if quarantine.count == 1 else "events"
+            sys.stderr.write(f"nearcast: {quarantine.count} bad {plural} set aside in {path}\n")
+    else:
+        raise InvalidValue("--on-error", on_error, "stop or quarantine=FILE")

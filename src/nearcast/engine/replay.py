@@ -1,0 +1,90 @@
+"""An event log through an engine: updates out, bad events set aside or the end of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, Protocol
+
+import msgspec
+
+from nearcast.errors import NearcastError, SourceError
+from nearcast.model import Event, Record, Update
+
+_json = msgspec.json.Encoder().encode
+
+
+class Applies(Protocol):
+    """Anything that takes events one by one and answers with their updates."""
+
+    def apply(self, event: Event) -> list[Update]: ...
+
+
+Refusal = Callable[[Record, NearcastError], None]
+
+
+def replay(records: Iterable[Record], engine: Applies, refuse: Refusal) -> Iterator[
+    tuple[int, list[Update]]
+]:
+    """Apply the events in order; give each position with its updates.
+
+    What is not an event, or does not fit the state, is handed to `refuse`, which raises to stop
+    or returns to go on with the next.
+    """
+    for record in records:
+        error = record.error
+        if record.event is not None:
+            try:
+                yield record.position, engine.apply(record.event)
+            except NearcastError as problem:
+                error = problem
+        if error is not None:
+            refuse(record, error)
+
+
+def stop_at(name: str) -> Refusal:
+    """Refuse by stopping, with the file, the line and the trouble."""
+
+    def refuse(record: Record, error: NearcastError) -> None:
+        problem = SourceError(f"{name}:{record.line}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            problem.add_note(note)
+        raise problem from error
+
+    return refuse
+
+
+class Quarantine:
+    """Refuse by writing the event, its line and its error to a file, and going on."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.count = 0
+
+    def __call__(self, record: Record, error: NearcastError) -> None:
+        """Set one record aside."""
+        entry = {"line": record.line, "error": str(error), "event": _as_given(record.raw)}
+        self._file.write(_json(entry) + b"\n")
+        self._file.flush()
+        self.count += 1
+
+
+def _as_given(raw: bytes | dict[str, Any]) -> object:
+    """The event as JSON where it is JSON, as text where it is not."""
+    if isinstance(raw, dict):
+        return {key: value for key, value in raw.items() if value is not None}
+    try:
+        return msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        return raw.decode(errors="replace")
+
+
+def update_line(event: int, update: Update) -> bytes:
+    """Write one update as a line of JSON."""
+    score = b"" if update.score is None else b', "score": ' + repr(update.score).encode()
+    return b'{"event": %d, "op": "%b", "subscription": %b, "message": %b%b}\n' % (
+        event,
+        update.op.encode(),
+        _json(update.subscription),
+        _json(update.message),
+        score,
+    )

@@ -1,0 +1,44 @@
+"""What an engine is told once, when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nearcast.errors import InvalidValue
+from nearcast.geo import WORLD, Box, planar_distance
+from nearcast.model import Point
+from nearcast.text import DEFAULT, Analyser, Vocabulary, idf_of
+from nearcast.topk import Scorer, Window
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The sliding window, the space and the term weights of top-k, and the text analyser."""
+
+    window: Window = field(default_factory=Window)
+    space: Box = WORLD
+    history: Vocabulary | None = None
+    analyser: Analyser = DEFAULT
+
+    def __post_init__(self) -> None:
+        if self.space.west > self.space.east:
+            raise InvalidValue("space", self.space, "west at most east: distances are planar")
+        if self.diagonal == 0:
+            raise InvalidValue("space", self.space, "a box of more than one point")
+
+    @property
+    def diagonal(self) -> float:
+        """The longest distance in the space, in degrees."""
+        box = self.space
+        return planar_distance(box.west, box.south, box.east, box.north)
+
+    def scorer(self) -> Scorer:
+        """The score function these settings define."""
+        return Scorer(self.diagonal, idf_of(self.history))
+
+    def check_inside(self, point: Point, field_name: str = "point") -> None:
+        """Refuse a point outside the space, where the score is not defined."""
+        if not self.space.contains(*point):
+            box = self.space
+            bounds = f"{box.west:g},{box.south:g},{box.east:g},{box.north:g}"
+            raise InvalidValue(field_name, point, f"a point inside the space {bounds}")

@@ -1,0 +1,78 @@
+"""Arrow tables in, Arrow tables of updates out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from nearcast.errors import InvalidValue, NearcastError, StateError
+from nearcast.model import Event, Update, event_from_json
+from nearcast.model.parquet import table_rows
+
+if TYPE_CHECKING:
+    from nearcast.engine.engine import Engine
+
+UPDATE_SCHEMA = pa.schema(
+    [
+        ("event", pa.int64()),
+        ("op", pa.string()),
+        ("subscription", pa.string()),
+        ("message", pa.string()),
+        ("score", pa.float64()),
+    ]
+)
+
+
+class TableError(StateError):
+    """A row that does not fit the state of the engine.
+
+    `row` is its number from 0; `updates` are those of the rows before it, which took effect.
+    """
+
+    def __init__(self, row: int, problem: str, updates: pa.Table) -> None:
+        super().__init__(f"row {row}: {problem}; the rows before it took effect")
+        self.row = row
+        self.updates = updates
+
+
+def as_table(table: Any) -> pa.Table:
+    """Accept a `pyarrow.Table`, or anything that exports an Arrow stream."""
+    if isinstance(table, pa.Table):
+        return table
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    raise InvalidValue("table", table, "a pyarrow.Table or an object with __arrow_c_stream__")
+
+
+def updates_table(updates: list[tuple[int, Update]]) -> pa.Table:
+    """Put updates, each with the event that caused it, into columns."""
+    columns = {
+        "event": [event for event, _ in updates],
+        "op": [update.op for _, update in updates],
+        "subscription": [update.subscription for _, update in updates],
+        "message": [update.message for _, update in updates],
+        "score": [update.score for _, update in updates],
+    }
+    return pa.table(columns, schema=UPDATE_SCHEMA)
+
+
+def _events(op: str, table: pa.Table) -> Iterator[Event]:
+    for row, fields in enumerate(table_rows(table)):
+        try:
+            yield event_from_json(fields | {"op": op})
+        except InvalidValue as error:
+            raise error.inside(f"row {row}") from None
+
+
+def apply_table(engine: Engine, op: str, table: Any) -> pa.Table:
+    """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
+    events = list(_events(op, as_table(table)))
+    updates: list[tuple[int, Update]] = []
+    for row, event in enumerate(events):
+        try:
+            updates += [(row, update) for update in engine.apply(event)]
+        except NearcastError as error:
+            raise TableError(row, str(error), updates_table(updates)) from None
+    return updates_table(updates)

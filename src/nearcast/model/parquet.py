@@ -1,0 +1,114 @@
+"""The event log as Parquet: the columns of CONTRACT section 2, absent values as nulls.
+
+`region`, `point` and `top` are read as structs and lists or as their JSON text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO, Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nearcast.errors import NearcastError, SourceError
+from nearcast.model.log import decode_json
+
+_NUMBERS = pa.list_(pa.float64())
+
+EVENT_SCHEMA = pa.schema(
+    [
+        pa.field("op", pa.string(), nullable=False),
+        pa.field("id", pa.string(), nullable=False),
+        ("query", pa.string()),
+        ("text", pa.string()),
+        (
+            "region",
+            pa.struct(
+                [
+                    ("type", pa.string()),
+                    ("bbox", _NUMBERS),
+                    ("center", _NUMBERS),
+                    ("radius", pa.float64()),
+                    ("coordinates", pa.list_(pa.list_(_NUMBERS))),
+                ]
+            ),
+        ),
+        ("point", _NUMBERS),
+        ("top", pa.struct([("k", pa.int64()), ("alpha", pa.float64())])),
+        ("at", pa.float64()),
+        ("ttl", pa.float64()),
+    ]
+)
+
+ROWS_AT_A_TIME = 8192
+_STRUCTURED = ("region", "point", "top")
+
+
+def _from_text(value: object) -> object:
+    """Read a value given as JSON text; what is broken about it will show when it is checked."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return decode_json(value.encode())
+    except NearcastError:
+        return value
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    columns = [name for name in batch.schema.names if name in EVENT_SCHEMA.names]
+    values = [batch.column(name).to_pylist() for name in columns]
+    for at, column in enumerate(columns):
+        if column in _STRUCTURED:
+            values[at] = [_from_text(value) for value in values[at]]
+    for row in zip(*values, strict=True):
+        yield dict(zip(columns, row, strict=True))
+
+
+def table_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Give the rows of a table with the columns of the event log as mappings."""
+    for batch in table.to_batches(max_chunksize=ROWS_AT_A_TIME):
+        yield from _rows_of(batch)
+
+
+def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float]]:
+    """Give the rows of a Parquet file as mappings, each with the part of the file read so far."""
+    try:
+        parquet = pq.ParquetFile(file)
+        columns = [field for field in EVENT_SCHEMA.names if field in parquet.schema_arrow.names]
+        for needed in ("op", "id"):
+            if needed not in columns:
+                raise SourceError(f"{name}: has no column {needed!r}; an event log needs op and id")
+        rows, total = 0, parquet.metadata.num_rows
+        for batch in parquet.iter_batches(batch_size=ROWS_AT_A_TIME, columns=columns):
+            for fields in _rows_of(batch):
+                rows += 1
+                yield fields, rows / total
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise SourceError(f"{name}: not a readable Parquet file: {reason}") from None
+
+
+class ParquetSink:
+    """Gathers events and writes them as row groups."""
+
+    def __init__(self, file: IO[bytes], rows_per_group: int = 1 << 16) -> None:
+        self._rows: list[dict[str, Any]] = []
+        self._rows_per_group = rows_per_group
+        self._writer = pq.ParquetWriter(file, EVENT_SCHEMA, compression="zstd")
+
+    def write(self, fields: dict[str, Any]) -> None:
+        """Take one event in its JSON form."""
+        self._rows.append(fields)
+        if len(self._rows) >= self._rows_per_group:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=EVENT_SCHEMA))
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Write what is left and the end of the file."""
+        if self._rows:
+            self._flush()
+        self._writer.close()

@@ -1,0 +1,146 @@
+"""Bytes in and out: plain, gzip or zstd, a path or a standard stream, a chunk at a time.
+
+What a source holds is told by its first bytes, not by its name, so standard input needs no hint.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, Protocol
+
+import zstandard
+
+from nearcast.errors import SourceError
+
+CHUNK = 1 << 17
+_PACKED_SLICE = 1 << 10  # decompressed at once, so that damage costs no more than this
+STANDARD = "-"
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class _Decompressor(Protocol):
+    def decompress(self, data: bytes, /) -> bytes: ...
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+def _gzip_decompressor() -> _Decompressor:
+    return zlib.decompressobj(wbits=31)
+
+
+def _zstd_decompressor() -> _Decompressor:
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
+@contextmanager
+def open_source(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a path for reading, `-` being standard input, or say why it cannot be done."""
+    if str(path) == STANDARD:
+        yield sys.stdin.buffer
+        return
+    try:
+        file = Path(path).open("rb")
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    with file:
+        yield file
+
+
+def cannot_read(path: str | Path, error: OSError) -> SourceError:
+    """Say why a path cannot be read, and what would be right."""
+    reasons = {
+        FileNotFoundError: "no such file; give the path of an event log, or - for standard input",
+        IsADirectoryError: "is a directory; give the path of one file",
+        PermissionError: "permission denied; make the file readable",
+    }
+    return SourceError(f"{path}: {reasons.get(type(error), error.strerror or str(error))}")
+
+
+class Chunks:
+    """The plain bytes of a file, decompressed if need be, counted as they are read from disk."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.read = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        head = self._next()
+        while 0 < len(head) < len(_ZSTD_MAGIC):
+            more = self._next()
+            if not more:
+                break
+            head += more
+        if head.startswith(_GZIP_MAGIC):
+            yield from self._decompress(head, "gzip")
+        elif head.startswith(_ZSTD_MAGIC):
+            yield from self._decompress(head, "zstd")
+        else:
+            while head:
+                yield head
+                head = self._next()
+
+    def _next(self) -> bytes:
+        try:
+            data = self._file.read1(CHUNK) if hasattr(self._file, "read1") else self._file.read(CHUNK)
+        except OSError as error:
+            raise SourceError(f"cannot be read any further: {error.strerror or error}") from None
+        self.read += len(data)
+        return bytes(data)
+
+    def _decompress(self, data: bytes, kind: str) -> Iterator[bytes]:
+        """Decompress one member after the other; what came before a damage is still delivered."""
+        new = _gzip_decompressor if kind == "gzip" else _zstd_decompressor
+        member: _Decompressor | None = None
+        while data:
+            member = member or new()
+            now, later = data[:_PACKED_SLICE], data[_PACKED_SLICE:]
+            try:
+                plain = member.decompress(now)
+            except (zlib.error, zstandard.ZstdError) as error:
+                raise SourceError(
+                    f"damaged {kind} data ({error}); what stands before it was read, "
+                    "get a complete copy of the file for the rest"
+                ) from None
+            if plain:
+                yield plain
+            if member.eof:
+                later = (member.unused_data + later).lstrip(b"\0")
+                member = None
+            data = later or self._next()
+        if member is not None:
+            raise SourceError(
+                f"the {kind} data ends too early, as if cut off; what was there was read, "
+                "get a complete copy of the file for the rest"
+            )
+
+
+@contextmanager
+def open_sink(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a path for writing, compressed as its name says, `-` being standard output."""
+    import gzip
+
+    if str(path) == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        file = Path(path).open("wb")
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written: {error.strerror}; choose another") from None
+    with file:
+        if str(path).endswith(".gz"):
+            with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
+                yield packed
+        elif str(path).endswith(".zst"):
+            with zstandard.ZstdCompressor().stream_writer(file, closefd=False) as writer:
+                yield writer
+        else:
+            yield file

@@ -1,0 +1,61 @@
+"""How well a message answers a top-k subscription: nearness and likeness, weighed by alpha.
+
+    score = alpha * (1 - d / D) + (1 - alpha) * cos
+
+`d` is the planar distance in degrees, `D` the diagonal of the space, `cos` the cosine of the
+tf-idf vectors. Sums run over the terms in their sorted order, in double precision, so that every
+engine which follows the same order gets the same last bit, and equal messages equal scores.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import sqrt
+
+from nearcast.geo import planar_distance
+from nearcast.model.values import Point
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """A tf-idf vector: a weight per term, terms sorted, and its Euclidean norm."""
+
+    weights: dict[str, float]
+    norm: float
+
+
+class Scorer:
+    """Scores within one space, with one set of idf weights."""
+
+    def __init__(self, diagonal: float, idf: Callable[[str], float]) -> None:
+        self._diagonal = diagonal
+        self._idf = idf
+
+    def bag(self, tokens: Iterable[str]) -> Bag:
+        """Weigh the tokens of a text: count times idf, per term."""
+        counts = Counter(tokens)
+        weights = {term: counts[term] * self._idf(term) for term in sorted(counts)}
+        total = 0.0
+        for weight in weights.values():
+            total += weight * weight
+        return Bag(weights, sqrt(total))
+
+    def score(
+        self, alpha: float, query: Bag, here: Point, message: Bag, there: Point
+    ) -> float | None:
+        """Score a message for a subscription; None if they have no term in common."""
+        dot = 0.0
+        common = False
+        for term, weight in query.weights.items():
+            other = message.weights.get(term)
+            if other is not None:
+                dot += weight * other
+                common = True
+        if not common:
+            return None
+        norms = query.norm * message.norm
+        cosine = dot / norms if norms else 0.0  # a history without documents weighs every term 0
+        nearness = 1.0 - planar_distance(*here, *there) / self._diagonal
+        return alpha * nearness + (1.0 - alpha) * cosine

@@ -1,0 +1,100 @@
+"""The value types accept what the contract allows and nothing else."""
+
+import math
+
+import numpy as np
+import pytest
+
+from nearcast import Box, Circle, Message, Subscription, Top
+from nearcast.errors import InvalidValue, MissingField
+
+HERE = (151.2, -33.87)
+REGION = Box(0, 0, 1, 1)
+
+
+@pytest.mark.parametrize("id", ["a", "x" * 255, "é" * 127, "日本" * 42, "\n", " "])
+def test_an_id_has_1_to_255_bytes_of_utf8(id: str) -> None:
+    assert Subscription(id, "a", REGION).id == id
+    assert Message(id, "a", HERE).id == id
+
+
+@pytest.mark.parametrize("id", ["", "x" * 256, "é" * 128, "\ud800", 7, b"a", True, ["a"]])
+def test_any_other_id_is_refused_and_named(id: object) -> None:
+    with pytest.raises(InvalidValue, match=r"^id: .* expected a string of 1 to 255 bytes"):
+        Message(id, "a", HERE)  # type: ignore[arg-type]
+
+
+def test_the_error_counts_the_bytes_of_a_long_id() -> None:
+    with pytest.raises(InvalidValue, match="this has 256"):
+        Message("é" * 128, "a", HERE)
+
+
+def test_what_is_missing_is_said_to_be_missing() -> None:
+    with pytest.raises(MissingField, match="^id: missing; expected a string"):
+        Message(None, "a", HERE)  # type: ignore[arg-type]
+    with pytest.raises(MissingField, match="^text: missing"):
+        Message("m", None, HERE)  # type: ignore[arg-type]
+    with pytest.raises(MissingField, match="^point: missing"):
+        Message("m", "a")
+    with pytest.raises(MissingField, match="^region: missing"):
+        Subscription("s", "a")
+    with pytest.raises(MissingField, match="^top: missing"):
+        Subscription("s", "a", point=HERE)
+    with pytest.raises(MissingField, match="^point: missing"):
+        Subscription("s", "a", top=Top(1, 0.5))
+    with pytest.raises(MissingField, match="^k: missing"):
+        Top(None, 0.5)  # type: ignore[arg-type]
+    with pytest.raises(MissingField, match="^alpha: missing"):
+        Top(1, None)  # type: ignore[arg-type]
+
+
+def test_a_message_is_at_a_point_or_over_a_box_not_both() -> None:
+    assert Message("m", "a", region=REGION).point is None
+    with pytest.raises(InvalidValue, match="either a point or a region"):
+        Message("m", "a", HERE, REGION)
+    with pytest.raises(InvalidValue, match="a message covers a point or box"):
+        Message("m", "a", region=Circle(HERE, 5))  # type: ignore[arg-type]
+
+
+def test_a_subscription_has_a_region_or_a_point_with_top() -> None:
+    assert Subscription("s", "a", point=(1, 2), top=Top(3, 1)).point == (1.0, 2.0)
+    with pytest.raises(InvalidValue, match="not a region, together with top"):
+        Subscription("s", "a", REGION, HERE, Top(3, 1))
+
+
+@pytest.mark.parametrize("field", ["at", "ttl"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "5", True, 10**400, [1.0]])
+def test_times_are_finite_numbers(field: str, value: object) -> None:
+    with pytest.raises(InvalidValue, match=f"^{field}: .*seconds"):
+        Message("m", "a", HERE, **{field: value})  # type: ignore[arg-type]
+
+
+def test_ttl_is_not_negative_and_at_may_be() -> None:
+    assert Message("m", "a", HERE, at=-5, ttl=0).at == -5.0
+    with pytest.raises(InvalidValue, match="^ttl: -1 given; expected 0 or more seconds"):
+        Message("m", "a", HERE, ttl=-1)
+
+
+@pytest.mark.parametrize("k", [0, 1001, -1, 2.5, "3", True, math.nan, math.inf])
+def test_k_is_a_whole_number_from_1_to_1000(k: object) -> None:
+    with pytest.raises(InvalidValue, match=r"^k: .* a whole number from 1 to 1000"):
+        Top(k, 0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("alpha", [-0.01, 1.01, "x", math.nan, True])
+def test_alpha_is_a_number_from_0_to_1(alpha: object) -> None:
+    with pytest.raises(InvalidValue, match=r"^alpha: .* a number from 0 to 1"):
+        Top(1, alpha)  # type: ignore[arg-type]
+
+
+def test_numbers_of_any_kind_become_floats() -> None:
+    message = Message("m", "a", (np.float32(1.5), np.int64(2)), at=np.int32(3), ttl=np.float64(4))  # type: ignore[arg-type]
+    assert (message.point, message.at, message.ttl) == ((1.5, 2.0), 3.0, 4.0)
+    values = (*(message.point or ()), message.at, message.ttl)
+    assert [type(value) for value in values] == [float] * 4
+    assert Top(np.int64(5), 1) == Top(5, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_value_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        Message("m", "a", HERE).text = "b"  # type: ignore[misc]
