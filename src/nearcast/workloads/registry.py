@@ -1,0 +1,64 @@
+"""All workloads by name, and the one function that makes their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from nearcast.errors import InvalidValue
+from nearcast.workloads.base import Event, Options, Request, Workload
+from nearcast.workloads.moving import MOVING
+from nearcast.workloads.ranges import RANGE
+from nearcast.workloads.small import SMALL
+from nearcast.workloads.sts import STS_Q1, STS_Q2, STS_Q3
+from nearcast.workloads.topk import TOPK
+from nearcast.workloads.tweets import TWEETS
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for workload in (TWEETS, SMALL, STS_Q1, STS_Q2, STS_Q3, MOVING, TOPK, RANGE)
+}
+
+
+def workload_named(kind: str) -> Workload:
+    """Give the workload of that name."""
+    if kind not in WORKLOADS:
+        raise InvalidValue("kind", kind, f"one of {', '.join(WORKLOADS)}")
+    return WORKLOADS[kind]
+
+
+def read_options(kind: str, given: dict[str, Any]) -> Options:
+    """Check the options of a workload; values may also be given as text."""
+    options = workload_named(kind).options
+    for name in given:
+        if name not in options.__struct_fields__:
+            known = ", ".join(options.__struct_fields__)
+            raise InvalidValue("option", name, f"one of the options of {kind}: {known}")
+    for name, value in given.items():
+        try:
+            msgspec.convert({name: value}, options, strict=False)
+        except msgspec.ValidationError as error:
+            problem = str(error).partition(" - at")[0]
+            raise InvalidValue(name, value, f"another value ({problem})") from None
+    return msgspec.convert(given, options, strict=False)
+
+
+def generate(
+    kind: str, *, subscriptions: int, messages: int, seed: int, **options: Any
+) -> Iterator[Event]:
+    """Yield the events of a workload, ready for JSON, in the order of the log.
+
+    The same arguments give the same log on every machine. What is wrong with them is said at once,
+    before the first event.
+
+    >>> log = generate("tweets", subscriptions=2, messages=1, seed=7)
+    >>> [event["op"] for event in log]
+    ['subscribe', 'subscribe', 'publish']
+    """
+    for name, value in (("subscriptions", subscriptions), ("messages", messages)):
+        if value < 0:
+            raise InvalidValue(name, value, "0 or more")
+    request = Request(subscriptions, messages, seed)
+    return workload_named(kind).events(request, read_options(kind, options))

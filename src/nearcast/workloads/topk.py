@@ -1,0 +1,105 @@
+"""Workload `topk`: subscriptions to the best few, and messages that repeat terms.
+
+The defaults are those of Skype (VLDB J.), section 8.1.1: a subscription takes the place and 1 to 5
+keywords of a random message; k is 20 and alpha uniform between 0 and 1; messages have 9 different
+keywords on average (table 3). The paper starts with a full window: `warm` messages, of those asked
+for, are published before the first subscription.
+
+Departure: the paper says nothing of term counts. Here every term of a message is said once more
+with probability `repeat`, and a third time with its square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from nearcast.workloads.base import (
+    Corpus,
+    Count,
+    Event,
+    Options,
+    Request,
+    Share,
+    Workload,
+    ordered,
+    published,
+)
+from nearcast.workloads.corpus import Ragged
+from nearcast.workloads.draws import Draws, Ints
+
+
+class TopkOptions(Options, frozen=True):
+    """Options of `topk`; `warm` messages come before the first subscription."""
+
+    k: Annotated[int, Meta(ge=1, le=1000)] = 20
+    min_alpha: Share = 0.0
+    max_alpha: Share = 1.0
+    max_keywords: Count = 5
+    repeat: Share = 0.2
+    warm: Annotated[int, Meta(ge=0)] = 0
+
+
+def _repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
+    """Say some terms of each row two or three times, the repetitions side by side."""
+    lengths = np.diff(rows.offsets)
+    slots = np.arange(len(rows.values)) - np.repeat(rows.offsets[:-1], lengths)
+    unit = Draws(seed, "repeat").uniform((np.repeat(numbers, lengths) << 20) + slots)
+    times = 1 + (unit < repeat).astype(np.int64) + (unit < repeat * repeat)
+    ends = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(times)))
+    return Ragged(np.repeat(rows.values, times), ends[rows.offsets])
+
+
+def _subscriptions(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Event]:
+    seed = corpus.seed
+    sources = corpus.sources(numbers)
+    wanted = Draws(seed, "keyword count").integers(numbers, 1, options.max_keywords)
+    queries = corpus.words.phrases(*corpus.keywords(numbers, sources, wanted))
+    points = corpus.cities.points(sources).tolist()
+    alphas = Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
+    return [
+        {
+            "op": "subscribe",
+            "id": f"s{number + 1}",
+            "query": query,
+            "point": point,
+            "top": {"k": options.k, "alpha": alpha},
+        }
+        for number, query, point, alpha in zip(
+            numbers.tolist(), queries, points, np.round(alphas, 4).tolist(), strict=True
+        )
+    ]
+
+
+def _publishes(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Event]:
+    terms = _repeated(corpus.seed, numbers, corpus.terms(numbers), options.repeat)
+    texts = corpus.words.phrases(*terms)
+    return published(numbers, texts, corpus.cities.points(numbers), corpus.clock.times(numbers))
+
+
+def _events(request: Request, options: TopkOptions) -> Iterator[Event]:
+    ordered("alpha", options.min_alpha, options.max_alpha)
+    corpus = Corpus(request.seed, options)
+    warm = min(options.warm, request.messages)
+    parts = (
+        (_publishes(corpus, options, numbers) for numbers in corpus.chunks(0, warm)),
+        (
+            _subscriptions(corpus, options, numbers)
+            for numbers in corpus.chunks(0, request.subscriptions)
+        ),
+        (_publishes(corpus, options, numbers) for numbers in corpus.chunks(warm, request.messages)),
+    )
+    return chain.from_iterable(chain(*parts))
+
+
+TOPK = Workload(
+    name="topk",
+    description="subscriptions to the 20 best messages by place and text, alpha between 0 and 1",
+    paper="Skype (VLDB J.), section 8.1.1",
+    options=TopkOptions,
+    events=_events,
+)
