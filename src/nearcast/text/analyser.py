@@ -12,7 +12,7 @@ from unicodedata import normalize
 from nearcast.errors import InvalidValue
 
 ENGLISH_STOP_WORDS = frozenset(
-    (
+    (  # noqa: SIM905 - a list would take one line a word
         "a an the this that these those and or but if than then so as at by for from in into of on "
         "to with is are was were be been do does did has have had it its i you he she we they"
     ).split()

@@ -44,7 +44,7 @@ def disjunctive_normal_form(expression: Expression, text: str) -> tuple[Conjunct
     ordered. `text` is the query that the positions belong to.
     """
     terms = sorted({node.term for node in postorder(expression) if isinstance(node, Term)})
-    clauses = _Expansion(text, {term: 1 << bit for bit, term in enumerate(terms)}).of(expression)
+    clauses = _Expansion(text, {term: number for number, term in enumerate(terms)}).of(expression)
     blamed = [position for (required, _), position in clauses.items() if not required]
     if blamed:
         raise problems.nothing_to_find(text, min(blamed))
@@ -57,9 +57,9 @@ def disjunctive_normal_form(expression: Expression, text: str) -> tuple[Conjunct
 class _Expansion:
     """One expansion: pushes NOT down to the terms and multiplies out, both as it walks."""
 
-    def __init__(self, text: str, bits: dict[str, int]) -> None:
+    def __init__(self, text: str, numbers: dict[str, int]) -> None:
         self._text = text
-        self._bits = bits
+        self._numbers = numbers
         self._steps = 0
 
     def of(self, expression: Expression) -> _Clauses:
@@ -75,7 +75,7 @@ class _Expansion:
                 continue
             node, negative, blame = group.pending.pop()
             if isinstance(node, Term):
-                bit = self._bits[node.term]
+                bit = 1 << self._numbers[node.term]
                 literal = (0, bit) if negative else (bit, 0)
                 self._add(group, {literal: blame if negative else _NOBODY}, node.position)
             elif isinstance(node, Not):

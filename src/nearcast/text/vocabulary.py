@@ -17,6 +17,7 @@ FORMAT_VERSION = 1
 _LARGEST_ID = 2**31 - 1
 _VERSION_KEY = b"nearcast.vocabulary.version"
 _DOCUMENTS_KEY = b"nearcast.vocabulary.documents"
+_TERMS_KEY = b"nearcast.vocabulary.terms"
 
 
 class Vocabulary:
@@ -103,7 +104,11 @@ class Vocabulary:
 
         target = Path(path)
         unfinished = target.with_name(f"{target.name}.unfinished")
-        metadata = {_VERSION_KEY: str(FORMAT_VERSION), _DOCUMENTS_KEY: str(self._documents)}
+        metadata = {
+            _VERSION_KEY: str(FORMAT_VERSION),
+            _DOCUMENTS_KEY: str(self._documents),
+            _TERMS_KEY: str(len(self._terms)),
+        }
         try:
             table = pa.table(
                 {
@@ -136,6 +141,10 @@ class Vocabulary:
                 _check_version(path, metadata.get(_VERSION_KEY))
                 table = file.read(columns=["term", "documents"])
             terms = table.column("term").to_pylist()
+            if not all(isinstance(term, str) for term in terms):
+                raise ValueError("a term is no text")
+            if len(terms) != int(metadata[_TERMS_KEY]):
+                raise ValueError("terms are missing")
             frequencies = array("q", table.column("documents").to_pylist())
             made = cls()
             made._fill(terms, frequencies, int(metadata[_DOCUMENTS_KEY]))
