@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 def demo(
     duration: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="End after so long [default: until Ctrl-C]."),
+        typer.Option(metavar="SECONDS", show_default="until Ctrl-C", help="End after so long."),
     ] = None,
     rate: Annotated[
         float, typer.Option(metavar="N", min=0.1, help="Events a second on a terminal.")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 from nearcast._version import __version__
 from nearcast.cli import bench, demo, match, replay
@@ -56,18 +56,24 @@ def _complain(text: str, notes: tuple[str, ...] = ()) -> None:
             sys.stderr.write(f"{note}\n")
 
 
+def _told(error: TyperException) -> str:
+    tell = getattr(error, "format_message", None)
+    return str(tell() if tell else error)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
     try:
         outcome = app(arguments, standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
-    except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "nearcast"
-        _complain(f"{error.format_message()} Try '{path} --help'.")
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "nearcast"
+        _complain(f"{_told(error)} Try '{path} --help'.")
         return 2
-    except click.exceptions.Exit as error:
+    except typer.Exit as error:
         return error.exit_code
-    except click.exceptions.Abort:
+    except typer.Abort:
         return 130
     except NearcastError as error:
         _complain(str(error), tuple(getattr(error, "__notes__", ())))

@@ -49,8 +49,8 @@ def match_command(
         str | None,
         typer.Option(
             metavar="REGION",
-            help="W,S,E,N (a box), LON,LAT,METRES (a circle) or a region's JSON "
-            "[default for a query: the world].",
+            show_default="the world, for a query",
+            help="W,S,E,N (a box), LON,LAT,METRES (a circle) or a region's JSON.",
         ),
     ] = None,
     stem: options.StemOption = None,

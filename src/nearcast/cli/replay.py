@@ -52,13 +52,16 @@ def replay_command(
     ] = None,
     window_count: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Top-k chooses from the last N messages [default: 100000]."),
+        typer.Option(
+            metavar="N", show_default="100000", help="Top-k chooses from the last N messages."
+        ),
     ] = None,
     window_seconds: Annotated[
         float | None, typer.Option(metavar="S", help="Top-k chooses from the last S seconds.")
     ] = None,
     space: Annotated[
-        str | None, typer.Option(metavar="W,S,E,N", help="The space of top-k [default: the world].")
+        str | None,
+        typer.Option(metavar="W,S,E,N", show_default="the world", help="The space of top-k."),
     ] = None,
     on_error: Annotated[
         str,

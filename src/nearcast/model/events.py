@@ -24,12 +24,20 @@ from nearcast.model.values import (
 )
 
 
+def _check_at(event: Subscribe | Move | Unsubscribe) -> None:
+    if event.at is not None:
+        object.__setattr__(event, "at", check_seconds(event.at, "at"))
+
+
 @dataclass(frozen=True, slots=True)
 class Subscribe:
     """A subscription arrives, or replaces the one with its id."""
 
     subscription: Subscription
     at: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_at(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,7 @@ class Move:
 
     def __post_init__(self) -> None:
         check_id(self.id)
+        _check_at(self)
         if self.point is None:
             if self.region is None:
                 raise MissingField("region", "where to move to: a region or a point")
@@ -62,6 +71,7 @@ class Unsubscribe:
 
     def __post_init__(self) -> None:
         check_id(self.id)
+        _check_at(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +101,6 @@ def _region(fields: Fields) -> Region | None:
         raise error if error.field == "region" else error.inside("region") from None
 
 
-def _at(fields: Fields) -> float | None:
-    at = fields.get("at")
-    return None if at is None else check_seconds(at, "at")
-
-
 def subscription_from_json(fields: Fields) -> Subscription:
     """Read a subscription from the fields of its event."""
     get, top = fields.get, fields.get("top")
@@ -123,7 +128,7 @@ def message_from_json(fields: Fields) -> Message:
 
 
 def _subscribe(fields: Fields) -> Subscribe:
-    return Subscribe(subscription_from_json(fields), _at(fields))
+    return Subscribe(subscription_from_json(fields), fields.get("at"))
 
 
 def _move(fields: Fields) -> Move:
@@ -131,12 +136,12 @@ def _move(fields: Fields) -> Move:
         fields.get("id"),  # type: ignore[arg-type]  # the event checks what it is given
         region=_region(fields),
         point=fields.get("point"),
-        at=_at(fields),
+        at=fields.get("at"),
     )
 
 
 def _unsubscribe(fields: Fields) -> Unsubscribe:
-    return Unsubscribe(fields.get("id"), _at(fields))  # type: ignore[arg-type]  # checked there
+    return Unsubscribe(fields.get("id"), fields.get("at"))  # type: ignore[arg-type]  # checked there
 
 
 def _publish(fields: Fields) -> Publish:

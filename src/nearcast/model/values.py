@@ -175,8 +175,9 @@ class Message:
             raise InvalidValue("region", self.region, "either a point or a region, not both")
         else:
             _put(self, "point", point(self.point))
-        if self.at is not None:
-            _put(self, "at", check_seconds(self.at, "at"))
+        at = self.at
+        if at is not None and not (type(at) is float and math.isfinite(at)):
+            _put(self, "at", check_seconds(at, "at"))
         ttl: float | None = self.ttl
         if ttl != 0.0 or type(ttl) is not float:
             ttl = 0.0 if ttl is None else check_seconds(ttl, "ttl")

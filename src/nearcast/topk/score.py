@@ -55,7 +55,6 @@ class Scorer:
                 common = True
         if not common:
             return None
-        norms = query.norm * message.norm
-        cosine = dot / norms if norms else 0.0  # a history without documents weighs every term 0
+        cosine = dot / (query.norm * message.norm)
         nearness = 1.0 - planar_distance(*here, *there) / self._diagonal
         return alpha * nearness + (1.0 - alpha) * cosine
