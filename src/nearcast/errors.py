@@ -19,7 +19,7 @@ class NearcastError(Exception):
     """The base of all errors that this package raises on purpose."""
 
 
-class InvalidValue(NearcastError, ValueError):
+class InvalidValue(NearcastError, ValueError):  # noqa: N818 - it is a kind of ValueError
     """A value that the contract does not allow.
 
     `field` names the place (`point[1]`), `given` is the value, `expected` says what would be right.
@@ -70,7 +70,7 @@ class QueryError(InvalidValue):
         line = self.query[start : self.position + 20].replace("\n", " ").replace("\t", " ")
         return f"    {line}\n    {' ' * (self.position - start)}^"
 
-    def inside(self, field: str) -> InvalidValue:
+    def inside(self, field: str) -> InvalidValue:  # noqa: ARG002 - same signature as its base
         """A query error names its own place: it stays as it is."""
         return self
 

@@ -16,7 +16,7 @@ def subscribe(query: str) -> str:
     return GOOD.replace('"query":"x"', f'"query":"{query}"')
 
 
-BAD_LINES = {
+BAD_LINES: dict[str, tuple[str | bytes, str, str]] = {
     "broken JSON": ('{"op":"publish"', "event", "one JSON object on one line"),
     "not UTF-8": (b'{"op":"\xff"}', "event", "one JSON object"),
     "unknown op": ('{"op":"poke","id":"a"}', "op: 'poke'", "one of move, publish"),
@@ -91,7 +91,9 @@ def test_with_quarantine_it_is_set_aside_and_the_rest_delivered(
     good = (PUBLISH.replace('"m"', '"last"') + "}").encode()
     log.write_bytes(b"\n".join([GOOD.encode(), data, good]))
     assert main(["replay", str(log), "--on-error", f"quarantine={aside}"]) == 0
-    assert '"event": 2, "op": "add", "subscription": "s", "message": "last"' in capfd.readouterr().out
+    assert (
+        '"event": 2, "op": "add", "subscription": "s", "message": "last"' in capfd.readouterr().out
+    )
     assert aside.read_bytes().startswith(b'{"line":2,"error":"')
     assert aside.read_bytes().count(b"\n") == 1
 
@@ -114,7 +116,10 @@ def test_a_truncated_gzip_names_the_line_it_ends_in(
         (["replay", "{folder}/missing.jsonl"], "no such file"),
         (["replay", "{log}", "--history", "{folder}/none.jsonl"], "no such file"),
         (["replay", "{log}", "--output", "{folder}/no/such/dir.jsonl"], "cannot be written"),
-        (["replay", "{log}", "--engine", "warp"], "--engine: 'warp' given; expected one of embedded"),
+        (
+            ["replay", "{log}", "--engine", "warp"],
+            "--engine: 'warp' given; expected one of embedded",
+        ),
         (["replay", "{log}", "--index", "warp"], "--index: 'warp' given; expected one of auto"),
         (["replay", "{log}", "--window-count", "0"], "window count: 0 given"),
         (["replay", "{log}", "--window-count", "x"], "--window-count"),

@@ -9,15 +9,16 @@ import pytest
 
 from nearcast.cli.main import main
 
-LOG = """\
-{"op":"subscribe","id":"s1","query":"ipad AND (discount OR sale)","region":{"type":"Circle","center":[151.2,-33.87],"radius":2000}}
+CIRCLE = '{"type":"Circle","center":[151.2,-33.87],"radius":2000}'
+LOG = f"""\
+{{"op":"subscribe","id":"s1","query":"ipad AND (discount OR sale)","region":{CIRCLE}}}
 
-{"op":"subscribe","id":"s2","query":"jazz blues","point":[0,0],"top":{"k":1,"alpha":1}}
-{"op":"publish","id":"m1","text":"iPad sale!","point":[151.21,-33.87],"at":1700000000.0,"ttl":600}
-{"op":"publish","id":"m2","text":"Jazz!","point":[36,48]}
-{"op":"publish","id":"m3","text":"blues","point":[0,0]}
-{"op":"move","id":"s1","region":{"type":"Box","bbox":[0,0,1,1]}}
-{"op":"unsubscribe","id":"s1"}
+{{"op":"subscribe","id":"s2","query":"jazz blues","point":[0,0],"top":{{"k":1,"alpha":1}}}}
+{{"op":"publish","id":"m1","text":"iPad sale!","point":[151.21,-33.87],"at":1700000000.0,"ttl":600}}
+{{"op":"publish","id":"m2","text":"Jazz!","point":[36,48]}}
+{{"op":"publish","id":"m3","text":"blues","point":[0,0]}}
+{{"op":"move","id":"s1","region":{{"type":"Box","bbox":[0,0,1,1]}}}}
+{{"op":"unsubscribe","id":"s1"}}
 """
 UPDATES = [
     {"event": 2, "op": "add", "subscription": "s1", "message": "m1"},
@@ -56,7 +57,9 @@ def test_a_line_looks_as_documented(log: Path, capfd: pytest.CaptureFixture[str]
     assert first == '{"event": 2, "op": "add", "subscription": "s1", "message": "m1"}'
 
 
-def test_output_goes_to_a_file(log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_goes_to_a_file(
+    log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "updates.jsonl"
     assert main(["replay", str(log), "--output", str(output)]) == 0
     assert capfd.readouterr().out == ""
@@ -99,7 +102,8 @@ def test_stemming_and_stop_words_are_options(
 ) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(
-        '{"op":"subscribe","id":"s","query":"the runner","region":{"type":"Box","bbox":[0,0,1,1]}}\n'
+        '{"op":"subscribe","id":"s","query":"the runner","region":'
+        '{"type":"Box","bbox":[0,0,1,1]}}\n'
         '{"op":"publish","id":"a","text":"runners","point":[0,0]}\n'
     )
     assert main(["replay", str(log)]) == 0
@@ -129,7 +133,7 @@ def test_quarantine_sets_bad_events_aside_and_counts_them(
     aside = tmp_path / "bad.jsonl"
     assert main(["replay", str(log), "--on-error", f"quarantine={aside}"]) == 0
     captured = capfd.readouterr()
-    shifted = [u | {"event": u["event"] + len(bad)} for u in UPDATES]  # type: ignore[operator]
+    shifted = [u | {"event": u["event"] + len(bad)} for u in UPDATES]
     assert lines(captured.out) == shifted
     entries = lines(aside.read_text())
     assert [entry["line"] for entry in entries] == [1, 2, 3, 4]  # type: ignore[index]

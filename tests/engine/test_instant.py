@@ -168,8 +168,8 @@ def test_unknown_ids_are_refused() -> None:
         engine.move("ghost", WORLD)
     with pytest.raises(StateError, match="no subscription 'ghost'"):
         engine.results("ghost")
+    engine.subscribe("s", "x", WORLD)
     with pytest.raises(StateError, match="move it to a region"):
-        engine.subscribe("s", "x", WORLD)
         engine.move("s", point=(0, 0))
 
 

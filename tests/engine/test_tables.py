@@ -33,7 +33,9 @@ def test_a_table_of_messages_gives_a_table_of_updates() -> None:
 def test_subscriptions_may_be_given_as_json_text_and_meet_active_messages() -> None:
     engine = Engine()
     engine.publish("m", "ipad", (1, 1), ttl=5)
-    table = pa.table({"id": ["s"], "query": ["ipad"], "region": ['{"type":"Box","bbox":[0,0,5,5]}']})
+    table = pa.table(
+        {"id": ["s"], "query": ["ipad"], "region": ['{"type":"Box","bbox":[0,0,5,5]}']}
+    )
     assert engine.subscribe_table(table)["message"].to_pylist() == ["m"]
     assert engine.subscriptions() == [Subscription("s", "ipad", Box(0, 0, 5, 5))]
 

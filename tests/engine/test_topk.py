@@ -166,7 +166,9 @@ def test_the_kind_of_a_subscription_cannot_change() -> None:
     engine.subscribe("plain", "jazz", point=(0, 0), top=Top(1, 0.5))
 
 
-@pytest.mark.parametrize("query", ["jazz OR blues", "jazz AND blues", "jazz NOT rock", "(jazz)", ""])
+@pytest.mark.parametrize(
+    "query", ["jazz OR blues", "jazz AND blues", "jazz NOT rock", "(jazz)", ""]
+)
 def test_a_ranked_query_is_a_bag_of_words(query: str) -> None:
     with pytest.raises(QueryError):
         Engine().subscribe("s", query, point=(0, 0), top=Top(1, 0.5))
@@ -200,7 +202,9 @@ def test_windows_are_counted_or_timed_not_both() -> None:
 
 def test_a_history_makes_rare_terms_weigh_more() -> None:
     history = Vocabulary.from_documents([{"jazz", "music"}, {"music"}, {"music", "rock"}])
-    idf = {term: math.log(1 + 3 / (1 + df)) for term, df in {"jazz": 1, "music": 3, "new": 0}.items()}
+    idf = {
+        term: math.log(1 + 3 / (1 + df)) for term, df in {"jazz": 1, "music": 3, "new": 0}.items()
+    }
     engine = Engine(history=history)
     engine.subscribe("s", "jazz music", point=(0, 0), top=Top(5, 0))
     (update,) = engine.publish("m", "music music new", (0, 0))

@@ -48,7 +48,10 @@ def test_null_counts_as_absent_and_unknown_keys_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"op": "poke"}, "^op: 'poke' given; expected one of move, publish, subscribe, unsubscribe"),
+        (
+            {"op": "poke"},
+            "^op: 'poke' given; expected one of move, publish, subscribe, unsubscribe",
+        ),
         ({"op": ["publish"]}, r"^op: \['publish'\] given"),
         ({"op": None}, "^op: missing"),
         ({"id": ""}, "^id: '' given"),
@@ -64,7 +67,10 @@ def test_null_counts_as_absent_and_unknown_keys_are_passed_over() -> None:
         ({"point": None, "region": {"type": "Circle", "center": [0, 0], "radius": 5}}, "a Box"),
         ({"point": None, "region": 5}, "^region: 5 given; expected an object"),
         ({"point": None, "region": {"type": "Blob"}}, r"^region\.type: 'Blob' given"),
-        ({"point": None, "region": {"type": "Box", "bbox": [0, 5, 1, 4]}}, r"^region\.bbox\[1\]: 5"),
+        (
+            {"point": None, "region": {"type": "Box", "bbox": [0, 5, 1, 4]}},
+            r"^region\.bbox\[1\]: 5",
+        ),
         ({"at": "now"}, "^at: 'now' given; expected a number of seconds"),
         ({"ttl": -1}, "^ttl: -1 given; expected 0 or more"),
     ],
@@ -102,9 +108,7 @@ def test_a_missing_field_is_an_invalid_value() -> None:
 lons = st.floats(-180, 180)
 lats = st.floats(-90, 90)
 points = st.tuples(lons, lats)
-boxes = st.builds(
-    lambda w, e, a, b: Box(w, min(a, b), e, max(a, b)), lons, lons, lats, lats
-)
+boxes = st.builds(lambda w, e, a, b: Box(w, min(a, b), e, max(a, b)), lons, lons, lats, lats)
 circles = st.builds(Circle, points, st.floats(0, 3e7))
 polygons = st.builds(
     lambda x, y, r: Polygon([[(x, y), (x + r, y), (x, y + r), (x, y)]]),
@@ -123,8 +127,12 @@ subscriptions = st.builds(Subscription, ids, words, boxes | circles | polygons) 
 )
 messages = st.builds(
     lambda i, t, p, at, ttl: Message(i, t, p, at=at, ttl=ttl),
-    ids, words, points, times, st.floats(0, 1e6),
-) | st.builds(lambda i, t, b, at: Message(i, t, region=b, at=at), ids, words, boxes, times)  # fmt: skip
+    ids,
+    words,
+    points,
+    times,
+    st.floats(0, 1e6),
+) | st.builds(lambda i, t, b, at: Message(i, t, region=b, at=at), ids, words, boxes, times)
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Subscribe, subscriptions, times),
     st.builds(lambda i, r, at: Move(i, r, at=at), ids, boxes | circles | polygons, times),

@@ -3,9 +3,9 @@
 import gzip
 import io
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,12 +35,19 @@ ALL_KINDS: list[Event] = [
     Subscribe(Subscription("s4", "a", Box(170, -20, -170, -10))),
     Move("s1", Box(0, 0, 1, 1), at=2.0),
     Move("s2", point=(5, 6)),
-    Publish(Message("m1", "iPad sale!\n\t\"quoted\"", (151.21, -33.87), at=3.0, ttl=600)),
+    Publish(Message("m1", 'iPad sale!\n\t"quoted"', (151.21, -33.87), at=3.0, ttl=600)),
     Publish(Message("m2", "storm", region=Box(-1, -1, 1, 1))),
     Unsubscribe("s3", at=3.0),
 ]
-NAMES = ["log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet", "log.parquet.gz", "log.ndjson",
-         "log.parquet.zst"]  # fmt: skip
+NAMES = [
+    "log.jsonl",
+    "log.jsonl.gz",
+    "log.jsonl.zst",
+    "log.parquet",
+    "log.parquet.gz",
+    "log.ndjson",
+    "log.parquet.zst",
+]
 
 
 def read(path: Path | str) -> list[Record]:
@@ -217,8 +224,10 @@ def test_a_line_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyP
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=6))
 def test_lines_do_not_depend_on_where_the_chunks_are_cut(data: bytes, cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(data)]
-    chunks = [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
-    text = data.removeprefix(b"\xef\xbb\xbf") if chunks and chunks[0][:3] == b"\xef\xbb\xbf" else data
+    chunks = [data[a:b] for a, b in pairwise(edges)]
+    text = (
+        data.removeprefix(b"\xef\xbb\xbf") if chunks and chunks[0][:3] == b"\xef\xbb\xbf" else data
+    )
     expected = [(n, x) for n, x in enumerate(text.split(b"\n"), 1) if x.strip(b" \t\n\r\x0b\x0c")]
     assert [(n, x) for n, x, _ in split_lines(chunks)] == expected
 
@@ -230,7 +239,6 @@ simple_events: st.SearchStrategy[Event] = st.sampled_from(ALL_KINDS)
 @given(st.lists(simple_events, max_size=12))
 def test_json_lines_and_parquet_hold_the_same_log(events: list[Event]) -> None:
     with TemporaryDirectory() as folder:
-        logs: list[Any] = []
-        for name in ("log.jsonl", "log.parquet"):
-            logs.append([r.event for r in read(write(Path(folder) / name, events))])
+        paths = [Path(folder) / name for name in ("log.jsonl", "log.parquet")]
+        logs = [[r.event for r in read(write(path, events))] for path in paths]
     assert logs[0] == logs[1] == events

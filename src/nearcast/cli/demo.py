@@ -72,7 +72,9 @@ class _Show:
     def introduce(self) -> None:
         for event in self._city.subscriptions():
             self._engine.apply(event)
-        self._console.print(f"[bold]Port Lumen[/bold]: {len(self._city.people)} people wait for news.")
+        self._console.print(
+            f"[bold]Port Lumen[/bold]: {len(self._city.people)} people wait for news."
+        )
         for person in list(self._city.people.values())[-4:]:
             self._console.print(f"  {person.name} wants [cyan]{person.wish}[/cyan] {person.where}")
         self._console.print("  ...")

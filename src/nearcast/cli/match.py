@@ -1,4 +1,4 @@
-"""`nearcast match`: try one message on a file of subscriptions, or one query on a file of messages."""
+"""`nearcast match`: try one message on some subscriptions, or one query on some messages."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def match_command(
             found = _subscriptions_for(log, _message(text, point, region), settings)
         else:
             if point is not None:
-                raise InvalidValue("--point", point, "--region with a query; --point goes with --text")
+                raise InvalidValue(
+                    "--point", point, "--region with a query; --point goes with --text"
+                )
             place = WORLD if region is None else options.region(region, "--region")
             found = _messages_for(log, Subscription(_TRIAL, query or "", place), settings)
         _show(found, as_json)

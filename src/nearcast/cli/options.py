@@ -19,7 +19,9 @@ StemOption = Annotated[
 StopWordsOption = Annotated[
     str | None,
     typer.Option(
-        "--stop-words", metavar="english|FILE", help="Ignore common words: a list, or a file of them."
+        "--stop-words",
+        metavar="english|FILE",
+        help="Ignore common words: a list, or a file of them.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]

@@ -34,9 +34,17 @@ class Core(Protocol):
 
     settings: Settings
 
-    def apply(self, event: Event) -> list[Update]: ...
-    def results(self, id: str) -> list[Result]: ...
-    def subscriptions(self) -> list[Subscription]: ...
+    def apply(self, event: Event) -> list[Update]:
+        """Take one event and give its updates, in order; one that is refused changes nothing."""
+        ...
+
+    def results(self, id: str) -> list[Result]:
+        """What is in a subscription's results now."""
+        ...
+
+    def subscriptions(self) -> list[Subscription]:
+        """All subscriptions, as they are now."""
+        ...
 
 
 CORES: dict[str, type[Scan]] = {"auto": Scan, "scan": Scan}

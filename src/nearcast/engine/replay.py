@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from nearcast.errors import NearcastError, SourceError
 from nearcast.model import Event, Record, Update
+from nearcast.model.streams import ByteSink
 
 _json = msgspec.json.Encoder().encode
 
@@ -16,15 +17,17 @@ _json = msgspec.json.Encoder().encode
 class Applies(Protocol):
     """Anything that takes events one by one and answers with their updates."""
 
-    def apply(self, event: Event) -> list[Update]: ...
+    def apply(self, event: Event) -> list[Update]:
+        """Take one event."""
+        ...
 
 
 Refusal = Callable[[Record, NearcastError], None]
 
 
-def replay(records: Iterable[Record], engine: Applies, refuse: Refusal) -> Iterator[
-    tuple[int, list[Update]]
-]:
+def replay(
+    records: Iterable[Record], engine: Applies, refuse: Refusal
+) -> Iterator[tuple[int, list[Update]]]:
     """Apply the events in order; give each position with its updates.
 
     What is not an event, or does not fit the state, is handed to `refuse`, which raises to stop
@@ -56,7 +59,7 @@ def stop_at(name: str) -> Refusal:
 class Quarantine:
     """Refuse by writing the event, its line and its error to a file, and going on."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: ByteSink) -> None:
         self._file = file
         self.count = 0
 

@@ -217,8 +217,10 @@ class Scan:
         if at is None:
             return 0.0 if self.now is None else self.now
         if self.now is not None and at < self.now:
-            raise StateError(f"at: {at!r} is before {self.now!r}, the time of an event before it; "
-                             "times never decrease")
+            raise StateError(
+                f"at: {at!r} is before {self.now!r}, the time of an event before it; "
+                "times never decrease"
+            )
         return at
 
     def _known(self, id: str) -> Interest | Ranking:

@@ -7,6 +7,7 @@ is made, never changes, and can be compared, hashed and pickled.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -171,7 +172,7 @@ class Polygon:
         True
     """
 
-    coordinates: tuple[Ring, ...]
+    coordinates: Sequence[Sequence[tuple[float, float]]]
     lons: tuple[float, ...] = field(init=False, repr=False, compare=False)
     lats: tuple[float, ...] = field(init=False, repr=False, compare=False)
     starts: tuple[int, ...] = field(init=False, repr=False, compare=False)

@@ -198,4 +198,3 @@ def event_to_json(event: Event) -> dict[str, Any]:
     if isinstance(event, Publish) and event.message.ttl:
         fields["ttl"] = event.message.ttl
     return fields
-

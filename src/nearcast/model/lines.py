@@ -12,7 +12,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """One line that is not blank: its 1-based number, its bytes, and what kept it from being whole."""
+    """A line that is not blank: its 1-based number, its bytes, what kept it from being whole."""
 
     number: int
     data: bytes
@@ -37,7 +37,9 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
                     yield Line(number, data)
                 number += 1
             if len(rest) > LONGEST_LINE:
-                problem = f"the line is longer than {LONGEST_LINE} bytes; end each event with a line feed"
+                problem = (
+                    f"the line is longer than {LONGEST_LINE} bytes; end each event with a line feed"
+                )
                 yield Line(number, rest[:1000], SourceError(problem))
                 return
     except SourceError as error:

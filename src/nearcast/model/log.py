@@ -112,7 +112,7 @@ class EventLog:
             if plain:
                 return self._file
             first, chunks = b"", iter(Chunks(self._file))
-        copy = self._stack.enter_context(TemporaryFile())
+        copy = self._stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
         copy.write(first)
         try:
             for chunk in chunks:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.errors import NearcastError, SourceError
 from nearcast.model.log import decode_json
+from nearcast.model.streams import ByteSink
 
 _NUMBERS = pa.list_(pa.float64())
 
@@ -92,7 +93,7 @@ def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float
 class ParquetSink:
     """Gathers events and writes them as row groups."""
 
-    def __init__(self, file: IO[bytes], rows_per_group: int = 1 << 16) -> None:
+    def __init__(self, file: ByteSink, rows_per_group: int = 1 << 16) -> None:
         self._rows: list[dict[str, Any]] = []
         self._rows_per_group = rows_per_group
         self._writer = pq.ParquetWriter(file, EVENT_SCHEMA, compression="zstd")

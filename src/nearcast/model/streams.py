@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import zstandard
 
@@ -47,7 +47,7 @@ def open_source(path: str | Path) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        file = Path(path).open("rb")
+        file = Path(path).open("rb")  # noqa: SIM115 - only opening it may fail here
     except OSError as error:
         raise cannot_read(path, error) from None
     with file:
@@ -89,7 +89,9 @@ class Chunks:
 
     def _next(self) -> bytes:
         try:
-            data = self._file.read1(CHUNK) if hasattr(self._file, "read1") else self._file.read(CHUNK)
+            data = (
+                self._file.read1(CHUNK) if hasattr(self._file, "read1") else self._file.read(CHUNK)
+            )
         except OSError as error:
             raise SourceError(f"cannot be read any further: {error.strerror or error}") from None
         self.read += len(data)
@@ -122,8 +124,20 @@ class Chunks:
             )
 
 
+class ByteSink(Protocol):
+    """Anything that bytes can be written to."""
+
+    def write(self, data: bytes, /) -> int:
+        """Take some bytes."""
+        ...
+
+    def flush(self) -> object:
+        """Hand over what was taken."""
+        ...
+
+
 @contextmanager
-def open_sink(path: str | Path) -> Iterator[IO[bytes]]:
+def open_sink(path: str | Path) -> Iterator[ByteSink]:
     """Open a path for writing, compressed as its name says, `-` being standard output."""
     import gzip
 
@@ -132,7 +146,7 @@ def open_sink(path: str | Path) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     try:
-        file = Path(path).open("wb")
+        file = Path(path).open("wb")  # noqa: SIM115 - only opening it may fail here
     except OSError as error:
         raise SourceError(f"{path}: cannot be written: {error.strerror}; choose another") from None
     with file:

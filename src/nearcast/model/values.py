@@ -79,9 +79,8 @@ class Top:
         k, alpha = self.k, self.alpha
         if k is None:
             raise MissingField("k", f"a whole number from 1 to {LARGEST_K}")
-        if isinstance(k, float) and k.is_integer():
-            k = int(k)
-        if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= LARGEST_K:
+        whole = isinstance(k, Integral) or (isinstance(k, Real) and k == k // 1)
+        if isinstance(k, bool) or not whole or not 1 <= k <= LARGEST_K:
             raise InvalidValue("k", k, f"a whole number from 1 to {LARGEST_K}")
         if alpha is None:
             raise MissingField("alpha", "a number from 0 to 1")

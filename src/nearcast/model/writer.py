@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from nearcast.errors import SourceError
 from nearcast.model.events import Event, event_to_json
-from nearcast.model.streams import STANDARD, open_sink
+from nearcast.model.streams import STANDARD, ByteSink, open_sink
 
 _JSON_LINES = {".jsonl", ".ndjson", ".json"}
 _PACKED = {".gz", ".zst"}
@@ -25,7 +25,7 @@ class _Sink(Protocol):
 class _JsonLinesSink:
     """Writes events as lines, some thousand at a time."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: ByteSink) -> None:
         self._file = file
         self._encode = msgspec.json.Encoder().encode
         self._lines: list[bytes] = []

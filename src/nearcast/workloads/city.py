@@ -34,7 +34,8 @@ _DEALS = (
 )
 _THINGS = (
     "iPad", "running shoes", "espresso machine", "pizza", "pineapple pizza", "city bikes",
-    "headphones", "ramen", "vinyl records", "camping tents", "sushi", "garden chairs", "e-coupon books",
+    "headphones", "ramen", "vinyl records", "camping tents", "sushi", "garden chairs",
+    "e-coupon books",
 )  # fmt: skip
 _SHOPS = ("Bexley's", "Corner & Co", "The Tin Drum", "Halyard", "Nine Lives", "Maison Ott")
 _DISCOUNTS = ("10%", "20%", "30%", "half price", "50% discount")
@@ -74,7 +75,7 @@ class Person:
 
 
 class City:
-    """The people of Port Lumen and an endless stream of what happens, the same for the same seed."""
+    """The people of Port Lumen and an endless stream of what happens: one seed, one story."""
 
     def __init__(self, seed: int = 1) -> None:
         self._random = Random(seed)  # noqa: S311 - a story to repeat, not a secret to keep
