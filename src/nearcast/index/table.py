@@ -1,0 +1,236 @@
+"""The subscription table: one row for each conjunct and each plain bounding box.
+
+All indexes read the same rows and none keeps a copy of what is exact: an index proposes rows, the
+table decides (`verify.py`). A row belongs to an *owner*, a small number that stands for a
+subscription; a subscription with several conjuncts, or with a region on both sides of the
+antimeridian, owns several rows.
+
+Terms are int32 ids. `frequency` says how often each is expected in messages; it only guides
+indexes towards the rarest term and is never needed for an answer to be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast.errors import StateError
+from nearcast.geo import Box, Circle, Region
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+CIRCLE = 1
+"""Flag: the row's box only bounds a circle."""
+POLYGON = 2
+"""Flag: the row's box only bounds a polygon."""
+EXCLUDES = 4
+"""Flag: the row has NOT terms."""
+SHARED = 8
+"""Flag: the owner has other rows too, so a message may meet it more than once."""
+
+NOBODY = -1
+_MOST = 2**31 - 1
+
+
+class Rows(NamedTuple):
+    """The table as kernels read it.
+
+    The terms of row r are `terms[first[r] : first[r] + required[r]]`. With the flag EXCLUDES the
+    next entry is a count and the excluded terms follow it. With CIRCLE or POLYGON the entry
+    before `first[r]` is the number of the shape.
+    """
+
+    box: Floats  # (n, 4): west, south, east, north, exact or around the shape
+    owner: Int32s  # NOBODY for a row that is free
+    flags: npt.NDArray[np.uint8]
+    first: Int32s
+    required: Int32s
+    terms: Int32s
+    circles: Floats  # (n, 3): longitude, latitude, limit
+    rings: Int32s  # (n + 1): the first ring of each polygon
+    starts: Int32s  # the first position of each ring, and the end of the last
+    lons: Floats
+    lats: Floats
+
+
+class Column:
+    """An array that grows at its end, in steps that double."""
+
+    def __init__(self, dtype: type, width: int = 0) -> None:
+        self._width = width
+        self._data: npt.NDArray[Any] = np.empty((16, width) if width else 16, dtype)
+        self.size = 0
+
+    def reserve(self, extra: int) -> None:
+        """Make room for so many more entries."""
+        needed = self.size + extra
+        if needed > len(self._data):
+            room = max(needed, 2 * len(self._data))
+            grown = np.empty((room, self._width) if self._width else room, self._data.dtype)
+            grown[: self.size] = self._data[: self.size]
+            self._data = grown
+
+    def extend(self, values: Any) -> int:
+        """Append an array of entries, and give the place of the first."""
+        start = self.size
+        self.reserve(len(values))
+        self._data[start : start + len(values)] = values
+        self.size += len(values)
+        return start
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """What is filled of it, not copied."""
+        return self._data[: self.size]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use, without what is reserved."""
+        return int(self.array.nbytes)
+
+
+class Table:
+    """Keeps the rows of all boolean subscriptions."""
+
+    def __init__(self) -> None:
+        self._box = Column(np.float64, 4)
+        self._owner = Column(np.int32)
+        self._flags = Column(np.uint8)
+        self._first = Column(np.int32)
+        self._required = Column(np.int32)
+        self._terms = Column(np.int32)
+        self._circles = Column(np.float64, 3)
+        self._rings = Column(np.int32)
+        self._starts = Column(np.int32)
+        self._lons = Column(np.float64)
+        self._lats = Column(np.float64)
+        self._rings.extend([0])
+        self._starts.extend([0])
+        self._free: list[int] = []
+        self._dead_terms = 0
+        self.frequency: Int64s = np.zeros(16, np.int64)
+        self.live = 0
+
+    def __len__(self) -> int:
+        return self._owner.size
+
+    @property
+    def rows(self) -> Rows:
+        """The arrays as they are now; ask again after every change."""
+        return Rows(
+            self._box.array,
+            self._owner.array,
+            self._flags.array,
+            self._first.array,
+            self._required.array,
+            self._terms.array,
+            self._circles.array,
+            self._rings.array,
+            self._starts.array,
+            self._lons.array,
+            self._lats.array,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        return sum(int(array.nbytes) for array in self.rows)
+
+    def live_rows(self) -> Int32s:
+        """The numbers of all rows in use."""
+        return np.flatnonzero(self._owner.array != NOBODY).astype(np.int32)
+
+    def ensure_terms(self, count: int) -> None:
+        """Make room for the frequencies of terms 0 to count - 1."""
+        if count > len(self.frequency):
+            grown = np.zeros(max(count, 2 * len(self.frequency)), np.int64)
+            grown[: len(self.frequency)] = self.frequency
+            self.frequency = grown
+
+    def add(
+        self, owner: int, conjuncts: Sequence[tuple[Sequence[int], Sequence[int]]], region: Region
+    ) -> Int32s:
+        """Add the rows of one subscription: (required, excluded) terms of each conjunct."""
+        bounds = region.bounds()
+        shape, kind = self._shape(region)
+        shared = SHARED if len(bounds) * len(conjuncts) > 1 else 0
+        rows = []
+        for required, excluded in conjuncts:
+            entries = [] if shape is None else [shape]
+            entries += required
+            if excluded:
+                entries += [len(excluded), *excluded]
+            flags = kind | shared | (EXCLUDES if excluded else 0)
+            for box in bounds:
+                first = self._terms.extend(entries) + (shape is not None)
+                _check_room(self._terms.size)
+                rows.append(self._row(owner, box, flags, first, len(required)))
+        self.live += len(rows)
+        return np.array(rows, np.int32)
+
+    def add_boxes(self, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s) -> Int32s:
+        """Add many subscriptions of one conjunct without NOT and one plain box each.
+
+        The terms of the i-th are `terms[starts[i] : starts[i + 1]]`.
+        """
+        count = len(owners)
+        first = self._terms.extend(terms)
+        _check_room(self._terms.size)
+        start = self._owner.extend(owners)
+        self._box.extend(boxes)
+        self._flags.extend(np.zeros(count, np.uint8))
+        self._first.extend((first + starts[:-1]).astype(np.int32))
+        self._required.extend(np.diff(starts).astype(np.int32))
+        self.live += count
+        return np.arange(start, start + count, dtype=np.int32)
+
+    def remove(self, rows: Int32s) -> None:
+        """Take rows out of use; their numbers stay taken until `release`."""
+        self._owner.array[rows] = NOBODY
+        self._dead_terms += int(self._required.array[rows].sum())
+        self.live -= len(rows)
+
+    def release(self, rows: Int32s) -> None:
+        """Let the numbers of removed rows be used again, once no index refers to them."""
+        self._free.extend(rows.tolist())
+
+    def move(self, rows: Int32s, boxes: Floats) -> None:
+        """Give rows that are boxes, not shapes, another box."""
+        self._box.array[rows] = boxes
+
+    def _row(
+        self, owner: int, box: tuple[float, float, float, float], flags: int, first: int, n: int
+    ) -> int:
+        if self._free:
+            row = self._free.pop()
+            self._box.array[row] = box
+            self._owner.array[row] = owner
+            self._flags.array[row] = flags
+            self._first.array[row] = first
+            self._required.array[row] = n
+            return row
+        self._box.extend([box])
+        self._flags.extend([flags])
+        self._first.extend([first])
+        self._required.extend([n])
+        return self._owner.extend([owner])
+
+    def _shape(self, region: Region) -> tuple[int | None, int]:
+        if isinstance(region, Box):
+            return None, 0
+        if isinstance(region, Circle):
+            return self._circles.extend([(*region.center, region.limit)]), CIRCLE
+        base = self._lons.extend(region.lons)
+        self._lats.extend(region.lats)
+        self._starts.extend([base + start for start in region.starts[1:]])
+        return self._rings.extend([self._starts.size - 1]) - 1, POLYGON
+
+
+def _check_room(size: int) -> None:
+    if size > _MOST:
+        raise StateError(f"the table holds {size} terms, more than {_MOST}: use several engines")
