@@ -152,12 +152,15 @@ def _drives(seed: int, options: MovingOptions, vehicles: Vehicles, count: int) -
     phase = Draws(seed, "phase").uniform(everyone)
     order = np.argsort(phase, kind="stable")
     reports = Draws(seed, "reports")
+    seen = np.zeros(count)
     for step in range(options.timestamps):
-        driven = phase if step == 0 else np.ones(count)
-        vehicles.advance(driven * options.seconds)
         moves = reports.uniform((everyone << 24) + step) < options.mobility
         who = order[moves[order]]
-        yield _Report(who, vehicles.places(who), START + (step + phase[who]) * options.seconds)
+        now = (step + phase[who]) * options.seconds
+        # Whoever does not report is not looked at, and catches up later.
+        vehicles.drive(who, now - seen[who])
+        seen[who] = now
+        yield _Report(who, vehicles.places(who), START + now)
 
 
 def _followed(tracks: Tracks, count: int, chunk: int) -> Iterator[_Report]:
