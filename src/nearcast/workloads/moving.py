@@ -8,8 +8,8 @@ that time, after a first part (`initial`) that is there before anyone moves. The
 
 With `tracks` the subscribers follow recorded tracks instead: subscriber i the i-th track, from the
 first again when there are more subscribers than tracks. Every recorded position is a move, the
-space is the box around them, and `space`, `junctions`, `velocity`, `mobility`, `timestamps` and
-`seconds` do not apply.
+space is the box around them, and `space`, `junctions`, `velocity`, `mobility` and `timestamps` do
+not apply; `seconds` still measures how long messages live.
 
 Departures: the road network, its size and the speeds are made up, in a box around San Joaquin
 County. Regions are circles of 0.5 to 5 km unless `shape` asks for the paper's boxes. `mobility` of
