@@ -1,19 +1,19 @@
 """Workload `moving`: subscribers on the road, and messages that last.
 
-The defaults are those of AP+-Tree (VLDB J.), section 5.2.1 and table 3: subscribers travel on a
-road network, keywords as in `tweets`; for 100 timestamps of 30 seconds, 20 % of the subscribers
-report a new place at each; a message lives for 10 timestamps on average. The messages asked for
-are spread over that time, after a first part (`initial`) that is there before anyone moves. The
-log holds `timestamps * mobility * subscriptions` moves.
+After AP+-Tree (VLDB J.), section 5.2.1: subscribers travel on a road network, keywords as in
+`tweets`; for 100 timestamps of 30 seconds, a share of the subscribers (`mobility`) reports a new
+place at each; a message lives for 10 timestamps on average. The messages asked for are spread over
+that time, after a first part (`initial`) that is there before anyone moves. The log holds about
+`timestamps * mobility * subscriptions` moves.
 
 With `tracks` the subscribers follow recorded tracks instead: subscriber i the i-th track, from the
 first again when there are more subscribers than tracks. Every recorded position is a move, the
-space is the box around them, and `space`, `junctions`, `velocity`, `mobility`, `timestamps` and
-`seconds` do not apply.
+space is the box around them, and `space`, `junctions`, `velocity`, `mobility` and `timestamps` do
+not apply; `seconds` still measures how long messages live.
 
-Departures: the road network is made up (about as many junctions as the paper's map of San
-Joaquin), and regions are circles of 0.5 to 5 km unless `shape` asks for the paper's boxes, each of
-`area` of the space.
+Departures: the road network, its size and the speeds are made up, in a box around San Joaquin
+County. Regions are circles of 0.5 to 5 km unless `shape` asks for the paper's boxes. `mobility` of
+20 % and `area` of 0.01 % are values of the paper's table 3, chosen here; `initial` is our own.
 """
 
 from __future__ import annotations
@@ -152,12 +152,15 @@ def _drives(seed: int, options: MovingOptions, vehicles: Vehicles, count: int) -
     phase = Draws(seed, "phase").uniform(everyone)
     order = np.argsort(phase, kind="stable")
     reports = Draws(seed, "reports")
+    seen = np.zeros(count)
     for step in range(options.timestamps):
-        driven = phase if step == 0 else np.ones(count)
-        vehicles.advance(driven * options.seconds)
         moves = reports.uniform((everyone << 24) + step) < options.mobility
         who = order[moves[order]]
-        yield _Report(who, vehicles.places(who), START + (step + phase[who]) * options.seconds)
+        now = (step + phase[who]) * options.seconds
+        # Whoever does not report is not looked at, and catches up later.
+        vehicles.drive(who, now - seen[who])
+        seen[who] = now
+        yield _Report(who, vehicles.places(who), START + now)
 
 
 def _followed(tracks: Tracks, count: int, chunk: int) -> Iterator[_Report]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from math import isfinite
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -37,12 +38,22 @@ def read_options(kind: str, given: dict[str, Any]) -> Options:
             known = ", ".join(options.__struct_fields__)
             raise InvalidValue("option", name, f"one of the options of {kind}: {known}")
     for name, value in given.items():
-        try:
-            msgspec.convert({name: value}, options, strict=False)
-        except msgspec.ValidationError as error:
-            problem = str(error).partition(" - at")[0]
-            raise InvalidValue(name, value, f"another value ({problem})") from None
+        _check_option(options, name, value)
     return msgspec.convert(given, options, strict=False)
+
+
+def _check_option(options: type[Options], name: str, value: Any) -> None:
+    try:
+        read = getattr(msgspec.convert({name: value}, options, strict=False), name)
+    except msgspec.ValidationError as error:
+        choices = get_args(get_type_hints(options)[name])
+        expected = str(error).removeprefix("Expected ").partition(" - at")[0].replace("`", "")
+        expected = expected.partition(", got")[0]
+        raise InvalidValue(
+            name, value, f"one of {', '.join(map(str, choices))}" if choices else expected
+        ) from None
+    if isinstance(read, float) and not isfinite(read):
+        raise InvalidValue(name, value, "a finite number")
 
 
 def generate(

@@ -9,12 +9,12 @@ turning on the way as it comes closer, and then to the next.
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearcast.workloads.draws import Draws, Floats, Ints
+from nearcast._jit import kernel
+from nearcast.workloads.draws import STEP, Draws, Floats, Ints, as_unit, mixed, stream_key
 from nearcast.workloads.space import KM_PER_DEGREE, Space, cosine
 
 _JITTER = 0.3  # of the distance between junctions: streets bend, and never cross
@@ -55,78 +55,91 @@ def build_roads(seed: int, space: Space, junctions: int) -> Roads:
     return Roads(space, east.reshape(shape), north.reshape(shape), (m_per_lon, m_per_lat))
 
 
+_STATE = np.dtype(
+    [
+        ("speed", np.float64),
+        ("along", np.float64),
+        ("passed", np.int64),
+        ("row", np.int32),
+        ("column", np.int32),
+        ("next_row", np.int32),
+        ("next_column", np.int32),
+        ("goal_row", np.int32),
+        ("goal_column", np.int32),
+    ]
+)
+"""A vehicle: its metres a second off main roads, its metres along the street from one junction to
+the next, the junctions it has passed, and where it is heading."""
+
+
+@kernel
+def _leave_junction(number: Any, one: Any, turn_key: Any, goal_key: Any, shape: Any) -> None:
+    """Stand at the next junction, and choose the one after it."""
+    rows, columns = shape
+    one.row, one.column = one.next_row, one.next_column
+    one.along = 0.0
+    place = np.uint64((one.passed << 32) + number) * STEP
+    one.passed += 1
+    if one.row == one.goal_row and one.column == one.goal_column:
+        goal = np.int64(as_unit(mixed(place + goal_key)) * (rows * columns - 1))
+        # The junction where it stands is left out of the choice.
+        if goal >= one.row * columns + one.column:
+            goal += 1
+        one.goal_row, one.goal_column = goal // columns, goal % columns
+    down, across = one.goal_row - one.row, one.goal_column - one.column
+    if as_unit(mixed(place + turn_key)) * (abs(down) + abs(across)) < abs(down):
+        one.next_row = one.row + (1 if down > 0 else -1)
+    else:
+        one.next_column = one.column + (1 if across > 0 else -1)
+
+
+@kernel
+def _drive(
+    who: Any, seconds: Any, state: Any, east_m: Any, north_m: Any, turn_key: Any, goal_key: Any
+) -> None:
+    for place in range(len(who)):
+        one = state[who[place]]
+        left = seconds[place]
+        while True:
+            here, there = (one.row, one.column), (one.next_row, one.next_column)
+            east, north = east_m[there] - east_m[here], north_m[there] - north_m[here]
+            street = one.row if one.row == one.next_row else one.column
+            speed = one.speed * (_MAIN_FACTOR if street % _MAIN_EVERY == 0 else 1.0)
+            needed = (np.sqrt(east * east + north * north) - one.along) / speed
+            if needed > left:
+                one.along += speed * left
+                break
+            left -= needed
+            _leave_junction(who[place], one, turn_key, goal_key, east_m.shape)
+
+
 class Vehicles:
-    """Vehicles under way, each with its own speed, all advanced together."""
+    """Vehicles under way, each with its own speed."""
 
     def __init__(self, seed: int, roads: Roads, count: int, velocity: float) -> None:
         self.roads = roads
+        self._keys = stream_key(seed, "turn"), stream_key(seed, "goal")
         rows, columns = roads.east_m.shape
-        self._numbers = np.arange(count, dtype=np.int64)
-        self._turn, self._goal = Draws(seed, "turn"), Draws(seed, "goal")
-        first = Draws(seed, "first junction").integers(self._numbers, 0, rows * columns - 1)
-        self._speed = velocity * Draws(seed, "speed").uniform(self._numbers, _SLOWEST, _FASTEST)
-        self._row, self._column = first // columns, first % columns
-        self._next_row, self._next_column = self._row.copy(), self._column.copy()
-        self._goal_row, self._goal_column = self._row.copy(), self._column.copy()
-        self._passed = np.zeros(count, dtype=np.int64)
-        self._along = np.zeros(count)
-        self._leave_junction(self._numbers)
+        numbers = np.arange(count, dtype=np.int64)
+        first = Draws(seed, "first junction").integers(numbers, 0, rows * columns - 1)
+        self._state = np.zeros(count, dtype=_STATE)
+        self._state["speed"] = Draws(seed, "speed").uniform(numbers, _SLOWEST, _FASTEST) * velocity
+        for row, column in (("row", "column"), ("next_row", "next_column")):
+            self._state[row], self._state[column] = first // columns, first % columns
+        self._state["goal_row"], self._state["goal_column"] = first // columns, first % columns
+        # A street of no length is left at once, for the first real one.
+        self.drive(numbers, np.zeros(count))
 
-    def _leave_junction(self, who: Ints) -> None:
-        """Stand at the next junction, and choose the one after it."""
-        rows, columns = self.roads.east_m.shape
-        self._row[who], self._column[who] = self._next_row[who], self._next_column[who]
-        self._along[who] = 0.0
-        at = (self._passed[who] << 32) + who
-        self._passed[who] += 1
-        arrived = (self._row[who] == self._goal_row[who]) & (
-            self._column[who] == self._goal_column[who]
-        )
-        there = who[arrived]
-        goal = self._goal.integers(at[arrived], 0, rows * columns - 2)
-        # The junction where it stands is left out of the choice.
-        goal += goal >= self._row[there] * columns + self._column[there]
-        self._goal_row[there], self._goal_column[there] = goal // columns, goal % columns
-        down = self._goal_row[who] - self._row[who]
-        across = self._goal_column[who] - self._column[who]
-        steps = np.abs(down) + np.abs(across)
-        vertical = self._turn.uniform(at) * steps < np.abs(down)
-        self._next_row[who] = self._row[who] + np.where(vertical, np.sign(down), 0)
-        self._next_column[who] = self._column[who] + np.where(vertical, 0, np.sign(across))
-
-    def _streets(self, who: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-        """Give where each vehicle's street starts, and how far it goes east and north."""
-        east, north = self.roads.east_m, self.roads.north_m
-        here, there = (
-            (self._row[who], self._column[who]),
-            (self._next_row[who], self._next_column[who]),
-        )
-        return east[here], north[here], east[there] - east[here], north[there] - north[here]
-
-    def advance(self, seconds: Floats) -> None:
-        """Let every vehicle drive for so many seconds."""
-        left = seconds.copy()
-        who = self._numbers
-        while len(who):
-            _, _, east, north = self._streets(who)
-            length = np.sqrt(east * east + north * north)
-            speed = self._speed[who] * np.where(self._on_main_road(who), _MAIN_FACTOR, 1.0)
-            needed = (length - self._along[who]) / speed
-            reaches = needed <= left[who]
-            stays = who[~reaches]
-            self._along[stays] += speed[~reaches] * left[stays]
-            who = who[reaches]
-            left[who] -= needed[reaches]
-            self._leave_junction(who)
-
-    def _on_main_road(self, who: Ints) -> NDArray[np.bool_]:
-        row, column = self._row[who], self._column[who]
-        along_row = row == self._next_row[who]
-        main: NDArray[np.bool_] = np.where(along_row, row, column) % _MAIN_EVERY == 0
-        return main
+    def drive(self, who: Ints, seconds: Floats) -> None:
+        """Let these vehicles drive, each for its own number of seconds."""
+        _drive(who, seconds, self._state, self.roads.east_m, self.roads.north_m, *self._keys)
 
     def places(self, who: Ints) -> Floats:
         """Give where these vehicles are, as rows of longitude and latitude."""
-        from_east, from_north, east, north = self._streets(who)
-        share = self._along[who] / np.sqrt(east * east + north * north)
-        return self.roads.degrees(from_east + share * east, from_north + share * north)
+        roads, some = self.roads, self._state[who]
+        here = some["row"], some["column"]
+        there = some["next_row"], some["next_column"]
+        east = roads.east_m[there] - roads.east_m[here]
+        north = roads.north_m[there] - roads.north_m[here]
+        share = some["along"] / np.sqrt(east * east + north * north)
+        return roads.degrees(roads.east_m[here] + share * east, roads.north_m[here] + share * north)

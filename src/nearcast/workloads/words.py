@@ -7,6 +7,7 @@ low numbers and get the short words.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from math import gcd
 
@@ -20,6 +21,15 @@ SYLLABLES = [onset + vowel for onset in _ONSETS for vowel in "aeiou"]
 _BASE = len(SYLLABLES)
 
 
+@cache
+def _stride(size: int) -> int:
+    """Give a step without common factor with `size`: it visits every place once."""
+    stride = int(size * 0.618) | 1
+    while gcd(stride, size) != 1:
+        stride += 2
+    return stride
+
+
 def word(term: int) -> str:
     """Give the word of a term: two syllables for the first terms, then three, then four."""
     syllables, size = 2, _BASE**2
@@ -27,12 +37,8 @@ def word(term: int) -> str:
         term -= size
         syllables += 1
         size *= _BASE
-    # A stride without common factor with the size visits every word of that length once, and
-    # keeps neighbours in frequency from being neighbours in the alphabet.
-    stride = int(size * 0.618) | 1
-    while gcd(stride, size) != 1:
-        stride += 2
-    place = (term * stride + size // 3) % size
+    # Striding keeps neighbours in frequency from being neighbours in the alphabet.
+    place = (term * _stride(size) + size // 3) % size
     parts = []
     for _ in range(syllables):
         place, syllable = divmod(place, _BASE)
