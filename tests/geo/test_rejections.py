@@ -101,7 +101,7 @@ def test_rings_that_are_not_closed() -> None:
     """The message shows the last position and the one it should be."""
     rejected("coordinates[0][3]", (0, 1), Polygon, [[(0, 0), (1, 0), (1, 1), (0, 1)]])
     with pytest.raises(InvalidValue, match=r"which is \[0\.0, 0\.0\]"):
-        Polygon([[(0, 0), (1, 0), (1, 1), (0, 1)]])  # type: ignore[arg-type] # lists are taken
+        Polygon([[(0, 0), (1, 0), (1, 1), (0, 1)]])  # lists are taken
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_invalid_polygons(rings: list[list[tuple[float, float]]], reason: str) -
     """Rings that cross, enclose nothing or lie outside are refused, with the reason."""
     rejected("coordinates", rings, Polygon, rings)
     with pytest.raises(InvalidValue, match=reason):
-        Polygon(rings)  # type: ignore[arg-type] # lists are taken too
+        Polygon(rings)  # lists are taken too

@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from nearcast._version import __version__
-from nearcast.cli import bench, demo, match, replay
+from nearcast.cli import bench, demo, generate, match, replay
 from nearcast.errors import NearcastError
 
 app = typer.Typer(
@@ -41,7 +41,7 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-for _command in (replay, match, demo, bench):
+for _command in (replay, match, generate, demo, bench):
     _command.add_to(app)
 
 
@@ -78,10 +78,13 @@ def main(arguments: list[str] | None = None) -> int:
     except NearcastError as error:
         _complain(str(error), tuple(getattr(error, "__notes__", ())))
         return 2
-    except BrokenPipeError:
-        # whoever read our output has had enough; keep Python from complaining about it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as error:
+        # Typer ends the process when nobody reads our output any more (as with `| head`): that is
+        # no failure, and Python is kept from complaining about it once more at exit.
+        if isinstance(error.__context__, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        raise
     except KeyboardInterrupt:
         return 130
     except Exception as error:

@@ -11,17 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
-from nearcast.geo import predicates
-from nearcast.geo.kernels import box_meets_circle, box_meets_polygon, point_in_circle
-from nearcast.geo.kernels import point_in_polygon
+from nearcast.geo.kernels import box_meets_circle, box_meets_polygon, point_in_polygon
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Int32s, Rows
 
 Bitmap = npt.NDArray[np.uint64]
 
 
-def bitmap_words(terms: int) -> int:
-    """How many words a bitmap over so many terms needs."""
-    return (terms + 63) // 64 + 1
+def bitmap_for(terms: int) -> Bitmap:
+    """Make an empty bitmap over the terms 0 to terms - 1."""
+    return np.zeros((terms + 63) // 64 + 1, np.uint64)
 
 
 @kernel
@@ -42,4 +40,58 @@ def clear_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
 @kernel
 def has_term(bitmap: Bitmap, term: int) -> bool:
     """Tell whether the message has a term."""
-    return ((bitmap[term >> 6] >> np.uint64(term & 63)) & np.uint64(1)) != np.uint64(0)
+    return bool((bitmap[term >> 6] >> np.uint64(term & 63)) & np.uint64(1))
+
+
+@kernel
+def accepts_text(rows: Rows, row: int, bitmap: Bitmap) -> bool:
+    """Tell whether the message has all required and no excluded terms of a row."""
+    at = rows.first[row]
+    stop = at + rows.required[row]
+    while at < stop:
+        if not has_term(bitmap, rows.terms[at]):
+            return False
+        at += 1
+    if rows.flags[row] & EXCLUDES:
+        stop = at + 1 + rows.terms[at]
+        at += 1
+        while at < stop:
+            if has_term(bitmap, rows.terms[at]):
+                return False
+            at += 1
+    return True
+
+
+@kernel
+def accepts_place(
+    rows: Rows, row: int, west: float, south: float, east: float, north: float
+) -> bool:
+    """Tell whether the plain box of a message, of size zero for a point, meets a row's region."""
+    box = rows.box
+    if box[row, 0] > east or box[row, 2] < west or box[row, 1] > north or box[row, 3] < south:
+        return False
+    flags = rows.flags[row]
+    if flags & (CIRCLE | POLYGON) == 0:
+        return True
+    shape = rows.terms[rows.first[row] - 1]
+    if flags & CIRCLE:
+        lon, lat, limit = rows.circles[shape, 0], rows.circles[shape, 1], rows.circles[shape, 2]
+        return bool(box_meets_circle(west, south, east, north, lon, lat, limit))
+    first, last = rows.rings[shape], rows.rings[shape + 1]
+    if west == east and south == north:
+        return bool(point_in_polygon(west, south, rows.lons, rows.lats, rows.starts, first, last))
+    return bool(
+        box_meets_polygon(west, south, east, north, rows.lons, rows.lats, rows.starts, first, last)
+    )
+
+
+@kernel
+def accepts(
+    rows: Rows, row: int, west: float, south: float, east: float, north: float, bitmap: Bitmap
+) -> bool:
+    """Tell whether a row that is in use matches a message."""
+    return (
+        rows.owner[row] >= 0
+        and accepts_place(rows, row, west, south, east, north)
+        and accepts_text(rows, row, bitmap)
+    )

@@ -1,0 +1,162 @@
+"""The protocol that all indexes follow, and what they share.
+
+An index is made over a `Table` and is told which rows come and go. It answers batches: for each
+message the rows that match, exactly. Text has become term ids by then, and place a plain box, of
+size zero for a point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from nearcast.index.table import SHARED, Floats, Int32s, Int64s, Table
+
+
+class Batch(NamedTuple):
+    """Some messages: the terms of message i are `terms[starts[i] : starts[i + 1]]`, each once.
+
+    Terms that no subscription has may be left out. `boxes` is (n, 4): west, south, east, north,
+    west <= east; a range message across the antimeridian stands in two places of a batch.
+    """
+
+    starts: Int64s
+    terms: Int32s
+    boxes: Floats
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def part(self, start: int, stop: int) -> Batch:
+        """Some of the messages, without copying their terms."""
+        return Batch(self.starts[start : stop + 1], self.terms, self.boxes[start:stop])
+
+
+class Pairs(NamedTuple):
+    """Which message matches which row, and how many rows were looked at to find out."""
+
+    messages: Int32s
+    rows: Int32s
+    candidates: int
+
+
+class Matches(NamedTuple):
+    """Which message matches which owner, each pair once, ordered by message."""
+
+    messages: Int32s
+    owners: Int32s
+    candidates: int
+
+
+class Index(Protocol):
+    """What every index can do.
+
+    `build` takes all live rows of the table at once; `insert` and `delete` follow the table while
+    it changes. A row is deleted from the index before the table removes it. `delete` gives back
+    the rows that nothing in the index refers to any more, these or earlier ones, for the table to
+    release; an index that deletes lazily keeps the others until it has cleaned up.
+    """
+
+    name: ClassVar[str]
+    table: Table
+
+    def build(self) -> None:
+        """Take in all live rows of the table, in place of what the index had."""
+        ...
+
+    def insert(self, rows: Int32s) -> None:
+        """Take in rows just added to the table."""
+        ...
+
+    def delete(self, rows: Int32s) -> Int32s:
+        """Forget rows, and give those that may be released."""
+        ...
+
+    def move(self, rows: Int32s) -> None:
+        """Take note that the boxes of rows have changed in the table."""
+        ...
+
+    def candidates(self, batch: Batch) -> Pairs:
+        """Find the rows that match each message; safe to call from several threads at once."""
+        ...
+
+    def stats(self) -> Mapping[str, float]:
+        """Figures about the index, `bytes` (without the table) always among them."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the index to files that can be memory-mapped."""
+        ...
+
+    @classmethod
+    def load(cls, folder: Path, table: Table) -> Self:
+        """Read what `save` wrote, over the same table."""
+        ...
+
+
+def match(index: Index, batch: Batch, threads: int = 1) -> Matches:
+    """Match a batch, with its messages spread over threads."""
+    if threads <= 1 or len(batch) < 2 * threads:
+        return _settle(index.table, index.candidates(batch))
+    edges = np.linspace(0, len(batch), threads + 1).astype(int).tolist()
+    spans = list(pairwise(edges))
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(lambda span: index.candidates(batch.part(*span)), spans))
+    messages = [part.messages + span[0] for part, span in zip(parts, spans, strict=True)]
+    return _settle(
+        index.table,
+        Pairs(
+            np.concatenate(messages).astype(np.int32),
+            np.concatenate([part.rows for part in parts]),
+            sum(part.candidates for part in parts),
+        ),
+    )
+
+
+def _settle(table: Table, pairs: Pairs) -> Matches:
+    """Turn rows into owners, each owner once per message."""
+    rows = table.rows
+    owners = rows.owner[pairs.rows]
+    shared = (rows.flags[pairs.rows] & SHARED) != 0
+    if not shared.any():
+        return Matches(pairs.messages, owners, pairs.candidates)
+    key = (pairs.messages.astype(np.int64) << 32) | owners
+    key = np.unique(key)
+    return Matches(
+        (key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32), pairs.candidates
+    )
+
+
+Scanner = Callable[[int, Int32s, Int32s], tuple[int, int, int]]
+
+
+def collect(count: int, scan: Scanner, room: int = 1024) -> Pairs:
+    """Run a kernel that fills fixed arrays until all messages are done, and join what it found.
+
+    `scan(start, messages, rows)` matches the messages from `start` on, writes pairs into the two
+    arrays, and gives (next message, pairs written, candidates). It stops in front of a message
+    whose pairs do not fit any more, having written none of them; if that was the first one, it is
+    called again with larger arrays.
+    """
+    found_messages, found_rows = [], []
+    start = candidates = 0
+    room = max(room, 2 * count)
+    while start < count:
+        messages, rows = np.empty(room, np.int32), np.empty(room, np.int32)
+        following, written, looked_at = scan(start, messages, rows)
+        if following == start:
+            room *= 4
+            continue
+        found_messages.append(messages[:written])
+        found_rows.append(rows[:written])
+        candidates += looked_at
+        start = following
+    if not found_messages:
+        none = np.empty(0, np.int32)
+        return Pairs(none, none, 0)
+    return Pairs(np.concatenate(found_messages), np.concatenate(found_rows), candidates)
