@@ -64,7 +64,7 @@ def _told(error: TyperException) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
     try:
-        outcome = app(arguments, standalone_mode=False)
+        outcome = app(arguments, prog_name="nearcast", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except TyperException as error:
         context = getattr(error, "ctx", None)
