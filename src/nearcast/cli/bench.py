@@ -12,7 +12,7 @@ from rich.table import Table
 from nearcast.bench.ingest import measure_ingest
 from nearcast.cli.options import JsonOption
 
-bench = typer.Typer(help="Measure Nearcast on this machine.", no_args_is_help=True)
+bench = typer.Typer(no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
