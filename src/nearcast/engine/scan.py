@@ -7,10 +7,11 @@ code is meant to be read beside the contract; what is fast is elsewhere.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import islice
+from typing import Protocol
 
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
@@ -32,20 +33,23 @@ from nearcast.topk import Bag, Scorer
 Results = Mapping[str, float | None]  # message id -> score, or None where nothing is scored
 
 
-@dataclass(frozen=True, slots=True)
 class Arrived:
-    """A message with what is derived from it once, when it arrives."""
+    """A message with what is derived from it: its time, its tokens, its terms, its weights."""
 
-    message: Message
-    number: int
-    at: float
-    terms: frozenset[str]
-    bag: Bag
+    def __init__(self, message: Message, number: int, at: float, tokens: list[str]) -> None:
+        self.message = message
+        self.number = number
+        self.at = at
+        self.end = at + message.ttl  # the instant at which it is no longer active
+        self.tokens = tokens
+        self.terms = frozenset(tokens)
+        self._bag: Bag | None = None
 
-    @property
-    def end(self) -> float:
-        """The instant at which it is no longer active."""
-        return self.at + self.message.ttl
+    def bag(self, scorer: Scorer) -> Bag:
+        """Its tf-idf weights, made when first asked for."""
+        if self._bag is None:
+            self._bag = scorer.bag(self.tokens)
+        return self._bag
 
 
 class Interest:
@@ -53,11 +57,11 @@ class Interest:
 
     def __init__(self, subscription: Subscription, query: Query) -> None:
         self.subscription = subscription
-        self._query = query
+        self.query = query
 
     def wants(self, arrived: Arrived) -> bool:
         """Whether the text satisfies the query and the place lies in the region."""
-        if not self._query.matches(arrived.terms):
+        if not self.query.matches(arrived.terms):
             return False
         region, message = self.subscription.region, arrived.message
         assert region is not None  # noqa: S101 - a subscription without top has a region
@@ -83,7 +87,7 @@ class Ranking:
     def _place(self, arrived: Arrived) -> tuple[float, int, str] | None:
         here, top, there = self.subscription.point, self.subscription.top, arrived.message.point
         assert here is not None and top is not None and there is not None  # noqa: S101, PT018 - by kind
-        score = self._scorer.score(top.alpha, self._bag, here, arrived.bag, there)
+        score = self._scorer.score(top.alpha, self._bag, here, arrived.bag(self._scorer), there)
         return None if score is None else (-score, -arrived.number, arrived.message.id)
 
     def enter(self, arrived: Arrived) -> None:
@@ -106,14 +110,67 @@ class Ranking:
         return self._best
 
 
+class Population(Protocol):
+    """The boolean subscriptions of an engine: the one part that an index does faster."""
+
+    def find(self, id: str) -> Interest | None:
+        """Look one up."""
+        ...
+
+    def put(self, interest: Interest) -> None:
+        """Add one, or replace the one with its id."""
+        ...
+
+    def drop(self, id: str) -> None:
+        """Forget one that is there."""
+        ...
+
+    def wanting(self, arrived: Arrived) -> list[str]:
+        """The ids of all that want a message."""
+        ...
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All of them."""
+        ...
+
+
+class Everyone:
+    """The population without an index: every subscription is asked about every message."""
+
+    def __init__(self) -> None:
+        self._interests: dict[str, Interest] = {}
+
+    def find(self, id: str) -> Interest | None:
+        """Look one up."""
+        return self._interests.get(id)
+
+    def put(self, interest: Interest) -> None:
+        """Add one, or replace the one with its id."""
+        self._interests[interest.subscription.id] = interest
+
+    def drop(self, id: str) -> None:
+        """Forget one that is there."""
+        del self._interests[id]
+
+    def wanting(self, arrived: Arrived) -> list[str]:
+        """Ask everyone."""
+        return [id for id, interest in self._interests.items() if interest.wants(arrived)]
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All of them, in the order in which they first came."""
+        return (interest.subscription for interest in self._interests.values())
+
+
 class Scan:
     """Applies events in order and says what each of them changed."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(
+        self, settings: Settings | None = None, population: Population | None = None
+    ) -> None:
         self.settings = settings or Settings()
+        self.population = population or Everyone()
         self.now: float | None = None
         self._scorer = self.settings.scorer()
-        self._interests: dict[str, Interest] = {}
         self._rankings: dict[str, Ranking] = {}
         self._active: dict[str, Arrived] = {}
         self._ends: list[tuple[float, str]] = []  # a heap: when which active message ends
@@ -138,8 +195,8 @@ class Scan:
             case Unsubscribe(id):
                 self._known(id)
                 self._advance(now)
-                self._interests.pop(id, None)
-                self._rankings.pop(id, None)
+                if self._rankings.pop(id, None) is None:
+                    self.population.drop(id)
                 updates = []
         for id, ranking in self._rankings.items():
             updates += difference(id, before.get(id, {}), ranking.best())
@@ -156,8 +213,8 @@ class Scan:
 
     def subscriptions(self) -> list[Subscription]:
         """All subscriptions, as they are now."""
-        both = (self._interests, self._rankings)
-        return [standing.subscription for kind in both for standing in kind.values()]
+        ranked = [ranking.subscription for ranking in self._rankings.values()]
+        return [*self.population.subscriptions(), *ranked]
 
     def wants(self, id: str, message: Message) -> bool:
         """Whether a boolean subscription would get a message, were it published now."""
@@ -165,9 +222,7 @@ class Scan:
         return isinstance(standing, Interest) and standing.wants(self._arrive(message, 0.0))
 
     def _arrive(self, message: Message, now: float) -> Arrived:
-        tokens = self.settings.analyser.tokens(message.text)
-        bag = self._scorer.bag(tokens)
-        return Arrived(message, self._arrivals, now, frozenset(tokens), bag)
+        return Arrived(message, self._arrivals, now, self.settings.analyser.tokens(message.text))
 
     def _publish(self, message: Message, now: float) -> list[Update]:
         if message.point is not None:
@@ -188,16 +243,12 @@ class Scan:
             for ranking in self._rankings.values():
                 ranking.enter(arrived)
             self._slide()
-        return [
-            Update("add", id, message.id)
-            for id, interest in self._interests.items()
-            if interest.wants(arrived)
-        ]
+        return [Update("add", id, message.id) for id in self.population.wanting(arrived)]
 
     def _subscribe(self, subscription: Subscription, now: float) -> list[Update]:
         id, analyser = subscription.id, self.settings.analyser
         if subscription.top is not None and subscription.point is not None:
-            self._refuse_other_kind(id, self._interests)
+            self._refuse_other_kind(id, self.population.find(id))
             self.settings.check_inside(subscription.point)
             bag = self._scorer.bag(parse_bag(subscription.query, analyser))
             self._advance(now)
@@ -205,13 +256,14 @@ class Scan:
             for arrived in self._window.values():
                 ranking.enter(arrived)
             return []  # what it gains and loses is found with all other rankings
-        self._refuse_other_kind(id, self._rankings)
+        self._refuse_other_kind(id, self._rankings.get(id))
         interest = Interest(subscription, parse_query(subscription.query, analyser))
         self._advance(now)
-        old = self._interests.get(id)
-        self._interests[id] = interest
+        old = self.population.find(id)
         active = self._active.values()
-        return difference(id, old.among(active) if old else {}, interest.among(active))
+        before = old.among(active) if old else {}
+        self.population.put(interest)
+        return difference(id, before, interest.among(active))
 
     def _time(self, at: float | None) -> float:
         if at is None:
@@ -224,13 +276,13 @@ class Scan:
         return at
 
     def _known(self, id: str) -> Interest | Ranking:
-        standing = self._interests.get(id) or self._rankings.get(id)
+        standing = self._rankings.get(id) or self.population.find(id)
         if standing is None:
             raise StateError(f"id: no subscription {id!r}; subscribe it first")
         return standing
 
-    def _refuse_other_kind(self, id: str, others: Mapping[str, object]) -> None:
-        if id in others:
+    def _refuse_other_kind(self, id: str, other: Interest | Ranking | None) -> None:
+        if other is not None:
             raise StateError(
                 f"id: {id!r} is in use by a subscription of the other kind (top-k or not); "
                 "unsubscribe it first"
