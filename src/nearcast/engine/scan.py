@@ -6,14 +6,18 @@ code is meant to be read beside the contract; what is fast is elsewhere.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
-from itertools import islice
-from typing import Protocol
 
 from nearcast.engine.settings import Settings
+from nearcast.engine.standing import (
+    Arrived,
+    Everyone,
+    Interest,
+    Population,
+    Ranking,
+    difference,
+)
 from nearcast.errors import StateError
 from nearcast.model import (
     Event,
@@ -27,138 +31,7 @@ from nearcast.model import (
     Update,
     in_order,
 )
-from nearcast.text import Query, parse_bag, parse_query
-from nearcast.topk import Bag, Scorer
-
-Results = Mapping[str, float | None]  # message id -> score, or None where nothing is scored
-
-
-class Arrived:
-    """A message with what is derived from it: its time, its tokens, its terms, its weights."""
-
-    def __init__(self, message: Message, number: int, at: float, tokens: list[str]) -> None:
-        self.message = message
-        self.number = number
-        self.at = at
-        self.end = at + message.ttl  # the instant at which it is no longer active
-        self.tokens = tokens
-        self.terms = frozenset(tokens)
-        self._bag: Bag | None = None
-
-    def bag(self, scorer: Scorer) -> Bag:
-        """Its tf-idf weights, made when first asked for."""
-        if self._bag is None:
-            self._bag = scorer.bag(self.tokens)
-        return self._bag
-
-
-class Interest:
-    """A boolean subscription: a query within a region."""
-
-    def __init__(self, subscription: Subscription, query: Query) -> None:
-        self.subscription = subscription
-        self.query = query
-
-    def wants(self, arrived: Arrived) -> bool:
-        """Whether the text satisfies the query and the place lies in the region."""
-        if not self.query.matches(arrived.terms):
-            return False
-        region, message = self.subscription.region, arrived.message
-        assert region is not None  # noqa: S101 - a subscription without top has a region
-        if message.point is not None:
-            return region.contains(*message.point)
-        return message.region is not None and region.meets(message.region)
-
-    def among(self, active: Iterable[Arrived]) -> Results:
-        """The lasting messages it wants."""
-        return {arrived.message.id: None for arrived in active if self.wants(arrived)}
-
-
-class Ranking:
-    """A top-k subscription, and the messages of the window that it scores, best first."""
-
-    def __init__(self, subscription: Subscription, bag: Bag, scorer: Scorer) -> None:
-        self.subscription = subscription
-        self._bag = bag
-        self._scorer = scorer
-        self._ranked: list[tuple[float, int, str]] = []  # (-score, -number, message id)
-        self._best: Results | None = {}
-
-    def _place(self, arrived: Arrived) -> tuple[float, int, str] | None:
-        here, top, there = self.subscription.point, self.subscription.top, arrived.message.point
-        assert here is not None and top is not None and there is not None  # noqa: S101, PT018 - by kind
-        score = self._scorer.score(top.alpha, self._bag, here, arrived.bag(self._scorer), there)
-        return None if score is None else (-score, -arrived.number, arrived.message.id)
-
-    def enter(self, arrived: Arrived) -> None:
-        """Score a message that enters the window."""
-        if (place := self._place(arrived)) is not None:
-            insort(self._ranked, place)
-            self._best = None
-
-    def leave(self, arrived: Arrived) -> None:
-        """Forget a message that leaves the window."""
-        if (place := self._place(arrived)) is not None:
-            del self._ranked[bisect_left(self._ranked, place)]
-            self._best = None
-
-    def best(self) -> Results:
-        """The k best, best first; the same object for as long as nothing changes."""
-        if self._best is None:
-            k = self.subscription.top.k if self.subscription.top else 0
-            self._best = {id: -negated for negated, _, id in islice(self._ranked, k)}
-        return self._best
-
-
-class Population(Protocol):
-    """The boolean subscriptions of an engine: the one part that an index does faster."""
-
-    def find(self, id: str) -> Interest | None:
-        """Look one up."""
-        ...
-
-    def put(self, interest: Interest) -> None:
-        """Add one, or replace the one with its id."""
-        ...
-
-    def drop(self, id: str) -> None:
-        """Forget one that is there."""
-        ...
-
-    def wanting(self, arrived: Arrived) -> list[str]:
-        """The ids of all that want a message."""
-        ...
-
-    def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
-        ...
-
-
-class Everyone:
-    """The population without an index: every subscription is asked about every message."""
-
-    def __init__(self) -> None:
-        self._interests: dict[str, Interest] = {}
-
-    def find(self, id: str) -> Interest | None:
-        """Look one up."""
-        return self._interests.get(id)
-
-    def put(self, interest: Interest) -> None:
-        """Add one, or replace the one with its id."""
-        self._interests[interest.subscription.id] = interest
-
-    def drop(self, id: str) -> None:
-        """Forget one that is there."""
-        del self._interests[id]
-
-    def wanting(self, arrived: Arrived) -> list[str]:
-        """Ask everyone."""
-        return [id for id, interest in self._interests.items() if interest.wants(arrived)]
-
-    def subscriptions(self) -> Iterator[Subscription]:
-        """All of them, in the order in which they first came."""
-        return (interest.subscription for interest in self._interests.values())
+from nearcast.text import parse_bag, parse_query
 
 
 class Scan:
@@ -315,16 +188,3 @@ class Scan:
             del self._window[oldest.message.id]
             for ranking in self._rankings.values():
                 ranking.leave(oldest)
-
-
-def difference(id: str, before: Results, after: Results) -> list[Update]:
-    """The updates that lead from one set of results to another."""
-    if before is after:
-        return []
-    removed = [Update("remove", id, message) for message in before if message not in after]
-    added = [
-        Update("add", id, message, score)
-        for message, score in after.items()
-        if message not in before
-    ]
-    return removed + added
