@@ -13,7 +13,7 @@ import typer
 from nearcast.cli import options
 from nearcast.cli.progress import progress_of
 from nearcast.engine import (
-    CORES,
+    INDEX_NAMES,
     Engine,
     Quarantine,
     history_from,
@@ -88,8 +88,8 @@ def replay_command(
     """
     if engine not in _ENGINES:
         raise InvalidValue("--engine", engine, f"one of {', '.join(_ENGINES)}")
-    if index not in CORES:
-        raise InvalidValue("--index", index, f"one of {', '.join(CORES)}")
+    if index not in INDEX_NAMES:
+        raise InvalidValue("--index", index, f"one of {', '.join(INDEX_NAMES)}")
     if window_count is not None and window_seconds is not None:
         raise InvalidValue(
             "--window-seconds", window_seconds, "only one of --window-count and --window-seconds"

@@ -1,12 +1,13 @@
 """The embedded engine: the order of events, the reference, replay of a log."""
 
-from nearcast.engine.engine import CORES, Engine, history_from
+from nearcast.engine.engine import Engine, history_from
+from nearcast.engine.names import INDEX_NAMES
 from nearcast.engine.replay import Quarantine, replay, stop_at, update_line
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 
 __all__ = [
-    "CORES",
+    "INDEX_NAMES",
     "Engine",
     "Quarantine",
     "Scan",

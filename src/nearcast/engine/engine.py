@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from nearcast.engine.names import INDEX_NAMES
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
@@ -47,7 +48,12 @@ class Core(Protocol):
         ...
 
 
-CORES: dict[str, type[Scan]] = {"auto": Scan, "scan": Scan}
+def _core(index: str, settings: Settings) -> Core:
+    if index == "scan":
+        return Scan(settings)
+    from nearcast.engine.bulk import Indexed
+
+    return Indexed(settings, index)
 
 
 class Engine:
@@ -77,10 +83,10 @@ class Engine:
         history: Vocabulary | None = None,
         analyser: Analyser = DEFAULT,
     ) -> None:
-        if index not in CORES:
-            raise InvalidValue("index", index, f"one of {', '.join(CORES)}")
+        if index not in INDEX_NAMES:
+            raise InvalidValue("index", index, f"one of {', '.join(INDEX_NAMES)}")
         window = Window(window_count, window_seconds)
-        self._core: Core = CORES[index](Settings(window, space, history, analyser))
+        self._core = _core(index, Settings(window, space, history, analyser))
 
     @property
     def settings(self) -> Settings:
@@ -155,7 +161,7 @@ class Engine:
         """Register many subscriptions at once; see `publish_table`."""
         from nearcast.engine.tables import apply_table
 
-        return apply_table(self, "subscribe", table)
+        return apply_table(self._core, "subscribe", table)
 
     def publish_table(self, table: Any) -> pa.Table:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
@@ -168,7 +174,7 @@ class Engine:
         """
         from nearcast.engine.tables import apply_table
 
-        return apply_table(self, "publish", table)
+        return apply_table(self._core, "publish", table)
 
 
 def history_from(path: str | Path, analyser: Analyser = DEFAULT) -> Vocabulary:

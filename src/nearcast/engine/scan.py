@@ -6,6 +6,7 @@ code is meant to be read beside the contract; what is fast is elsewhere.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -41,13 +42,13 @@ class Scan:
         self, settings: Settings | None = None, population: Population | None = None
     ) -> None:
         self.settings = settings or Settings()
-        self.population = population or Everyone()
+        self.population: Population = Everyone() if population is None else population
         self.now: float | None = None
         self._scorer = self.settings.scorer()
         self._rankings: dict[str, Ranking] = {}
         self._active: dict[str, Arrived] = {}
         self._ends: list[tuple[float, str]] = []  # a heap: when which active message ends
-        self._window: dict[str, Arrived] = {}  # oldest first
+        self._window: OrderedDict[str, Arrived] = OrderedDict()  # oldest first
         self._arrivals = 0
 
     def apply(self, event: Event) -> list[Update]:
@@ -67,7 +68,7 @@ class Scan:
                 updates = self._subscribe(replace(old, region=region, point=point), now)
             case Unsubscribe(id):
                 self._known(id)
-                self._advance(now)
+                self.advance(now)
                 if self._rankings.pop(id, None) is None:
                     self.population.drop(id)
                 updates = []
@@ -106,7 +107,7 @@ class Scan:
                 "give each message an id of its own"
             )
         arrived = self._arrive(message, now)
-        self._advance(now)
+        self.advance(now)
         self._arrivals += 1
         if arrived.end > now:
             self._active[message.id] = arrived
@@ -124,14 +125,14 @@ class Scan:
             self._refuse_other_kind(id, self.population.find(id))
             self.settings.check_inside(subscription.point)
             bag = self._scorer.bag(parse_bag(subscription.query, analyser))
-            self._advance(now)
+            self.advance(now)
             self._rankings[id] = ranking = Ranking(subscription, bag, self._scorer)
             for arrived in self._window.values():
                 ranking.enter(arrived)
             return []  # what it gains and loses is found with all other rankings
         self._refuse_other_kind(id, self._rankings.get(id))
         interest = Interest(subscription, parse_query(subscription.query, analyser))
-        self._advance(now)
+        self.advance(now)
         old = self.population.find(id)
         active = self._active.values()
         before = old.among(active) if old else {}
@@ -171,7 +172,7 @@ class Scan:
         seconds = self.settings.window.seconds
         return seconds is None or arrived.at > now - seconds
 
-    def _advance(self, now: float) -> None:
+    def advance(self, now: float) -> None:
         """Let time pass: lasting messages end, and the window moves on."""
         self.now = now
         while self._ends and self._ends[0][0] <= now:
@@ -185,6 +186,6 @@ class Scan:
             oldest = next(iter(self._window.values()))
             if self._in_window(oldest, now) and (count is None or len(self._window) <= count):
                 return
-            del self._window[oldest.message.id]
+            self._window.popitem(last=False)
             for ranking in self._rankings.values():
                 ranking.leave(oldest)

@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from nearcast.engine.bulk import UPDATE_SCHEMA, Indexed, publish_columns, subscribe_columns
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.model import Event, Update, event_from_json
 from nearcast.model.parquet import table_rows
 
 if TYPE_CHECKING:
-    from nearcast.engine.engine import Engine
-
-UPDATE_SCHEMA = pa.schema(
-    [
-        ("event", pa.int64()),
-        ("op", pa.string()),
-        ("subscription", pa.string()),
-        ("message", pa.string()),
-        ("score", pa.float64()),
-    ]
-)
+    from nearcast.engine.engine import Core
 
 
 class TableError(StateError):
@@ -66,9 +57,15 @@ def _events(op: str, table: pa.Table) -> Iterator[Event]:
             raise error.inside(f"row {row}") from None
 
 
-def apply_table(engine: Engine, op: str, table: Any) -> pa.Table:
+def apply_table(engine: Core, op: str, table: Any) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
-    events = list(_events(op, as_table(table)))
+    table = as_table(table)
+    if isinstance(engine, Indexed):
+        fast = publish_columns if op == "publish" else subscribe_columns
+        updates_at_once = fast(engine, table)
+        if updates_at_once is not None:
+            return updates_at_once
+    events = list(_events(op, table))
     updates: list[tuple[int, Update]] = []
     for row, event in enumerate(events):
         try:

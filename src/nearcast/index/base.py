@@ -65,6 +65,10 @@ class Index(Protocol):
     name: ClassVar[str]
     table: Table
 
+    def __init__(self, table: Table) -> None:
+        """Make an empty index over a table."""
+        ...
+
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
         ...

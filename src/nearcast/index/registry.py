@@ -6,12 +6,15 @@ from nearcast.errors import InvalidValue
 from nearcast.index.base import Index
 from nearcast.index.sequential import Sequential
 
+AUTO = "sequential"
+"""What `auto` stands for."""
+
 INDEXES: dict[str, type[Index]] = {index.name: index for index in (Sequential,)}
 
 
 def index_named(name: str) -> type[Index]:
     """Find an index by its name."""
     try:
-        return INDEXES[name]
+        return INDEXES[AUTO if name == "auto" else name]
     except KeyError:
         raise InvalidValue("index", name, f"one of {', '.join(INDEXES)}") from None

@@ -34,6 +34,7 @@ SHARED = 8
 """Flag: the owner has other rows too, so a message may meet it more than once."""
 
 NOBODY = -1
+_WORTH_COMPACTING = 1 << 12
 _MOST = 2**31 - 1
 
 
@@ -192,8 +193,10 @@ class Table:
     def remove(self, rows: Int32s) -> None:
         """Take rows out of use; their numbers stay taken until `release`."""
         self._owner.array[rows] = NOBODY
-        self._dead_terms += int(self._required.array[rows].sum())
+        self._dead_terms += int(self._required.array[rows].sum()) + len(rows)
         self.live -= len(rows)
+        if self._dead_terms > max(_WORTH_COMPACTING, self._terms.size // 2):
+            self._compact()
 
     def release(self, rows: Int32s) -> None:
         """Let the numbers of removed rows be used again, once no index refers to them."""
@@ -202,6 +205,52 @@ class Table:
     def move(self, rows: Int32s, boxes: Floats) -> None:
         """Give rows that are boxes, not shapes, another box."""
         self._box.array[rows] = boxes
+
+    def _compact(self) -> None:
+        """Drop the terms and shapes that no row in use refers to."""
+        live = self.live_rows()
+        flags, first, terms = self._flags.array[live], self._first.array[live], self._terms.array
+        shaped = (flags & (CIRCLE | POLYGON)) != 0
+        excludes = (flags & EXCLUDES) != 0
+        length = self._required.array[live].astype(np.int64)
+        ends = first + length
+        length[excludes] += terms[ends[excludes]] + 1
+        begin = first - shaped
+        length += shaped
+        starts = np.cumsum(length) - length
+        take = np.repeat(begin - starts, length) + np.arange(int(length.sum()))
+        kept = Column(np.int32)
+        kept.extend(terms[take])
+        self._first.array[live] = starts + shaped
+        self._terms = kept
+        self._dead_terms = 0
+        self._compact_circles(live[(flags & CIRCLE) != 0])
+        self._compact_polygons(live[(flags & POLYGON) != 0])
+
+    def _compact_circles(self, rows: Int32s) -> None:
+        places = self._first.array[rows] - 1
+        used, renamed = np.unique(self._terms.array[places], return_inverse=True)
+        self._terms.array[places] = renamed
+        circles = Column(np.float64, 3)
+        circles.extend(self._circles.array[used])
+        self._circles = circles
+
+    def _compact_polygons(self, rows: Int32s) -> None:
+        places = self._first.array[rows] - 1
+        used, renamed = np.unique(self._terms.array[places], return_inverse=True)
+        self._terms.array[places] = renamed
+        old_rings, old_starts = self._rings.array, self._starts.array
+        old_lons, old_lats = self._lons.array, self._lats.array
+        self._rings, self._starts = Column(np.int32), Column(np.int32)
+        self._lons, self._lats = Column(np.float64), Column(np.float64)
+        self._rings.extend([0])
+        self._starts.extend([0])
+        for polygon in used.tolist():
+            edges = old_starts[old_rings[polygon] : old_rings[polygon + 1] + 1]
+            base = self._lons.extend(old_lons[edges[0] : edges[-1]])
+            self._lats.extend(old_lats[edges[0] : edges[-1]])
+            self._starts.extend(base + edges[1:] - edges[0])
+            self._rings.extend([self._starts.size - 1])
 
     def _row(
         self, owner: int, box: tuple[float, float, float, float], flags: int, first: int, n: int

@@ -1,0 +1,264 @@
+"""Whole columns at once: the fast paths of `publish_table` and `subscribe_table`.
+
+Each takes only what it can take without looking at single rows: new subscriptions of plain words
+and plain boxes, instant messages at points. For anything else it gives None, has changed nothing,
+and the caller goes row by row, which also finds the words for what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.engine.indexed import IndexedPopulation
+from nearcast.engine.scan import Scan
+from nearcast.engine.settings import Settings
+from nearcast.engine.standing import Arrived
+from nearcast.geo import WORLD
+from nearcast.index import Matches
+from nearcast.index.table import Floats
+from nearcast.model import Message
+from nearcast.model.values import LONGEST_ID
+from nearcast.text import Analyser
+
+UPDATE_SCHEMA = pa.schema(
+    [
+        ("event", pa.int64()),
+        ("op", pa.string()),
+        ("subscription", pa.string()),
+        ("message", pa.string()),
+        ("score", pa.float64()),
+    ]
+)
+
+_MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
+_FEW = 2000  # messages that are not worth a second thread
+
+
+class Columns(NamedTuple):
+    """Messages as columns, and what makes tokens of their texts."""
+
+    ids: list[str]
+    texts: pa.StringArray
+    points: Floats
+    at: list[float]
+    analyser: Analyser
+
+
+class ArrivedInColumns(Arrived):
+    """A message of a table: made into an object when somebody asks for more than its time."""
+
+    def __init__(self, columns: Columns, row: int, number: int) -> None:
+        self.number = number
+        self.at = self.end = columns.at[row]
+        self._columns = columns
+        self._row = row
+
+    def __getattr__(self, name: str) -> object:
+        columns, row = self._columns, self._row
+        text, at = columns.texts[row].as_py(), self.at
+        lon, lat = columns.points[row].tolist()
+        message = Message(columns.ids[row], text, (lon, lat), at=at)
+        super().__init__(message, self.number, at, columns.analyser.tokens(text))
+        return object.__getattribute__(self, name)
+
+
+class Indexed(Scan):
+    """The engine with its boolean subscriptions in an index; everything else is as in `Scan`."""
+
+    def __init__(self, settings: Settings | None, index: str) -> None:
+        settings = settings or Settings()
+        self.boolean = IndexedPopulation(index, settings.analyser)
+        super().__init__(settings, self.boolean)
+
+    @property
+    def has_active(self) -> bool:
+        """Whether a lasting message may still be active."""
+        return bool(self._active)
+
+    @property
+    def has_rankings(self) -> bool:
+        """Whether there is a top-k subscription."""
+        return bool(self._rankings)
+
+    def knows_any(self, ids: list[str]) -> bool:
+        """Whether a subscription has one of these ids."""
+        return any(id in self.boolean or id in self._rankings for id in ids)
+
+    def uses_any(self, ids: list[str]) -> bool:
+        """Whether a message that may be active or in the window has one of these ids."""
+        used, active = self._window, self._active
+        return any(id in used or id in active for id in ids)
+
+    def pass_through(self, columns: Columns) -> None:
+        """Let messages that were matched already enter the window."""
+        count = len(columns.ids)
+        skipped = max(0, count - (self.settings.window.count or 0))  # these leave it at once
+        window, number = self._window, self._arrivals
+        for row in range(skipped, count):
+            window[columns.ids[row]] = ArrivedInColumns(columns, row, number + row)
+        self._arrivals += count
+        self._slide()
+
+
+def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
+    """Take in new subscriptions of plain words and plain boxes."""
+    population = core.boolean
+    if core.has_active or core.has_rankings or _used(table, "top", "point"):
+        return None
+    ids, queries = _ids(table), _strings(table, "query")
+    boxes = _plain_boxes(table)
+    now = _times(table, core)
+    if ids is None or queries is None or boxes is None or now is None:
+        return None
+    if core.knows_any(ids):
+        return None
+    if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
+        return None
+    texts = population.terms.read(queries, intern=True)
+    if (np.diff(texts.starts) == 0).any():
+        return None  # nothing but stop words: the slow way has the words for it
+    population.put_boxes(ids, queries.to_pylist(), texts, boxes)
+    if len(now):
+        core.advance(float(now[-1]))
+    return UPDATE_SCHEMA.empty_table()
+
+
+def publish_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
+    """Match instant messages at points against a population with an index."""
+    population = core.boolean
+    if core.has_rankings or core.settings.window.count is None or _used(table, "region"):
+        return None
+    if "ttl" in table.column_names and pc.any(pc.not_equal(table["ttl"], 0)).as_py():
+        return None
+    ids, texts, points = _ids(table), _strings(table, "text"), _points(table)
+    now = _times(table, core)
+    if ids is None or texts is None or points is None or now is None:
+        return None
+    if core.uses_any(ids) or not _inside(core, points):
+        return None
+    if not len(ids):
+        return UPDATE_SCHEMA.empty_table()
+    threads = (os.cpu_count() or 1) if len(ids) >= _FEW else 1
+    matches = population.match(population.terms.read(texts), np.hstack([points, points]), threads)
+    core.advance(float(now[-1]))
+    core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser))
+    return _updates(population, matches, pa.array(ids, pa.string()))
+
+
+def _updates(population: IndexedPopulation, matches: Matches, ids: pa.StringArray) -> pa.Table:
+    """Name the pairs, in the order in which single calls would report them."""
+    owners, place = np.unique(matches.owners, return_inverse=True)
+    names = pa.array([population.id_of(owner) for owner in owners.tolist()], pa.string())
+    rank = np.empty(len(owners), np.int64)
+    rank[pc.sort_indices(names).to_numpy()] = np.arange(len(owners))
+    order = np.lexsort((rank[place], matches.messages))
+    events = matches.messages[order].astype(np.int64)
+    count = len(events)
+    columns = [
+        pa.array(events),
+        pa.array(["add"]).take(pa.array(np.zeros(count, np.int8))),
+        names.take(pa.array(place[order])),
+        ids.take(pa.array(events)),
+        pa.nulls(count, pa.float64()),
+    ]
+    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+
+
+def _used(table: pa.Table, *names: str) -> bool:
+    """Whether any of these columns holds anything."""
+    return any(name in table.column_names and table[name].null_count < len(table) for name in names)
+
+
+def _strings(table: pa.Table, name: str) -> pa.StringArray | None:
+    if name not in table.column_names:
+        return None
+    column = table[name]
+    if column.null_count or not (
+        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    ):
+        return None
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _ids(table: pa.Table) -> list[str] | None:
+    """The ids, if all are valid and no two the same."""
+    column = _strings(table, "id")
+    if column is None:
+        return None
+    sizes = pc.binary_length(column)
+    if len(column) and not (pc.min(sizes).as_py() >= 1 and pc.max(sizes).as_py() <= LONGEST_ID):
+        return None
+    ids: list[str] = column.to_pylist()
+    return ids if len(set(ids)) == len(ids) else None
+
+
+def _numbers(column: pa.ChunkedArray, width: int) -> Floats | None:
+    """A column of lists of `width` numbers as an array."""
+    kind = column.type
+    if not (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        return None
+    if column.null_count or not pa.types.is_floating(kind.value_type):
+        return None
+    parts: list[npt.NDArray[np.float64]] = []
+    for chunk in column.chunks:
+        values = chunk.flatten()
+        if values.null_count or len(values) != width * len(chunk):
+            return None
+        if len(chunk) and not pc.all(pc.equal(pc.list_value_length(chunk), width)).as_py():
+            return None
+        parts.append(values.to_numpy(zero_copy_only=False).reshape(-1, width).astype(np.float64))
+    return np.vstack(parts) if parts else np.empty((0, width))
+
+
+def _points(table: pa.Table) -> Floats | None:
+    points = _numbers(table["point"], 2) if "point" in table.column_names else None
+    if points is None or not (np.abs(points) <= (180.0, 90.0)).all():
+        return None
+    return points
+
+
+def _plain_boxes(table: pa.Table) -> Floats | None:
+    if "region" not in table.column_names or not pa.types.is_struct(table["region"].type):
+        return None
+    column = table["region"].combine_chunks()
+    fields = {field.name for field in column.type}
+    if column.null_count or not {"type", "bbox"} <= fields:
+        return None
+    if not pc.all(pc.fill_null(pc.equal(column.field("type"), "Box"), False), min_count=0).as_py():
+        return None
+    boxes = _numbers(pa.chunked_array([column.field("bbox")]), 4)
+    if boxes is None or not (np.abs(boxes) <= (180.0, 90.0, 180.0, 90.0)).all():
+        return None
+    plain = (boxes[:, 0] <= boxes[:, 2]) & (boxes[:, 1] <= boxes[:, 3])
+    return boxes if plain.all() else None
+
+
+def _times(table: pa.Table, core: Indexed) -> Floats | None:
+    """The time of each row, if none is before another."""
+    start = 0.0 if core.now is None else core.now
+    if not _used(table, "at"):
+        return np.full(len(table), start)
+    column = table["at"]
+    if column.null_count or not (
+        pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    ):
+        return None
+    at: Floats = column.to_numpy().astype(np.float64)
+    grows = np.isfinite(at).all() and (np.diff(at) >= 0).all()
+    return at if grows and (core.now is None or at[0] >= core.now) else None
+
+
+def _inside(core: Indexed, points: Floats) -> bool:
+    box = core.settings.space
+    if box == WORLD:
+        return True
+    low, high = np.array([box.west, box.south]), np.array([box.east, box.north])
+    return bool(((points >= low) & (points <= high)).all())

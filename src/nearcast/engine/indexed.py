@@ -1,0 +1,174 @@
+"""The boolean subscriptions of an engine, kept in a table and found through an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nearcast.engine.standing import Arrived, Interest
+from nearcast.engine.terms import TermIds, TextBatch
+from nearcast.geo import Box, Region
+from nearcast.index import Batch, Matches, Table, index_named, match
+from nearcast.index.table import Floats, Int32s
+from nearcast.model import Subscription
+from nearcast.text import Analyser, parse_query
+
+_NONE = np.empty(0, np.int32)
+
+
+class IndexedPopulation:
+    """Knows each subscription by an *owner* number, and lets an index find those that match.
+
+    What a subscription is made of is kept once: its query as text, its region in the table if it
+    is a plain box, as an object if it is not.
+    """
+
+    def __init__(self, index: str, analyser: Analyser) -> None:
+        self.table = Table()
+        self.index = index_named(index)(self.table)
+        self.index.build()
+        self.terms = TermIds(self.table, analyser)
+        self._analyser = analyser
+        self._owners: dict[str, int] = {}
+        self._ids: list[str] = []  # by owner; an owner that is free has an empty one
+        self._queries: list[str] = []
+        self._rows: list[int] = []  # by owner: the first of its rows
+        self._many: dict[int, tuple[Region, Int32s]] = {}  # owners that are not one plain box
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._owners
+
+    def find(self, id: str) -> Interest | None:
+        """Put a subscription together again."""
+        owner = self._owners.get(id)
+        if owner is None:
+            return None
+        subscription = self._subscription(owner)
+        return Interest(subscription, parse_query(subscription.query, self._analyser))
+
+    def put(self, interest: Interest) -> None:
+        """Add a subscription, replace one, or move one: in place where only a plain box changes."""
+        subscription = interest.subscription
+        id, region = subscription.id, subscription.region
+        assert region is not None  # noqa: S101 - a subscription without top has a region
+        owner = self._owners.get(id)
+        box = _plain(region)
+        if owner is not None:
+            same = self._queries[owner] == subscription.query
+            if same and box is not None and owner not in self._many and self._rows[owner] >= 0:
+                rows = np.array([self._rows[owner]], np.int32)
+                self.table.move(rows, np.array([box]))
+                self.index.move(rows)
+                return
+            self._withdraw(owner)
+        else:
+            owner = self._new_owner(id)
+        self._queries[owner] = subscription.query
+        conjuncts = [
+            (self.terms.intern(sorted(c.required)), self.terms.intern(sorted(c.excluded)))
+            for c in interest.query.conjuncts
+        ]
+        self.terms.settle()
+        rows = self.table.add(owner, conjuncts, region) if conjuncts else _NONE
+        if len(rows) == 1 and box is not None and not conjuncts[0][1]:
+            self._rows[owner] = int(rows[0])
+        else:
+            self._many[owner] = (region, rows)
+        if len(rows):
+            self.index.insert(rows)
+
+    def put_boxes(
+        self, ids: list[str], queries: list[str], texts: TextBatch, boxes: Floats
+    ) -> None:
+        """Add many new subscriptions of plain words and a plain box each."""
+        base = len(self._ids)
+        owners = np.arange(base, base + len(ids), dtype=np.int32)
+        self._ids += ids
+        self._queries += queries
+        self._owners.update(zip(ids, range(base, base + len(ids)), strict=True))
+        rows = self.table.add_boxes(owners, boxes, texts.starts, texts.terms)
+        self._rows += rows.tolist()
+        if self.table.live == len(rows):
+            self.index.build()
+        else:
+            self.index.insert(rows)
+
+    def drop(self, id: str) -> None:
+        """Forget a subscription that is there."""
+        owner = self._owners.pop(id)
+        self._withdraw(owner)
+        self._ids[owner] = self._queries[owner] = ""
+        self._free.append(owner)
+
+    def wanting(self, arrived: Arrived) -> list[str]:
+        """Ask the index who wants one message."""
+        known = self.terms.known(arrived.terms)
+        if not len(known):
+            return []
+        self.table.frequency[known] += 1
+        message = arrived.message
+        if message.point is not None:
+            lon, lat = message.point
+            bounds: tuple[tuple[float, ...], ...] = ((lon, lat, lon, lat),)
+        else:
+            bounds = message.region.bounds() if message.region else ()
+        starts = np.arange(0, (len(bounds) + 1) * len(known), len(known), dtype=np.int64)
+        batch = Batch(starts, np.tile(known, len(bounds)), np.array(bounds, np.float64))
+        owners = match(self.index, batch).owners
+        if len(bounds) > 1:
+            owners = np.unique(owners)
+        return [self._ids[owner] for owner in owners.tolist()]
+
+    def match(self, texts: TextBatch, boxes: Floats, threads: int) -> Matches:
+        """Ask the index about many messages at once."""
+        np.add.at(self.table.frequency, texts.terms, 1)
+        return match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All of them."""
+        return (self._subscription(owner) for owner in self._owners.values())
+
+    def id_of(self, owner: int) -> str:
+        """The id of a subscription by its owner number."""
+        return self._ids[owner]
+
+    def _subscription(self, owner: int) -> Subscription:
+        special = self._many.get(owner)
+        if special is not None:
+            region = special[0]
+        else:
+            region = Box(*self.table.rows.box[self._rows[owner]].tolist())
+        return Subscription(self._ids[owner], self._queries[owner], region)
+
+    def _new_owner(self, id: str) -> int:
+        if self._free:
+            owner = self._free.pop()
+            self._ids[owner] = id
+        else:
+            owner = len(self._ids)
+            self._ids.append(id)
+            self._queries.append("")
+            self._rows.append(-1)
+        self._owners[id] = owner
+        return owner
+
+    def _withdraw(self, owner: int) -> None:
+        special = self._many.pop(owner, None)
+        rows = special[1] if special else np.array([self._rows[owner]], np.int32)
+        self._rows[owner] = -1
+        if len(rows):
+            reusable = self.index.delete(rows)
+            self.table.remove(rows)
+            self.table.release(reusable)
+
+
+def _plain(region: Region) -> tuple[float, float, float, float] | None:
+    """The one plain box that a region is, if it is one."""
+    if isinstance(region, Box) and region.west <= region.east:
+        return region.bounds()[0]
+    return None

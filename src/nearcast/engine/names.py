@@ -1,0 +1,3 @@
+"""The indexes an engine can be asked for, by name; `scan` is none at all."""
+
+INDEX_NAMES = ("auto", "sequential", "scan")

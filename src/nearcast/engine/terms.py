@@ -1,0 +1,283 @@
+"""Terms as small numbers: the ones that subscriptions use, found again in the texts of messages.
+
+Only terms of subscriptions get a number, so a term of a message that nobody asked for costs a
+look-up and is gone. Two ways lead to the numbers: a dictionary for texts that went through the
+analyser, and for plain ASCII texts a kernel that reads the bytes of a whole Arrow column. The
+kernel knows a term by 128 bits of hash instead of its letters; two terms that share them would be
+taken for one, which at a billion terms has odds of 1 in 10^20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast._jit import kernel
+from nearcast.index.table import Int32s, Int64s, Table
+from nearcast.text import Analyser
+
+Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+
+_UNKNOWN = -1
+_FRESH_TERMS = 1 << 16  # as many new terms as a pass over some texts can number
+
+
+class Slots(NamedTuple):
+    """An open hash table: two hashes and a term id a slot, -1 for an empty one."""
+
+    first: Words
+    second: Words
+    term: Int32s
+
+
+@kernel
+def _put(slots: Slots, first: np.uint64, second: np.uint64, term: int) -> None:
+    mask = np.uint64(len(slots.term) - 1)
+    at = np.uint64(first) & mask
+    while slots.term[at] >= 0:
+        at = (at + np.uint64(1)) & mask
+    slots.first[at], slots.second[at], slots.term[at] = first, second, term
+
+
+@kernel
+def _find(slots: Slots, first: np.uint64, second: np.uint64) -> int:
+    mask = np.uint64(len(slots.term) - 1)
+    at = np.uint64(first) & mask
+    while slots.term[at] >= 0:
+        if slots.first[at] == first and slots.second[at] == second:
+            return int(slots.term[at])
+        at = (at + np.uint64(1)) & mask
+    return _UNKNOWN
+
+
+@kernel
+def _mixed(value: np.uint64) -> np.uint64:
+    value = (value ^ (value >> np.uint64(32))) * np.uint64(0x9FB21C651E98DF25)
+    return value ^ (value >> np.uint64(29))
+
+
+@kernel
+def _put_terms(slots: Slots, data: Bytes, ends: Int64s, base: int) -> None:
+    """Enter terms by their bytes; term i ends at `ends[i]` and gets the number base + i."""
+    start = 0
+    for number in range(len(ends)):
+        first, second = np.uint64(0xCBF29CE484222325), np.uint64(0x27D4EB2F165667C5)
+        for at in range(start, ends[number]):
+            first = (first ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
+            second = (second + np.uint64(data[at])) * np.uint64(0xD6E8FEB86659FD93)
+        start = ends[number]
+        _put(slots, _mixed(first), _mixed(second), base + number)
+
+
+@kernel
+def _move_slots(old: Slots, new: Slots) -> None:
+    for at in range(len(old.term)):
+        if old.term[at] >= 0:
+            _put(new, old.first[at], old.second[at], old.term[at])
+
+
+@kernel
+def _read_texts(
+    slots: Slots,
+    data: Bytes,
+    offsets: Int64s,
+    odd: npt.NDArray[np.bool_],
+    seen: Int64s,
+    mark: int,
+    start: int,
+    starts: Int64s,
+    terms: Int32s,
+    fresh: Int64s,
+    base: int,
+) -> tuple[int, int]:
+    """Find the terms of ASCII texts from text `start` on, each once a text; odd ones are skipped.
+
+    `seen` remembers by term the last text that had it. A token without a number is left out or,
+    while `fresh` (n, 2) has room, gets the next number from `base` on and is noted there by where
+    it starts and stops. Gives the text in front of which that room ended, and the numbers given.
+    """
+    written, added = starts[start], 0
+    for text in range(start, len(offsets) - 1):
+        starts[text] = written
+        at, stop = offsets[text], offsets[text + 1]
+        if len(fresh) > 0 and added + (stop - at) // 2 + 1 > len(fresh):
+            return text, added
+        if odd[text]:
+            continue
+        while at < stop:
+            first, second = np.uint64(0xCBF29CE484222325), np.uint64(0x27D4EB2F165667C5)
+            begin = at
+            while at < stop:
+                letter = data[at]
+                if 65 <= letter <= 90:
+                    letter += np.uint8(32)
+                elif not (97 <= letter <= 122 or 48 <= letter <= 57):
+                    break
+                first = (first ^ np.uint64(letter)) * np.uint64(0x100000001B3)
+                second = (second + np.uint64(letter)) * np.uint64(0xD6E8FEB86659FD93)
+                at += 1
+            if at > begin:
+                first, second = _mixed(first), _mixed(second)
+                term = _find(slots, first, second)
+                if term < 0 and len(fresh) > 0:
+                    term = base + added
+                    _put(slots, first, second, term)
+                    fresh[added, 0], fresh[added, 1] = begin, at
+                    added += 1
+                if term >= 0 and seen[term] != mark + text:
+                    seen[term] = mark + text
+                    terms[written] = term
+                    written += 1
+            at += 1
+    starts[len(offsets) - 1] = written
+    return len(offsets) - 1, added
+
+
+class TextBatch(NamedTuple):
+    """The term ids of some texts: those of text i are `terms[starts[i] : starts[i + 1]]`."""
+
+    starts: Int64s
+    terms: Int32s
+
+
+class TermIds:
+    """Numbers terms from 0, in the order in which subscriptions first use them."""
+
+    def __init__(self, table: Table, analyser: Analyser) -> None:
+        self._table = table
+        self._analyser = analyser
+        self._plain = analyser == Analyser()
+        self._ids: dict[str, int] = {}
+        self._entered = 0  # how many of them the slots know
+        self._slots = _empty_slots(1 << 10)
+        self._seen: Int64s = np.full(16, -1, np.int64)
+        self._mark = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def intern(self, terms: Iterable[str]) -> list[int]:
+        """The numbers of terms, new ones where there are none yet."""
+        ids = self._ids
+        return [ids.setdefault(term, len(ids)) for term in terms]
+
+    def known(self, terms: Iterable[str]) -> Int32s:
+        """The numbers of those terms that have one."""
+        get = self._ids.get
+        return np.array([id for term in terms if (id := get(term)) is not None], np.int32)
+
+    def settle(self) -> None:
+        """Take note of the terms that are new: their frequencies, and their slots."""
+        count = len(self._ids)
+        if count == self._entered:
+            return
+        self._reserve(count)
+        late = islice(reversed(self._ids), count - self._entered)
+        fresh = [term.encode() for term in reversed(list(late))]
+        ends = np.cumsum([len(term) for term in fresh], dtype=np.int64)
+        data = np.frombuffer(b"".join(fresh), np.uint8)
+        _put_terms(self._slots, data, ends, self._entered)
+        self._entered = count
+
+    def _reserve(self, count: int) -> None:
+        """Make room for so many terms in all."""
+        self._table.ensure_terms(count)
+        if count > len(self._seen):
+            grown = np.full(max(count, 2 * len(self._seen)), -1, np.int64)
+            grown[: len(self._seen)] = self._seen
+            self._seen = grown
+        while 2 * count > len(self._slots.term):
+            larger = _empty_slots(4 * len(self._slots.term))
+            _move_slots(self._slots, larger)
+            self._slots = larger
+
+    def read(self, texts: pa.StringArray, *, intern: bool = False) -> TextBatch:
+        """Turn texts into the numbers of their terms, each once a text.
+
+        With `intern` every term gets a number; otherwise those without one are left out.
+        """
+        self.settle()
+        data, offsets = _buffers(texts)
+        odd = _not_ascii(data, offsets) if self._plain else np.ones(len(texts), np.bool_)
+        if odd.all():
+            return self._read_slowly(texts, intern)
+        batch = self._read_ascii(data, offsets, odd, intern)
+        return _spliced(batch, odd, self._read_slowly(texts.filter(pa.array(odd)), intern))
+
+    def _read_ascii(
+        self, data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], intern: bool
+    ) -> TextBatch:
+        room = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
+        starts, terms = np.zeros(len(offsets), np.int64), np.empty(room, np.int32)
+        longest = int(np.diff(offsets).max()) // 2 + 1
+        fresh = np.empty((max(_FRESH_TERMS, longest) if intern else 0, 2), np.int64)
+        done, base = 0, len(self._ids)
+        while done < len(offsets) - 1:
+            self._reserve(base + len(fresh))
+            done, added = _read_texts(
+                self._slots, data, offsets, odd, self._seen, self._mark, done, starts, terms,
+                fresh, base,
+            )  # fmt: skip
+            raw = data.data
+            for number, (a, b) in enumerate(fresh[:added].tolist(), base):
+                self._ids[str(raw[a:b], "ascii").lower()] = number
+            base = self._entered = base + added
+        self._mark += len(offsets)
+        return TextBatch(starts, terms[: starts[-1]])
+
+    def _read_slowly(self, texts: pa.StringArray, intern: bool) -> TextBatch:
+        found: list[list[int]] = []
+        for text in texts.to_pylist():
+            terms = sorted(self._analyser.terms(text))
+            found.append(self.intern(terms) if intern else self.known(terms).tolist())
+        self.settle()
+        starts = np.zeros(len(found) + 1, np.int64)
+        np.cumsum([len(ids) for ids in found], out=starts[1:])
+        return TextBatch(starts, np.array([id for ids in found for id in ids], np.int32))
+
+
+def _empty_slots(size: int) -> Slots:
+    return Slots(np.zeros(size, np.uint64), np.zeros(size, np.uint64), np.full(size, -1, np.int32))
+
+
+def _buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:
+    """The bytes of a string column without nulls, and where each string starts and ends."""
+    array = texts.cast(pa.large_string())
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    if data is None:
+        return np.empty(0, np.uint8), ends
+    return np.frombuffer(data, np.uint8), ends
+
+
+@kernel
+def _not_ascii(data: Bytes, offsets: Int64s) -> npt.NDArray[np.bool_]:
+    odd = np.zeros(len(offsets) - 1, np.bool_)
+    for text in range(len(odd)):
+        high = np.uint8(0)
+        for at in range(offsets[text], offsets[text + 1]):
+            high |= data[at]
+        odd[text] = high >= 128
+    return odd
+
+
+def _spliced(batch: TextBatch, odd: npt.NDArray[np.bool_], slow: TextBatch) -> TextBatch:
+    """Put what was read slowly in the places of the texts that were odd."""
+    if not odd.any():
+        return batch
+    lengths = np.diff(batch.starts)
+    kept = np.repeat(~odd, lengths)
+    lengths[odd] = np.diff(slow.starts)
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    terms = np.empty(starts[-1], np.int32)
+    from_slow = np.repeat(odd, lengths)
+    terms[from_slow] = slow.terms
+    terms[~from_slow] = batch.terms[kept]
+    return TextBatch(starts, terms)

@@ -1,0 +1,201 @@
+"""The engine on an index gives exactly the updates of `scan`, by rows and by columns."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearcast import Box, Engine, NearcastError, Top
+from nearcast.engine import INDEX_NAMES
+from nearcast.engine.bulk import Indexed
+from nearcast.engine.terms import TermIds
+from nearcast.index import Table
+from nearcast.model import Event, event_from_json
+from nearcast.text import DEFAULT, Analyser
+from nearcast.workloads import WORKLOADS, generate
+
+INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]
+
+coordinates = st.sampled_from([-180.0, -1.0, 0.0, 0.1, 1.0, 2.0, 179.9, 180.0])
+latitudes = st.sampled_from([-90.0, -1.0, 0.0, 0.1, 1.0, 2.0, 89.9, 90.0])
+points = st.tuples(coordinates, latitudes)
+boxes = st.builds(
+    lambda w, e, a, b: {"type": "Box", "bbox": [w, min(a, b), e, max(a, b)]},
+    coordinates, coordinates, latitudes, latitudes,
+)  # fmt: skip
+circles = st.builds(
+    lambda c, r: {"type": "Circle", "center": list(c), "radius": r},
+    points, st.sampled_from([0.0, 1e5, 5e6, 3e7]),
+)  # fmt: skip
+triangle = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [0, 2], [0, 0]]]}
+regions = boxes | circles | st.just(triangle)
+queries = st.sampled_from(
+    ["a", "b", "a b", "a OR b", "a NOT b", "(a OR b) NOT c", "c", "a b c", "é", "a NOT a", "z"]
+)
+ids = st.sampled_from(["s1", "s2", "s3", "s4"])
+texts = st.lists(st.sampled_from(["a", "b", "c", "É", "x", "A!"]), max_size=4).map(" ".join)
+subscribes = st.builds(
+    lambda i, q, r: {"op": "subscribe", "id": i, "query": q, "region": r}, ids, queries, regions
+)
+rankings = st.builds(
+    lambda i, p: {
+        "op": "subscribe", "id": i, "query": "a b", "point": list(p), "top": {"k": 2, "alpha": 0.5},
+    },
+    ids, points,
+)  # fmt: skip
+moves = st.builds(lambda i, r: {"op": "move", "id": i, "region": r}, ids, regions)
+leaves = st.builds(lambda i: {"op": "unsubscribe", "id": i}, ids)
+publishes = st.builds(
+    lambda t, p, ttl: {"op": "publish", "text": t, "point": list(p), "ttl": ttl},
+    texts, points, st.sampled_from([0, 0, 5]),
+)  # fmt: skip
+ranges = st.builds(lambda t, r: {"op": "publish", "text": t, "region": r}, texts, boxes)
+steps = st.one_of(subscribes, subscribes, rankings, moves, leaves, publishes, publishes, ranges)
+
+
+def outcome(engine: Engine, event: Event) -> Any:
+    try:
+        return engine.apply(event)
+    except NearcastError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@settings(max_examples=150, deadline=None)
+@given(log=st.lists(steps, max_size=30))
+def test_any_log_gives_the_updates_of_scan(index: str, log: list[dict[str, Any]]) -> None:
+    engine, scan = Engine(index=index, window_count=3), Engine(index="scan", window_count=3)
+    for number, fields in enumerate(log):
+        event = event_from_json({"id": f"m{number}"} | fields | {"at": number})
+        assert outcome(engine, event) == outcome(scan, event)
+    assert sorted(map(str, engine.subscriptions())) == sorted(map(str, scan.subscriptions()))
+    for subscription in scan.subscriptions():
+        assert engine.results(subscription.id) == scan.results(subscription.id)
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("kind", sorted(WORKLOADS))
+def test_every_workload_gives_the_updates_of_scan(index: str, kind: str) -> None:
+    engine, scan = Engine(index=index), Engine(index="scan")
+    updates = 0
+    for fields in generate(kind, subscriptions=150, messages=150, seed=4):
+        event = event_from_json(fields)
+        expected = scan.apply(event)
+        assert engine.apply(event) == expected
+        updates += len(expected)
+    assert updates > 0 or kind in ("small", "moving")
+
+
+def batches(messages: list[tuple[str, str, tuple[float, float]]], size: int) -> Iterator[pa.Table]:
+    for start in range(0, len(messages), size):
+        part = messages[start : start + size]
+        yield pa.table(
+            {
+                "id": [m[0] for m in part],
+                "text": [m[1] for m in part],
+                "point": pa.array([m[2] for m in part], pa.list_(pa.float64())),
+            }
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    people=st.lists(st.tuples(queries, regions), max_size=12),
+    sent=st.lists(st.tuples(texts, points), max_size=20),
+    size=st.integers(1, 7),
+)
+def test_columns_give_what_single_calls_give(
+    people: list[tuple[str, dict[str, Any]]],
+    sent: list[tuple[str, tuple[float, float]]],
+    size: int,
+) -> None:
+    fast, slow = Engine(window_count=4), Engine(index="scan", window_count=4)
+    table = pa.table(
+        {
+            "id": pa.array([f"s{n}" for n in range(len(people))], pa.string()),
+            "query": pa.array([q for q, _ in people], pa.string()),
+            "region": [r for _, r in people],
+        }
+    )
+    fast.subscribe_table(table)
+    slow.subscribe_table(table)
+    messages = [(f"m{n}", text, point) for n, (text, point) in enumerate(sent)]
+    for batch in batches(messages, size):
+        assert fast.publish_table(batch).to_pylist() == slow.publish_table(batch).to_pylist()
+    late = (Top(3, 0.25), (0.0, 0.0))
+    assert fast.subscribe("late", "a c", point=late[1], top=late[0]) == slow.subscribe(
+        "late", "a c", point=late[1], top=late[0]
+    )
+
+
+def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
+    engine = Engine()
+    core = engine._core
+    assert isinstance(core, Indexed)
+    from nearcast.engine.bulk import publish_columns, subscribe_columns
+
+    region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
+    people = pa.table({"id": ["s1", "s2"], "query": ["a b", "É"], "region": [region, region]})
+    assert subscribe_columns(core, people) is not None
+    sent = next(batches([("m1", "B a", (0.5, 0.5)), ("m2", "é", (0.0, 1.0))], 2))
+    found = publish_columns(core, sent)
+    assert found is not None
+    assert found["subscription"].to_pylist() == ["s1", "s2"]
+    assert publish_columns(core, sent) is None  # the ids are in the window now
+    odd = people.set_column(0, "id", pa.array(["s3", "s4"]))
+    odd = odd.set_column(1, "query", pa.array(["a OR b", "c"]))
+    assert subscribe_columns(core, odd) is None
+
+
+def test_the_window_remembers_messages_that_came_as_columns() -> None:
+    engine = Engine(window_count=2)
+    engine.publish_table(next(batches([(f"m{n}", "a", (float(n), 0.0)) for n in range(5)], 5)))
+    updates = engine.subscribe("s", "a", point=(0, 0), top=Top(5, 1))
+    assert [u.message for u in updates] == ["m3", "m4"]
+    with pytest.raises(NearcastError, match="'m4' is the id of a message"):
+        engine.publish("m4", "a", (0, 0))
+    engine.publish("m2", "a", (0, 0))
+
+
+def test_points_outside_the_space_are_refused_in_columns_too() -> None:
+    engine = Engine(space=Box(0, 0, 3, 4))
+    with pytest.raises(NearcastError, match=r"row 1: point: \(9\.0, 9\.0\) given"):
+        engine.publish_table(next(batches([("m1", "a", (0.0, 0.0)), ("m2", "a", (9.0, 9.0))], 2)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.text(st.sampled_from("aBcß ÉéＡ1_-é日"), max_size=12), max_size=8),
+    st.booleans(),
+)
+def test_term_numbers_are_those_of_the_analyser(texts: list[str], stop: bool) -> None:
+    analyser = Analyser(stop_words=["a"]) if stop else DEFAULT
+    table = Table()
+    terms = TermIds(table, analyser)
+    known = pa.array(texts[::2], pa.string())
+    terms.read(known, intern=True)
+    names = {number: term for term, number in terms._ids.items()}
+    vocabulary = {term for text in texts[::2] for term in analyser.terms(text)}
+    assert set(names.values()) == vocabulary
+    assert sorted(names) == list(range(len(vocabulary)))
+    batch = terms.read(pa.array(texts, pa.string()))
+    for number, text in enumerate(texts):
+        found = batch.terms[batch.starts[number] : batch.starts[number + 1]].tolist()
+        assert len(found) == len(set(found))
+        assert {names[id] for id in found} == analyser.terms(text) & vocabulary
+
+
+def test_many_new_terms_are_numbered_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearcast.engine.terms._FRESH_TERMS", 8)
+    table = Table()
+    terms = TermIds(table, DEFAULT)
+    texts = [" ".join(f"t{n}x{k}" for k in range(n % 5)) for n in range(200)]
+    batch = terms.read(pa.array(texts), intern=True)
+    names = {number: term for term, number in terms._ids.items()}
+    for number, text in enumerate(texts):
+        found = batch.terms[batch.starts[number] : batch.starts[number + 1]].tolist()
+        assert [names[id] for id in found] == text.split()
+    assert len(table.frequency) >= len(terms)
