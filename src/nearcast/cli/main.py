@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 
-import click
 import typer
 
 from nearcast._version import __version__
@@ -56,18 +55,28 @@ def _complain(text: str, notes: tuple[str, ...] = ()) -> None:
             sys.stderr.write(f"{note}\n")
 
 
+def _usage_problem(error: Exception) -> str | None:
+    """Say what is wrong with the arguments; None if the error is about something else.
+
+    The class of these errors belongs to click or, in later releases, to typer itself, which does
+    not show it. Both know how to put themselves in words.
+    """
+    in_words = getattr(error, "format_message", None)
+    if in_words is None:
+        return None
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "nearcast"
+    return f"{in_words() or 'Missing command.'} Try '{path} --help'."
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
     try:
         outcome = app(arguments, standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
-    except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "nearcast"
-        _complain(f"{error.format_message()} Try '{path} --help'.")
-        return 2
-    except click.exceptions.Exit as error:
+    except typer.Exit as error:
         return error.exit_code
-    except click.exceptions.Abort:
+    except typer.Abort:
         return 130
     except NearcastError as error:
         _complain(str(error), tuple(getattr(error, "__notes__", ())))
@@ -78,7 +87,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        place = error.filename or "input or output"
+        _complain(f"{place}: {error.strerror or error}; make room or choose another place")
+        return 1
     except Exception as error:
+        usage = _usage_problem(error)
+        if usage is not None:
+            _complain(usage)
+            return 2
         if os.environ.get("NEARCAST_DEBUG"):
             raise
         _complain(
