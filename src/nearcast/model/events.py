@@ -31,6 +31,9 @@ class Subscribe:
     subscription: Subscription
     at: float | None = None
 
+    def __post_init__(self) -> None:
+        _check_at(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -43,6 +46,7 @@ class Move:
 
     def __post_init__(self) -> None:
         check_id(self.id)
+        _check_at(self)
         if self.point is None:
             if self.region is None:
                 raise MissingField("region", "where to move to: a region or a point")
@@ -62,6 +66,7 @@ class Unsubscribe:
 
     def __post_init__(self) -> None:
         check_id(self.id)
+        _check_at(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +96,10 @@ def _region(fields: Fields) -> Region | None:
         raise error if error.field == "region" else error.inside("region") from None
 
 
-def _at(fields: Fields) -> float | None:
-    at = fields.get("at")
-    return None if at is None else check_seconds(at, "at")
+def _check_at(event: Subscribe | Move | Unsubscribe) -> None:
+    """Take any number for the time of an event; one that is none would stop all clocks."""
+    if event.at is not None:
+        object.__setattr__(event, "at", check_seconds(event.at, "at"))
 
 
 def subscription_from_json(fields: Fields) -> Subscription:
@@ -123,7 +129,7 @@ def message_from_json(fields: Fields) -> Message:
 
 
 def _subscribe(fields: Fields) -> Subscribe:
-    return Subscribe(subscription_from_json(fields), _at(fields))
+    return Subscribe(subscription_from_json(fields), fields.get("at"))
 
 
 def _move(fields: Fields) -> Move:
@@ -131,12 +137,12 @@ def _move(fields: Fields) -> Move:
         fields.get("id"),  # type: ignore[arg-type]  # the event checks what it is given
         region=_region(fields),
         point=fields.get("point"),
-        at=_at(fields),
+        at=fields.get("at"),
     )
 
 
 def _unsubscribe(fields: Fields) -> Unsubscribe:
-    return Unsubscribe(fields.get("id"), _at(fields))  # type: ignore[arg-type]  # checked there
+    return Unsubscribe(fields.get("id"), fields.get("at"))  # type: ignore[arg-type]  # checked there
 
 
 def _publish(fields: Fields) -> Publish:
@@ -193,4 +199,3 @@ def event_to_json(event: Event) -> dict[str, Any]:
     if isinstance(event, Publish) and event.message.ttl:
         fields["ttl"] = event.message.ttl
     return fields
-
