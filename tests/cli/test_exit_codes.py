@@ -42,6 +42,14 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> str:
         (["replay", "LOG", "--on-error", "quarantine="], "stop or quarantine=FILE"),
         (["replay", "LOG", "--history", "/no/such/file"], "/no/such/file: no such file"),
         (["replay", "LOG", "--output", "/no/such/folder/x"], "cannot be written"),
+        (["replay", "LOG", "--output", "LOG"], "another file than EVENTS"),
+        (["replay", "LOG", "--on-error", "quarantine=LOG"], "another file than EVENTS"),
+        (["replay", "LOG", "--history", "LOG", "--output", "LOG"], "another file"),
+        (
+            ["replay", "LOG", "--output", "LOG.out", "--on-error", "quarantine=LOG.out"],
+            "another file",
+        ),
+        (["replay", "LOG", "--on-error", "quarantine=-"], "go to standard output"),
         (["replay", "/no/such/file"], "/no/such/file: no such file"),
         (["fly"], "fly"),
         (["--colour"], "No such option: --colour"),
@@ -52,8 +60,9 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> str:
 def test_bad_usage_is_told_in_one_line(
     arguments: list[str], said: str, log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([log if each == "LOG" else each for each in arguments]) == 2
+    assert main([each.replace("LOG", log) for each in arguments]) == 2
     assert said in complaint(capsys)
+    assert Path(log).read_text() == LOG
 
 
 def test_a_bad_event_is_told_with_its_file_and_line(
@@ -63,6 +72,30 @@ def test_a_bad_event_is_told_with_its_file_and_line(
         file.write('\n{"op": "publish", "id": "m2", "text": "a", "point": [0, 91]}\n')
     assert main(["replay", log]) == 2
     assert complaint(capsys).startswith(f"nearcast: {log}:3: point[1]: 91 given; expected a lat")
+
+
+def test_a_link_to_the_log_is_the_log(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    link = Path(log).with_name("link.jsonl")
+    link.symlink_to(log)
+    assert main(["replay", log, "--output", str(link)]) == 2
+    assert "another file than EVENTS" in complaint(capsys)
+    assert Path(log).read_text() == LOG
+
+
+@pytest.mark.parametrize(
+    ("stream", "arguments"),
+    [("stdin", ["replay", "-"]), ("stdout", ["replay", "LOG"])],
+)
+def test_a_closed_standard_stream_is_bad_input(
+    stream: str,
+    arguments: list[str],
+    log: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"sys.{stream}", None)
+    assert main([each.replace("LOG", log) for each in arguments]) == 2
+    assert "is closed" in complaint(capsys)
 
 
 @pytest.mark.parametrize("command", [[], ["replay"], ["match"], ["demo"], ["bench", "ingest"]])
