@@ -54,7 +54,11 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> str:
         (["fly"], "fly"),
         (["--colour"], "No such option: --colour"),
         (["bench", "nothing"], "nothing"),
+        (["bench", "ingest", "--words", "many"], "; try 'nearcast bench ingest --help'"),
         (["match", "LOG"], "either --text with --point"),
+        (["match", "LOG", "--query", "a", "--region", '{"type'], "--region.JSON: "),
+        (["match", "LOG", "--query", "a", "--region", '{"type": "Box"}'], "--region.bbox: missing"),
+        (["match", "LOG", "--query", "a", "--region", "0,0,-1"], "--region.radius: -1.0 given"),
     ],
 )
 def test_bad_usage_is_told_in_one_line(
@@ -107,6 +111,26 @@ def test_every_command_has_help_with_an_example(
     assert "Usage:" in out
     assert not command or "Example" in out
     assert err == ""
+
+
+def test_help_says_what_the_defaults_are(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("replay", "match", "demo"):
+        assert main([command, "--help"]) == 0
+    said = " ".join(word for word in capsys.readouterr().out.split() if word != "│")
+    for default in ("[default: 100000]", "[default: the world]", "[default: until Ctrl-C]"):
+        assert default in said
+
+
+@pytest.mark.parametrize("start", [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"])
+def test_a_packed_log_without_anything_in_it_is_told_with_its_name(
+    start: bytes, log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(log).write_bytes(start)
+    assert main(["replay", log]) == 2
+    assert complaint(capsys).startswith(f"nearcast: {log}:1: the ")
+    aside = Path(log).with_name("aside")
+    assert main(["replay", log, "--on-error", f"quarantine={aside}"]) == 0
+    assert "ends too early" in aside.read_text()
 
 
 def test_a_full_disk_is_no_fault_of_the_program(

@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 def demo(
     duration: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="End after so long [default: until Ctrl-C]."),
+        typer.Option(metavar="SECONDS", help=r"End after so long \[default: until Ctrl-C]."),
     ] = None,
     rate: Annotated[
         float, typer.Option(metavar="N", min=0.1, help="Events a second on a terminal.")

@@ -66,13 +66,20 @@ def _usage_problem(error: Exception) -> str | None:
         return None
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "nearcast"
-    return f"{in_words() or 'Missing command.'} Try '{path} --help'."
+    return f"{(in_words() or 'Missing command').rstrip('.')}; try '{path} --help'"
+
+
+def _had_enough() -> int:
+    """End well: whoever read our output has had enough of it."""
+    # keeps Python from complaining, at exit, about what it can no longer write
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
     try:
-        outcome = app(arguments, standalone_mode=False)
+        outcome = app(arguments, prog_name="nearcast", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except typer.Exit as error:
         return error.exit_code
@@ -82,9 +89,12 @@ def main(arguments: list[str] | None = None) -> int:
         _complain(str(error), tuple(getattr(error, "__notes__", ())))
         return 2
     except BrokenPipeError:
-        # whoever read our output has had enough; keep Python from complaining about it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _had_enough()
+    except SystemExit as error:
+        # what typer makes of a broken pipe, before we see it
+        if isinstance(error.__context__, BrokenPipeError):
+            return _had_enough()
+        raise
     except KeyboardInterrupt:
         return 130
     except OSError as error:

@@ -50,7 +50,7 @@ def match_command(
         typer.Option(
             metavar="REGION",
             help="W,S,E,N (a box), LON,LAT,METRES (a circle) or a region's JSON "
-            "[default for a query: the world].",
+            r"\[default for a query: the world].",
         ),
     ] = None,
     stem: options.StemOption = None,

@@ -52,13 +52,13 @@ def replay_command(
     ] = None,
     window_count: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Top-k chooses from the last N messages [default: 100000]."),
+        typer.Option(metavar="N", help=r"Top-k chooses from the last N messages \[default: 100000]."),
     ] = None,
     window_seconds: Annotated[
         float | None, typer.Option(metavar="S", help="Top-k chooses from the last S seconds.")
     ] = None,
     space: Annotated[
-        str | None, typer.Option(metavar="W,S,E,N", help="The space of top-k [default: the world].")
+        str | None, typer.Option(metavar="W,S,E,N", help=r"The space of top-k \[default: the world].")
     ] = None,
     on_error: Annotated[
         str,
