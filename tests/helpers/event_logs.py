@@ -62,7 +62,7 @@ regions: st.SearchStrategy[Fields] = st.sampled_from(
     [boxes(), circles(), polygons, polygons, everywhere]
 ).flatmap(lambda chosen: chosen)
 
-ATOMS = ["a", "b", "c", "a-b", "É", "e\u0301", "ﬁ", "fi,c", "ß", "SS", "not", "b_c", "c!!"]
+ATOMS = ["ａ", "b", "c", "a-b", "É", "e\u0301", "ﬁ", "fi,c", "ß", "SS", "not", "b_c", "c!!"]
 BAD_QUERIES: list[Any] = [
     *("", " ", "!?", "NOT a", "a OR NOT b", "(a", "a)", "()", "a AND", "OR a", "a AND OR b"),
     *("a NOT", "a OR !!", "a !!", "NOT (a AND b)", "NOT NOT NOT a", "b (NOT a OR", 5, None),
@@ -78,10 +78,12 @@ queries = st.recursive(
     ),
     max_leaves=4,
 )
-simple = st.sampled_from(["a", "a", "b", "a OR b", "a NOT b"])
+simple = st.sampled_from(["a", "a", "b", "a OR b", "a NOT b", "ａ", "fi"])
 wishes = st.sampled_from([simple, simple, plain, queries]).flatmap(lambda chosen: chosen)
 texts = st.lists(
-    st.sampled_from(["a", "a", "a", "b", "b", *ATOMS, "AND", "("]), min_size=1, max_size=4
+    st.sampled_from(["a", "a", "a", "b", "b", "ａ", "ﬁ", *ATOMS, "AND", "("]),
+    min_size=1,
+    max_size=4,
 ).map(", ".join)
 
 
@@ -116,7 +118,7 @@ def logs(draw: st.DrawFn) -> list[Fields]:
         if fields["op"] == "publish":
             made += 1
             recent = [f"m{n}" for n in range(max(1, made - 3), made)] or ["m1"]
-            fresh = draw(st.integers(0, 5)) > 0
+            fresh = draw(st.integers(0, 3)) > 0
             fields["id"] = f"m{made}" if fresh else draw(st.sampled_from(recent))
             fields["text"] = rarely(draw, texts, ["", None, 7])
             if ranked or draw(st.integers(0, 3)):
@@ -126,9 +128,10 @@ def logs(draw: st.DrawFn) -> list[Fields]:
             fields["ttl"] = rarely(draw, st.sampled_from([0, 1, 2, 5, 5, None]), [-1, "x"])
         else:
             moving = fields["op"] != "subscribe" and known
-            choice = sorted(known) if moving else NAMES[ranked]
+            other_kind = draw(st.integers(0, 11)) == 5
+            choice = sorted(known) if moving else NAMES[ranked != other_kind]
             fields["id"] = rarely(draw, st.sampled_from(choice), BAD_NAMES)
-            if fields["id"] in choice:
+            if fields["id"] in NAMES[ranked]:
                 known.add(fields["id"])
             if fields["op"] == "subscribe":
                 fields["query"] = rarely(draw, plain if ranked else wishes, BAD_QUERIES)

@@ -4,11 +4,11 @@ import json
 
 from hypothesis import HealthCheck, event, given, settings
 
-from event_logs import logs, worlds
-from naive import Fields, Given, Naive, Pair, words_of
+from event_logs import boxes, logs, points, regions, worlds
+from naive import Fields, Given, Naive, Pair, lies_in, words_of
 from nearcast.engine import Scan, Settings
 from nearcast.errors import NearcastError
-from nearcast.geo import WORLD, Box
+from nearcast.geo import WORLD, Box, region_from_json
 from nearcast.model import event_from_json
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
@@ -56,6 +56,16 @@ def test_every_event_has_the_updates_that_the_contract_gives_it(
         for pair, score in (expected or {}).items():
             same(found[pair], score)
         same_state(naive, scan)
+
+
+@settings(max_examples=400, deadline=None)
+@given(regions, boxes(), points)
+def test_places_lie_in_the_regions_that_the_contract_puts_them_in(
+    region: Fields, box: Fields, point: list[float]
+) -> None:
+    shape, place = region_from_json(region), Box(*box["bbox"])
+    assert shape.contains(*point) == lies_in({"point": point}, region)
+    assert shape.meets(place) == lies_in({"region": box}, region)
 
 
 def same(found: float | None, expected: float | None) -> None:
