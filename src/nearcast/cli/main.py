@@ -10,7 +10,6 @@ import os
 import sys
 
 import typer
-from typer.exceptions import TyperException
 
 from nearcast._version import __version__
 from nearcast.cli import bench, demo, generate, match, replay
@@ -56,9 +55,25 @@ def _complain(text: str, notes: tuple[str, ...] = ()) -> None:
             sys.stderr.write(f"{note}\n")
 
 
-def _told(error: TyperException) -> str:
-    tell = getattr(error, "format_message", None)
-    return str(tell() if tell else error)
+def _usage_problem(error: Exception) -> str | None:
+    """Say what is wrong with the arguments; None if the error is about something else.
+
+    The class of these errors belongs to click or, in later releases, to typer itself, which does
+    not show it. Both know how to put themselves in words.
+    """
+    in_words = getattr(error, "format_message", None)
+    if in_words is None:
+        return None
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "nearcast"
+    return f"{(in_words() or 'Missing command').rstrip('.')}; try '{path} --help'"
+
+
+def _had_enough() -> int:
+    """End well: whoever read our output has had enough of it."""
+    # keeps Python from complaining, at exit, about what it can no longer write
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,11 +81,6 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         outcome = app(arguments, prog_name="nearcast", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
-    except TyperException as error:
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context else "nearcast"
-        _complain(f"{_told(error)} Try '{path} --help'.")
-        return 2
     except typer.Exit as error:
         return error.exit_code
     except typer.Abort:
@@ -78,16 +88,24 @@ def main(arguments: list[str] | None = None) -> int:
     except NearcastError as error:
         _complain(str(error), tuple(getattr(error, "__notes__", ())))
         return 2
+    except BrokenPipeError:
+        return _had_enough()
     except SystemExit as error:
-        # Typer ends the process when nobody reads our output any more (as with `| head`): that is
-        # no failure, and Python is kept from complaining about it once more at exit.
+        # what typer makes of a broken pipe, before we see it
         if isinstance(error.__context__, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+            return _had_enough()
         raise
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        place = error.filename or "input or output"
+        _complain(f"{place}: {error.strerror or error}; make room or choose another place")
+        return 1
     except Exception as error:
+        usage = _usage_problem(error)
+        if usage is not None:
+            _complain(usage)
+            return 2
         if os.environ.get("NEARCAST_DEBUG"):
             raise
         _complain(

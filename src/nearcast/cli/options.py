@@ -49,12 +49,15 @@ def box(value: str, field: str) -> Box:
 
 def region(value: str, field: str) -> Region:
     """Read a region: `W,S,E,N` for a box, `LON,LAT,METRES` for a circle, or its JSON."""
-    if value.lstrip().startswith("{"):
-        return region_from_json(decode_json(value.encode()))
-    if value.count(",") == 2:
-        lon, lat, radius = numbers(value, 3, field, "LON,LAT,METRES")
-        return Circle((lon, lat), radius)
-    return box(value, field)
+    try:
+        if value.lstrip().startswith("{"):
+            return region_from_json(decode_json(value.encode(errors="replace"), "JSON"))
+        if value.count(",") == 2:
+            lon, lat, radius = numbers(value, 3, field, "LON,LAT,METRES")
+            return Circle((lon, lat), radius)
+        return box(value, field)
+    except InvalidValue as error:
+        raise error if error.field.startswith(field) else error.inside(field) from None
 
 
 def analyser(stem: str | None, stop_words: str | None) -> Analyser:

@@ -25,7 +25,7 @@ from nearcast.engine.replay import Refusal
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD
 from nearcast.model import open_log
-from nearcast.model.streams import open_sink
+from nearcast.model.streams import STANDARD, open_sink, same_file
 
 _ENGINES = ("embedded", "scan")
 _QUARANTINE = "quarantine="
@@ -94,6 +94,7 @@ def replay_command(
         raise InvalidValue(
             "--window-seconds", window_seconds, "only one of --window-count and --window-seconds"
         )
+    _keep_apart(events, history, output, on_error)
     analyser = options.analyser(stem, stop_words)
     matcher = Engine(
         index="scan" if engine == "scan" else index,
@@ -112,6 +113,23 @@ def replay_command(
             if updates:
                 sink.write(b"".join([update_line(position, update) for update in updates]))
             shown.step(len(updates))
+
+
+def _keep_apart(events: str, history: Path | None, output: str, on_error: str) -> None:
+    """Refuse to write over what is read, or two streams into one file."""
+    taken = {"EVENTS": events} | ({"--history": str(history)} if history else {})
+    writes = {"--output": output}
+    if on_error.startswith(_QUARANTINE):
+        writes["--on-error"] = on_error.removeprefix(_QUARANTINE)
+    for option, path in writes.items():
+        for other, other_path in taken.items():
+            if same_file(path, other_path):
+                raise InvalidValue(
+                    option, path, f"another file than {other}, which it would overwrite"
+                )
+        taken[option] = path
+    if output == writes.get("--on-error") == STANDARD:
+        raise InvalidValue("--on-error", on_error, "a file: the updates go to standard output")
 
 
 @contextmanager

@@ -38,14 +38,14 @@ class Record(NamedTuple):
     error: NearcastError | None
 
 
-def decode_json(data: bytes) -> Any:
+def decode_json(data: bytes, field: str = "event") -> Any:
     """Decode one JSON value, or say what is broken about it."""
     try:
         return _decode(data)
     except (ValueError, RecursionError) as error:
         given = data[:1000].decode(errors="replace")
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidValue("event", given, f"one JSON object on one line ({reason})") from None
+        raise InvalidValue(field, given, f"one JSON object on one line ({reason})") from None
 
 
 class EventLog:
@@ -68,12 +68,12 @@ class EventLog:
 
     def __iter__(self) -> Iterator[Record]:
         chunks = iter(self._chunks)
-        first = next(chunks, b"")
-        while first and len(first) < len(_PARQUET_MAGIC):
-            more = next(chunks, b"")
-            if not more:
-                break
-            first += more
+        first = b""
+        try:
+            while len(first) < len(_PARQUET_MAGIC) and (more := next(chunks, b"")):
+                first += more
+        except SourceError as error:
+            return self._json_lines(_broken_off(first, error))
         if first.startswith(_PARQUET_MAGIC):
             return self._parquet(first, chunks)
         return self._json_lines(chain([first], chunks))
@@ -121,6 +121,12 @@ class EventLog:
             raise SourceError(f"{self.name}: {error}") from None
         copy.seek(0)
         return copy
+
+
+def _broken_off(start: bytes, error: SourceError) -> Iterator[bytes]:
+    """Give chunks that end in an error, as those of any damaged file do."""
+    yield start
+    raise error
 
 
 @contextmanager

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,9 +56,34 @@ def _from_text(value: object) -> object:
         return value
 
 
+def _columns_of(names: list[str]) -> list[str]:
+    """The columns that are ours, in the order of the schema."""
+    for name in EVENT_SCHEMA.names:
+        if names.count(name) > 1:
+            raise SourceError(f"has more than one column {name!r}; keep one")
+    return [name for name in EVENT_SCHEMA.names if name in names]
+
+
+def _values_of(column: pa.Array) -> list[Any]:
+    """The values of a column; what claims to be text and is not stays bytes, for the checks."""
+    try:
+        return cast("list[Any]", column.to_pylist())
+    except UnicodeDecodeError:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            raise
+        return [_text_or_bytes(value) for value in column.cast(pa.large_binary()).to_pylist()]
+
+
+def _text_or_bytes(value: bytes | None) -> str | bytes | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
 def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    columns = [name for name in batch.schema.names if name in EVENT_SCHEMA.names]
-    values = [batch.column(name).to_pylist() for name in columns]
+    columns = _columns_of(batch.schema.names)
+    values = [_values_of(batch.column(name)) for name in columns]
     for at, column in enumerate(columns):
         if column in _STRUCTURED:
             values[at] = [_from_text(value) for value in values[at]]
@@ -76,16 +101,18 @@ def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float
     """Give the rows of a Parquet file as mappings, each with the part of the file read so far."""
     try:
         parquet = pq.ParquetFile(file)
-        columns = [field for field in EVENT_SCHEMA.names if field in parquet.schema_arrow.names]
+        columns = _columns_of(parquet.schema_arrow.names)
         for needed in ("op", "id"):
             if needed not in columns:
-                raise SourceError(f"{name}: has no column {needed!r}; an event log needs op and id")
+                raise SourceError(f"has no column {needed!r}; an event log needs op and id")
         rows, total = 0, parquet.metadata.num_rows
         for batch in parquet.iter_batches(batch_size=ROWS_AT_A_TIME, columns=columns):
             for fields in _rows_of(batch):
                 rows += 1
                 yield fields, rows / total
-    except (pa.ArrowException, OSError) as error:
+    except SourceError as error:
+        raise SourceError(f"{name}: {error}") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise SourceError(f"{name}: not a readable Parquet file: {reason}") from None
 

@@ -44,6 +44,8 @@ def _zstd_decompressor() -> _Decompressor:
 def open_source(path: str | Path) -> Iterator[BinaryIO]:
     """Open a path for reading, `-` being standard input, or say why it cannot be done."""
     if str(path) == STANDARD:
+        if sys.stdin is None:  # as Python has it when the stream was closed before the start
+            raise SourceError("standard input: is closed; give the path of an event log")
         yield sys.stdin.buffer
         return
     try:
@@ -136,12 +138,27 @@ class ByteSink(Protocol):
         ...
 
 
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Tell whether two paths lead to one file, so that writing one would wipe out the other.
+
+    Of devices and pipes, which keep nothing, this is never so.
+    """
+    if STANDARD in (str(one), str(other)):
+        return False
+    one, other = Path(one).resolve(), Path(other).resolve()
+    return (one.is_file() and other.exists() and one.samefile(other)) or (
+        one == other and not one.exists()
+    )
+
+
 @contextmanager
 def open_sink(path: str | Path) -> Iterator[ByteSink]:
     """Open a path for writing, compressed as its name says, `-` being standard output."""
     import gzip
 
     if str(path) == STANDARD:
+        if sys.stdout is None:
+            raise SourceError("standard output: is closed; give the path of a file to write")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
