@@ -11,6 +11,7 @@ from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.geo import Box, Region
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.table import Floats, Int32s
+from nearcast.index.warm import warm_up
 from nearcast.model import Subscription
 from nearcast.text import Analyser, parse_query
 
@@ -26,7 +27,9 @@ class IndexedPopulation:
 
     def __init__(self, index: str, analyser: Analyser) -> None:
         self.table = Table()
-        self.index = index_named(index)(self.table)
+        kind = index_named(index)
+        warm_up(kind)
+        self.index = kind(self.table)
         self.index.build()
         self.terms = TermIds(self.table, analyser)
         self._analyser = analyser
