@@ -59,6 +59,23 @@ def test_sign_is_exact_next_to_a_diagonal(x: float, y: float, right: int, up: in
     assert orientation(*six) == by_fractions(six)
 
 
+def test_the_quick_way_gives_up_in_time() -> None:
+    """On the floats around a diagonal the rounded determinant alone is often wrong."""
+    wrong = 0
+    y = 0.5
+    for _ in range(64):
+        y = math.nextafter(y, 1.0)
+        x = 0.5
+        for _ in range(64):
+            x = math.nextafter(x, 1.0)
+            six = (x, y, 12.0, 12.0, 24.0, 24.0)
+            true = by_fractions(six)
+            assert orientation(*six) == true
+            rounded = (x - 24.0) * (12.0 - 24.0) - (y - 24.0) * (12.0 - 24.0)
+            wrong += ((rounded > 0) - (rounded < 0)) != true
+    assert wrong > 1000
+
+
 def test_left_is_positive() -> None:
     """Seen from a to b, the left is 1 and the right -1."""
     assert orientation(0.0, 0.0, 1.0, 0.0, 0.5, 1.0) == 1

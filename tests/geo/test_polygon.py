@@ -1,10 +1,12 @@
-"""Polygons: what they contain and meet, against shapely."""
+"""Polygons: what they contain and meet, against shapely and against fractions."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import pickle
+from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 import shapely
@@ -18,22 +20,29 @@ SQUARE = [(0, 0), (8, 0), (8, 8), (0, 8), (0, 0)]
 HOLE = [(2, 2), (6, 2), (6, 6), (2, 6), (2, 2)]
 FRAME = Polygon([SQUARE, HOLE])  # whole numbers and lists are taken too
 
-steps = st.integers(0, 8)
-scales = st.sampled_from([1.0, 0.1, 1 / 3, 10.0])
+Position = tuple[float, float]
+Grid = tuple[float, float]
+"""Where a grid of nine by nine places begins, and how wide its steps are."""
+
+# All floats from 16 to 32 are equally far apart, so their differences are floats again: there the
+# pairs of floats that shapely computes with are exact. Elsewhere they are only nearly so.
+EVEN_GRIDS = st.sampled_from([(17.0, 1.0), (17.0, 0.1), (17.0, 1 / 3), (16.7, 1.1)])
+UNEVEN_GRIDS = st.sampled_from([(0.0, 0.1), (0.0, 1 / 3), (-0.4, 0.1), (-1.0, 7.7)])
 
 
 @st.composite
-def numbers(draw: st.DrawFn, scale: float) -> float:
-    """A place on a small grid, or a float beside it."""
-    value = draw(steps) * scale
-    return math.nextafter(value, draw(st.sampled_from([value, value, -1.0, 99.0])))
+def numbers(draw: st.DrawFn, grid: Grid) -> float:
+    """A place on a grid, or a float beside it."""
+    origin, step = grid
+    value = origin + draw(st.integers(0, 8)) * step
+    towards = draw(st.sampled_from([value, value, -99.0, 99.0]))
+    return math.nextafter(value, towards) if value else value  # not the smallest of all floats
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Polygon, float]:
-    """A polygon on a small grid: a star about its middle, sometimes with a hole."""
-    scale = draw(scales)
-    number = numbers(scale).filter(lambda v: v == 0.0 or v > 1e-290)
+def polygons(draw: st.DrawFn, grid: Grid) -> Polygon:
+    """A polygon on a grid: a star about its middle, sometimes with a hole."""
+    number = numbers(grid)
     corners = draw(st.lists(st.tuples(number, number), min_size=3, max_size=8, unique=True))
     x = sum(corner[0] for corner in corners) / len(corners)
     y = sum(corner[1] for corner in corners) / len(corners)
@@ -41,56 +50,140 @@ def cases(draw: st.DrawFn) -> tuple[Polygon, float]:
     outer = (*corners, corners[0])
     hole = draw(st.lists(st.tuples(number, number), min_size=3, max_size=4, unique=True))
     try:
-        return Polygon((outer, (*hole, hole[0]))), scale
+        return Polygon((outer, (*hole, hole[0])))
     except InvalidValue:
         pass
     try:
-        return Polygon((outer,)), scale
+        return Polygon((outer,))
     except InvalidValue:
         assume(False)
         raise
+
+
+@st.composite
+def points_asked(draw: st.DrawFn, grids: st.SearchStrategy[Grid]) -> tuple[Polygon, list[Position]]:
+    """A polygon and points on its grid, beside it, at its corners and amid its edges."""
+    grid = draw(grids)
+    polygon = draw(polygons(grid))
+    points = draw(st.lists(st.tuples(numbers(grid), numbers(grid)), min_size=4, max_size=4))
+    for (ax, ay), (bx, by) in edges(polygon):
+        points += [(ax, ay), ((ax + bx) / 2, (ay + by) / 2)]
+    return polygon, points
+
+
+@st.composite
+def boxes_asked(draw: st.DrawFn, grids: st.SearchStrategy[Grid]) -> tuple[Polygon, list[Box]]:
+    """A polygon and boxes with sides on its grid or beside it, some of them lines or points."""
+    grid = draw(grids)
+    pairs = st.tuples(numbers(grid), numbers(grid)).map(sorted)
+    sides = draw(st.lists(st.tuples(pairs, pairs), min_size=4, max_size=4))
+    boxes = [Box(west, south, east, north) for (west, east), (south, north) in sides]
+    return draw(polygons(grid)), boxes
+
+
+def edges(polygon: Polygon) -> Iterator[tuple[Position, Position]]:
+    for ring in polygon.coordinates:
+        yield from itertools.pairwise(ring)
+
+
+def truly_contains(polygon: Polygon, x: float, y: float) -> bool:
+    """By fractions: where each edge crosses the parallel of the point, east of it or on it."""
+    east = 0
+    for (ax, ay), (bx, by) in edges(polygon):
+        if ay == by:
+            if y == ay and min(ax, bx) <= x <= max(ax, bx):
+                return True
+        elif min(ay, by) <= y <= max(ay, by):
+            share = (Fraction(y) - Fraction(ay)) / (Fraction(by) - Fraction(ay))
+            crossing = Fraction(ax) + share * (Fraction(bx) - Fraction(ax))
+            if crossing == Fraction(x):
+                return True
+            east += crossing > Fraction(x) and y < max(ay, by)
+    return east % 2 == 1
+
+
+def truly_meets(polygon: Polygon, box: Box) -> bool:
+    """By fractions: clip every edge to the box; if nothing is left, ask for a corner."""
+    for (ax, ay), (bx, by) in edges(polygon):
+        start, stop = Fraction(0), Fraction(1)
+        for a, b, low, high in ((ax, bx, box.west, box.east), (ay, by, box.south, box.north)):
+            if a == b:
+                if not low <= a <= high:
+                    stop = Fraction(-1)
+                continue
+            ends = [
+                (Fraction(end) - Fraction(a)) / (Fraction(b) - Fraction(a)) for end in (low, high)
+            ]
+            start, stop = max(start, min(ends)), min(stop, max(ends))
+        if start <= stop:
+            return True
+    return truly_contains(polygon, box.east, box.north)
 
 
 def as_shapely(polygon: Polygon) -> shapely.Polygon:
     return shapely.Polygon(polygon.coordinates[0], polygon.coordinates[1:])
 
 
-@given(st.data())
-def test_contains_agrees_with_shapely(data: st.DataObject) -> None:
-    """For points of the grid, beside it, at the corners and at the middles of the edges."""
-    polygon, scale = data.draw(cases())
+def box_as_shapely(box: Box) -> shapely.Geometry:
+    corners = sorted({(x, y) for x in (box.west, box.east) for y in (box.south, box.north)})
+    if len(corners) == 4:
+        return shapely.box(box.west, box.south, box.east, box.north)
+    return shapely.LineString(corners) if len(corners) == 2 else shapely.Point(*corners)
+
+
+@given(points_asked(EVEN_GRIDS))
+def test_contains_agrees_with_shapely(asked: tuple[Polygon, list[Position]]) -> None:
+    """`contains` is shapely's intersection with the point, wherever shapely is exact."""
+    polygon, points = asked
     outline = as_shapely(polygon)
-    points = [(data.draw(numbers(scale)), data.draw(numbers(scale))) for _ in range(4)]
-    for ring in polygon.coordinates:
-        for (ax, ay), (bx, by) in itertools.pairwise(ring):
-            points += [(ax, ay), ((ax + bx) / 2, (ay + by) / 2)]
     for x, y in points:
         assert polygon.contains(x, y) == outline.intersects(shapely.Point(x, y)), (x, y)
 
 
-@given(st.data())
-def test_meets_agrees_with_shapely(data: st.DataObject) -> None:
-    """For boxes with sides on the grid or beside it, some of them lines or points."""
-    polygon, scale = data.draw(cases())
+@given(points_asked(EVEN_GRIDS | UNEVEN_GRIDS))
+def test_contains_is_exact(asked: tuple[Polygon, list[Position]]) -> None:
+    """`contains` is what fractions say, for all coordinates."""
+    polygon, points = asked
+    for x, y in points:
+        assert polygon.contains(x, y) == truly_contains(polygon, x, y), (x, y)
+
+
+@given(boxes_asked(EVEN_GRIDS))
+def test_meets_agrees_with_shapely(asked: tuple[Polygon, list[Box]]) -> None:
+    """`meets` is shapely's intersection with the box, wherever shapely is exact."""
+    polygon, boxes = asked
     outline = as_shapely(polygon)
-    number = numbers(scale)
-    for _ in range(4):
-        (west, east), (south, north) = (
-            sorted((data.draw(number), data.draw(number))) for _ in range(2)
+    for box in boxes:
+        assert polygon.meets(box) == outline.intersects(box_as_shapely(box)), box
+
+
+@given(boxes_asked(EVEN_GRIDS | UNEVEN_GRIDS))
+def test_meets_is_exact(asked: tuple[Polygon, list[Box]]) -> None:
+    """`meets` is what fractions say, for all coordinates."""
+    polygon, boxes = asked
+    for box in boxes:
+        assert polygon.meets(box) == truly_meets(polygon, box), box
+
+
+def test_exact_where_pairs_of_floats_are_not() -> None:
+    """This point is off the long edge by 2e-33 degrees, which shapely does not see."""
+    sliver = Polygon(
+        (
+            (
+                (0.19999999999999998, 0.1),
+                (0.1, 0.0),
+                (0.7999999999999999, 0.7000000000000001),
+                (0.19999999999999998, 0.1),
+            ),
         )
-        corners = sorted({(x, y) for x in (west, east) for y in (south, north)})
-        area = {
-            1: lambda c: shapely.Point(*c),
-            2: shapely.LineString,
-            4: lambda c: shapely.box(*c[0], *c[-1]),
-        }[len(corners)](corners)
-        assert polygon.meets(Box(west, south, east, north)) == outline.intersects(area)
+    )
+    assert not sliver.contains(0.49999999999999994, 0.4)
+    assert not truly_contains(sliver, 0.49999999999999994, 0.4)
 
 
-@given(cases())
-def test_bounds_are_the_outermost_coordinates(case: tuple[Polygon, float]) -> None:
+@given(UNEVEN_GRIDS.flatmap(polygons))
+def test_bounds_are_the_outermost_coordinates(polygon: Polygon) -> None:
     """The bounds are those of shapely, to the last bit."""
-    polygon, _ = case
     assert polygon.bounds() == (as_shapely(polygon).bounds,)
 
 

@@ -165,7 +165,9 @@ class Polygon:
 
     `coordinates` are those of GeoJSON: rings of [longitude, latitude], each closed, the outer one
     first. Rings must not cross themselves or each other, and the antimeridian is not crossed.
-    The borders of the holes belong to the polygon. All answers are exact (see `orient`).
+    The borders of the holes belong to the polygon. Answers are exact (see `orient`), also in the
+    rare places where shapely, which computes with pairs of floats, takes a point for one on the
+    border that is 1e-32 degrees away.
     `lons`, `lats` and `starts` are the rings as columns, as `predicates` reads them.
 
         >>> Polygon([[(0, 0), (4, 0), (0, 4), (0, 0)]]).contains(2.0, 2.0)
