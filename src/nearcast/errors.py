@@ -11,7 +11,10 @@ _LONGEST_VALUE = 80
 
 def show(value: object) -> str:
     """Write a value as Python would, on one line, cut where it would flood the message."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out whole numbers of thousands of digits
+        text = f"{type(value).__name__} too large to write out"
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
 

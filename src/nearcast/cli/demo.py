@@ -113,7 +113,7 @@ class _Show:
             line = Text.assemble(("  - ", "bold red"), f"{person.name:<14}", (text, "dim"))
         if how:
             line.append(f"  ({how})", style="italic dim")
-        self._console.print(line)
+        self._console.print(line, soft_wrap=True)
 
     def summary(self) -> None:
         """Say what was seen, and where to go from here."""
