@@ -112,7 +112,9 @@ class Engine:
         Give a `region`, or a `point` and `top` for the k best messages only. A ready-made
         `Subscription` may stand in place of all of them.
         """
-        if not isinstance(id, Subscription):
+        if isinstance(id, Subscription):
+            _check_alone(id, query, region, point, top)
+        else:
             id = Subscription(id, query, region, point, top)  # type: ignore[arg-type]  # checked there
         return self._core.apply(Subscribe(id, at))
 
@@ -145,7 +147,9 @@ class Engine:
 
         A ready-made `Message` may stand in place of all arguments.
         """
-        if not isinstance(id, Message):
+        if isinstance(id, Message):
+            _check_alone(id, text, point, region, at, ttl or None)
+        else:
             id = Message(id, text, point, region, at, ttl)  # type: ignore[arg-type]  # checked there
         return self._core.apply(Publish(id))
 
@@ -175,6 +179,14 @@ class Engine:
         from nearcast.engine.tables import apply_table
 
         return apply_table(self._core, "publish", table)
+
+
+def _check_alone(ready_made: Subscription | Message, *others: object) -> None:
+    """Refuse what a ready-made object says itself, and which would else be passed over."""
+    for other in others:
+        if other is not None:
+            kind = type(ready_made).__name__
+            raise InvalidValue(kind, other, f"nothing beside a ready-made {kind}: put it in there")
 
 
 def history_from(path: str | Path, analyser: Analyser = DEFAULT) -> Vocabulary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from nearcast.errors import InvalidValue
 
@@ -24,9 +25,10 @@ class Window:
         if self.count is not None and self.seconds is not None:
             raise InvalidValue("window", self, "a count or a number of seconds, not both")
         if self.seconds is not None:
-            if not (self.seconds > 0 and math.isfinite(self.seconds)):
+            number = isinstance(self.seconds, Real) and not isinstance(self.seconds, bool)
+            if not (number and self.seconds > 0 and math.isfinite(self.seconds)):
                 raise InvalidValue("window seconds", self.seconds, "a finite number above 0")
         elif self.count is None:
             object.__setattr__(self, "count", DEFAULT_COUNT)
-        elif self.count < 1:
+        elif isinstance(self.count, bool) or not isinstance(self.count, Integral) or self.count < 1:
             raise InvalidValue("window count", self.count, "a whole number of at least 1")
