@@ -58,6 +58,13 @@ def test_of_equal_scores_the_newer_message_comes_first() -> None:
     assert ops(engine.publish("last", "jazz", (-1, 1))) == [("add", "last"), ("remove", "newer")]
 
 
+def test_equally_like_messages_tie_to_the_last_bit() -> None:
+    engine = Engine()
+    engine.subscribe("s", "a b", point=(0, 0), top=Top(1, 0))
+    engine.publish("older", "a a a b b b", (0, 0))
+    assert ops(engine.publish("newer", "a b", (0, 0))) == [("add", "newer"), ("remove", "older")]
+
+
 def test_a_window_by_count_forgets_the_oldest_and_promotes_the_next_best() -> None:
     engine = Engine(window_count=3)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 1))

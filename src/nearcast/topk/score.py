@@ -3,8 +3,10 @@
     score = alpha * (1 - d / D) + (1 - alpha) * cos
 
 `d` is the planar distance in degrees, `D` the diagonal of the space, `cos` the cosine of the
-tf-idf vectors. Sums run over the terms in their sorted order, in double precision, so that every
-engine which follows the same order gets the same last bit, and equal messages equal scores.
+tf-idf vectors, computed as the root of dot^2 / (|query|^2 * |message|^2): without a history these
+are whole numbers, so messages that are equally like a query get equal scores to the last bit
+(`jazz blues` and `jazz jazz blues blues`). Sums run over the terms in their sorted order, in double
+precision, so that every engine which follows that order gets the same last bit too.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from nearcast.model.values import Point
 
 @dataclass(frozen=True, slots=True)
 class Bag:
-    """A tf-idf vector: a weight per term, terms sorted, and its Euclidean norm."""
+    """A tf-idf vector: a weight per term, terms sorted, and the square of its length."""
 
     weights: dict[str, float]
-    norm: float
+    squared: float
 
 
 class Scorer:
@@ -40,7 +42,7 @@ class Scorer:
         total = 0.0
         for weight in weights.values():
             total += weight * weight
-        return Bag(weights, sqrt(total))
+        return Bag(weights, total)
 
     def score(
         self, alpha: float, query: Bag, here: Point, message: Bag, there: Point
@@ -55,6 +57,6 @@ class Scorer:
                 common = True
         if not common:
             return None
-        cosine = dot / (query.norm * message.norm)
+        cosine = sqrt(dot * dot / (query.squared * message.squared))
         nearness = 1.0 - planar_distance(*here, *there) / self._diagonal
         return alpha * nearness + (1.0 - alpha) * cosine
