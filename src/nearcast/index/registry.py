@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Index
+from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.sequential import Sequential
 
-INDEXES: dict[str, type[Index]] = {index.name: index for index in (Sequential,)}
+INDEXES: dict[str, type[Index]] = {index.name: index for index in (RarestTerm, Sequential)}
 
 
 def index_named(name: str) -> type[Index]:
