@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Index
+from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.sequential import Sequential
 
-AUTO = "sequential"
+AUTO = "rarest-term"
 """What `auto` stands for."""
 
-INDEXES: dict[str, type[Index]] = {index.name: index for index in (Sequential,)}
+INDEXES: dict[str, type[Index]] = {index.name: index for index in (RarestTerm, Sequential)}
 
 
 def index_named(name: str) -> type[Index]:

@@ -1,0 +1,221 @@
+"""Building everything at once: full leaves, arranged by a cost that is decided place by place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast._jit import kernel
+from nearcast.index.rarest_term._lanes import LANES
+from nearcast.index.rarest_term._layout import (
+    LEAF,
+    LEAF_COUNT,
+    LEAF_RUN,
+    LIVE,
+    NODE,
+    NODE_COUNT,
+    RECORD,
+    ROOT,
+    RUNS,
+    SHORT,
+    Float32s,
+    State,
+    new_leaf,
+    new_node,
+    new_records,
+    room_for,
+)
+from nearcast.index.rarest_term._rows import rarest_terms, write_record
+from nearcast.index.rarest_term._tree import MARGIN, write_child, write_lane
+from nearcast.index.table import Int32s, Int64s, Rows
+
+
+@kernel
+def key_rows(rows: Rows, live: Int32s, frequency: Int64s, keys: Int32s, starts: Int64s) -> None:
+    """Find the key of each row, and count the rows of key k in `starts[k + 1]`."""
+    for i in range(len(live)):
+        key, _, _ = rarest_terms(rows, live[i], frequency)
+        keys[i] = key
+        starts[key + 1] += 1
+
+
+@kernel
+def order_rows(live: Int32s, keys: Int32s, starts: Int64s, ordered: Int32s) -> None:
+    """Order rows by key; `starts[k]`, where key k begins, becomes where it ends."""
+    for i in range(len(live)):
+        key = keys[i]
+        ordered[starts[key]] = live[i]
+        starts[key] += 1
+
+
+@kernel
+def plan(ends: Int64s) -> tuple[int, int, int, int]:
+    """Give how many records, leaves and nodes there will be, and how long the longest run is."""
+    records = leaves = nodes = longest = 0
+    start = 0
+    for key in range(len(ends)):
+        size = ends[key] - start
+        start = ends[key]
+        longest = max(longest, size)
+        if size <= SHORT:
+            records += room_for(size)
+            continue
+        level = (size + LANES - 1) // LANES
+        leaves += level
+        while level > 1:
+            level = (level + LANES - 1) // LANES
+            nodes += level
+    return records, leaves, nodes, longest
+
+
+@kernel
+def _sort_key(boxes: Float32s, i: int, axis: int) -> float:
+    at = i * RECORD
+    if axis < 2:
+        return boxes[at + axis] + boxes[at + axis + 2]
+    return boxes[at + 2] - boxes[at] + boxes[at + 3] - boxes[at + 1]
+
+
+@kernel
+def _best_axis(boxes: Float32s, low: int, high: int) -> int:
+    """Choose by what to halve a set of boxes: centres across, centres along, or sizes.
+
+    The cost of a set is the area of its bounding box, the odds that a message falls into it.
+    Halving by centres halves the spread of the centres in one direction and leaves the largest
+    side as it is; halving by size spares one half the large sides of the other.
+    """
+    x_low = y_low = np.float32(np.inf)
+    x_high = y_high = np.float32(-np.inf)
+    most_wide = most_high = np.float32(0)
+    sum_wide = sum_high = 0.0
+    for i in range(low, high):
+        at = i * RECORD
+        x0, y0, x1, y1 = boxes[at], boxes[at + 1], boxes[at + 2], boxes[at + 3]
+        x_low, x_high = min(x_low, x0 + x1), max(x_high, x0 + x1)
+        y_low, y_high = min(y_low, y0 + y1), max(y_high, y0 + y1)
+        most_wide, most_high = max(most_wide, x1 - x0), max(most_high, y1 - y0)
+        sum_wide += x1 - x0
+        sum_high += y1 - y0
+    spread_x, spread_y = (x_high - x_low) / 2 + MARGIN, (y_high - y_low) / 2 + MARGIN
+    usual_wide, usual_high = sum_wide / (high - low), sum_high / (high - low)
+    across = (spread_x / 2 + most_wide) * (spread_y + most_high)
+    along = (spread_x + most_wide) * (spread_y / 2 + most_high)
+    sized = (spread_x + most_wide) * (spread_y + most_high)
+    sized = (sized + (spread_x + usual_wide) * (spread_y + usual_high)) / 2
+    if sized < across and sized < along:
+        return 2
+    return 0 if across <= along else 1
+
+
+@kernel
+def _halve(boxes: Float32s, low: int, high: int, middle: int, axis: int) -> None:
+    """Reorder records so that none before `middle` comes after one behind it, by quickselect."""
+    while high - low > 1:
+        one, two = _sort_key(boxes, low, axis), _sort_key(boxes, (low + high) // 2, axis)
+        three = _sort_key(boxes, high - 1, axis)
+        pivot = max(min(one, two), min(max(one, two), three))
+        i, j = low, high - 1
+        while i <= j:
+            while _sort_key(boxes, i, axis) < pivot:
+                i += 1
+            while _sort_key(boxes, j, axis) > pivot:
+                j -= 1
+            if i <= j:
+                for field in range(RECORD):
+                    one_at, other_at = i * RECORD + field, j * RECORD + field
+                    boxes[one_at], boxes[other_at] = boxes[other_at], boxes[one_at]
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j + 1
+        elif middle >= i:
+            low = i
+        else:
+            return
+
+
+@kernel
+def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
+    """Order records so that every sixteen, and every sixteen of those, lie close together."""
+    unit = LANES
+    while unit < count:
+        unit *= LANES
+    stack[0], stack[1], stack[2] = 0, count, unit
+    top = 3
+    while top:
+        top -= 3
+        low, high, unit = stack[top], stack[top + 1], stack[top + 2]
+        while high - low <= unit and unit >= LANES:
+            unit //= LANES
+        if unit < LANES:
+            continue
+        parts = (high - low + unit - 1) // unit
+        middle = low + parts // 2 * unit
+        _halve(boxes, low, high, middle, _best_axis(boxes, low, high))
+        stack[top], stack[top + 1], stack[top + 2] = low, middle, unit
+        stack[top + 3], stack[top + 4], stack[top + 5] = middle, high, unit
+        top += 6
+
+
+@kernel
+def fill(
+    state: State, rows: Rows, frequency: Int64s, ordered: Int32s, ends: Int64s, ints: Int32s
+) -> None:
+    """Write all runs into the empty arenas; `ints` has room for the longest of them."""
+    scratch = ints.view(np.float32)
+    stack = np.empty(1024, np.int64)
+    start = 0
+    for key in range(len(ends)):
+        stop = ends[key]
+        size = stop - start
+        if size == 0:
+            continue
+        state.counts[RUNS] += 1
+        state.counts[LIVE] += size
+        if size <= SHORT:
+            at = new_records(state, size)
+            room = room_for(size)
+            state.runs[2 * key], state.runs[2 * key + 1] = room, at
+            for i in range(size):
+                row = ordered[start + i]
+                write_record(
+                    rows, row, frequency, state.records, state.record_ints, (at + i) * RECORD
+                )
+                state.places[row] = at + i
+            for i in range(size, room):
+                base = (at + i) * RECORD
+                state.records[base] = state.records[base + 1] = np.inf
+                state.records[base + 2] = state.records[base + 3] = -np.inf
+        else:
+            for i in range(size):
+                write_record(rows, ordered[start + i], frequency, scratch, ints, i * RECORD)
+            _arrange(scratch, size, stack)
+            _plant(state, key, scratch, ints, size)
+        start = stop
+
+
+@kernel
+def _plant(state: State, key: int, records: Float32s, ints: Int32s, size: int) -> None:
+    """Make the leaves and nodes of a run out of arranged records."""
+    level = (size + LANES - 1) // LANES
+    below = -1
+    for i in range(level):
+        leaf = new_leaf(state, key, ROOT)
+        below = leaf if i == 0 else below
+        count = min(LANES, size - i * LANES)
+        for lane in range(count):
+            write_lane(state, leaf, lane, records, ints, (i * LANES + lane) * RECORD)
+        state.leaf_ints[leaf * LEAF + LEAF_COUNT] = count
+    height = 0
+    while level > 1:
+        width = (level + LANES - 1) // LANES
+        first = -1
+        for i in range(width):
+            node = new_node(state, key, ROOT)
+            first = node if i == 0 else first
+            count = min(LANES, level - i * LANES)
+            for lane in range(count):
+                write_child(state, node, lane, below + i * LANES + lane, height)
+            state.node_ints[node * NODE + NODE_COUNT] = count
+        below, level = first, width
+        height += 1
+    state.runs[2 * key], state.runs[2 * key + 1] = LEAF_RUN - height, below

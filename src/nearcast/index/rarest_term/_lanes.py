@@ -1,0 +1,170 @@
+"""Sixteen comparisons at once, written for no particular processor.
+
+Each intrinsic emits LLVM's own vector operations, which become AVX-512, AVX2, SSE or NEON, or
+plain loops where there is none of them. LLVM does not find them by itself in a loop over lanes
+that builds a mask. The functions that end in `_plain` say the same as a loop; the tests compare.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from nearcast._jit import kernel
+
+LANES = 16
+_INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_LINE_IN_CACHE = 3  # the strongest of LLVM's four degrees of locality
+
+
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(data, [at])
+
+
+def _plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int) -> Any:
+    place = builder.add(at, at.type(LANES * number))
+    vector = ir.VectorType(_FLOAT, LANES)
+    pointer = _pointer(context, builder, kind, array, place)
+    return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
+
+
+def _splat(builder: Any, value: Any) -> Any:
+    vector = ir.VectorType(value.type, LANES)
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(
+        first, nothing, ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES)
+    )
+
+
+def _boxes_test(upper: str, lower: str) -> Any:
+    """Compare four planes, x0 y0 x1 y1, with one box; give the lanes that pass as bits."""
+
+    def typer(typing: Any, planes: Any, at: Any, west: Any, south: Any, east: Any, north: Any) -> Any:  # noqa: ARG001, E501  numba reads the names of an intrinsic's parameters
+        f = types.float32
+        signature = types.int64(planes, types.int64, f, f, f, f)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array, place, *sides = args
+            west, south, east, north = (_splat(builder, side) for side in sides)
+            tests = ((upper, east), (upper, north), (lower, west), (lower, south))
+            mask = None
+            for number, (sign, side) in enumerate(tests):
+                plane = _plane(context, builder, signature.args[0], array, place, number)
+                passed = builder.fcmp_ordered(sign, plane, side)
+                mask = passed if mask is None else builder.and_(mask, passed)
+            return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), _INT64)
+
+        return signature, generate
+
+    return intrinsic(typer)
+
+
+meets: Any = _boxes_test("<=", ">=")
+"""meets(planes, at, west, south, east, north): bits of the boxes that touch the given one."""
+overlaps: Any = _boxes_test("<", ">")
+"""overlaps(planes, at, west, south, east, north): bits of the boxes that do more than touch."""
+
+
+@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
+def prefetch(typing: Any, array: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
+    """Ask for the cache line of `array[at]`, flat and contiguous, without waiting for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], *args)
+        pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _INT32, _INT32, _INT32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        read, data = ir.Constant(_INT32, 0), ir.Constant(_INT32, 1)
+        builder.call(function, [pointer, read, ir.Constant(_INT32, _LINE_IN_CACHE), data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
+def lowest(typing: Any, mask: Any) -> Any:  # noqa: ARG001  numba asks for it
+    """Give the number of the lowest bit of a mask that is not zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
+def _plane_fold(sign: str) -> Any:
+    """Reduce one plane to its least or greatest number, by halves."""
+
+    def typer(typing: Any, planes: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector = _plane(context, builder, signature.args[0], *args, 0)
+            for half in (8, 4, 2, 1):
+                lanes = [lane ^ half for lane in range(LANES)]
+                shuffle = ir.Constant(ir.VectorType(_INT32, LANES), lanes)
+                other = builder.shuffle_vector(vector, vector, shuffle)
+                chosen = builder.fcmp_ordered(sign, vector, other)
+                vector = builder.select(chosen, vector, other)
+            return builder.extract_element(vector, ir.Constant(_INT32, 0))
+
+        return types.float32(planes, types.int64), generate
+
+    return intrinsic(typer)
+
+
+least: Any = _plane_fold("<")
+"""least(planes, at): the least of sixteen numbers."""
+greatest: Any = _plane_fold(">")
+"""greatest(planes, at): the greatest of sixteen numbers."""
+
+
+@kernel
+def meets_plain(
+    planes: Any, at: int, west: float, south: float, east: float, north: float
+) -> int:
+    """Say the same as `meets`, lane by lane."""
+    mask = 0
+    for lane in range(at, at + LANES):
+        if (
+            planes[lane] <= east
+            and planes[lane + 16] <= north
+            and planes[lane + 32] >= west
+            and planes[lane + 48] >= south
+        ):
+            mask |= 1 << (lane - at)
+    return mask
+
+
+@kernel
+def overlaps_plain(
+    planes: Any, at: int, west: float, south: float, east: float, north: float
+) -> int:
+    """Say the same as `overlaps`, lane by lane."""
+    mask = 0
+    for lane in range(at, at + LANES):
+        if (
+            planes[lane] < east
+            and planes[lane + 16] < north
+            and planes[lane + 32] > west
+            and planes[lane + 48] > south
+        ):
+            mask |= 1 << (lane - at)
+    return mask
+
+
+@kernel
+def rounded_down(value: float) -> np.float32:
+    """Give the largest 32-bit number that is not above a value."""
+    near = np.float32(value)
+    return np.float32(np.nextafter(near, np.float32(-np.inf))) if near > value else near
+
+
+@kernel
+def rounded_up(value: float) -> np.float32:
+    """Give the smallest 32-bit number that is not below a value."""
+    near = np.float32(value)
+    return np.float32(np.nextafter(near, np.float32(np.inf))) if near < value else near

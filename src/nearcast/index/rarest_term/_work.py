@@ -1,0 +1,64 @@
+"""What a thread needs to match, kept for the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from nearcast.index.base import Batch, Pairs, collect
+from nearcast.index.rarest_term._layout import State
+from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.verify import Bitmap, bitmap_for
+
+Kernel = Callable[..., tuple[int, int, int, bool]]
+_QUEUE = 4096
+
+
+class Tools:
+    """A bitmap of message terms and a queue of nodes and leaves to visit."""
+
+    def __init__(self) -> None:
+        self.bitmap: Bitmap = np.zeros(0, np.uint64)
+        self.queue: Int64s = np.empty(_QUEUE, np.int64)
+
+    def cover(self, terms: int) -> None:
+        """Let the bitmap have all terms from 0 to terms - 1, and a last word of ones."""
+        if 64 * (len(self.bitmap) - 1) < terms:
+            self.bitmap = bitmap_for(terms)
+            self.bitmap[-1] = ~np.uint64(0)
+
+    def collect(self, kernel: Kernel, state: State, rows: Rows, batch: Batch) -> Pairs:
+        """Match a batch, with a larger queue for messages that need one."""
+
+        def scan(start: int, messages: Int32s, found: Int32s) -> tuple[int, int, int]:
+            while True:
+                following, written, looked, full = kernel(
+                    state, rows, batch.starts, batch.terms, batch.boxes, self.bitmap, self.queue,
+                    start, messages, found,
+                )  # fmt: skip
+                if not full or following > start:
+                    return following, written, looked
+                self.queue = np.empty(4 * len(self.queue), np.int64)
+
+        return collect(len(batch), scan)
+
+
+class Workshop:
+    """Lends tools to calls, and keeps as many as were ever in use at one time."""
+
+    def __init__(self) -> None:
+        self._shelf: list[Tools] = []
+
+    @contextmanager
+    def tools(self, terms: int) -> Iterator[Tools]:
+        """Lend tools for as long as the context lasts."""
+        try:
+            tools = self._shelf.pop()  # atomic, as is `append`: threads need no lock
+        except IndexError:
+            tools = Tools()
+        tools.cover(terms)
+        yield tools
+        # Not after an error: a bitmap left half cleared would be wrong for the next message.
+        self._shelf.append(tools)
