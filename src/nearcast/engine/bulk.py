@@ -8,23 +8,21 @@ and the caller goes row by row, which also finds the words for what is wrong.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast._jit import kernel
 from nearcast.engine.indexed import IndexedPopulation
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived
+from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
 from nearcast.index import Matches
-from nearcast.index.table import Floats
-from nearcast.model import Message
+from nearcast.index.table import Floats, Int32s
 from nearcast.model.values import LONGEST_ID
-from nearcast.text import Analyser
 
 UPDATE_SCHEMA = pa.schema(
     [
@@ -38,34 +36,6 @@ UPDATE_SCHEMA = pa.schema(
 
 _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 2000  # messages that are not worth a second thread
-
-
-class Columns(NamedTuple):
-    """Messages as columns, and what makes tokens of their texts."""
-
-    ids: list[str]
-    texts: pa.StringArray
-    points: Floats
-    at: list[float]
-    analyser: Analyser
-
-
-class ArrivedInColumns(Arrived):
-    """A message of a table: made into an object when somebody asks for more than its time."""
-
-    def __init__(self, columns: Columns, row: int, number: int) -> None:
-        self.number = number
-        self.at = self.end = columns.at[row]
-        self._columns = columns
-        self._row = row
-
-    def __getattr__(self, name: str) -> object:
-        columns, row = self._columns, self._row
-        text, at = columns.texts[row].as_py(), self.at
-        lon, lat = columns.points[row].tolist()
-        message = Message(columns.ids[row], text, (lon, lat), at=at)
-        super().__init__(message, self.number, at, columns.analyser.tokens(text))
-        return object.__getattribute__(self, name)
 
 
 class Indexed(Scan):
@@ -92,18 +62,17 @@ class Indexed(Scan):
 
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""
-        used, active = self._window, self._active
-        return any(id in used or id in active for id in ids)
+        time_of, active = self._window.time_of, self._active
+        return any(time_of(id) is not None or id in active for id in ids)
 
     def pass_through(self, columns: Columns) -> None:
-        """Let messages that were matched already enter the window."""
-        count = len(columns.ids)
-        skipped = max(0, count - (self.settings.window.count or 0))  # these leave it at once
-        window, number = self._window, self._arrivals
-        for row in range(skipped, count):
-            window[columns.ids[row]] = ArrivedInColumns(columns, row, number + row)
-        self._arrivals += count
-        self._slide()
+        """Let messages that were matched already enter the window, which is one by count."""
+        room = self.settings.window.count or 0
+        columns.number = self._arrivals
+        columns.row = max(0, len(columns.ids) - room)  # those before it would leave it at once
+        self._arrivals += len(columns.ids)
+        self._window.extend(columns)
+        self._window.forget(len(self._window) - room)
 
 
 def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
@@ -153,21 +122,28 @@ def publish_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
 
 def _updates(population: IndexedPopulation, matches: Matches, ids: pa.StringArray) -> pa.Table:
     """Name the pairs, in the order in which single calls would report them."""
-    owners, place = np.unique(matches.owners, return_inverse=True)
-    names = pa.array([population.id_of(owner) for owner in owners.tolist()], pa.string())
-    rank = np.empty(len(owners), np.int64)
-    rank[pc.sort_indices(names).to_numpy()] = np.arange(len(owners))
-    order = np.lexsort((rank[place], matches.messages))
-    events = matches.messages[order].astype(np.int64)
-    count = len(events)
+    names, rank = population.names_in_order(matches.owners)
+    ranks = rank[matches.owners]
+    _sort_within(matches.messages, ranks)
+    count = len(ranks)
     columns = [
-        pa.array(events),
+        pa.array(matches.messages.astype(np.int64)),
         pa.array(["add"]).take(pa.array(np.zeros(count, np.int8))),
-        names.take(pa.array(place[order])),
-        ids.take(pa.array(events)),
+        names.take(pa.array(ranks)),
+        ids.take(pa.array(matches.messages)),
         pa.nulls(count, pa.float64()),
     ]
     return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+
+
+@kernel
+def _sort_within(messages: Int32s, ranks: Int32s) -> None:
+    """Sort the ranks of each message."""
+    start = 0
+    for stop in range(1, len(messages) + 1):
+        if stop == len(messages) or messages[stop] != messages[start]:
+            ranks[start:stop].sort()
+            start = stop
 
 
 def _used(table: pa.Table, *names: str) -> bool:

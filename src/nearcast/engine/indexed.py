@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
@@ -39,6 +41,7 @@ class IndexedPopulation:
         self._rows: list[int] = []  # by owner: the first of its rows
         self._many: dict[int, tuple[Region, Int32s]] = {}  # owners that are not one plain box
         self._free: list[int] = []
+        self._order: tuple[pa.StringArray, Int32s] | None = None
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -89,6 +92,7 @@ class IndexedPopulation:
         self, ids: list[str], queries: list[str], texts: TextBatch, boxes: Floats
     ) -> None:
         """Add many new subscriptions of plain words and a plain box each."""
+        self._order = None
         base = len(self._ids)
         owners = np.arange(base, base + len(ids), dtype=np.int32)
         self._ids += ids
@@ -104,6 +108,7 @@ class IndexedPopulation:
     def drop(self, id: str) -> None:
         """Forget a subscription that is there."""
         owner = self._owners.pop(id)
+        self._order = None
         self._withdraw(owner)
         self._ids[owner] = self._queries[owner] = ""
         self._free.append(owner)
@@ -136,9 +141,18 @@ class IndexedPopulation:
         """All of them."""
         return (self._subscription(owner) for owner in self._owners.values())
 
-    def id_of(self, owner: int) -> str:
-        """The id of a subscription by its owner number."""
-        return self._ids[owner]
+    def names_in_order(self, owners: Int32s) -> tuple[pa.StringArray, Int32s]:
+        """Ids in alphabetical order, of these owners at least, and the rank of each owner there.
+
+        The order of all ids is worked out when it pays, and kept until somebody comes or goes.
+        """
+        if self._order is None and len(owners) < len(self._ids) // 4:
+            some = np.unique(owners)
+            return _in_order([self._ids[owner] for owner in some.tolist()], some, len(self._ids))
+        if self._order is None:
+            everyone = np.arange(len(self._ids), dtype=np.int32)
+            self._order = _in_order(self._ids, everyone, len(self._ids))
+        return self._order
 
     def _subscription(self, owner: int) -> Subscription:
         special = self._many.get(owner)
@@ -149,6 +163,7 @@ class IndexedPopulation:
         return Subscription(self._ids[owner], self._queries[owner], region)
 
     def _new_owner(self, id: str) -> int:
+        self._order = None
         if self._free:
             owner = self._free.pop()
             self._ids[owner] = id
@@ -168,6 +183,14 @@ class IndexedPopulation:
             reusable = self.index.delete(rows)
             self.table.remove(rows)
             self.table.release(reusable)
+
+
+def _in_order(ids: list[str], owners: Int32s, count: int) -> tuple[pa.StringArray, Int32s]:
+    names = pa.array(ids, pa.string())
+    order = pc.sort_indices(names).to_numpy()
+    rank = np.empty(count, np.int32)
+    rank[owners[order]] = np.arange(len(owners), dtype=np.int32)
+    return names.take(pa.array(order)), rank
 
 
 def _plain(region: Region) -> tuple[float, float, float, float] | None:

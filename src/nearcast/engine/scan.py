@@ -6,7 +6,6 @@ code is meant to be read beside the contract; what is fast is elsewhere.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -19,6 +18,7 @@ from nearcast.engine.standing import (
     Ranking,
     difference,
 )
+from nearcast.engine.window import SlidingWindow
 from nearcast.errors import StateError
 from nearcast.model import (
     Event,
@@ -48,7 +48,7 @@ class Scan:
         self._rankings: dict[str, Ranking] = {}
         self._active: dict[str, Arrived] = {}
         self._ends: list[tuple[float, str]] = []  # a heap: when which active message ends
-        self._window: OrderedDict[str, Arrived] = OrderedDict()  # oldest first
+        self._window = SlidingWindow()
         self._arrivals = 0
 
     def apply(self, event: Event) -> list[Update]:
@@ -113,7 +113,7 @@ class Scan:
             self._active[message.id] = arrived
             heappush(self._ends, (arrived.end, message.id))
         if message.point is not None:
-            self._window[message.id] = arrived
+            self._window.append(arrived)
             for ranking in self._rankings.values():
                 ranking.enter(arrived)
             self._slide()
@@ -127,7 +127,7 @@ class Scan:
             bag = self._scorer.bag(parse_bag(subscription.query, analyser))
             self.advance(now)
             self._rankings[id] = ranking = Ranking(subscription, bag, self._scorer)
-            for arrived in self._window.values():
+            for arrived in self._window:
                 ranking.enter(arrived)
             return []  # what it gains and loses is found with all other rankings
         self._refuse_other_kind(id, self._rankings.get(id))
@@ -163,14 +163,14 @@ class Scan:
             )
 
     def _in_use(self, id: str, now: float) -> bool:
-        active, windowed = self._active.get(id), self._window.get(id)
+        active, windowed = self._active.get(id), self._window.time_of(id)
         return (active is not None and now < active.end) or (
             windowed is not None and self._in_window(windowed, now)
         )
 
-    def _in_window(self, arrived: Arrived, now: float) -> bool:
+    def _in_window(self, at: float, now: float) -> bool:
         seconds = self.settings.window.seconds
-        return seconds is None or arrived.at > now - seconds
+        return seconds is None or at > now - seconds
 
     def advance(self, now: float) -> None:
         """Let time pass: lasting messages end, and the window moves on."""
@@ -182,10 +182,10 @@ class Scan:
     def _slide(self) -> None:
         """Drop the oldest messages until the window holds no more than it should."""
         count, now = self.settings.window.count, self.now or 0.0
-        while self._window:
-            oldest = next(iter(self._window.values()))
-            if self._in_window(oldest, now) and (count is None or len(self._window) <= count):
+        while len(self._window):
+            fits = count is None or len(self._window) <= count
+            if fits and self._in_window(self._window.oldest_time(), now):
                 return
-            self._window.popitem(last=False)
+            oldest = self._window.drop_oldest()
             for ranking in self._rankings.values():
                 ranking.leave(oldest)

@@ -114,6 +114,7 @@ class Table:
         self._starts.extend([0])
         self._free: list[int] = []
         self._dead_terms = 0
+        self._rows: Rows | None = None
         self.frequency: Int64s = np.zeros(16, np.int64)
         self.live = 0
 
@@ -123,6 +124,11 @@ class Table:
     @property
     def rows(self) -> Rows:
         """The arrays as they are now; ask again after every change."""
+        if self._rows is None:
+            self._rows = self._views()
+        return self._rows
+
+    def _views(self) -> Rows:
         return Rows(
             self._box.array,
             self._owner.array,
@@ -157,6 +163,7 @@ class Table:
         self, owner: int, conjuncts: Sequence[tuple[Sequence[int], Sequence[int]]], region: Region
     ) -> Int32s:
         """Add the rows of one subscription: (required, excluded) terms of each conjunct."""
+        self._rows = None
         bounds = region.bounds()
         shape, kind = self._shape(region)
         shared = SHARED if len(bounds) * len(conjuncts) > 1 else 0
@@ -179,6 +186,7 @@ class Table:
 
         The terms of the i-th are `terms[starts[i] : starts[i + 1]]`.
         """
+        self._rows = None
         count = len(owners)
         first = self._terms.extend(terms)
         _check_room(self._terms.size)
@@ -208,6 +216,7 @@ class Table:
 
     def _compact(self) -> None:
         """Drop the terms and shapes that no row in use refers to."""
+        self._rows = None
         live = self.live_rows()
         flags, first, terms = self._flags.array[live], self._first.array[live], self._terms.array
         shaped = (flags & (CIRCLE | POLYGON)) != 0

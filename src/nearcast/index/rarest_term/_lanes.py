@@ -45,7 +45,9 @@ def _splat(builder: Any, value: Any) -> Any:
 def _boxes_test(upper: str, lower: str) -> Any:
     """Compare four planes, x0 y0 x1 y1, with one box; give the lanes that pass as bits."""
 
-    def typer(typing: Any, planes: Any, at: Any, west: Any, south: Any, east: Any, north: Any) -> Any:  # noqa: ARG001, E501  numba reads the names of an intrinsic's parameters
+    def typer(
+        typing: Any, planes: Any, at: Any, west: Any, south: Any, east: Any, north: Any
+    ) -> Any:  # noqa: ARG001, E501  numba reads the names of an intrinsic's parameters
         f = types.float32
         signature = types.int64(planes, types.int64, f, f, f, f)
 
@@ -123,9 +125,7 @@ greatest: Any = _plane_fold(">")
 
 
 @kernel
-def meets_plain(
-    planes: Any, at: int, west: float, south: float, east: float, north: float
-) -> int:
+def meets_plain(planes: Any, at: int, west: float, south: float, east: float, north: float) -> int:
     """Say the same as `meets`, lane by lane."""
     mask = 0
     for lane in range(at, at + LANES):

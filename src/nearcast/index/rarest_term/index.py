@@ -94,9 +94,7 @@ class RarestTerm:
         self._make_room()
         table, start = self.table.rows, 0
         while True:
-            start = insert_rows(
-                self._state, table, self.table.frequency, rows, start, self._record
-            )
+            start = insert_rows(self._state, table, self.table.frequency, rows, start, self._record)
             if start == len(rows):
                 break
             self._grow_arenas()

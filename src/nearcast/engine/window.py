@@ -1,0 +1,111 @@
+"""The messages that top-k subscriptions choose from, oldest first, and which ids they use.
+
+Messages come one by one or as columns of a table. Those of a table stay columns: all that is kept
+of each is its id and its time, until somebody wants the message itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nearcast.engine.standing import Arrived
+from nearcast.model import Message
+from nearcast.text import Analyser
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from nearcast.index.table import Floats
+
+
+@dataclass
+class Columns:
+    """Messages of a table from row `row` on; `number` is the number of its first row."""
+
+    ids: list[str]
+    texts: pa.StringArray
+    points: Floats
+    at: list[float]
+    analyser: Analyser
+    number: int = 0
+    row: int = 0
+
+    def arrived(self, row: int) -> Arrived:
+        """Make an object of one message."""
+        text, at = self.texts[row].as_py(), self.at[row]
+        lon, lat = self.points[row].tolist()
+        message = Message(self.ids[row], text, (lon, lat), at=at)
+        return Arrived(message, self.number + row, at, self.analyser.tokens(text))
+
+
+class SlidingWindow:
+    """Messages in the order of their arrival, found by id, dropped from the old end."""
+
+    def __init__(self) -> None:
+        self._parts: deque[Arrived | Columns] = deque()
+        self._times: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __iter__(self) -> Iterator[Arrived]:
+        for part in self._parts:
+            if isinstance(part, Arrived):
+                yield part
+            else:
+                yield from (part.arrived(row) for row in range(part.row, len(part.ids)))
+
+    def time_of(self, id: str) -> float | None:
+        """The time of the message with an id, if it is there."""
+        return self._times.get(id)
+
+    def append(self, arrived: Arrived) -> None:
+        """Take in one message."""
+        self._parts.append(arrived)
+        self._times[arrived.message.id] = arrived.at
+
+    def extend(self, columns: Columns) -> None:
+        """Take in the messages of a table, in their order."""
+        if columns.row < len(columns.ids):
+            self._parts.append(columns)
+            self._times.update(
+                zip(columns.ids[columns.row :], columns.at[columns.row :], strict=True)
+            )
+
+    def oldest_time(self) -> float:
+        """The time of the oldest message; there must be one."""
+        part = self._parts[0]
+        return part.at if isinstance(part, Arrived) else part.at[part.row]
+
+    def drop_oldest(self) -> Arrived:
+        """Take out the oldest message; there must be one."""
+        part = self._parts[0]
+        if isinstance(part, Arrived):
+            self._parts.popleft()
+            del self._times[part.message.id]
+            return part
+        arrived = part.arrived(part.row)
+        self._skip(part, 1)
+        return arrived
+
+    def forget(self, count: int) -> None:
+        """Take out so many of the oldest messages, unseen."""
+        while count > 0:
+            part = self._parts[0]
+            if isinstance(part, Arrived):
+                self.drop_oldest()
+                count -= 1
+            else:
+                some = min(count, len(part.ids) - part.row)
+                self._skip(part, some)
+                count -= some
+
+    def _skip(self, part: Columns, count: int) -> None:
+        for id in part.ids[part.row : part.row + count]:
+            del self._times[id]
+        part.row += count
+        if part.row == len(part.ids):
+            self._parts.popleft()
