@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint unit bench clean
+.PHONY: demo test lint unit soak bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/nearcast demo
@@ -22,6 +22,9 @@ lint: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n auto $(PYTEST_ARGS)
+
+soak: $(VENV)/.dev
+	$(BIN)/pytest -m soak $(PYTEST_ARGS)
 
 bench: $(VENV)/.core
 	$(BIN)/nearcast bench ingest
