@@ -76,6 +76,15 @@ class Column:
             grown[: self.size] = self._data[: self.size]
             self._data = grown
 
+    def append(self, value: Any) -> int:
+        """Append one entry, and give its place."""
+        place = self.size
+        if place == len(self._data):
+            self.reserve(1)
+        self._data[place] = value
+        self.size = place + 1
+        return place
+
     def extend(self, values: Any) -> int:
         """Append an array of entries, and give the place of the first."""
         start = self.size
@@ -272,11 +281,11 @@ class Table:
             self._first.array[row] = first
             self._required.array[row] = n
             return row
-        self._box.extend([box])
-        self._flags.extend([flags])
-        self._first.extend([first])
-        self._required.extend([n])
-        return self._owner.extend([owner])
+        self._box.append(box)
+        self._flags.append(flags)
+        self._first.append(first)
+        self._required.append(n)
+        return self._owner.append(owner)
 
     def _shape(self, region: Region) -> tuple[int | None, int]:
         if isinstance(region, Box):
