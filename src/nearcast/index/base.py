@@ -155,7 +155,12 @@ def collect(count: int, scan: Scanner, room: int = 1024) -> Pairs:
         found_messages.append(messages[:written])
         found_rows.append(rows[:written])
         candidates += looked_at
+        # Room for the rest at once, at the rate so far: few arrays to join. What is not used of
+        # a large array is not backed by memory.
+        room = max(room, (count - following) * (written + 1024) // (following - start) * 5 // 4)
         start = following
+    if len(found_messages) == 1:
+        return Pairs(found_messages[0], found_rows[0], candidates)
     if not found_messages:
         none = np.empty(0, np.int32)
         return Pairs(none, none, 0)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nearcast._jit import kernel
+from nearcast.index.rarest_term._layout import LANES
 
-LANES = 16
 _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _LINE_IN_CACHE = 3  # the strongest of LLVM's four degrees of locality
 
@@ -26,11 +27,15 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     return builder.gep(data, [at])
 
 
-def _plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int) -> Any:
+def _plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int = 0) -> Any:
     place = builder.add(at, at.type(LANES * number))
-    vector = ir.VectorType(_FLOAT, LANES)
+    vector = ir.VectorType(_FLOAT if kind.dtype == types.float32 else _INT32, LANES)
     pointer = _pointer(context, builder, kind, array, place)
     return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
+
+
+def _as_number(builder: Any, mask: Any) -> Any:
+    return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), _INT64)
 
 
 def _splat(builder: Any, value: Any) -> Any:
@@ -58,7 +63,7 @@ def _boxes_test(upper: str, lower: str) -> Any:
                 plane = _plane(context, builder, signature.args[0], array, place, number)
                 passed = builder.fcmp_ordered(sign, plane, side)
                 mask = passed if mask is None else builder.and_(mask, passed)
-            return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), _INT64)
+            return _as_number(builder, mask)
 
         return signature, generate
 
@@ -102,7 +107,7 @@ def _plane_fold(sign: str) -> Any:
 
     def typer(typing: Any, planes: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = _plane(context, builder, signature.args[0], *args, 0)
+            vector = _plane(context, builder, signature.args[0], *args)
             for half in (8, 4, 2, 1):
                 lanes = [lane ^ half for lane in range(LANES)]
                 shuffle = ir.Constant(ir.VectorType(_INT32, LANES), lanes)
@@ -120,6 +125,63 @@ least: Any = _plane_fold("<")
 """least(planes, at): the least of sixteen numbers."""
 greatest: Any = _plane_fold(">")
 """greatest(planes, at): the greatest of sixteen numbers."""
+
+
+@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
+def not_negative(typing: Any, planes: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
+    """Give the bits of those of sixteen int32 numbers that are 0 or more."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        plane = _plane(context, builder, signature.args[0], *args)
+        zeros = ir.Constant(plane.type, [0] * LANES)
+        return _as_number(builder, builder.icmp_signed(">=", plane, zeros))
+
+    return types.int64(planes, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
+def pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> Any:  # noqa: ARG001
+    """Write those of sixteen int32 numbers whose bits are set to `out[where]` and behind it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, place, bits, target, start = args
+        plane = _plane(context, builder, signature.args[0], array, place)
+        chosen = builder.bitcast(
+            builder.trunc(bits, ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES)
+        )
+        pointer = _pointer(context, builder, signature.args[3], target, start)
+        kind = ir.FunctionType(ir.VoidType(), [plane.type, pointer.type, chosen.type])
+        function = cgutils.get_or_insert_function(
+            builder.module, kind, "llvm.masked.compressstore.v16i32"
+        )
+        builder.call(function, [plane, pointer, chosen])
+        return context.get_dummy_value()
+
+    return types.void(planes, types.int64, types.int64, out, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
+def repeat(typing: Any, value: Any, out: Any, where: Any) -> Any:  # noqa: ARG001
+    """Write a number to `out[where]` and the fifteen places behind it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number, target, start = args
+        vector = _splat(builder, builder.trunc(number, _INT32))
+        pointer = _pointer(context, builder, signature.args[1], target, start)
+        builder.store(vector, builder.bitcast(pointer, vector.type.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, out, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
+def bit_count(typing: Any, mask: Any) -> Any:  # noqa: ARG001  numba asks for it
+    """Count the bits of a mask."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), generate
 
 
 @kernel
