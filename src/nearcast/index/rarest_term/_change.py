@@ -21,13 +21,8 @@ from nearcast.index.rarest_term._layout import (
     RECORDS,
     ROOT,
     ROW,
-    ROWS,
     RUNS,
-    SECOND,
-    SECONDS,
     SHORT,
-    THIRD,
-    THIRDS,
     USED,
     Float32s,
     State,
@@ -99,46 +94,6 @@ def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
 
 
 @kernel
-def _put(state: State, record: Int32s, at: int) -> None:
-    """Add one record to its run."""
-    state.counts[LIVE] += 1
-    key = np.int64(record[at + KEY])
-    kind, unit = np.int64(state.runs[2 * key]), np.int64(state.runs[2 * key + 1])
-    if kind == 0:
-        unit = take_records(state, 1)
-        _copy_record(state, unit, record, at)
-        state.runs[2 * key], state.runs[2 * key + 1] = 1, unit
-        state.counts[RUNS] += 1
-    elif kind > 0:
-        _put_short(state, record, at, key)
-    else:
-        _put_long(state, record, at, kind, unit)
-
-
-@kernel
-def _put_long(state: State, record: Int32s, at: int, kind: int, unit: int) -> None:
-    """Add a record to the tree whose root is given."""
-    memory, ints = state.memory, state.ints
-    if kind < LEAF_RUN:
-        box = record[at : at + 4].view(np.float32)
-        x0, y0, x1, y1 = box[0], box[1], box[2], box[3]
-        while kind < LEAF_RUN:
-            unit = choose_child(memory, ints, unit, x0, y0, x1, y1)
-            kind += 1
-    base = unit * RECORD
-    count = ints[base + COUNT]
-    if count == LANES:
-        split_leaf(state, unit, record, at)
-        return
-    lane = 0
-    while memory[base + lane] != np.inf:  # only an empty box begins there
-        lane += 1
-    write_lane(state, unit, lane, record, at)
-    ints[base + COUNT] = count + 1
-    tighten(memory, ints, unit)
-
-
-@kernel
 def _take_out(state: State, row: int) -> None:
     """Remove the record of a row that is somewhere."""
     memory, ints = state.memory, state.ints
@@ -170,7 +125,7 @@ def insert_rows(
     state: State, rows: Rows, frequency: Int64s, added: Int32s, start: int, scratch: Int32s
 ) -> int:
     """Add rows from `added[start]` on; stop and say where when the arena has to grow first."""
-    runs, ints = state.runs, state.ints
+    runs, memory, ints = state.runs, state.memory, state.ints
     floats = scratch.view(np.float32)
     while start < len(added):
         count = min(AHEAD, len(added) - start)
@@ -187,8 +142,33 @@ def insert_rows(
             elif kind < 0:
                 for line in range(0, BLOCK, 16):
                     prefetch(ints, base + line)
-        for i in range(count):
-            _put(state, scratch, i * RECORD)
+        state.counts[LIVE] += count
+        for at in range(0, count * RECORD, RECORD):
+            key = np.int64(scratch[at + KEY])
+            kind, unit = np.int64(runs[2 * key]), np.int64(runs[2 * key + 1])
+            if kind == 0:
+                unit = take_records(state, np.int64(1))
+                _copy_record(state, unit, scratch, at)
+                runs[2 * key], runs[2 * key + 1] = 1, unit
+                state.counts[RUNS] += 1
+                continue
+            if kind > 0:
+                _put_short(state, scratch, at, key)
+                continue
+            while kind < LEAF_RUN:
+                unit = choose_child(memory, ints, unit, floats, at)
+                kind += 1
+            base = unit * RECORD
+            filled = ints[base + COUNT]
+            if filled == LANES:
+                split_leaf(state, unit, scratch, at)
+                continue
+            lane = 0
+            while memory[base + lane] != np.inf:  # only an empty box begins there
+                lane += 1
+            write_lane(state, unit, lane, scratch, at)
+            ints[base + COUNT] = filled + 1
+            tighten(memory, ints, unit)
         start += count
     return start
 
@@ -226,56 +206,48 @@ def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
 
 
 @kernel
-def move_rows(state: State, rows: Rows, moved: Int32s, start: int, scratch: Int32s) -> int:
-    """Take over new boxes of rows, in place where the run stays in good order by that."""
+def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s) -> int:
+    """Take over new boxes of rows in place; list in `far` those that had better move house."""
     memory, ints = state.memory, state.ints
-    box = scratch.view(np.float32)
-    for i in range(start, len(moved)):
-        row = moved[i]
+    box = np.empty(4, np.float32)
+    count = 0
+    for row in moved:
         place = np.int64(state.places[row])
-        if place == NOWHERE:
-            continue
-        if not _has_room(state, 1):
-            return i
         if place >= 0:
             write_box(rows.box, row, memory, place * RECORD)
-            continue
-        write_box(rows.box, row, box, 0)
-        leaf, lane = ~place // LANES * LANES, ~place % LANES
-        at = leaf * RECORD + lane
-        if _fits(memory, ints, leaf, box):
-            for plane in range(4):
-                memory[at + plane * 16] = box[plane]
-            tighten(memory, ints, leaf)
-            continue
-        scratch[ROW] = ints[at + ROWS]
-        scratch[SECOND] = ints[at + SECONDS]
-        scratch[THIRD] = ints[at + THIRDS]
-        scratch[KEY] = ints[leaf * RECORD + OF_KEY]
-        _take_out(state, row)
-        _put(state, scratch, 0)
-    return len(moved)
+        elif place != NOWHERE:
+            write_box(rows.box, row, box, np.int64(0))
+            leaf, lane = ~place // LANES * LANES, ~place % LANES
+            if _fits(memory, ints, leaf, box):
+                for plane in range(4):
+                    memory[leaf * RECORD + plane * 16 + lane] = box[plane]
+                tighten(memory, ints, leaf)
+            else:
+                far[count] = row
+                count += 1
+    return count
 
 
 @kernel
-def refresh_rows(
-    state: State, rows: Rows, frequency: Int64s, start: int, stop: int, scratch: Int32s
+def stale_rows(
+    state: State, rows: Rows, frequency: Int64s, start: int, stop: int, stale: Int32s
 ) -> int:
-    """Give rows another key where the one they have is no longer rare; say how far it came."""
+    """List in `stale` those of some rows whose key is twice as frequent as the best they have."""
+    count = 0
     for row in range(start, stop):
         place = np.int64(state.places[row])
         if place == NOWHERE:
             continue
-        if not _has_room(state, 1):
-            return row
         if place >= 0:
-            key = state.ints[place * RECORD + KEY]
+            key = np.int64(state.ints[place * RECORD + KEY])
         else:
-            key = state.ints[~place // LANES * BLOCK + OF_KEY]
-        better, _, _ = rarest_terms(rows.terms, rows.first[row], rows.required[row], frequency)
-        usual = frequency[key] if key < len(frequency) else 0
-        if better != key and 2 * (frequency[better] if better < len(frequency) else 0) < usual:
-            write_record(rows, row, frequency, scratch.view(np.float32), scratch, 0)
-            _take_out(state, row)
-            _put(state, scratch, 0)
-    return stop
+            key = np.int64(state.ints[~place // LANES * BLOCK + OF_KEY])
+        best, _, _ = rarest_terms(rows.terms, rows.first[row], rows.required[row], frequency)
+        if best < len(frequency) and key < len(frequency):
+            if 2 * frequency[best] < frequency[key]:
+                stale[count] = row
+                count += 1
+        elif key < len(frequency):
+            stale[count] = row
+            count += 1
+    return count

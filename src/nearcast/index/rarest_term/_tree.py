@@ -10,7 +10,6 @@ from nearcast.index.rarest_term._layout import (
     CHILDREN,
     COUNT,
     LANES,
-    LEAF_RUN,
     LEAVES,
     NODES,
     OF_KEY,
@@ -34,15 +33,15 @@ from nearcast.index.table import Int32s, Int64s
 
 MARGIN = np.float32(1e-3)
 """Degrees added to the sides of a box before areas are compared, so that lines and points count."""
+_KEPT = 7  # fields of a record that a leaf keeps
 _ENTRIES = LANES + 1  # of a block that has to be split
 _LEAST_PART, _MOST_PART = 6, 11  # how many of them the first part may have
 
 
 @kernel
-def choose_child(
-    memory: Float32s, ints: Int32s, node: int, x0: float, y0: float, x1: float, y1: float
-) -> int:
-    """Find the child whose bounding box grows least by taking in a box."""
+def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at: int) -> int:
+    """Find the child whose bounding box grows least by taking in the box of a record."""
+    x0, y0, x1, y1 = record[at], record[at + 1], record[at + 2], record[at + 3]
     base = node * RECORD
     best = base
     least_growth = least_area = np.float32(np.inf)
@@ -81,7 +80,7 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
 
 
 @kernel
-def best_split(boxes: Float32s, width: int, order: Int64s) -> int:
+def _best_split(boxes: Float32s, order: Int64s) -> int:
     """Order 17 boxes so that the first part and the rest have the least areas; give where to cut.
 
     They are tried in order of their centres, in both directions, and of their sizes: a few large
@@ -91,10 +90,11 @@ def best_split(boxes: Float32s, width: int, order: Int64s) -> int:
     trial = np.empty(_ENTRIES, np.int64)
     tails = np.empty(_ENTRIES, np.float32)
     best, cut = np.float32(np.inf), _ENTRIES // 2
-    order[:] = np.arange(_ENTRIES)
+    for i in range(_ENTRIES):
+        order[i] = i
     for axis in range(3):
         for i in range(_ENTRIES):
-            at = i * width
+            at = i * RECORD
             if axis < 2:
                 value = boxes[at + axis] + boxes[at + axis + 2]
             else:
@@ -107,7 +107,7 @@ def best_split(boxes: Float32s, width: int, order: Int64s) -> int:
         x0 = y0 = np.float32(np.inf)
         x1 = y1 = np.float32(-np.inf)
         for i in range(_ENTRIES - 1, _LEAST_PART - 1, -1):
-            at = trial[i] * width
+            at = trial[i] * RECORD
             x0, y0 = min(x0, boxes[at]), min(y0, boxes[at + 1])
             x1, y1 = max(x1, boxes[at + 2]), max(y1, boxes[at + 3])
             tails[i] = (x1 - x0 + MARGIN) * (y1 - y0 + MARGIN)
@@ -115,7 +115,7 @@ def best_split(boxes: Float32s, width: int, order: Int64s) -> int:
         x1 = y1 = np.float32(-np.inf)
         better = False
         for i in range(_MOST_PART):
-            at = trial[i] * width
+            at = trial[i] * RECORD
             x0, y0 = min(x0, boxes[at]), min(y0, boxes[at + 1])
             x1, y1 = max(x1, boxes[at + 2]), max(y1, boxes[at + 3])
             if i + 1 >= _LEAST_PART:
@@ -123,7 +123,8 @@ def best_split(boxes: Float32s, width: int, order: Int64s) -> int:
                 if cost < best:
                     best, cut, better = cost, i + 1, True
         if better:
-            order[:] = trial
+            for i in range(_ENTRIES):
+                order[i] = trial[i]
     return cut
 
 
@@ -156,12 +157,12 @@ def split_leaf(state: State, leaf: int, record: Int32s, at: int) -> None:
     base = leaf * RECORD
     entries = np.empty(_ENTRIES * RECORD, np.int32)
     for lane in range(LANES):
-        for field in range(KEYLESS):
+        for field in range(_KEPT):
             entries[lane * RECORD + field] = state.ints[base + field * 16 + lane]
-    for field in range(KEYLESS):
+    for field in range(_KEPT):
         entries[LANES * RECORD + field] = record[at + field]
     order = np.empty(_ENTRIES, np.int64)
-    cut = best_split(entries.view(np.float32), RECORD, order)
+    cut = _best_split(entries.view(np.float32), order)
     for lane in range(cut):
         write_lane(state, leaf, lane, entries, order[lane] * RECORD)
     for lane in range(cut, LANES):
@@ -175,26 +176,24 @@ def split_leaf(state: State, leaf: int, record: Int32s, at: int) -> None:
     _attach(state, leaf, other)
 
 
-KEYLESS = 7  # fields of a record that a leaf keeps
-
-
 @kernel
 def _split_node(state: State, node: int, child: int) -> int:
     """Part a full node and one child more in two nodes, and give the new one."""
     memory, ints = state.memory, state.ints
     base = node * RECORD
     children = np.empty(_ENTRIES, np.int64)
-    boxes = np.empty(_ENTRIES * 4, np.float32)
+    boxes = np.empty(_ENTRIES * RECORD, np.float32)
     for lane in range(LANES):
         children[lane] = ints[base + CHILDREN + lane]
         for plane in range(4):
-            boxes[lane * 4 + plane] = memory[base + plane * 16 + lane]
+            boxes[lane * RECORD + plane] = memory[base + plane * 16 + lane]
     children[LANES] = child
     start = child * RECORD
-    boxes[64], boxes[65] = least(memory, start), least(memory, start + 16)
-    boxes[66], boxes[67] = greatest(memory, start + 32), greatest(memory, start + 48)
+    at = LANES * RECORD
+    boxes[at], boxes[at + 1] = least(memory, start), least(memory, start + 16)
+    boxes[at + 2], boxes[at + 3] = greatest(memory, start + 32), greatest(memory, start + 48)
     order = np.empty(_ENTRIES, np.int64)
-    cut = best_split(boxes, 4, order)
+    cut = _best_split(boxes, order)
     for lane in range(cut):
         write_child(memory, ints, node, lane, children[order[lane]])
     for lane in range(cut, LANES):
@@ -217,8 +216,8 @@ def _attach(state: State, old: int, new: int) -> None:
         if parent == ROOT:
             key = ints[old * RECORD + OF_KEY]
             node = new_block(state, key)
-            write_child(memory, ints, node, 0, old)
-            write_child(memory, ints, node, 1, new)
+            write_child(memory, ints, node, np.int64(0), old)
+            write_child(memory, ints, node, np.int64(1), new)
             ints[node * RECORD + COUNT] = 2
             state.runs[2 * key] -= 1
             state.runs[2 * key + 1] = node
@@ -226,7 +225,7 @@ def _attach(state: State, old: int, new: int) -> None:
             return
         node = parent // LANES * LANES
         write_child(memory, ints, node, parent % LANES, old)
-        count = ints[node * RECORD + COUNT]
+        count = np.int64(ints[node * RECORD + COUNT])
         if count < LANES:
             write_child(memory, ints, node, count, new)
             ints[node * RECORD + COUNT] = count + 1
@@ -263,8 +262,3 @@ def drop_leaf(state: State, leaf: int) -> None:
     state.runs[2 * key] = 0
     state.counts[RUNS] -= 1
 
-
-@kernel
-def is_tree(kind: int) -> bool:
-    """Tell whether a run has nodes."""
-    return kind < LEAF_RUN

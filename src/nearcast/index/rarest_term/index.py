@@ -26,7 +26,7 @@ from nearcast.index.rarest_term._change import (
     delete_rows,
     insert_rows,
     move_rows,
-    refresh_rows,
+    stale_rows,
 )
 from nearcast.index.rarest_term._layout import (
     LANES,
@@ -94,15 +94,18 @@ class RarestTerm:
         """Take in rows just added to the table."""
         rows = np.asarray(rows, np.int32)
         self._make_room()
+        self._insert(rows)
+        self._refresh(len(rows))
+
+    def _insert(self, rows: Int32s) -> None:
         table, start = self.table.rows, 0
         while True:
             start = insert_rows(
                 self._state, table, self.table.frequency, rows, start, self._scratch
             )
             if start == len(rows):
-                break
+                return
             self._grow_arena()
-        self._refresh(len(rows))
 
     def delete(self, rows: Int32s) -> Int32s:
         """Forget rows; all of them may be released at once."""
@@ -112,12 +115,13 @@ class RarestTerm:
     def move(self, rows: Int32s) -> None:
         """Take note that the boxes of rows have changed in the table."""
         rows = np.asarray(rows, np.int32)
-        table, start = self.table.rows, 0
-        while True:
-            start = move_rows(self._state, table, rows, start, self._scratch)
-            if start == len(rows):
-                return
-            self._grow_arena()
+        far = np.empty(len(rows), np.int32)
+        self._insert_again(far[: move_rows(self._state, self.table.rows, rows, far)])
+
+    def _insert_again(self, rows: Int32s) -> None:
+        if len(rows):
+            delete_rows(self._state, rows)
+            self._insert(rows)
 
     def candidates(self, batch: Batch) -> Pairs:
         """Find the rows that match each message."""
@@ -190,11 +194,9 @@ class RarestTerm:
                 return
             self._weight, self._swept, self._sweep_end = weight, 0, len(self._state.places)
         stop = min(self._swept + inserted, self._sweep_end)
-        rows = self.table.rows
-        while True:
-            self._swept = refresh_rows(
-                self._state, rows, self.table.frequency, self._swept, stop, self._scratch
-            )
-            if self._swept >= stop:
-                return
-            self._grow_arena()
+        stale = np.empty(stop - self._swept, np.int32)
+        count = stale_rows(
+            self._state, self.table.rows, self.table.frequency, self._swept, stop, stale
+        )
+        self._insert_again(stale[:count])
+        self._swept = stop
