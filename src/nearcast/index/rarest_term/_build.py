@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearcast._jit import kernel
@@ -23,6 +25,7 @@ from nearcast.index.rarest_term._layout import (
     new_block,
     room_for,
     take_records,
+    wide,
 )
 from nearcast.index.rarest_term._rows import rarest_terms, write_record
 from nearcast.index.rarest_term._tree import MARGIN, write_child, write_lane
@@ -69,7 +72,7 @@ def plan(ends: Int64s) -> tuple[int, int, int]:
 
 
 @kernel
-def _sort_key(boxes: Float32s, i: int, axis: int) -> float:
+def _sort_key(boxes: Float32s, i: int, axis: int) -> Any:
     at = i * RECORD
     if axis < 2:
         return boxes[at + axis] + boxes[at + axis + 2]
@@ -203,7 +206,7 @@ def _plant(state: State, key: int, records: Int32s, size: int) -> None:
     """Make the leaves and nodes of a run out of arranged records."""
     level = (size + LANES - 1) // LANES
     state.counts[LEAVES] += level
-    below = np.int64(0)
+    below = wide(0)
     for i in range(level):
         leaf = new_block(state, key)
         if i == 0:
@@ -216,7 +219,7 @@ def _plant(state: State, key: int, records: Int32s, size: int) -> None:
     while level > 1:
         width = (level + LANES - 1) // LANES
         state.counts[NODES] += width
-        first = np.int64(0)
+        first = wide(0)
         for i in range(width):
             node = new_block(state, key)
             if i == 0:

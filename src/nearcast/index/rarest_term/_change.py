@@ -31,10 +31,10 @@ from nearcast.index.rarest_term._layout import (
     release,
     room_for,
     take_records,
+    wide,
 )
 from nearcast.index.rarest_term._rows import rarest_terms, write_box, write_record
 from nearcast.index.rarest_term._tree import (
-    MARGIN,
     choose_child,
     drop_leaf,
     split_leaf,
@@ -47,7 +47,6 @@ AHEAD = 32
 """Rows that are got ready together: their cache misses overlap."""
 MOST_UNITS = 24 * LANES
 """More than one insertion can take: a block for each level of a tree, and some."""
-_LOOSE = 2.0  # a move in place may let the area of its leaf grow by this factor
 
 
 @kernel
@@ -67,7 +66,7 @@ def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
 @kernel
 def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
     """Add a record to a run of plain records, which may have to become a longer one, or a leaf."""
-    size, start = np.int64(state.runs[2 * key]), np.int64(state.runs[2 * key + 1])
+    size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
     for unit in range(start, start + size):
         if state.memory[unit * RECORD] == np.inf:
             _copy_record(state, unit, record, at)
@@ -97,7 +96,7 @@ def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
 def _take_out(state: State, row: int) -> None:
     """Remove the record of a row that is somewhere."""
     memory, ints = state.memory, state.ints
-    place = np.int64(state.places[row])
+    place = wide(state.places[row])
     state.places[row] = NOWHERE
     state.counts[LIVE] -= 1
     if place < 0:
@@ -109,8 +108,8 @@ def _take_out(state: State, row: int) -> None:
             drop_leaf(state, leaf)
         return
     empty_box(memory, place * RECORD, 1)
-    key = np.int64(ints[place * RECORD + KEY])
-    size, start = np.int64(state.runs[2 * key]), np.int64(state.runs[2 * key + 1])
+    key = wide(ints[place * RECORD + KEY])
+    size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
     for unit in range(start, start + size):
         if memory[unit * RECORD] != np.inf:
             return
@@ -135,8 +134,8 @@ def insert_rows(
             key = write_record(rows, added[start + i], frequency, floats, scratch, i * RECORD)
             prefetch(runs, 2 * key)
         for i in range(count):
-            key = np.int64(scratch[i * RECORD + KEY])
-            kind, base = runs[2 * key], np.int64(runs[2 * key + 1]) * RECORD
+            key = wide(scratch[i * RECORD + KEY])
+            kind, base = runs[2 * key], wide(runs[2 * key + 1]) * RECORD
             if kind > 0:
                 prefetch(ints, base)
             elif kind < 0:
@@ -144,10 +143,10 @@ def insert_rows(
                     prefetch(ints, base + line)
         state.counts[LIVE] += count
         for at in range(0, count * RECORD, RECORD):
-            key = np.int64(scratch[at + KEY])
-            kind, unit = np.int64(runs[2 * key]), np.int64(runs[2 * key + 1])
+            key = wide(scratch[at + KEY])
+            kind, unit = wide(runs[2 * key]), wide(runs[2 * key + 1])
             if kind == 0:
-                unit = take_records(state, np.int64(1))
+                unit = take_records(state, wide(1))
                 _copy_record(state, unit, scratch, at)
                 runs[2 * key], runs[2 * key + 1] = 1, unit
                 state.counts[RUNS] += 1
@@ -179,8 +178,8 @@ def delete_rows(state: State, gone: Int32s) -> None:
     places = state.places
     for i in range(len(gone)):
         if i + AHEAD < len(gone):
-            prefetch(places, np.int64(gone[i + AHEAD]))
-            place = np.int64(places[gone[i + AHEAD // 2]])
+            prefetch(places, wide(gone[i + AHEAD]))
+            place = wide(places[gone[i + AHEAD // 2]])
             if place >= 0:
                 prefetch(state.ints, place * RECORD)
             elif place != NOWHERE:
@@ -193,16 +192,20 @@ def delete_rows(state: State, gone: Int32s) -> None:
 
 @kernel
 def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
-    """Tell whether a leaf may take a box in without growing much."""
-    parent = np.int64(ints[leaf * RECORD + PARENT])
+    """Tell whether a box lies inside the bounding box of a leaf.
+
+    Letting leaves grow a little at each move would let them sprawl in the end.
+    """
+    parent = wide(ints[leaf * RECORD + PARENT])
     if parent == ROOT:
         return True
     at = parent // LANES * BLOCK + parent % LANES
-    x0, y0, x1, y1 = memory[at], memory[at + 16], memory[at + 32], memory[at + 48]
-    area = (x1 - x0 + MARGIN) * (y1 - y0 + MARGIN)
-    width = max(x1, box[2]) - min(x0, box[0]) + MARGIN
-    height = max(y1, box[3]) - min(y0, box[1]) + MARGIN
-    return bool(width * height <= _LOOSE * area)
+    return bool(
+        (memory[at] <= box[0])
+        & (memory[at + 16] <= box[1])
+        & (memory[at + 32] >= box[2])
+        & (memory[at + 48] >= box[3])
+    )
 
 
 @kernel
@@ -212,11 +215,11 @@ def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s) -> int:
     box = np.empty(4, np.float32)
     count = 0
     for row in moved:
-        place = np.int64(state.places[row])
+        place = wide(state.places[row])
         if place >= 0:
             write_box(rows.box, row, memory, place * RECORD)
         elif place != NOWHERE:
-            write_box(rows.box, row, box, np.int64(0))
+            write_box(rows.box, row, box, wide(0))
             leaf, lane = ~place // LANES * LANES, ~place % LANES
             if _fits(memory, ints, leaf, box):
                 for plane in range(4):
@@ -235,13 +238,13 @@ def stale_rows(
     """List in `stale` those of some rows whose key is twice as frequent as the best they have."""
     count = 0
     for row in range(start, stop):
-        place = np.int64(state.places[row])
+        place = wide(state.places[row])
         if place == NOWHERE:
             continue
         if place >= 0:
-            key = np.int64(state.ints[place * RECORD + KEY])
+            key = wide(state.ints[place * RECORD + KEY])
         else:
-            key = np.int64(state.ints[~place // LANES * BLOCK + OF_KEY])
+            key = wide(state.ints[~place // LANES * BLOCK + OF_KEY])
         best, _, _ = rarest_terms(rows.terms, rows.first[row], rows.required[row], frequency)
         if best < len(frequency) and key < len(frequency):
             if 2 * frequency[best] < frequency[key]:

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001  # numba reads the parameters of an intrinsic, used or not
 """Sixteen comparisons at once, written for no particular processor.
 
 Each intrinsic emits LLVM's own vector operations, which become AVX-512, AVX2, SSE or NEON, or
@@ -50,7 +51,15 @@ def _splat(builder: Any, value: Any) -> Any:
 def _boxes_test(upper: str, lower: str) -> Any:
     """Compare four planes, x0 y0 x1 y1, with one box; give the lanes that pass as bits."""
 
-    def typer(typing: Any, planes: Any, at: Any, west: Any, south: Any, east: Any, north: Any) -> Any:  # noqa: ARG001, E501  numba reads the names of an intrinsic's parameters
+    def typer(
+        typing: Any,
+        planes: Any,
+        at: Any,
+        w: Any,
+        s: Any,
+        e: Any,
+        n: Any,
+    ) -> Any:
         f = types.float32
         signature = types.int64(planes, types.int64, f, f, f, f)
 
@@ -76,10 +85,7 @@ overlaps: Any = _boxes_test("<", ">")
 """overlaps(planes, at, west, south, east, north): bits of the boxes that do more than touch."""
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def prefetch(typing: Any, array: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
-    """Ask for the cache line of `array[at]`, flat and contiguous, without waiting for it."""
-
+def _prefetch(typing: Any, array: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _pointer(context, builder, signature.args[0], *args)
         pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
@@ -92,20 +98,25 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:  # noqa: ARG001  numba as
     return types.void(array, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def lowest(typing: Any, mask: Any) -> Any:  # noqa: ARG001  numba asks for it
-    """Give the number of the lowest bit of a mask that is not zero."""
+prefetch: Any = intrinsic(_prefetch)
+"""prefetch(array, at): ask for the cache line of `array[at]` without waiting for it."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+
+def _lowest(typing: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), generate
 
 
+lowest: Any = intrinsic(_lowest)
+"""lowest(mask): give the number of the lowest bit of a mask that is not zero."""
+
+
 def _plane_fold(sign: str) -> Any:
     """Reduce one plane to its least or greatest number, by halves."""
 
-    def typer(typing: Any, planes: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
+    def typer(typing: Any, planes: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vector = _plane(context, builder, signature.args[0], *args)
             for half in (8, 4, 2, 1):
@@ -127,10 +138,7 @@ greatest: Any = _plane_fold(">")
 """greatest(planes, at): the greatest of sixteen numbers."""
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def not_negative(typing: Any, planes: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
-    """Give the bits of those of sixteen int32 numbers that are 0 or more."""
-
+def _not_negative(typing: Any, planes: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         plane = _plane(context, builder, signature.args[0], *args)
         zeros = ir.Constant(plane.type, [0] * LANES)
@@ -139,10 +147,11 @@ def not_negative(typing: Any, planes: Any, at: Any) -> Any:  # noqa: ARG001  num
     return types.int64(planes, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> Any:  # noqa: ARG001
-    """Write those of sixteen int32 numbers whose bits are set to `out[where]` and behind it."""
+not_negative: Any = intrinsic(_not_negative)
+"""not_negative(planes, at): give the bits of those of sixteen int32 numbers that are 0 or more."""
 
+
+def _pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array, place, bits, target, start = args
         plane = _plane(context, builder, signature.args[0], array, place)
@@ -151,19 +160,20 @@ def pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> 
         )
         pointer = _pointer(context, builder, signature.args[3], target, start)
         kind = ir.FunctionType(ir.VoidType(), [plane.type, pointer.type, chosen.type])
-        function = cgutils.get_or_insert_function(
-            builder.module, kind, "llvm.masked.compressstore.v16i32"
-        )
+        name = "llvm.masked.compressstore.v16i32"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call] # numba is half typed
         builder.call(function, [plane, pointer, chosen])
         return context.get_dummy_value()
 
     return types.void(planes, types.int64, types.int64, out, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def repeat(typing: Any, value: Any, out: Any, where: Any) -> Any:  # noqa: ARG001
-    """Write a number to `out[where]` and the fifteen places behind it."""
+pack: Any = intrinsic(_pack)
+"""pack(planes, at, mask, out, where): write the int32 numbers of the lanes in the mask, without
+gaps, to `out[where]` and behind it."""
 
+
+def _repeat(typing: Any, value: Any, out: Any, where: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number, target, start = args
         vector = _splat(builder, builder.trunc(number, _INT32))
@@ -174,20 +184,23 @@ def repeat(typing: Any, value: Any, out: Any, where: Any) -> Any:  # noqa: ARG00
     return types.void(types.int64, out, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def bit_count(typing: Any, mask: Any) -> Any:  # noqa: ARG001  numba asks for it
-    """Count the bits of a mask."""
+repeat: Any = intrinsic(_repeat)
+"""repeat(value, out, where): write a number to `out[where]` and the fifteen places behind it."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+
+def _bit_count(typing: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
 
     return types.int64(types.int64), generate
 
 
+bit_count: Any = intrinsic(_bit_count)
+"""bit_count(mask): count the bits of a mask."""
+
+
 @kernel
-def meets_plain(
-    planes: Any, at: int, west: float, south: float, east: float, north: float
-) -> int:
+def meets_plain(planes: Any, at: int, west: float, south: float, east: float, north: float) -> int:
     """Say the same as `meets`, lane by lane."""
     mask = 0
     for lane in range(at, at + LANES):

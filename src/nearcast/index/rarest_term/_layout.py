@@ -28,6 +28,9 @@ from nearcast.index.table import Int32s, Int64s
 
 Float32s = npt.NDArray[np.float32]
 
+wide: Any = np.int64
+"""Makes an int64 in a kernel: what is computed from int32 and from literals has one type by it."""
+
 SHORT = 8
 """The longest run that is kept as plain records."""
 LANES = 16
@@ -119,7 +122,7 @@ def release(state: State, unit: int, units: int) -> None:
 def take_block(state: State) -> int:
     """Take a block, uninitialised."""
     counts = state.counts
-    unit = counts[FREE + LANES]
+    unit: int = counts[FREE + LANES]
     if unit != EMPTY_LIST:
         counts[FREE + LANES] = state.ints[unit * RECORD]
     else:
@@ -133,7 +136,7 @@ def take_records(state: State, room: int) -> int:
     """Take a run of records, uninitialised."""
     counts = state.counts
     counts[RECORDS] += room
-    unit = counts[FREE + room]
+    unit: int = counts[FREE + room]
     if unit != EMPTY_LIST:
         counts[FREE + room] = state.ints[unit * RECORD]
         return unit

@@ -30,6 +30,7 @@ from nearcast.index.rarest_term._layout import (
     THIRD,
     THIRDS,
     State,
+    wide,
 )
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts_place, accepts_text
@@ -71,7 +72,7 @@ def match_batch(
         north_lo, north_hi = rounded_down(north), rounded_up(north)
         first, last = starts[message], starts[message + 1]
         for at in range(first, last):
-            term = np.int64(terms[at])
+            term = wide(terms[at])
             if term < known:
                 bitmap[term >> 6] |= np.uint64(1) << np.uint64(term & 63)
         tail = 0  # nodes to visit stand in the first half of the queue, leaves in the second
@@ -81,22 +82,22 @@ def match_batch(
         if fits:
             for at in range(first, last):
                 if at + _FAR < final:
-                    ahead = np.int64(terms[at + _FAR])
+                    ahead = wide(terms[at + _FAR])
                     if ahead < limit:
                         prefetch(runs, 2 * ahead)
                 if at + _NEAR < final:
-                    ahead = np.int64(terms[at + _NEAR])
+                    ahead = wide(terms[at + _NEAR])
                     if ahead < limit:
-                        kind, base = runs[2 * ahead], np.int64(runs[2 * ahead + 1]) * RECORD
+                        kind, base = runs[2 * ahead], wide(runs[2 * ahead + 1]) * RECORD
                         if kind > 0:
                             prefetch(ints, base)
                         elif kind < 0:
                             for line in range(0, 80, 16):
                                 prefetch(ints, base + line)
-                term = np.int64(terms[at])
+                term = wide(terms[at])
                 if term >= limit:
                     continue
-                kind, unit = np.int64(runs[2 * term]), np.int64(runs[2 * term + 1])
+                kind, unit = wide(runs[2 * term]), wide(runs[2 * term + 1])
                 if kind == 0:
                     continue
                 if kind == LEAF_RUN:
@@ -112,13 +113,14 @@ def match_batch(
                     break
                 looked += kind
                 for base in range(unit * RECORD, (unit + kind) * RECORD, RECORD):
-                    x0, y0, x1, y1 = memory[base], memory[base + 1], memory[base + 2], memory[base + 3]
+                    x0, y0 = memory[base], memory[base + 1]
+                    x1, y1 = memory[base + 2], memory[base + 3]
                     if (x0 <= east_hi) & (y0 <= north_hi) & (x1 >= west_lo) & (y1 >= south_lo):
-                        second, third = np.int64(ints[base + SECOND]), np.int64(ints[base + THIRD])
+                        second, third = wide(ints[base + SECOND]), wide(ints[base + THIRD])
                         has = bitmap[second >> 6] >> np.uint64(second & 63)
                         has &= bitmap[third >> 6] >> np.uint64(third & 63)
                         if has & np.uint64(1):
-                            row = np.int64(ints[base + ROW])
+                            row = wide(ints[base + ROW])
                             if row < 0 or not (
                                 (x0 < east_lo) & (y0 < north_lo) & (x1 > west_hi) & (y1 > south_hi)
                             ):
@@ -140,7 +142,7 @@ def match_batch(
                 full = True
                 break
             while mask:
-                child = np.int64(ints[base + CHILDREN + lowest(mask)])
+                child = wide(ints[base + CHILDREN + lowest(mask)])
                 mask &= mask - 1
                 if height == 1:
                     for line in range(0, 112, 16):
@@ -165,7 +167,7 @@ def match_batch(
                 texts = mask & not_negative(ints, base + SECONDS)
                 while texts:
                     lane = base + lowest(texts)
-                    second, third = np.int64(ints[lane + SECONDS]), np.int64(ints[lane + THIRDS])
+                    second, third = wide(ints[lane + SECONDS]), wide(ints[lane + THIRDS])
                     has = bitmap[second >> 6] >> np.uint64(second & 63)
                     has &= bitmap[third >> 6] >> np.uint64(third & 63)
                     bit = texts & -texts
@@ -179,7 +181,7 @@ def match_batch(
                 written += bit_count(sure)
                 mask ^= sure
                 while mask:
-                    row = np.int64(ints[base + ROWS + lowest(mask)])
+                    row = wide(ints[base + ROWS + lowest(mask)])
                     mask &= mask - 1
                     row = row if row >= 0 else ~row
                     if accepts_place(rows, row, west, south, east, north) and accepts_text(
@@ -189,7 +191,7 @@ def match_batch(
                         found[written] = row
                         written += 1
         for at in range(first, last):
-            term = np.int64(terms[at])
+            term = wide(terms[at])
             if term < known:
                 bitmap[term >> 6] = np.uint64(0)
         if not fits:

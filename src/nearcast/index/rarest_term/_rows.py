@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nearcast._jit import kernel
 from nearcast.index.rarest_term._lanes import rounded_down, rounded_up
-from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s
+from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s, wide
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Rows
 
 _MORE_THAN_ANY = 2**62
 
 
 @kernel
-def rarest_terms(
-    terms: Int32s, first: int, count: int, frequency: Int64s
-) -> tuple[int, int, int]:
+def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tuple[int, int, int]:
     """Give the three rarest of some terms, of equally rare ones the newest first."""
-    one = two = three = np.int64(NO_TERM)
-    much_one = much_two = much_three = np.int64(_MORE_THAN_ANY)
+    one = two = three = wide(NO_TERM)
+    much_one = much_two = much_three = wide(_MORE_THAN_ANY)
     for at in range(first, first + count):
-        term = np.int64(terms[at])
+        term = wide(terms[at])
         # A term that is not known yet is the rarest.
-        much = frequency[term] if term < len(frequency) else np.int64(0)
+        much = frequency[term] if term < len(frequency) else wide(0)
         if much < much_one or (much == much_one and term > one):
             three, much_three = two, much_two
             two, much_two = one, much_one

@@ -28,6 +28,7 @@ from nearcast.index.rarest_term._layout import (
     empty_box,
     new_block,
     release,
+    wide,
 )
 from nearcast.index.table import Int32s, Int64s
 
@@ -54,14 +55,15 @@ def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at
         growth = width * height - area
         if growth < least_growth or (growth == least_growth and area < least_area):
             best, least_growth, least_area = lane, growth, area
-    return np.int64(ints[best + CHILDREN])
+    child: int = wide(ints[best + CHILDREN])
+    return child
 
 
 @kernel
 def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
     """Let all nodes above a block know its present bounding box."""
     base = block * RECORD
-    parent = np.int64(ints[base + PARENT])
+    parent = wide(ints[base + PARENT])
     while parent != ROOT:
         x0, y0 = least(memory, base), least(memory, base + 16)
         x1, y1 = greatest(memory, base + 32), greatest(memory, base + 48)
@@ -76,7 +78,7 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
             return
         memory[lane], memory[lane + 16] = x0, y0
         memory[lane + 32], memory[lane + 48] = x1, y1
-        parent = np.int64(ints[base + PARENT])
+        parent = wide(ints[base + PARENT])
 
 
 @kernel
@@ -212,12 +214,12 @@ def _attach(state: State, old: int, new: int) -> None:
     """Put `new` beside `old`, which gave half of its entries to it, under the same node."""
     memory, ints = state.memory, state.ints
     while True:
-        parent = np.int64(ints[old * RECORD + PARENT])
+        parent = wide(ints[old * RECORD + PARENT])
         if parent == ROOT:
             key = ints[old * RECORD + OF_KEY]
             node = new_block(state, key)
-            write_child(memory, ints, node, np.int64(0), old)
-            write_child(memory, ints, node, np.int64(1), new)
+            write_child(memory, ints, node, wide(0), old)
+            write_child(memory, ints, node, wide(1), new)
             ints[node * RECORD + COUNT] = 2
             state.runs[2 * key] -= 1
             state.runs[2 * key + 1] = node
@@ -225,7 +227,7 @@ def _attach(state: State, old: int, new: int) -> None:
             return
         node = parent // LANES * LANES
         write_child(memory, ints, node, parent % LANES, old)
-        count = np.int64(ints[node * RECORD + COUNT])
+        count = wide(ints[node * RECORD + COUNT])
         if count < LANES:
             write_child(memory, ints, node, count, new)
             ints[node * RECORD + COUNT] = count + 1
@@ -240,7 +242,7 @@ def drop_leaf(state: State, leaf: int) -> None:
     """Take an empty leaf out of its tree, and nodes above that have nothing left."""
     memory, ints = state.memory, state.ints
     key = ints[leaf * RECORD + OF_KEY]
-    parent = np.int64(ints[leaf * RECORD + PARENT])
+    parent = wide(ints[leaf * RECORD + PARENT])
     release(state, leaf, LANES)
     state.counts[LEAVES] -= 1
     while parent != ROOT:
@@ -256,9 +258,8 @@ def drop_leaf(state: State, leaf: int) -> None:
         if last > 0:
             tighten(memory, ints, node)
             return
-        parent = np.int64(ints[base + PARENT])
+        parent = wide(ints[base + PARENT])
         release(state, node, LANES)
         state.counts[NODES] -= 1
     state.runs[2 * key] = 0
     state.counts[RUNS] -= 1
-
