@@ -147,20 +147,23 @@ def collect(count: int, scan: Scanner, room: int = 1024) -> Pairs:
     whose pairs do not fit any more, having written none of them; if that was the first one, it is
     called again with larger arrays.
     """
-    found_messages, found_rows = [], []
-    start = candidates = 0
+    start = filled = candidates = 0
     room = max(room, 2 * count)
+    messages, rows = np.empty(room, np.int32), np.empty(room, np.int32)
     while start < count:
-        messages, rows = np.empty(room, np.int32), np.empty(room, np.int32)
-        following, written, looked_at = scan(start, messages, rows)
-        if following == start:
-            room *= 4
-            continue
-        found_messages.append(messages[:written])
-        found_rows.append(rows[:written])
+        start, written, looked_at = scan(start, messages[filled:], rows[filled:])
         candidates += looked_at
-        start = following
-    if not found_messages:
-        none = np.empty(0, np.int32)
-        return Pairs(none, none, 0)
-    return Pairs(np.concatenate(found_messages), np.concatenate(found_rows), candidates)
+        filled += written
+        if start < count:
+            # Room for the rest at the rate so far, and then some. What is never written of a
+            # large array takes no memory.
+            wanted = filled + (count - start) * (filled + 1024) // (start + 1) * 5 // 4
+            room = max(wanted, 2 * room)
+            messages, rows = _larger(messages, filled, room), _larger(rows, filled, room)
+    return Pairs(messages[:filled], rows[:filled], candidates)
+
+
+def _larger(array: Int32s, filled: int, room: int) -> Int32s:
+    grown = np.empty(room, np.int32)
+    grown[:filled] = array[:filled]
+    return grown

@@ -1,4 +1,4 @@
-"""The default index: every row under the rarest of its terms, rows of one term in a tree by place."""
+"""The default index: rows under the rarest of their terms, in a tree by place for each term."""
 
 from nearcast.index.rarest_term.index import RarestTerm
 

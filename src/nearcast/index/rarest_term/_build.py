@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.index.rarest_term._lanes import LANES
 from nearcast.index.rarest_term._layout import (
-    LEAF,
-    LEAF_COUNT,
+    COUNT,
+    LANES,
     LEAF_RUN,
+    LEAVES,
     LIVE,
-    NODE,
-    NODE_COUNT,
+    NODES,
     RECORD,
-    ROOT,
     RUNS,
     SHORT,
+    SHORT_END,
+    USED,
     Float32s,
     State,
-    new_leaf,
-    new_node,
-    new_records,
+    empty_box,
+    new_block,
     room_for,
+    take_records,
+    wide,
 )
 from nearcast.index.rarest_term._rows import rarest_terms, write_record
 from nearcast.index.rarest_term._tree import MARGIN, write_child, write_lane
@@ -33,7 +36,8 @@ from nearcast.index.table import Int32s, Int64s, Rows
 def key_rows(rows: Rows, live: Int32s, frequency: Int64s, keys: Int32s, starts: Int64s) -> None:
     """Find the key of each row, and count the rows of key k in `starts[k + 1]`."""
     for i in range(len(live)):
-        key, _, _ = rarest_terms(rows, live[i], frequency)
+        row = live[i]
+        key, _, _ = rarest_terms(rows.terms, rows.first[row], rows.required[row], frequency)
         keys[i] = key
         starts[key + 1] += 1
 
@@ -48,9 +52,9 @@ def order_rows(live: Int32s, keys: Int32s, starts: Int64s, ordered: Int32s) -> N
 
 
 @kernel
-def plan(ends: Int64s) -> tuple[int, int, int, int]:
-    """Give how many records, leaves and nodes there will be, and how long the longest run is."""
-    records = leaves = nodes = longest = 0
+def plan(ends: Int64s) -> tuple[int, int, int]:
+    """Give how many records and blocks there will be, and how long the longest run is."""
+    records = blocks = longest = 0
     start = 0
     for key in range(len(ends)):
         size = ends[key] - start
@@ -60,15 +64,15 @@ def plan(ends: Int64s) -> tuple[int, int, int, int]:
             records += room_for(size)
             continue
         level = (size + LANES - 1) // LANES
-        leaves += level
+        blocks += level
         while level > 1:
             level = (level + LANES - 1) // LANES
-            nodes += level
-    return records, leaves, nodes, longest
+            blocks += level
+    return records, blocks, longest
 
 
 @kernel
-def _sort_key(boxes: Float32s, i: int, axis: int) -> float:
+def _sort_key(boxes: Float32s, i: int, axis: int) -> Any:
     at = i * RECORD
     if axis < 2:
         return boxes[at + axis] + boxes[at + axis + 2]
@@ -158,10 +162,10 @@ def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
 
 @kernel
 def fill(
-    state: State, rows: Rows, frequency: Int64s, ordered: Int32s, ends: Int64s, ints: Int32s
+    state: State, rows: Rows, frequency: Int64s, ordered: Int32s, ends: Int64s, scratch: Int32s
 ) -> None:
-    """Write all runs into the empty arenas; `ints` has room for the longest of them."""
-    scratch = ints.view(np.float32)
+    """Write all runs into the empty arena; `scratch` has room for the longest of them."""
+    floats = scratch.view(np.float32)
     stack = np.empty(1024, np.int64)
     start = 0
     for key in range(len(ends)):
@@ -172,50 +176,59 @@ def fill(
         state.counts[RUNS] += 1
         state.counts[LIVE] += size
         if size <= SHORT:
-            at = new_records(state, size)
             room = room_for(size)
-            state.runs[2 * key], state.runs[2 * key + 1] = room, at
+            unit = take_records(state, room)
+            state.runs[2 * key], state.runs[2 * key + 1] = room, unit
             for i in range(size):
                 row = ordered[start + i]
-                write_record(
-                    rows, row, frequency, state.records, state.record_ints, (at + i) * RECORD
-                )
-                state.places[row] = at + i
+                at = (unit + i) * RECORD
+                write_record(rows, row, frequency, state.memory, state.ints, at)
+                state.places[row] = unit + i
             for i in range(size, room):
-                base = (at + i) * RECORD
-                state.records[base] = state.records[base + 1] = np.inf
-                state.records[base + 2] = state.records[base + 3] = -np.inf
+                empty_box(state.memory, (unit + i) * RECORD, 1)
         else:
             for i in range(size):
-                write_record(rows, ordered[start + i], frequency, scratch, ints, i * RECORD)
-            _arrange(scratch, size, stack)
-            _plant(state, key, scratch, ints, size)
+                write_record(rows, ordered[start + i], frequency, floats, scratch, i * RECORD)
+            _arrange(floats, size, stack)
+            _plant(state, key, scratch, size)
         start = stop
 
 
 @kernel
-def _plant(state: State, key: int, records: Float32s, ints: Int32s, size: int) -> None:
+def reserve_records(state: State, units: int) -> None:
+    """Set a part of the empty arena aside for records, so that they lie together."""
+    state.counts[SHORT_END] = units
+    state.counts[USED] = (units + LANES - 1) // LANES * LANES
+
+
+@kernel
+def _plant(state: State, key: int, records: Int32s, size: int) -> None:
     """Make the leaves and nodes of a run out of arranged records."""
     level = (size + LANES - 1) // LANES
-    below = -1
+    state.counts[LEAVES] += level
+    below = wide(0)
     for i in range(level):
-        leaf = new_leaf(state, key, ROOT)
-        below = leaf if i == 0 else below
+        leaf = new_block(state, key)
+        if i == 0:
+            below = leaf
         count = min(LANES, size - i * LANES)
         for lane in range(count):
-            write_lane(state, leaf, lane, records, ints, (i * LANES + lane) * RECORD)
-        state.leaf_ints[leaf * LEAF + LEAF_COUNT] = count
+            write_lane(state, leaf, lane, records, (i * LANES + lane) * RECORD)
+        state.ints[leaf * RECORD + COUNT] = count
     height = 0
     while level > 1:
         width = (level + LANES - 1) // LANES
-        first = -1
+        state.counts[NODES] += width
+        first = wide(0)
         for i in range(width):
-            node = new_node(state, key, ROOT)
-            first = node if i == 0 else first
+            node = new_block(state, key)
+            if i == 0:
+                first = node
             count = min(LANES, level - i * LANES)
             for lane in range(count):
-                write_child(state, node, lane, below + i * LANES + lane, height)
-            state.node_ints[node * NODE + NODE_COUNT] = count
+                child = below + (i * LANES + lane) * LANES
+                write_child(state.memory, state.ints, node, lane, child)
+            state.ints[node * RECORD + COUNT] = count
         below, level = first, width
         height += 1
     state.runs[2 * key], state.runs[2 * key + 1] = LEAF_RUN - height, below

@@ -5,252 +5,252 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.index.rarest_term._lanes import LANES, lowest, meets, rounded_down, rounded_up
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
+    BLOCK,
+    COUNT,
     KEY,
-    LEAF,
-    LEAF_COUNT,
-    LEAF_KEY,
-    LEAF_PARENT,
+    LANES,
     LEAF_RUN,
+    LEAVES,
     LIVE,
-    NODE,
-    NODE_COUNT,
     NOWHERE,
+    OF_KEY,
+    PARENT,
     RECORD,
+    RECORDS,
     ROOT,
     ROW,
-    ROWS,
     RUNS,
-    SECONDS,
     SHORT,
-    THIRDS,
-    USED_LEAVES,
-    USED_NODES,
-    USED_RECORDS,
+    USED,
     Float32s,
     State,
-    free_records,
-    new_leaf,
-    new_records,
+    empty_box,
+    new_block,
+    release,
     room_for,
+    take_records,
+    wide,
 )
-from nearcast.index.rarest_term._rows import frequency_of, rarest_terms, write_record
+from nearcast.index.rarest_term._rows import rarest_terms, write_box, write_record
 from nearcast.index.rarest_term._tree import (
-    MARGIN,
     choose_child,
     drop_leaf,
-    empty_lane,
     split_leaf,
-    tighten_above_leaf,
+    tighten,
     write_lane,
 )
 from nearcast.index.table import Int32s, Int64s, Rows
 
-_SLACK = 16  # more leaves or nodes than one insertion can take
-_LOOSE = 2.0  # a move in place may let the area of its leaf grow by this factor
+AHEAD = 32
+"""Rows that are got ready together: their cache misses overlap."""
+MOST_UNITS = 24 * LANES
+"""More than one insertion can take: a block for each level of a tree, and some."""
 
 
 @kernel
-def _has_room(state: State) -> bool:
-    counts = state.counts
-    return bool(
-        counts[USED_RECORDS] + SHORT <= len(state.records) // RECORD
-        and counts[USED_LEAVES] + _SLACK <= len(state.leaves) // LEAF
-        and counts[USED_NODES] + _SLACK <= len(state.nodes) // NODE
-    )
+def _has_room(state: State, insertions: int) -> bool:
+    return bool(state.counts[USED] + insertions * MOST_UNITS <= len(state.ints) // RECORD)
 
 
 @kernel
-def _copy_record(state: State, at: int, record: Int32s, start: int) -> None:
-    base = at * RECORD
+def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
+    base = unit * RECORD
     for field in range(RECORD):
-        state.record_ints[base + field] = record[start + field]
-    row = state.record_ints[base + ROW]
-    state.places[row if row >= 0 else ~row] = at
+        state.ints[base + field] = record[at + field]
+    row = record[at + ROW]
+    state.places[row if row >= 0 else ~row] = unit
 
 
 @kernel
-def _empty_record(state: State, at: int) -> None:
-    base = at * RECORD
-    state.records[base] = state.records[base + 1] = np.inf
-    state.records[base + 2] = state.records[base + 3] = -np.inf
-
-
-@kernel
-def _put_short(state: State, record: Float32s, ints: Int32s, key: int) -> None:
+def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
     """Add a record to a run of plain records, which may have to become a longer one, or a leaf."""
-    size, start = state.runs[2 * key], state.runs[2 * key + 1]
-    for at in range(start, start + size):
-        if state.records[at * RECORD] == np.inf:
-            _copy_record(state, at, ints, 0)
+    size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
+    for unit in range(start, start + size):
+        if state.memory[unit * RECORD] == np.inf:
+            _copy_record(state, unit, record, at)
             return
     if size < SHORT:
-        longer = new_records(state, size + 1)
         room = room_for(size + 1)
+        longer = take_records(state, room)
         for i in range(size):
-            _copy_record(state, longer + i, state.record_ints, (start + i) * RECORD)
-        _copy_record(state, longer + size, ints, 0)
+            _copy_record(state, longer + i, state.ints, (start + i) * RECORD)
+        _copy_record(state, longer + size, record, at)
         for i in range(size + 1, room):
-            _empty_record(state, longer + i)
-        state.runs[2 * key] = room
-        state.runs[2 * key + 1] = longer
+            empty_box(state.memory, (longer + i) * RECORD, 1)
+        state.runs[2 * key], state.runs[2 * key + 1] = room, longer
     else:
-        leaf = new_leaf(state, key, ROOT)
+        leaf = new_block(state, key)
         for i in range(size):
-            write_lane(state, leaf, i, state.records, state.record_ints, (start + i) * RECORD)
-        write_lane(state, leaf, size, record, ints, 0)
-        state.leaf_ints[leaf * LEAF + LEAF_COUNT] = size + 1
-        state.runs[2 * key] = LEAF_RUN
-        state.runs[2 * key + 1] = leaf
-    free_records(state, start, size)
-
-
-@kernel
-def _put(state: State, record: Float32s, ints: Int32s) -> None:
-    """Add one record to its run."""
-    state.counts[LIVE] += 1
-    key = ints[KEY]
-    kind, at = state.runs[2 * key], state.runs[2 * key + 1]
-    if kind == 0:
-        at = new_records(state, 1)
-        _copy_record(state, at, ints, 0)
-        state.runs[2 * key] = 1
-        state.runs[2 * key + 1] = at
-        state.counts[RUNS] += 1
-        return
-    if kind > 0:
-        _put_short(state, record, ints, key)
-        return
-    while kind < LEAF_RUN:
-        at = choose_child(state, at, record[0], record[1], record[2], record[3])
-        kind += 1
-    base = at * LEAF
-    count = state.leaf_ints[base + LEAF_COUNT]
-    if count == LANES:
-        split_leaf(state, at, record, ints, 0)
-        return
-    # Of all boxes only an empty one begins at +inf.
-    lane = 0
-    while state.leaves[base + lane] != np.inf:
-        lane += 1
-    write_lane(state, at, lane, record, ints, 0)
-    state.leaf_ints[base + LEAF_COUNT] = count + 1
-    tighten_above_leaf(state, at)
+            write_lane(state, leaf, i, state.ints, (start + i) * RECORD)
+        write_lane(state, leaf, size, record, at)
+        state.ints[leaf * RECORD + COUNT] = size + 1
+        state.counts[LEAVES] += 1
+        state.runs[2 * key], state.runs[2 * key + 1] = LEAF_RUN, leaf
+    state.counts[RECORDS] -= size
+    release(state, start, size)
 
 
 @kernel
 def _take_out(state: State, row: int) -> None:
     """Remove the record of a row that is somewhere."""
-    place = np.int64(state.places[row])
+    memory, ints = state.memory, state.ints
+    place = wide(state.places[row])
     state.places[row] = NOWHERE
     state.counts[LIVE] -= 1
     if place < 0:
-        leaf = ~place // LANES
-        empty_lane(state, leaf * LEAF + ~place % LANES)
-        state.leaf_ints[leaf * LEAF + LEAF_COUNT] -= 1
-        if state.leaf_ints[leaf * LEAF + LEAF_COUNT] == 0:
+        leaf, lane = ~place // LANES * LANES, ~place % LANES
+        base = leaf * RECORD
+        empty_box(memory, base + lane, 16)
+        ints[base + COUNT] -= 1
+        if ints[base + COUNT] == 0:
             drop_leaf(state, leaf)
         return
-    _empty_record(state, place)
-    key = state.record_ints[place * RECORD + KEY]
-    size, start = state.runs[2 * key], state.runs[2 * key + 1]
-    for at in range(start, start + size):
-        if state.records[at * RECORD] != np.inf:
+    empty_box(memory, place * RECORD, 1)
+    key = wide(ints[place * RECORD + KEY])
+    size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
+    for unit in range(start, start + size):
+        if memory[unit * RECORD] != np.inf:
             return
-    free_records(state, start, size)
+    state.counts[RECORDS] -= size
+    release(state, start, size)
     state.runs[2 * key] = 0
     state.counts[RUNS] -= 1
 
 
 @kernel
 def insert_rows(
-    state: State, rows: Rows, frequency: Int64s, added: Int32s, start: int, ints: Int32s
+    state: State, rows: Rows, frequency: Int64s, added: Int32s, start: int, scratch: Int32s
 ) -> int:
-    """Add rows from `added[start]` on; stop and say where when an arena has to grow first."""
-    record = ints.view(np.float32)
-    for i in range(start, len(added)):
-        if not _has_room(state):
-            return i
-        write_record(rows, added[i], frequency, record, ints, 0)
-        _put(state, record, ints)
-    return len(added)
+    """Add rows from `added[start]` on; stop and say where when the arena has to grow first."""
+    runs, memory, ints = state.runs, state.memory, state.ints
+    floats = scratch.view(np.float32)
+    while start < len(added):
+        count = min(AHEAD, len(added) - start)
+        if not _has_room(state, count):
+            return start
+        for i in range(count):
+            key = write_record(rows, added[start + i], frequency, floats, scratch, i * RECORD)
+            prefetch(runs, 2 * key)
+        for i in range(count):
+            key = wide(scratch[i * RECORD + KEY])
+            kind, base = runs[2 * key], wide(runs[2 * key + 1]) * RECORD
+            if kind > 0:
+                prefetch(ints, base)
+            elif kind < 0:
+                for line in range(0, BLOCK, 16):
+                    prefetch(ints, base + line)
+        state.counts[LIVE] += count
+        for at in range(0, count * RECORD, RECORD):
+            key = wide(scratch[at + KEY])
+            kind, unit = wide(runs[2 * key]), wide(runs[2 * key + 1])
+            if kind == 0:
+                unit = take_records(state, wide(1))
+                _copy_record(state, unit, scratch, at)
+                runs[2 * key], runs[2 * key + 1] = 1, unit
+                state.counts[RUNS] += 1
+                continue
+            if kind > 0:
+                _put_short(state, scratch, at, key)
+                continue
+            while kind < LEAF_RUN:
+                unit = choose_child(memory, ints, unit, floats, at)
+                kind += 1
+            base = unit * RECORD
+            filled = ints[base + COUNT]
+            if filled == LANES:
+                split_leaf(state, unit, scratch, at)
+                continue
+            lane = 0
+            while memory[base + lane] != np.inf:  # only an empty box begins there
+                lane += 1
+            write_lane(state, unit, lane, scratch, at)
+            ints[base + COUNT] = filled + 1
+            tighten(memory, ints, unit)
+        start += count
+    return start
 
 
 @kernel
 def delete_rows(state: State, gone: Int32s) -> None:
     """Remove rows; those that are not there stay so."""
-    for row in gone:
-        if row < len(state.places) and state.places[row] != NOWHERE:
-            _take_out(state, row)
+    places = state.places
+    for i in range(len(gone)):
+        if i + AHEAD < len(gone):
+            prefetch(places, wide(gone[i + AHEAD]))
+            place = wide(places[gone[i + AHEAD // 2]])
+            if place >= 0:
+                prefetch(state.ints, place * RECORD)
+            elif place != NOWHERE:
+                base = ~place // LANES * BLOCK
+                for line in (0, 16, 32, 48, 112):
+                    prefetch(state.ints, base + line)
+        if places[gone[i]] != NOWHERE:
+            _take_out(state, gone[i])
 
 
 @kernel
-def move_rows(state: State, rows: Rows, moved: Int32s, start: int, ints: Int32s) -> int:
-    """Take over new boxes of rows, in place where the run stays in good order by that."""
-    record = ints.view(np.float32)
-    for i in range(start, len(moved)):
-        row = moved[i]
-        if row >= len(state.places) or state.places[row] == NOWHERE:
-            continue
-        if not _has_room(state):
-            return i
-        record[0], record[1] = rounded_down(rows.box[row, 0]), rounded_down(rows.box[row, 1])
-        record[2], record[3] = rounded_up(rows.box[row, 2]), rounded_up(rows.box[row, 3])
-        place = np.int64(state.places[row])
-        if place >= 0:
-            state.records[place * RECORD : place * RECORD + 4] = record[:4]
-            continue
-        leaf, lane = ~place // LANES, ~place % LANES
-        base = leaf * LEAF
-        if _fits(state, leaf, record):
-            for plane in range(4):
-                state.leaves[base + plane * 16 + lane] = record[plane]
-            tighten_above_leaf(state, leaf)
-            continue
-        ints[ROW] = state.leaf_ints[base + ROWS + lane]
-        ints[5] = state.leaf_ints[base + SECONDS + lane]
-        ints[6] = state.leaf_ints[base + THIRDS + lane]
-        ints[KEY] = state.leaf_ints[base + LEAF_KEY]
-        _take_out(state, row)
-        _put(state, record, ints)
-    return len(moved)
+def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
+    """Tell whether a box lies inside the bounding box of a leaf.
 
-
-@kernel
-def _fits(state: State, leaf: int, box: Float32s) -> bool:
-    """Tell whether a leaf may take a box in without growing much."""
-    parent = np.int64(state.leaf_ints[leaf * LEAF + LEAF_PARENT])
+    Letting leaves grow a little at each move would let them sprawl in the end.
+    """
+    parent = wide(ints[leaf * RECORD + PARENT])
     if parent == ROOT:
         return True
-    at = parent // LANES * NODE + parent % LANES
-    x0, y0 = state.nodes[at], state.nodes[at + 16]
-    x1, y1 = state.nodes[at + 32], state.nodes[at + 48]
-    area = (x1 - x0 + MARGIN) * (y1 - y0 + MARGIN)
-    width = max(x1, box[2]) - min(x0, box[0]) + MARGIN
-    height = max(y1, box[3]) - min(y0, box[1]) + MARGIN
-    return bool(width * height <= _LOOSE * area)
+    at = parent // LANES * BLOCK + parent % LANES
+    return bool(
+        (memory[at] <= box[0])
+        & (memory[at + 16] <= box[1])
+        & (memory[at + 32] >= box[2])
+        & (memory[at + 48] >= box[3])
+    )
 
 
 @kernel
-def refresh_rows(
-    state: State, rows: Rows, frequency: Int64s, start: int, stop: int, ints: Int32s
+def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s) -> int:
+    """Take over new boxes of rows in place; list in `far` those that had better move house."""
+    memory, ints = state.memory, state.ints
+    box = np.empty(4, np.float32)
+    count = 0
+    for row in moved:
+        place = wide(state.places[row])
+        if place >= 0:
+            write_box(rows.box, row, memory, place * RECORD)
+        elif place != NOWHERE:
+            write_box(rows.box, row, box, wide(0))
+            leaf, lane = ~place // LANES * LANES, ~place % LANES
+            if _fits(memory, ints, leaf, box):
+                for plane in range(4):
+                    memory[leaf * RECORD + plane * 16 + lane] = box[plane]
+                tighten(memory, ints, leaf)
+            else:
+                far[count] = row
+                count += 1
+    return count
+
+
+@kernel
+def stale_rows(
+    state: State, rows: Rows, frequency: Int64s, start: int, stop: int, stale: Int32s
 ) -> int:
-    """Give rows another key where the one they have is no longer rare; say how far it came."""
-    record = ints.view(np.float32)
-    for row in range(start, min(stop, len(state.places))):
-        place = np.int64(state.places[row])
+    """List in `stale` those of some rows whose key is twice as frequent as the best they have."""
+    count = 0
+    for row in range(start, stop):
+        place = wide(state.places[row])
         if place == NOWHERE:
             continue
-        if not _has_room(state):
-            return row
         if place >= 0:
-            key = state.record_ints[place * RECORD + KEY]
+            key = wide(state.ints[place * RECORD + KEY])
         else:
-            key = state.leaf_ints[~place // LANES * LEAF + LEAF_KEY]
-        better, _, _ = rarest_terms(rows, row, frequency)
-        if 2 * frequency_of(frequency, better) < frequency_of(frequency, key):
-            write_record(rows, row, frequency, record, ints, 0)
-            _take_out(state, row)
-            _put(state, record, ints)
-    return stop
+            key = wide(state.ints[~place // LANES * BLOCK + OF_KEY])
+        best, _, _ = rarest_terms(rows.terms, rows.first[row], rows.required[row], frequency)
+        if best < len(frequency) and key < len(frequency):
+            if 2 * frequency[best] < frequency[key]:
+                stale[count] = row
+                count += 1
+        elif key < len(frequency):
+            stale[count] = row
+            count += 1
+    return count

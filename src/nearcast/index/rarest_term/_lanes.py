@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001  # numba reads the parameters of an intrinsic, used or not
 """Sixteen comparisons at once, written for no particular processor.
 
 Each intrinsic emits LLVM's own vector operations, which become AVX-512, AVX2, SSE or NEON, or
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nearcast._jit import kernel
+from nearcast.index.rarest_term._layout import LANES
 
-LANES = 16
 _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _LINE_IN_CACHE = 3  # the strongest of LLVM's four degrees of locality
 
@@ -26,11 +28,15 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     return builder.gep(data, [at])
 
 
-def _plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int) -> Any:
+def _plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int = 0) -> Any:
     place = builder.add(at, at.type(LANES * number))
-    vector = ir.VectorType(_FLOAT, LANES)
+    vector = ir.VectorType(_FLOAT if kind.dtype == types.float32 else _INT32, LANES)
     pointer = _pointer(context, builder, kind, array, place)
     return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
+
+
+def _as_number(builder: Any, mask: Any) -> Any:
+    return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), _INT64)
 
 
 def _splat(builder: Any, value: Any) -> Any:
@@ -46,8 +52,14 @@ def _boxes_test(upper: str, lower: str) -> Any:
     """Compare four planes, x0 y0 x1 y1, with one box; give the lanes that pass as bits."""
 
     def typer(
-        typing: Any, planes: Any, at: Any, west: Any, south: Any, east: Any, north: Any
-    ) -> Any:  # noqa: ARG001, E501  numba reads the names of an intrinsic's parameters
+        typing: Any,
+        planes: Any,
+        at: Any,
+        w: Any,
+        s: Any,
+        e: Any,
+        n: Any,
+    ) -> Any:
         f = types.float32
         signature = types.int64(planes, types.int64, f, f, f, f)
 
@@ -60,7 +72,7 @@ def _boxes_test(upper: str, lower: str) -> Any:
                 plane = _plane(context, builder, signature.args[0], array, place, number)
                 passed = builder.fcmp_ordered(sign, plane, side)
                 mask = passed if mask is None else builder.and_(mask, passed)
-            return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), _INT64)
+            return _as_number(builder, mask)
 
         return signature, generate
 
@@ -73,10 +85,7 @@ overlaps: Any = _boxes_test("<", ">")
 """overlaps(planes, at, west, south, east, north): bits of the boxes that do more than touch."""
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def prefetch(typing: Any, array: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
-    """Ask for the cache line of `array[at]`, flat and contiguous, without waiting for it."""
-
+def _prefetch(typing: Any, array: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _pointer(context, builder, signature.args[0], *args)
         pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
@@ -89,22 +98,27 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:  # noqa: ARG001  numba as
     return types.void(array, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator] # numba ships no types
-def lowest(typing: Any, mask: Any) -> Any:  # noqa: ARG001  numba asks for it
-    """Give the number of the lowest bit of a mask that is not zero."""
+prefetch: Any = intrinsic(_prefetch)
+"""prefetch(array, at): ask for the cache line of `array[at]` without waiting for it."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+
+def _lowest(typing: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), generate
 
 
+lowest: Any = intrinsic(_lowest)
+"""lowest(mask): give the number of the lowest bit of a mask that is not zero."""
+
+
 def _plane_fold(sign: str) -> Any:
     """Reduce one plane to its least or greatest number, by halves."""
 
-    def typer(typing: Any, planes: Any, at: Any) -> Any:  # noqa: ARG001  numba asks for it
+    def typer(typing: Any, planes: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = _plane(context, builder, signature.args[0], *args, 0)
+            vector = _plane(context, builder, signature.args[0], *args)
             for half in (8, 4, 2, 1):
                 lanes = [lane ^ half for lane in range(LANES)]
                 shuffle = ir.Constant(ir.VectorType(_INT32, LANES), lanes)
@@ -122,6 +136,67 @@ least: Any = _plane_fold("<")
 """least(planes, at): the least of sixteen numbers."""
 greatest: Any = _plane_fold(">")
 """greatest(planes, at): the greatest of sixteen numbers."""
+
+
+def _not_negative(typing: Any, planes: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        plane = _plane(context, builder, signature.args[0], *args)
+        zeros = ir.Constant(plane.type, [0] * LANES)
+        return _as_number(builder, builder.icmp_signed(">=", plane, zeros))
+
+    return types.int64(planes, types.int64), generate
+
+
+not_negative: Any = intrinsic(_not_negative)
+"""not_negative(planes, at): give the bits of those of sixteen int32 numbers that are 0 or more."""
+
+
+def _pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, place, bits, target, start = args
+        plane = _plane(context, builder, signature.args[0], array, place)
+        chosen = builder.bitcast(
+            builder.trunc(bits, ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES)
+        )
+        pointer = _pointer(context, builder, signature.args[3], target, start)
+        kind = ir.FunctionType(ir.VoidType(), [plane.type, pointer.type, chosen.type])
+        name = "llvm.masked.compressstore.v16i32"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call] # numba is half typed
+        builder.call(function, [plane, pointer, chosen])
+        return context.get_dummy_value()
+
+    return types.void(planes, types.int64, types.int64, out, types.int64), generate
+
+
+pack: Any = intrinsic(_pack)
+"""pack(planes, at, mask, out, where): write the int32 numbers of the lanes in the mask, without
+gaps, to `out[where]` and behind it."""
+
+
+def _repeat(typing: Any, value: Any, out: Any, where: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number, target, start = args
+        vector = _splat(builder, builder.trunc(number, _INT32))
+        pointer = _pointer(context, builder, signature.args[1], target, start)
+        builder.store(vector, builder.bitcast(pointer, vector.type.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, out, types.int64), generate
+
+
+repeat: Any = intrinsic(_repeat)
+"""repeat(value, out, where): write a number to `out[where]` and the fifteen places behind it."""
+
+
+def _bit_count(typing: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), generate
+
+
+bit_count: Any = intrinsic(_bit_count)
+"""bit_count(mask): count the bits of a mask."""
 
 
 @kernel

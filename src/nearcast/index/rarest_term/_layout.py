@@ -2,17 +2,18 @@
 
 Every row hangs on the rarest of its required terms, its *key*. The rows of one key are a *run*:
 
-- up to 8 rows: records in a row, found through `runs` alone;
-- up to 16: one *leaf*, whose records are stored as planes, sixteen numbers of each field;
-- more: a tree of *nodes* over leaves. A node holds the bounding boxes of up to 16 children as
-  planes; all leaves of a run are equally deep. It is an R-tree: full leaves split in two, so that
-  it grows without ever being built anew.
+- up to 8 rows: records one after the other;
+- up to 16: one *leaf*, a block whose records are stored as planes, sixteen numbers of each field;
+- more: a tree of *nodes* over leaves. A node is a block with the bounding boxes of up to 16
+  children as planes; all leaves of a run are equally deep. It is an R-tree: full blocks split in
+  two, so that it grows without ever being built anew.
 
 A record keeps the row's box in 32 bits, rounded outward, and the two next rarest terms. Free
 places have an empty box (from +inf to -inf), which no message meets.
 
-All three kinds lie in arenas with lists of what is free. Kernels see the same memory as float32
-and as int32.
+Everything lies in one arena that kernels see as float32 and as int32. It is counted in units of
+32 bytes, the size of a record; blocks have 16 units and start at multiples of 16, so that a lane
+of a block can be named by the block's unit plus its number.
 """
 
 from __future__ import annotations
@@ -27,188 +28,148 @@ from nearcast.index.table import Int32s, Int64s
 
 Float32s = npt.NDArray[np.float32]
 
+wide: Any = np.int64
+"""Makes an int64 in a kernel: what is computed from int32 and from literals has one type by it."""
+
 SHORT = 8
 """The longest run that is kept as plain records."""
+LANES = 16
+"""Entries of a block, and units of a block."""
 
 # A record: x0 y0 x1 y1 row second third key. A row that needs the exact check stands inverted.
 RECORD = 8
 ROW, SECOND, THIRD, KEY = 4, 5, 6, 7
 NO_TERM = -1
-"""In place of a second or third term: the last word of a bitmap of message terms is all ones."""
+"""In place of a second or third term: the word before the bitmap of message terms is all ones."""
 
-# A leaf: the planes x0 y0 x1 y1 row second third, and a last one of these single numbers.
-LEAF = 128
+# A block: the planes x0 y0 x1 y1; in a leaf row, second, third, in a node the children's units;
+# and a last plane of single numbers.
+BLOCK = RECORD * LANES
 ROWS, SECONDS, THIRDS = 64, 80, 96
-LEAF_PARENT, LEAF_KEY, LEAF_COUNT = 112, 113, 114
-
-# A node: the planes x0 y0 x1 y1 child, and these single numbers.
-NODE = 96
 CHILDREN = 64
-NODE_PARENT, NODE_KEY, NODE_COUNT = 80, 81, 82
-
-# A parent is `node * 16 + lane`, or ROOT.
+PARENT, OF_KEY, COUNT = 112, 113, 114
 ROOT = -1
+"""The parent of a block that has none; other parents are a node's unit plus the lane in it."""
 
-# The place of a row (`places`): a record, or `~(leaf * 16 + lane)`, or NOWHERE.
 NOWHERE = -(2**31)
+"""The place of a row that the index does not have; others are a record's unit, or inverted the
+unit of a leaf plus the lane in it."""
 
-# What `runs[2 * key]` says: 0 nothing, 1 to SHORT so many records, LEAF_RUN one leaf, below that
-# a node: LEAF_RUN - 1 if its children are leaves, and one less for each level more.
 LEAF_RUN = -1
+"""What `runs[2 * key]` says of one leaf. 0 is nothing, 1 to SHORT so many records, and below
+LEAF_RUN stands a node: one less if its children are leaves, and so on."""
 
-# What `counts` holds.
-USED_RECORDS, USED_LEAVES, USED_NODES = 0, 1, 2
-FREE_LEAF, FREE_NODE, FREE_RECORDS = 3, 4, 5  # FREE_RECORDS + n: runs of n records, n up to 8
-LIVE, RUNS, LIVE_LEAVES, LIVE_NODES, LIVE_RECORDS = 14, 15, 16, 17, 18
-COUNTS = 24
+# What `counts` holds. Free records of n units are listed at FREE + n, free blocks at FREE + 16.
+USED, SHORT_AT, SHORT_END, LIVE, RUNS, LEAVES, NODES, RECORDS, FREE = range(9)
 EMPTY_LIST = -1
 
 
 class State(NamedTuple):
     """The arrays of the index, flat."""
 
-    runs: Int32s  # two numbers a term: what the run is, and where
+    runs: Int32s  # two numbers a term: what the run is, and its unit
     places: Int32s  # where each row is
     counts: Int64s
-    records: Float32s
-    leaves: Float32s
-    nodes: Float32s
-    record_ints: Int32s  # the same memory as the three above
-    leaf_ints: Int32s
-    node_ints: Int32s
+    memory: Float32s
+    ints: Int32s  # the same memory
 
 
-def empty_counts() -> Int64s:
-    """Make the counts of an index with nothing in it."""
-    counts = np.zeros(COUNTS, np.int64)
-    counts[FREE_LEAF : FREE_RECORDS + SHORT + 1] = EMPTY_LIST
-    return counts
+def aligned(size: int) -> Float32s:
+    """Make an uninitialised array whose blocks do not straddle cache lines."""
+    # Made by numpy, not in a kernel: only then it lies in huge pages.
+    whole = np.empty(size + LANES, np.float32)
+    skip = -whole.ctypes.data % 64 // 4
+    return whole[skip : skip + size]
 
 
-def make_state(
-    runs: Int32s, places: Int32s, counts: Int64s, records: Any, leaves: Any, nodes: Any
-) -> State:
-    """Put arrays together, and add their other views."""
-    return State(
-        runs, places, counts, records, leaves, nodes,
-        records.view(np.int32), leaves.view(np.int32), nodes.view(np.int32),
-    )  # fmt: skip
+def make_state(runs: Int32s, places: Int32s, counts: Int64s, memory: Any) -> State:
+    """Put arrays together."""
+    return State(runs, places, counts, memory, memory.view(np.int32))
 
 
-def empty_state(terms: int, rows: int, records: int, leaves: int, nodes: int) -> State:
+def empty_state(terms: int, rows: int, units: int) -> State:
     """Make an index with nothing in it and room for so much."""
-    # Arrays made by numpy, not in kernels: only these lie in huge pages.
-    return make_state(
-        np.zeros(2 * terms, np.int32),
-        np.full(rows, NOWHERE, np.int32),
-        empty_counts(),
-        np.empty(RECORD * records, np.float32),
-        np.empty(LEAF * leaves, np.float32),
-        np.empty(NODE * nodes, np.float32),
-    )
+    counts = np.zeros(FREE + LANES + 1, np.int64)
+    counts[FREE:] = EMPTY_LIST
+    places = np.full(rows, NOWHERE, np.int32)
+    return make_state(np.zeros(2 * terms, np.int32), places, counts, aligned(units * RECORD))
 
 
-def grown(array: npt.NDArray[Any], needed: int, fill: int = 0) -> npt.NDArray[Any]:
-    """Give an array of at least `needed` entries that starts as this one and goes on with `fill`."""
+def grown(array: npt.NDArray[Any], needed: int, fill: int) -> npt.NDArray[Any]:
+    """Give an array that starts as this one and goes on with `fill`."""
     if needed <= len(array):
         return array
-    larger = np.empty(max(needed, len(array) + len(array) // 2), array.dtype)
+    larger = np.empty(max(needed, len(array) + len(array) // 4), array.dtype)
     larger[: len(array)] = array
     larger[len(array) :] = fill
-    return larger
-
-
-def grown_arena(array: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
-    """Give an arena with room for `needed` entries whose first `used` ones are kept."""
-    if needed <= len(array):
-        return array
-    larger = np.empty(max(needed, used + used // 2), array.dtype)
-    larger[:used] = array[:used]
     return larger
 
 
 @kernel
 def room_for(size: int) -> int:
     """Give how many records a run of `size` has room for: 1, 2, 3, 4, 6 or 8."""
-    return size + (1 if size == 5 or size == 7 else 0)
+    return size + 1 if size == 5 or size == 7 else size
 
 
 @kernel
-def new_records(state: State, size: int) -> int:
-    """Take a run of records with room for `room_for(size)`."""
-    room = room_for(size)
-    state.counts[LIVE_RECORDS] += room
-    at = state.counts[FREE_RECORDS + room]
-    if at != EMPTY_LIST:
-        state.counts[FREE_RECORDS + room] = state.record_ints[at * RECORD]
-        return at
-    at = state.counts[USED_RECORDS]
-    state.counts[USED_RECORDS] += room
-    return at
+def release(state: State, unit: int, units: int) -> None:
+    """Give a block, or a run of records, back."""
+    state.ints[unit * RECORD] = state.counts[FREE + units]
+    state.counts[FREE + units] = unit
 
 
 @kernel
-def free_records(state: State, at: int, size: int) -> None:
-    """Give a run of records back."""
-    room = room_for(size)
-    state.counts[LIVE_RECORDS] -= room
-    state.record_ints[at * RECORD] = state.counts[FREE_RECORDS + room]
-    state.counts[FREE_RECORDS + room] = at
-
-
-@kernel
-def new_leaf(state: State, key: int, parent: int) -> int:
-    """Take a leaf, empty."""
-    state.counts[LIVE_LEAVES] += 1
-    leaf = state.counts[FREE_LEAF]
-    if leaf != EMPTY_LIST:
-        state.counts[FREE_LEAF] = state.leaf_ints[leaf * LEAF]
+def take_block(state: State) -> int:
+    """Take a block, uninitialised."""
+    counts = state.counts
+    unit: int = counts[FREE + LANES]
+    if unit != EMPTY_LIST:
+        counts[FREE + LANES] = state.ints[unit * RECORD]
     else:
-        leaf = state.counts[USED_LEAVES]
-        state.counts[USED_LEAVES] += 1
-    base = leaf * LEAF
+        unit = counts[USED]
+        counts[USED] += LANES
+    return unit
+
+
+@kernel
+def take_records(state: State, room: int) -> int:
+    """Take a run of records, uninitialised."""
+    counts = state.counts
+    counts[RECORDS] += room
+    unit: int = counts[FREE + room]
+    if unit != EMPTY_LIST:
+        counts[FREE + room] = state.ints[unit * RECORD]
+        return unit
+    if counts[SHORT_AT] + room > counts[SHORT_END]:
+        # Another block to cut records from; what is left of the last one serves shorter runs.
+        while counts[SHORT_AT] < counts[SHORT_END]:
+            left = min(4, counts[SHORT_END] - counts[SHORT_AT])
+            release(state, counts[SHORT_AT], left)
+            counts[SHORT_AT] += left
+        counts[SHORT_AT] = take_block(state)
+        counts[SHORT_END] = counts[SHORT_AT] + LANES
+    unit = counts[SHORT_AT]
+    counts[SHORT_AT] += room
+    return unit
+
+
+@kernel
+def new_block(state: State, key: int) -> int:
+    """Take a block with all lanes empty and no parent."""
+    unit = take_block(state)
+    base = unit * RECORD
     for at in range(base, base + 32):
-        state.leaves[at] = np.inf
-        state.leaves[at + 32] = -np.inf
-    for at in range(base + ROWS, base + LEAF):
-        state.leaf_ints[at] = 0
-    state.leaf_ints[base + LEAF_PARENT] = parent
-    state.leaf_ints[base + LEAF_KEY] = key
-    return leaf
+        state.memory[at] = np.inf
+        state.memory[at + 32] = -np.inf
+    for at in range(base + 64, base + BLOCK):
+        state.ints[at] = 0
+    state.ints[base + PARENT] = ROOT
+    state.ints[base + OF_KEY] = key
+    return unit
 
 
 @kernel
-def free_leaf(state: State, leaf: int) -> None:
-    """Give a leaf back."""
-    state.counts[LIVE_LEAVES] -= 1
-    state.leaf_ints[leaf * LEAF] = state.counts[FREE_LEAF]
-    state.counts[FREE_LEAF] = leaf
-
-
-@kernel
-def new_node(state: State, key: int, parent: int) -> int:
-    """Take a node, empty."""
-    state.counts[LIVE_NODES] += 1
-    node = state.counts[FREE_NODE]
-    if node != EMPTY_LIST:
-        state.counts[FREE_NODE] = state.node_ints[node * NODE]
-    else:
-        node = state.counts[USED_NODES]
-        state.counts[USED_NODES] += 1
-    base = node * NODE
-    for at in range(base, base + 32):
-        state.nodes[at] = np.inf
-        state.nodes[at + 32] = -np.inf
-    for at in range(base + CHILDREN, base + NODE):
-        state.node_ints[at] = 0
-    state.node_ints[base + NODE_PARENT] = parent
-    state.node_ints[base + NODE_KEY] = key
-    return node
-
-
-@kernel
-def free_node(state: State, node: int) -> None:
-    """Give a node back."""
-    state.counts[LIVE_NODES] -= 1
-    state.node_ints[node * NODE] = state.counts[FREE_NODE]
-    state.counts[FREE_NODE] = node
+def empty_box(memory: Float32s, at: int, step: int) -> None:
+    """Empty the box whose x0 stands at `at`, and its other sides `step` apart."""
+    memory[at] = memory[at + step] = np.inf
+    memory[at + 2 * step] = memory[at + 3 * step] = -np.inf

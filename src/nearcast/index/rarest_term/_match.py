@@ -6,19 +6,21 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.index.rarest_term._lanes import (
-    LANES,
+    bit_count,
     lowest,
     meets,
+    not_negative,
     overlaps,
+    pack,
     prefetch,
+    repeat,
     rounded_down,
     rounded_up,
 )
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
-    LEAF,
+    LANES,
     LEAF_RUN,
-    NODE,
     RECORD,
     ROW,
     ROWS,
@@ -28,6 +30,7 @@ from nearcast.index.rarest_term._layout import (
     THIRD,
     THIRDS,
     State,
+    wide,
 )
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts_place, accepts_text
@@ -53,11 +56,9 @@ def match_batch(
     Gives the next message, the pairs written, the records looked at, and whether it stopped for
     want of room in the queue. The last word of the bitmap is all ones, the others are zero.
     """
-    runs, nodes, node_ints = state.runs, state.nodes, state.node_ints
-    leaves, leaf_ints = state.leaves, state.leaf_ints
-    records, record_ints = state.records, state.record_ints
-    limit = min(len(runs) // 2, 64 * (len(bitmap) - 1))
+    runs, memory, ints = state.runs, state.memory, state.ints
     known = 64 * (len(bitmap) - 1)
+    limit = min(len(runs) // 2, known)
     final = starts[len(boxes)]
     half = len(queue) // 2
     written = looked = 0
@@ -71,7 +72,7 @@ def match_batch(
         north_lo, north_hi = rounded_down(north), rounded_up(north)
         first, last = starts[message], starts[message + 1]
         for at in range(first, last):
-            term = np.int64(terms[at])
+            term = wide(terms[at])
             if term < known:
                 bitmap[term >> 6] |= np.uint64(1) << np.uint64(term & 63)
         tail = 0  # nodes to visit stand in the first half of the queue, leaves in the second
@@ -81,52 +82,48 @@ def match_batch(
         if fits:
             for at in range(first, last):
                 if at + _FAR < final:
-                    ahead = np.int64(terms[at + _FAR])
+                    ahead = wide(terms[at + _FAR])
                     if ahead < limit:
                         prefetch(runs, 2 * ahead)
-                    ahead = np.int64(terms[at + _NEAR])
+                if at + _NEAR < final:
+                    ahead = wide(terms[at + _NEAR])
                     if ahead < limit:
-                        kind, place = runs[2 * ahead], np.int64(runs[2 * ahead + 1])
+                        kind, base = runs[2 * ahead], wide(runs[2 * ahead + 1]) * RECORD
                         if kind > 0:
-                            prefetch(record_ints, place * RECORD)
-                        elif kind == LEAF_RUN:
-                            for line in range(7):
-                                prefetch(leaf_ints, place * LEAF + line * 16)
+                            prefetch(ints, base)
                         elif kind < 0:
-                            for line in range(5):
-                                prefetch(node_ints, place * NODE + line * 16)
-                term = np.int64(terms[at])
+                            for line in range(0, 80, 16):
+                                prefetch(ints, base + line)
+                term = wide(terms[at])
                 if term >= limit:
                     continue
-                kind, place = np.int64(runs[2 * term]), np.int64(runs[2 * term + 1])
+                kind, unit = wide(runs[2 * term]), wide(runs[2 * term + 1])
                 if kind == 0:
                     continue
                 if kind == LEAF_RUN:
-                    queue[scans] = place
+                    queue[scans] = unit
                     scans += 1
                     continue
                 if kind < 0:
-                    queue[tail] = (place << 8) | (LEAF_RUN - kind)
+                    queue[tail] = (unit << 8) | (LEAF_RUN - kind)
                     tail += 1
                     continue
                 if written + SHORT > len(found):
                     fits = False
                     break
                 looked += kind
-                for base in range(place * RECORD, (place + kind) * RECORD, RECORD):
-                    x0, y0 = records[base], records[base + 1]
-                    x1, y1 = records[base + 2], records[base + 3]
+                for base in range(unit * RECORD, (unit + kind) * RECORD, RECORD):
+                    x0, y0 = memory[base], memory[base + 1]
+                    x1, y1 = memory[base + 2], memory[base + 3]
                     if (x0 <= east_hi) & (y0 <= north_hi) & (x1 >= west_lo) & (y1 >= south_lo):
-                        second = np.int64(record_ints[base + SECOND])
-                        third = np.int64(record_ints[base + THIRD])
+                        second, third = wide(ints[base + SECOND]), wide(ints[base + THIRD])
                         has = bitmap[second >> 6] >> np.uint64(second & 63)
                         has &= bitmap[third >> 6] >> np.uint64(third & 63)
                         if has & np.uint64(1):
-                            row = np.int64(record_ints[base + ROW])
-                            certain = (
+                            row = wide(ints[base + ROW])
+                            if row < 0 or not (
                                 (x0 < east_lo) & (y0 < north_lo) & (x1 > west_hi) & (y1 > south_hi)
-                            )
-                            if row < 0 or not certain:
+                            ):
                                 row = row if row >= 0 else ~row
                                 if not accepts_place(rows, row, west, south, east, north):
                                     continue
@@ -137,57 +134,64 @@ def match_batch(
                             written += 1
         head = 0
         while fits and head < tail:
-            base, height = (queue[head] >> 8) * NODE, queue[head] & 255
+            base, height = (queue[head] >> 8) * RECORD, queue[head] & 255
             head += 1
-            mask = meets(nodes, base, west_lo, south_lo, east_hi, north_hi)
+            mask = meets(memory, base, west_lo, south_lo, east_hi, north_hi)
             if tail + LANES > half or scans + LANES > len(queue):
                 fits = False
                 full = True
                 break
             while mask:
-                child = np.int64(node_ints[base + CHILDREN + lowest(mask)])
+                child = wide(ints[base + CHILDREN + lowest(mask)])
                 mask &= mask - 1
                 if height == 1:
-                    for line in range(7):
-                        prefetch(leaf_ints, child * LEAF + line * 16)
+                    for line in range(0, 112, 16):
+                        prefetch(ints, child * RECORD + line)
                     queue[scans] = child
                     scans += 1
                 else:
-                    for line in range(5):
-                        prefetch(node_ints, child * NODE + line * 16)
+                    for line in range(0, 80, 16):
+                        prefetch(ints, child * RECORD + line)
                     queue[tail] = (child << 8) | (height - 1)
                     tail += 1
         if fits:
             looked += (scans - half) * LANES
             for scan in range(half, scans):
-                base = queue[scan] * LEAF
-                mask = meets(leaves, base, west_lo, south_lo, east_hi, north_hi)
+                base = queue[scan] * RECORD
+                mask = meets(memory, base, west_lo, south_lo, east_hi, north_hi)
                 if mask == 0:
                     continue
                 if written + LANES > len(found):
                     fits = False
                     break
-                certain_mask = overlaps(leaves, base, west_hi, south_hi, east_lo, north_lo)
-                while mask:
-                    lane = lowest(mask)
-                    mask &= mask - 1
-                    second = np.int64(leaf_ints[base + SECONDS + lane])
-                    third = np.int64(leaf_ints[base + THIRDS + lane])
+                texts = mask & not_negative(ints, base + SECONDS)
+                while texts:
+                    lane = base + lowest(texts)
+                    second, third = wide(ints[lane + SECONDS]), wide(ints[lane + THIRDS])
                     has = bitmap[second >> 6] >> np.uint64(second & 63)
                     has &= bitmap[third >> 6] >> np.uint64(third & 63)
-                    if has & np.uint64(1):
-                        row = np.int64(leaf_ints[base + ROWS + lane])
-                        if row < 0 or not (certain_mask >> lane) & 1:
-                            row = row if row >= 0 else ~row
-                            if not accepts_place(rows, row, west, south, east, north):
-                                continue
-                            if not accepts_text(rows, row, bitmap):
-                                continue
+                    bit = texts & -texts
+                    texts ^= bit
+                    if not has & np.uint64(1):
+                        mask ^= bit
+                sure = mask & overlaps(memory, base, west_hi, south_hi, east_lo, north_lo)
+                sure &= not_negative(ints, base + ROWS)
+                pack(ints, base + ROWS, sure, found, written)
+                repeat(message, messages, written)
+                written += bit_count(sure)
+                mask ^= sure
+                while mask:
+                    row = wide(ints[base + ROWS + lowest(mask)])
+                    mask &= mask - 1
+                    row = row if row >= 0 else ~row
+                    if accepts_place(rows, row, west, south, east, north) and accepts_text(
+                        rows, row, bitmap
+                    ):
                         messages[written] = message
                         found[written] = row
                         written += 1
         for at in range(first, last):
-            term = np.int64(terms[at])
+            term = wide(terms[at])
             if term < known:
                 bitmap[term >> 6] = np.uint64(0)
         if not fits:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nearcast._jit import kernel
 from nearcast.index.rarest_term._lanes import rounded_down, rounded_up
-from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Int32s, Int64s, Rows
+from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s, wide
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Rows
+
+_MORE_THAN_ANY = 2**62
 
 
 @kernel
-def frequency_of(frequency: Int64s, term: int) -> int:
-    """Give how often a term is expected; one that is not known yet is the rarest."""
-    return frequency[term] if term < len(frequency) else 0
-
-
-@kernel
-def rarest_terms(rows: Rows, row: int, frequency: Int64s) -> tuple[int, int, int]:
-    """Give the three rarest required terms of a row, of equally rare ones the newest first."""
-    one = two = three = NO_TERM
-    much_one = much_two = much_three = np.int64(2**62)
-    first = rows.first[row]
-    for at in range(first, first + rows.required[row]):
-        term = np.int64(rows.terms[at])
-        much = frequency_of(frequency, term)
+def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tuple[int, int, int]:
+    """Give the three rarest of some terms, of equally rare ones the newest first."""
+    one = two = three = wide(NO_TERM)
+    much_one = much_two = much_three = wide(_MORE_THAN_ANY)
+    for at in range(first, first + count):
+        term = wide(terms[at])
+        # A term that is not known yet is the rarest.
+        much = frequency[term] if term < len(frequency) else wide(0)
         if much < much_one or (much == much_one and term > one):
             three, much_three = two, much_two
             two, much_two = one, much_one
@@ -38,17 +32,23 @@ def rarest_terms(rows: Rows, row: int, frequency: Int64s) -> tuple[int, int, int
 
 
 @kernel
+def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
+    """Write the box of a row, rounded outward, to `memory[at : at + 4]`."""
+    memory[at] = rounded_down(box[row, 0])
+    memory[at + 1] = rounded_down(box[row, 1])
+    memory[at + 2] = rounded_up(box[row, 2])
+    memory[at + 3] = rounded_up(box[row, 3])
+
+
+@kernel
 def write_record(
-    rows: Rows, row: int, frequency: Int64s, record: Float32s, ints: Int32s, at: int
+    rows: Rows, row: int, frequency: Int64s, memory: Float32s, ints: Int32s, at: int
 ) -> int:
-    """Write the record of a row to `record[at : at + 8]`, and give its key."""
-    box = rows.box
-    record[at] = rounded_down(box[row, 0])
-    record[at + 1] = rounded_down(box[row, 1])
-    record[at + 2] = rounded_up(box[row, 2])
-    record[at + 3] = rounded_up(box[row, 3])
-    key, second, third = rarest_terms(rows, row, frequency)
-    exact = rows.required[row] > 3 or rows.flags[row] & (CIRCLE | POLYGON | EXCLUDES) != 0
+    """Write the record of a row to `at` and the seven numbers behind it, and give its key."""
+    write_box(rows.box, row, memory, at)
+    required = rows.required[row]
+    key, second, third = rarest_terms(rows.terms, rows.first[row], required, frequency)
+    exact = required > 3 or rows.flags[row] & (CIRCLE | POLYGON | EXCLUDES) != 0
     ints[at + ROW] = ~row if exact else row
     ints[at + SECOND] = second
     ints[at + THIRD] = third

@@ -19,25 +19,28 @@ from typing import ClassVar, Self
 import numpy as np
 
 from nearcast.index.base import Batch, Pairs
-from nearcast.index.rarest_term._build import fill, key_rows, order_rows, plan
-from nearcast.index.rarest_term._change import delete_rows, insert_rows, move_rows, refresh_rows
+from nearcast.index.rarest_term._build import fill, key_rows, order_rows, plan, reserve_records
+from nearcast.index.rarest_term._change import (
+    AHEAD,
+    MOST_UNITS,
+    delete_rows,
+    insert_rows,
+    move_rows,
+    stale_rows,
+)
 from nearcast.index.rarest_term._layout import (
-    LEAF,
+    LANES,
+    LEAVES,
     LIVE,
-    LIVE_LEAVES,
-    LIVE_NODES,
-    LIVE_RECORDS,
-    NODE,
+    NODES,
     NOWHERE,
     RECORD,
+    RECORDS,
     RUNS,
-    USED_LEAVES,
-    USED_NODES,
-    USED_RECORDS,
-    State,
+    USED,
+    aligned,
     empty_state,
     grown,
-    grown_arena,
     make_state,
 )
 from nearcast.index.rarest_term._match import match_batch
@@ -46,7 +49,7 @@ from nearcast.index.storage import load_arrays, save_arrays
 from nearcast.index.table import Int32s, Table
 
 _VERSION = 1
-_SPARE = 64  # leaves and nodes kept ready, more than one insertion takes
+_SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes
 _LOOK = 8192  # rows inserted between two looks at the frequencies
 
 
@@ -58,14 +61,14 @@ class RarestTerm:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._work = Workshop()
-        self._record = np.zeros(RECORD, np.int32)
-        self._state = empty_state(16, 16, _SPARE, _SPARE, _SPARE)
+        self._scratch = np.zeros(AHEAD * RECORD, np.int32)
+        self._state = empty_state(16, 16, _SPARE)
         self._started_over()
 
     def _started_over(self) -> None:
         self._weight = int(self.table.frequency.sum())  # of all frequencies when last looked at
         self._since = 0  # rows inserted since
-        self._swept = len(self._state.places)  # rows before this one have a fresh key
+        self._swept = self._sweep_end = 0  # the rows from one to the other want a fresh key
 
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
@@ -80,11 +83,10 @@ class RarestTerm:
         order_rows(live, keys, ends, ordered)
         del keys, live
         ends = ends[:-1]
-        records, leaves, nodes, longest = plan(ends)
-        spare = _SPARE + len(ordered) // 64
-        self._state = empty_state(
-            terms, len(rows.owner), records + spare, leaves + spare, nodes + _SPARE
-        )
+        records, blocks, longest = plan(ends)
+        units = records + LANES * (blocks + 1)
+        self._state = empty_state(terms, len(rows.owner), units + units // 16 + _SPARE)
+        reserve_records(self._state, records)
         fill(self._state, rows, frequency, ordered, ends, np.empty(longest * RECORD, np.int32))
         self._started_over()
 
@@ -92,13 +94,18 @@ class RarestTerm:
         """Take in rows just added to the table."""
         rows = np.asarray(rows, np.int32)
         self._make_room()
+        self._insert(rows)
+        self._refresh(len(rows))
+
+    def _insert(self, rows: Int32s) -> None:
         table, start = self.table.rows, 0
         while True:
-            start = insert_rows(self._state, table, self.table.frequency, rows, start, self._record)
+            start = insert_rows(
+                self._state, table, self.table.frequency, rows, start, self._scratch
+            )
             if start == len(rows):
-                break
-            self._grow_arenas()
-        self._refresh(len(rows))
+                return
+            self._grow_arena()
 
     def delete(self, rows: Int32s) -> Int32s:
         """Forget rows; all of them may be released at once."""
@@ -108,12 +115,13 @@ class RarestTerm:
     def move(self, rows: Int32s) -> None:
         """Take note that the boxes of rows have changed in the table."""
         rows = np.asarray(rows, np.int32)
-        table, start = self.table.rows, 0
-        while True:
-            start = move_rows(self._state, table, rows, start, self._record)
-            if start == len(rows):
-                return
-            self._grow_arenas()
+        far = np.empty(len(rows), np.int32)
+        self._insert_again(far[: move_rows(self._state, self.table.rows, rows, far)])
+
+    def _insert_again(self, rows: Int32s) -> None:
+        if len(rows):
+            delete_rows(self._state, rows)
+            self._insert(rows)
 
     def candidates(self, batch: Batch) -> Pairs:
         """Find the rows that match each message."""
@@ -124,16 +132,14 @@ class RarestTerm:
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""
         state, counts = self._state, self._state.counts
-        used = 4 * (
-            counts[USED_RECORDS] * RECORD + counts[USED_LEAVES] * LEAF + counts[USED_NODES] * NODE
-        )
+        used = 4 * RECORD * int(counts[USED])
         return {
-            "bytes": int(used + state.runs.nbytes + state.places.nbytes + counts.nbytes),
+            "bytes": used + state.runs.nbytes + state.places.nbytes + counts.nbytes,
             "rows": int(counts[LIVE]),
             "runs": int(counts[RUNS]),
-            "records": int(counts[LIVE_RECORDS]),
-            "blocks": int(counts[LIVE_LEAVES]),
-            "directories": int(counts[LIVE_NODES]),
+            "records": int(counts[RECORDS]),
+            "blocks": int(counts[LEAVES]),
+            "directories": int(counts[NODES]),
         }
 
     def save(self, folder: Path) -> None:
@@ -143,11 +149,9 @@ class RarestTerm:
             "runs": state.runs,
             "places": state.places,
             "counts": counts,
-            "records": state.records[: counts[USED_RECORDS] * RECORD],
-            "leaves": state.leaves[: counts[USED_LEAVES] * LEAF],
-            "nodes": state.nodes[: counts[USED_NODES] * NODE],
+            "memory": state.memory[: counts[USED] * RECORD],
         }
-        about = {"weight": self._weight, "since": self._since, "swept": self._swept}
+        about = {"weight": self._weight}
         save_arrays(folder, self.name, _VERSION, about, arrays)
 
     @classmethod
@@ -157,8 +161,7 @@ class RarestTerm:
         index = cls(table)
         # A plain view: kernels compiled for ordinary arrays serve mapped ones as well.
         index._state = make_state(**{name: np.asarray(array) for name, array in arrays.items()})
-        index._weight, index._since = about["weight"], about["since"]
-        index._swept = about["swept"]
+        index._weight = about["weight"]
         return index
 
     def _make_room(self) -> None:
@@ -166,40 +169,34 @@ class RarestTerm:
         state, table = self._state, self.table
         if len(table) > len(state.places) or 2 * len(table.frequency) > len(state.runs):
             self._state = make_state(
-                grown(state.runs, 2 * len(table.frequency)),
+                grown(state.runs, 2 * len(table.frequency), 0),
                 grown(state.places, len(table), NOWHERE),
-                *state[2:6],
+                state.counts,
+                state.memory,
             )
 
-    def _grow_arenas(self) -> None:
-        state, used = self._state, self._state.counts
-        arenas = []
-        for array, number, width in (
-            (state.records, USED_RECORDS, RECORD),
-            (state.leaves, USED_LEAVES, LEAF),
-            (state.nodes, USED_NODES, NODE),
-        ):
-            filled = int(used[number])
-            arenas.append(grown_arena(array, filled * width, (filled + _SPARE) * width))
-        self._state = make_state(state.runs, state.places, state.counts, *arenas)
+    def _grow_arena(self) -> None:
+        state = self._state
+        used = int(state.counts[USED])
+        memory = aligned((used + used // 2 + _SPARE) * RECORD)
+        memory[: used * RECORD] = state.memory[: used * RECORD]
+        self._state = make_state(state.runs, state.places, state.counts, memory)
 
     def _refresh(self, inserted: int) -> None:
         """Look at as many old rows as new ones came, when frequencies have doubled since."""
         self._since += inserted
-        if self._swept >= len(self._state.places):
+        if self._swept >= self._sweep_end:
             if self._since < _LOOK:
                 return
             self._since = 0
             weight = int(self.table.frequency.sum())
             if weight < 2 * self._weight + 1:
                 return
-            self._weight, self._swept = weight, 0
-        stop = self._swept + inserted
-        rows = self.table.rows
-        while True:
-            self._swept = refresh_rows(
-                self._state, rows, self.table.frequency, self._swept, stop, self._record
-            )
-            if self._swept >= stop:
-                return
-            self._grow_arenas()
+            self._weight, self._swept, self._sweep_end = weight, 0, len(self._state.places)
+        stop = min(self._swept + inserted, self._sweep_end)
+        stale = np.empty(stop - self._swept, np.int32)
+        count = stale_rows(
+            self._state, self.table.rows, self.table.frequency, self._swept, stop, stale
+        )
+        self._insert_again(stale[:count])
+        self._swept = stop

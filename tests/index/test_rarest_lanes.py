@@ -1,0 +1,101 @@
+"""Sixteen lanes at once say the same as a loop over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from nearcast._jit import kernel
+from nearcast.index.rarest_term import _lanes as lanes
+
+Array = npt.NDArray[Any]
+small = st.sampled_from([-np.inf, -2, -1, 0, 1, 2, np.inf]).map(np.float32)
+planes = arrays(np.float32, 70, elements=small)
+side = st.integers(-2, 2).map(np.float32)
+f32 = np.float32
+
+
+@kernel
+def both(boxes: Any, at: int, w: float, s: float, e: float, n: float) -> tuple[int, ...]:
+    return (
+        lanes.meets(boxes, at, w, s, e, n), lanes.meets_plain(boxes, at, w, s, e, n),
+        lanes.overlaps(boxes, at, w, s, e, n), lanes.overlaps_plain(boxes, at, w, s, e, n),
+    )  # fmt: skip
+
+
+@settings(deadline=None)  # the first call compiles
+@given(planes, st.integers(0, 6), side, side, side, side)
+def test_tests_of_boxes_agree(
+    boxes: Array, at: int, west: float, south: float, east: float, north: float
+) -> None:
+    meets, meets_plain, overlaps, overlaps_plain = both(boxes, at, west, south, east, north)
+    assert meets == meets_plain
+    assert overlaps == overlaps_plain
+    x0, y0, x1, y1 = boxes[at : at + 64].reshape(4, 16)
+    passed = (x0 <= east) & (y0 <= north) & (x1 >= west) & (y1 >= south)
+    assert meets == sum(1 << int(lane) for lane in np.flatnonzero(passed))
+
+
+@kernel
+def folds(numbers: Any, at: int) -> tuple[float, float]:
+    return lanes.least(numbers, at), lanes.greatest(numbers, at)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(planes, st.integers(0, 54))
+def test_folds_find_the_least_and_the_greatest(numbers: Array, at: int) -> None:
+    some = numbers[at : at + 16]
+    assert folds(numbers, at) == (some.min(), some.max())
+
+
+@kernel
+def packed(numbers: Any, at: int, mask: int, out: Any, where: int) -> tuple[int, int, int]:
+    lanes.pack(numbers, at, mask, out, where)
+    return lanes.not_negative(numbers, at), lanes.bit_count(mask), lanes.lowest(mask)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(arrays(np.int32, 20, elements=st.integers(-9, 9)), st.integers(0, 4), st.integers(1, 65535))
+def test_packing_writes_the_chosen_and_nothing_else(numbers: Array, at: int, mask: int) -> None:
+    out = np.full(24, -99, np.int32)
+    bits, count, lowest = packed(numbers, at, mask, out, 3)
+    chosen = [int(numbers[at + lane]) for lane in range(16) if mask >> lane & 1]
+    assert out.tolist() == [-99] * 3 + chosen + [-99] * (21 - len(chosen))
+    assert count == len(chosen)
+    assert lowest == (mask & -mask).bit_length() - 1
+    assert bits == sum(1 << lane for lane in range(16) if numbers[at + lane] >= 0)
+
+
+@kernel
+def repeated(value: int, out: Any, where: int) -> None:
+    lanes.repeat(value, out, where)
+
+
+def test_repeating_fills_sixteen_places() -> None:
+    out = np.zeros(20, np.int32)
+    repeated(7, out, 2)
+    assert out.tolist() == [0, 0] + [7] * 16 + [0, 0]
+
+
+@kernel
+def rounded(value: float) -> Any:
+    return lanes.rounded_down(value), lanes.rounded_up(value)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 180.0, -180.0])
+def test_numbers_with_a_32_bit_form_are_not_rounded(value: float) -> None:
+    assert rounded(value) == (value, value)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.floats(-180, 180))
+def test_rounding_encloses_and_is_tight(value: float) -> None:
+    low, high = rounded(value)
+    assert f32(low) == low <= value <= high == f32(high)
+    assert low == high == value or np.nextafter(f32(low), f32(np.inf)) == high
