@@ -331,6 +331,16 @@ def test_a_message_of_100_000_terms_fits() -> None:
     assert check(index, batch) >= 30_000
 
 
+def test_a_term_that_the_table_was_not_told_of_is_a_term() -> None:
+    """Arrays over terms grow with the rows that have them."""
+    table = Table()
+    index = RarestTerm(table)
+    for term in (3, 1000, 50_000):
+        index.insert(table.add(term, [([term, 2], [])], Box(0, 0, 1, 1)))
+    batch = batch_of([[2, 3, 50_000], [2, 1000]], [[0.5, 0.5, 0.5, 0.5]] * 2)
+    assert pairs(index.candidates(batch)) == [(0, 0), (0, 2), (1, 1)]
+
+
 def test_terms_that_the_index_never_saw_are_ignored() -> None:
     table = Table()
     table.ensure_terms(4)

@@ -123,7 +123,7 @@ def _take_out(state: State, row: int) -> None:
 def insert_rows(
     state: State, rows: Rows, frequency: Int64s, added: Int32s, start: int, scratch: Int32s
 ) -> int:
-    """Add rows from `added[start]` on; stop and say where when the arena has to grow first."""
+    """Add rows from `added[start]` on; stop and say where when an array has to grow first."""
     runs, memory, ints = state.runs, state.memory, state.ints
     floats = scratch.view(np.float32)
     while start < len(added):
@@ -132,6 +132,8 @@ def insert_rows(
             return start
         for i in range(count):
             key = write_record(rows, added[start + i], frequency, floats, scratch, i * RECORD)
+            if 2 * key >= len(runs):
+                return start
             prefetch(runs, 2 * key)
         for i in range(count):
             key = wide(scratch[i * RECORD + KEY])

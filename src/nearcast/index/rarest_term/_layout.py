@@ -40,7 +40,7 @@ LANES = 16
 RECORD = 8
 ROW, SECOND, THIRD, KEY = 4, 5, 6, 7
 NO_TERM = -1
-"""In place of a second or third term: the word before the bitmap of message terms is all ones."""
+"""In place of a second or third term. As an index it means the last word of a bitmap, all ones."""
 
 # A block: the planes x0 y0 x1 y1; in a leaf row, second, third, in a node the children's units;
 # and a last plane of single numbers.

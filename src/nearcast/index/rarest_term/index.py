@@ -105,16 +105,18 @@ class RarestTerm:
             )
             if start == len(rows):
                 return
-            self._grow_arena()
+            self._grow()
 
     def delete(self, rows: Int32s) -> Int32s:
         """Forget rows; all of them may be released at once."""
+        self._make_room()
         delete_rows(self._state, np.asarray(rows, np.int32))
         return rows
 
     def move(self, rows: Int32s) -> None:
         """Take note that the boxes of rows have changed in the table."""
         rows = np.asarray(rows, np.int32)
+        self._make_room()
         far = np.empty(len(rows), np.int32)
         self._insert_again(far[: move_rows(self._state, self.table.rows, rows, far)])
 
@@ -175,12 +177,17 @@ class RarestTerm:
                 state.memory,
             )
 
-    def _grow_arena(self) -> None:
-        state = self._state
-        used = int(state.counts[USED])
-        memory = aligned((used + used // 2 + _SPARE) * RECORD)
-        memory[: used * RECORD] = state.memory[: used * RECORD]
-        self._state = make_state(state.runs, state.places, state.counts, memory)
+    def _grow(self) -> None:
+        """Make what keeps a kernel from going on larger: the arena, or else the runs."""
+        runs, places, counts, memory, _ = self._state
+        used = int(counts[USED])
+        if used + _SPARE // 2 > len(memory) // RECORD:
+            memory = aligned((used + used // 2 + _SPARE) * RECORD)
+            memory[: used * RECORD] = self._state.memory[: used * RECORD]
+        else:
+            # Terms that the table has without having been told how many there are.
+            runs = grown(runs, 2 * (int(self.table.rows.terms.max()) + 1), 0)
+        self._state = make_state(runs, places, counts, memory)
 
     def _refresh(self, inserted: int) -> None:
         """Look at as many old rows as new ones came, when frequencies have doubled since."""
