@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Index
+from nearcast.index.gi2 import Gi2
 from nearcast.index.sequential import Sequential
 
-INDEXES: dict[str, type[Index]] = {index.name: index for index in (Sequential,)}
+INDEXES: dict[str, type[Index]] = {index.name: index for index in (Sequential, Gi2)}
 
 
 def index_named(name: str) -> type[Index]:
