@@ -82,8 +82,8 @@ class Gi2:
 
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
-        spans = self._lists.spans
-        dead = np.flatnonzero((self.table.rows.owner[: len(spans)] == NOBODY) & (spans > 0))
+        spans, owner = self._lists.spans[: len(self.table)], self.table.rows.owner
+        dead = np.flatnonzero((owner[: len(spans)] == NOBODY) & (spans > 0))
         self._freed.append(dead.astype(np.int32))
         self._dead = self._dead_rows = 0
         self._met.clear()
