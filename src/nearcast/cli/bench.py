@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.ingest import measure_ingest
+from nearcast.cli import bench_match
 from nearcast.cli.options import JsonOption
 
 bench = typer.Typer(no_args_is_help=True)
@@ -28,6 +29,9 @@ def _bench() -> None:
 
       nearcast bench ingest --json
     """
+
+
+bench.command("match")(bench_match.match)
 
 
 @bench.command("ingest")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Index
+from nearcast.index.gi2 import Gi2
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.sequential import Sequential
 
 AUTO = "rarest-term"
 """What `auto` stands for."""
 
-INDEXES: dict[str, type[Index]] = {index.name: index for index in (RarestTerm, Sequential)}
+INDEXES: dict[str, type[Index]] = {index.name: index for index in (RarestTerm, Gi2, Sequential)}
 
 
 def index_named(name: str) -> type[Index]:

@@ -11,14 +11,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import lean_kernel
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.storage import load_arrays, save_arrays
 from nearcast.index.table import Floats, Int32s, Int64s, Rows, Table
 from nearcast.index.verify import Bitmap, accepts, bitmap_for, clear_terms, set_terms
 
 
-@kernel
+@lean_kernel
 def _scan(
     rows: Rows,
     starts: Int64s,

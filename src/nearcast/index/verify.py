@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel
+from nearcast._jit import kernel, lean_kernel
 from nearcast.geo.kernels import box_meets_circle, box_meets_polygon, point_in_polygon
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Int32s, Rows
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Rows
 
 Bitmap = npt.NDArray[np.uint64]
 
@@ -22,7 +22,7 @@ def bitmap_for(terms: int) -> Bitmap:
     return np.zeros((terms + 63) // 64 + 1, np.uint64)
 
 
-@kernel
+@lean_kernel
 def set_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
     """Mark the terms of a message."""
     for at in range(start, stop):
@@ -30,20 +30,20 @@ def set_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
         bitmap[term >> 6] |= np.uint64(1) << np.uint64(term & 63)
 
 
-@kernel
+@lean_kernel
 def clear_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
     """Forget the terms of a message."""
     for at in range(start, stop):
         bitmap[terms[at] >> 6] = np.uint64(0)
 
 
-@kernel
+@lean_kernel
 def has_term(bitmap: Bitmap, term: int) -> bool:
     """Tell whether the message has a term."""
     return bool((bitmap[term >> 6] >> np.uint64(term & 63)) & np.uint64(1))
 
 
-@kernel
+@lean_kernel
 def accepts_text(rows: Rows, row: int, bitmap: Bitmap) -> bool:
     """Tell whether the message has all required and no excluded terms of a row."""
     at = rows.first[row]
@@ -63,6 +63,21 @@ def accepts_text(rows: Rows, row: int, bitmap: Bitmap) -> bool:
 
 
 @kernel
+def _meets_shape(
+    flags: int, shape: int, circles: Floats, rings: Int32s, starts: Int32s, lons: Floats,
+    lats: Floats, west: float, south: float, east: float, north: float,
+) -> bool:  # fmt: skip
+    """Tell whether a circle or polygon of the table meets a plain box."""
+    if flags & CIRCLE:
+        lon, lat, limit = circles[shape, 0], circles[shape, 1], circles[shape, 2]
+        return bool(box_meets_circle(west, south, east, north, lon, lat, limit))
+    first, last = rings[shape], rings[shape + 1]
+    if west == east and south == north:
+        return bool(point_in_polygon(west, south, lons, lats, starts, first, last))
+    return bool(box_meets_polygon(west, south, east, north, lons, lats, starts, first, last))
+
+
+@lean_kernel
 def accepts_place(
     rows: Rows, row: int, west: float, south: float, east: float, north: float
 ) -> bool:
@@ -74,18 +89,13 @@ def accepts_place(
     if flags & (CIRCLE | POLYGON) == 0:
         return True
     shape = rows.terms[rows.first[row] - 1]
-    if flags & CIRCLE:
-        lon, lat, limit = rows.circles[shape, 0], rows.circles[shape, 1], rows.circles[shape, 2]
-        return bool(box_meets_circle(west, south, east, north, lon, lat, limit))
-    first, last = rows.rings[shape], rows.rings[shape + 1]
-    if west == east and south == north:
-        return bool(point_in_polygon(west, south, rows.lons, rows.lats, rows.starts, first, last))
-    return bool(
-        box_meets_polygon(west, south, east, north, rows.lons, rows.lats, rows.starts, first, last)
-    )
+    return _meets_shape(
+        flags, shape, rows.circles, rows.rings, rows.starts, rows.lons, rows.lats,
+        west, south, east, north,
+    )  # fmt: skip
 
 
-@kernel
+@lean_kernel
 def accepts(
     rows: Rows, row: int, west: float, south: float, east: float, north: float, bitmap: Bitmap
 ) -> bool:

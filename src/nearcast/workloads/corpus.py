@@ -10,6 +10,7 @@ from nearcast._jit import kernel
 from nearcast.workloads.draws import STEP, Draws, Floats, Ints, as_unit, mixed, stream_key
 
 _MANY_TRIES = 64
+_GUIDES = 1 << 15
 
 
 class Ragged(NamedTuple):
@@ -27,7 +28,9 @@ def offsets_of(lengths: Ints) -> Ints:
 
 
 @kernel
-def _draw_rows(key: Any, numbers: Any, offsets: Any, cumulative: Any, seen: Any, out: Any) -> None:
+def _draw_rows(
+    key: Any, numbers: Any, offsets: Any, cumulative: Any, guides: Any, seen: Any, out: Any
+) -> None:
     size = len(cumulative)
     total = cumulative[size - 1]
     for row in range(len(numbers)):
@@ -37,7 +40,16 @@ def _draw_rows(key: Any, numbers: Any, offsets: Any, cumulative: Any, seen: Any,
             while True:
                 state += STEP
                 unit = as_unit(mixed(state))
-                term = min(np.searchsorted(cumulative, unit * total, side="right"), size - 1)
+                # A binary search, between the ranks that the first bits of the number leave open.
+                guide = int(unit * _GUIDES)
+                term, above = guides[guide], guides[guide + 1]
+                while term < above:
+                    middle = (term + above) >> 1
+                    if cumulative[middle] <= unit * total:
+                        term = middle + 1
+                    else:
+                        above = middle
+                term = min(term, size - 1)
                 if seen[term] != row:
                     break
                 tries += 1
@@ -58,7 +70,9 @@ def distinct_terms(seed: int, name: str, numbers: Ints, lengths: Ints, weights: 
     offsets = offsets_of(lengths)
     values = np.empty(offsets[-1], dtype=np.int64)
     seen = np.full(len(weights), -1, dtype=np.int32)
-    _draw_rows(stream_key(seed, name), numbers, offsets, weights, seen, values)
+    edges = np.arange(_GUIDES + 1) / _GUIDES * weights[-1]
+    guides = np.searchsorted(weights, edges, side="right")
+    _draw_rows(stream_key(seed, name), numbers, offsets, weights, guides, seen, values)
     return Ragged(values, offsets)
 
 

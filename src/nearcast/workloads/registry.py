@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isfinite
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from nearcast.errors import InvalidValue
+from nearcast.workloads.arrays import KINDS, ArrayOptions, ArrayWorkload, MadeUp
 from nearcast.workloads.base import Event, Options, Request, Workload
 from nearcast.workloads.moving import MOVING
+from nearcast.workloads.places import Places, PlacesOptions
 from nearcast.workloads.ranges import RANGE
 from nearcast.workloads.small import SMALL
 from nearcast.workloads.sts import STS_Q1, STS_Q2, STS_Q3
 from nearcast.workloads.topk import TOPK
 from nearcast.workloads.tweets import TWEETS
+
+T = TypeVar("T", bound=Options)
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
@@ -32,7 +36,11 @@ def workload_named(kind: str) -> Workload:
 
 def read_options(kind: str, given: dict[str, Any]) -> Options:
     """Check the options of a workload; values may also be given as text."""
-    options = workload_named(kind).options
+    return convert_options(kind, workload_named(kind).options, given)
+
+
+def convert_options(kind: str, options: type[T], given: dict[str, Any]) -> T:
+    """Read the options of something of that kind, as its class describes them."""
     for name in given:
         if name not in options.__struct_fields__:
             known = ", ".join(options.__struct_fields__)
@@ -42,7 +50,7 @@ def read_options(kind: str, given: dict[str, Any]) -> Options:
     return msgspec.convert(given, options, strict=False)
 
 
-def _check_option(options: type[Options], name: str, value: Any) -> None:
+def _check_option(options: type[msgspec.Struct], name: str, value: Any) -> None:
     try:
         read = getattr(msgspec.convert({name: value}, options, strict=False), name)
     except msgspec.ValidationError as error:
@@ -73,3 +81,16 @@ def generate(
             raise InvalidValue(name, value, "0 or more")
     request = Request(subscriptions, messages, seed)
     return workload_named(kind).events(request, read_options(kind, options))
+
+
+ARRAY_WORKLOADS = (*KINDS, "places")
+"""The names that `array_workload` knows."""
+
+
+def array_workload(kind: str, *, seed: int, **options: Any) -> ArrayWorkload:
+    """Make a workload whose subscriptions and messages are arrays, for benchmarks."""
+    if kind == "places":
+        return Places(seed, convert_options(kind, PlacesOptions, options))
+    if kind not in KINDS:
+        raise InvalidValue("workload", kind, f"one of {', '.join(ARRAY_WORKLOADS)}")
+    return MadeUp(seed, convert_options(kind, ArrayOptions, KINDS[kind] | options))
