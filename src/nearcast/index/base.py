@@ -124,10 +124,11 @@ def match(index: Index, batch: Batch, threads: int = 1) -> Matches:
 
 def _settle(table: Table, pairs: Pairs) -> Matches:
     """Turn rows into owners, each owner once per message."""
+    if table.own_rows:
+        return Matches(*pairs)
     rows = table.rows
     owners = rows.owner[pairs.rows]
-    shared = (rows.flags[pairs.rows] & SHARED) != 0
-    if not shared.any():
+    if not (table.shared and (rows.flags[pairs.rows] & SHARED).any()):
         return Matches(pairs.messages, owners, pairs.candidates)
     key = (pairs.messages.astype(np.int64) << 32) | owners
     key = np.unique(key)

@@ -124,6 +124,10 @@ class Table:
         self._free: list[int] = []
         self._dead_terms = 0
         self._rows: Rows | None = None
+        self.shared = False
+        """Whether any owner ever had several rows, so that a message may meet it twice."""
+        self.own_rows = True
+        """Whether every owner so far had the number of its one row, as bulk loads give them."""
         self.frequency: Int64s = np.zeros(16, np.int64)
         self.live = 0
 
@@ -188,6 +192,8 @@ class Table:
                 _check_room(self._terms.size)
                 rows.append(self._row(owner, box, flags, first, len(required)))
         self.live += len(rows)
+        self.shared |= shared > 0
+        self.own_rows &= rows == [owner]
         return np.array(rows, np.int32)
 
     def add_boxes(self, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s) -> Int32s:
@@ -205,7 +211,9 @@ class Table:
         self._first.extend((first + starts[:-1]).astype(np.int32))
         self._required.extend(np.diff(starts).astype(np.int32))
         self.live += count
-        return np.arange(start, start + count, dtype=np.int32)
+        rows = np.arange(start, start + count, dtype=np.int32)
+        self.own_rows = self.own_rows and bool((owners == rows).all())
+        return rows
 
     def remove(self, rows: Int32s) -> None:
         """Take rows out of use; their numbers stay taken until `release`."""
