@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,7 +59,7 @@ def test_folds_find_the_least_and_the_greatest(numbers: Array, at: int) -> None:
 
 
 @kernel
-def home(boxes: Any, at: int, w: float, s: float, e: float, n: float) -> Any:
+def home(boxes: Any, at: int, w: Any, s: Any, e: Any, n: Any) -> Any:
     return lanes.least_growth(boxes, at, w, s, e, n, f32(0.5))
 
 
@@ -122,3 +126,19 @@ def test_rounding_encloses_and_is_tight(value: float) -> None:
     low, high = rounded(value)
     assert f32(low) == low <= value <= high == f32(high)
     assert low == high == value or np.nextafter(f32(low), f32(np.inf)) == high
+
+
+@pytest.mark.skipif("NUMBA_CPU_NAME" in os.environ, reason="this is the other processor")
+def test_a_processor_without_wide_vectors_agrees(tmp_path: Path) -> None:
+    """All of the above, compiled for the plainest processor of this kind."""
+    plain = {
+        "NUMBA_CPU_NAME": "generic",
+        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
+        env=os.environ | plain, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout
+    assert "passed" in ran.stdout
