@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,6 +59,29 @@ def test_folds_find_the_least_and_the_greatest(numbers: Array, at: int) -> None:
 
 
 @kernel
+def home(boxes: Any, at: int, w: Any, s: Any, e: Any, n: Any) -> Any:
+    return lanes.least_growth(boxes, at, w, s, e, n, f32(0.5))
+
+
+@settings(deadline=None)  # the first call compiles
+@given(arrays(np.float32, 64, elements=side), st.integers(1, 16), side, side)
+def test_a_box_finds_its_best_home(numbers: Array, filled: int, x: float, y: float) -> None:
+    """The least growth wins, then the smaller area, then the first; empty lanes never do."""
+    planes = numbers.reshape(4, 16)
+    planes = np.concatenate(
+        (np.minimum(planes[:2], planes[2:]), np.maximum(planes[:2], planes[2:]))
+    )
+    planes[:2, filled:], planes[2:, filled:] = np.inf, -np.inf
+    cost = []
+    for lane in range(filled):
+        x0, y0, x1, y1 = planes[:, lane].tolist()
+        area = (x1 - x0 + 0.5) * (y1 - y0 + 0.5)
+        grown = (max(x1, x + 1) - min(x0, x) + 0.5) * (max(y1, y) - min(y0, y - 1) + 0.5)
+        cost.append((grown - area, area, lane))
+    assert home(planes.ravel(), 0, x, f32(y - 1), f32(x + 1), y) == min(cost)[2]
+
+
+@kernel
 def packed(numbers: Any, at: int, mask: int, out: Any, where: int) -> tuple[int, int, int]:
     lanes.pack(numbers, at, mask, out, where)
     return lanes.not_negative(numbers, at), lanes.bit_count(mask), lanes.lowest(mask)
@@ -99,3 +126,19 @@ def test_rounding_encloses_and_is_tight(value: float) -> None:
     low, high = rounded(value)
     assert f32(low) == low <= value <= high == f32(high)
     assert low == high == value or np.nextafter(f32(low), f32(np.inf)) == high
+
+
+@pytest.mark.skipif("NUMBA_CPU_NAME" in os.environ, reason="this is the other processor")
+def test_a_processor_without_wide_vectors_agrees(tmp_path: Path) -> None:
+    """All of the above, compiled for the plainest processor of this kind."""
+    plain = {
+        "NUMBA_CPU_NAME": "generic",
+        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
+        env=os.environ | plain, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout
+    assert "passed" in ran.stdout

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inlined, kernel
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
     COUNT,
     LANES,
@@ -27,9 +28,11 @@ from nearcast.index.rarest_term._layout import (
     take_records,
     wide,
 )
-from nearcast.index.rarest_term._rows import rarest_terms, write_record
+from nearcast.index.rarest_term._rows import ask_for_row, rarest_terms, write_record
 from nearcast.index.rarest_term._tree import MARGIN, write_child, write_lane
 from nearcast.index.table import Int32s, Int64s, Rows
+
+_FAR, _NEAR = 16, 8  # how many rows ahead a row, and then its terms, are asked for
 
 
 @kernel
@@ -160,6 +163,14 @@ def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
         top += 6
 
 
+@inlined
+def ask_ahead(rows: Rows, places: Int32s, ordered: Int32s, at: int) -> None:
+    """Ask for what rows that come later in the order need: their order is not that of memory."""
+    if at + _FAR < len(ordered):
+        ask_for_row(rows, places, wide(ordered[at + _FAR]))
+        prefetch(rows.terms, wide(rows.first[ordered[at + _NEAR]]))
+
+
 @kernel
 def fill(
     state: State, rows: Rows, frequency: Int64s, ordered: Int32s, ends: Int64s, scratch: Int32s
@@ -180,6 +191,7 @@ def fill(
             unit = take_records(state, room)
             state.runs[2 * key], state.runs[2 * key + 1] = room, unit
             for i in range(size):
+                ask_ahead(rows, state.places, ordered, start + i)
                 row = ordered[start + i]
                 at = (unit + i) * RECORD
                 write_record(rows, row, frequency, state.memory, state.ints, at)
@@ -188,6 +200,7 @@ def fill(
                 empty_box(state.memory, (unit + i) * RECORD, 1)
         else:
             for i in range(size):
+                ask_ahead(rows, state.places, ordered, start + i)
                 write_record(rows, ordered[start + i], frequency, floats, scratch, i * RECORD)
             _arrange(floats, size, stack)
             _plant(state, key, scratch, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inlined, kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
     BLOCK,
@@ -49,12 +49,12 @@ MOST_UNITS = 24 * LANES
 """More than one insertion can take: a block for each level of a tree, and some."""
 
 
-@kernel
+@inlined
 def _has_room(state: State, insertions: int) -> bool:
     return bool(state.counts[USED] + insertions * MOST_UNITS <= len(state.ints) // RECORD)
 
 
-@kernel
+@inlined
 def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
     base = unit * RECORD
     for field in range(RECORD):
@@ -143,6 +143,18 @@ def insert_rows(
             elif kind < 0:
                 for line in range(0, BLOCK, 16):
                     prefetch(ints, base + line)
+        for at in range(0, count * RECORD, RECORD):
+            # Where the record will go, as far as can be told now.
+            key = wide(scratch[at + KEY])
+            kind, unit = wide(runs[2 * key]), wide(runs[2 * key + 1])
+            if kind < LEAF_RUN:
+                base = choose_child(memory, ints, unit, floats, at) * RECORD
+                for line in range(0, BLOCK, 16):
+                    prefetch(ints, base + line)
+            elif kind > 0:
+                for base in range(unit * RECORD, (unit + kind) * RECORD, RECORD):
+                    row = wide(ints[base + ROW])
+                    prefetch(state.places, row if row >= 0 else ~row)
         state.counts[LIVE] += count
         for at in range(0, count * RECORD, RECORD):
             key = wide(scratch[at + KEY])

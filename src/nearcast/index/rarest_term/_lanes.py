@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearcast._jit import kernel
+from nearcast._jit import inlined, kernel
 from nearcast.index.rarest_term._layout import LANES
 
 _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -102,6 +102,45 @@ prefetch: Any = intrinsic(_prefetch)
 """prefetch(array, at): ask for the cache line of `array[at]` without waiting for it."""
 
 
+def _least_growth(
+    typing: Any, planes: Any, at: Any, x0: Any, y0: Any, x1: Any, y1: Any, margin: Any
+) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, place, *numbers = args
+        west, south, east, north = (
+            _plane(context, builder, signature.args[0], array, place, number) for number in range(4)
+        )
+        x0, y0, x1, y1, margin = (_splat(builder, number) for number in numbers)
+
+        def chosen(sign: str, one: Any, other: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
+
+        def area(x0: Any, y0: Any, x1: Any, y1: Any) -> Any:
+            width = builder.fadd(builder.fsub(x1, x0), margin)
+            return builder.fmul(width, builder.fadd(builder.fsub(y1, y0), margin))
+
+        before = area(west, south, east, north)
+        after = area(
+            chosen("<", west, x0), chosen("<", south, y0),
+            chosen(">", east, x1), chosen(">", north, y1),
+        )  # fmt: skip
+        endless = ir.Constant(before.type, [float("inf")] * LANES)
+        growth = builder.fsub(after, before)
+        growth = builder.select(builder.fcmp_ordered("<", west, endless), growth, endless)
+        best = builder.fcmp_ordered("==", growth, _fold(builder, growth, "<"))
+        size = builder.select(best, before, endless)
+        best = builder.fcmp_ordered("==", size, _fold(builder, size, "<"))
+        return builder.cttz(_as_number(builder, best), ir.Constant(ir.IntType(1), 0))
+
+    f = types.float32
+    return types.int64(planes, types.int64, f, f, f, f, f), generate
+
+
+least_growth: Any = intrinsic(_least_growth)
+"""least_growth(planes, at, x0, y0, x1, y1, margin): the lane, not an empty one, whose box grows
+least in area by taking in another, of equals the smallest. The margin is added to all sides."""
+
+
 def _lowest(typing: Any, mask: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -113,18 +152,22 @@ lowest: Any = intrinsic(_lowest)
 """lowest(mask): give the number of the lowest bit of a mask that is not zero."""
 
 
+def _fold(builder: Any, vector: Any, sign: str) -> Any:
+    """Reduce a vector to its least or greatest number, by halves; it stands in every lane then."""
+    for half in (8, 4, 2, 1):
+        lanes = [lane ^ half for lane in range(LANES)]
+        shuffle = ir.Constant(ir.VectorType(_INT32, LANES), lanes)
+        other = builder.shuffle_vector(vector, vector, shuffle)
+        vector = builder.select(builder.fcmp_ordered(sign, vector, other), vector, other)
+    return vector
+
+
 def _plane_fold(sign: str) -> Any:
-    """Reduce one plane to its least or greatest number, by halves."""
+    """Reduce one plane to its least or greatest number."""
 
     def typer(typing: Any, planes: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = _plane(context, builder, signature.args[0], *args)
-            for half in (8, 4, 2, 1):
-                lanes = [lane ^ half for lane in range(LANES)]
-                shuffle = ir.Constant(ir.VectorType(_INT32, LANES), lanes)
-                other = builder.shuffle_vector(vector, vector, shuffle)
-                chosen = builder.fcmp_ordered(sign, vector, other)
-                vector = builder.select(chosen, vector, other)
+            vector = _fold(builder, _plane(context, builder, signature.args[0], *args), sign)
             return builder.extract_element(vector, ir.Constant(_INT32, 0))
 
         return types.float32(planes, types.int64), generate
@@ -231,14 +274,14 @@ def overlaps_plain(
     return mask
 
 
-@kernel
+@inlined
 def rounded_down(value: float) -> np.float32:
     """Give the largest 32-bit number that is not above a value."""
     near = np.float32(value)
     return np.float32(np.nextafter(near, np.float32(-np.inf))) if near > value else near
 
 
-@kernel
+@inlined
 def rounded_up(value: float) -> np.float32:
     """Give the smallest 32-bit number that is not below a value."""
     near = np.float32(value)

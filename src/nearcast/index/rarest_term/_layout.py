@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel
+from nearcast._jit import inlined, kernel
 from nearcast.index.table import Int32s, Int64s
 
 Float32s = npt.NDArray[np.float32]
@@ -105,13 +105,13 @@ def grown(array: npt.NDArray[Any], needed: int, fill: int) -> npt.NDArray[Any]:
     return larger
 
 
-@kernel
+@inlined
 def room_for(size: int) -> int:
     """Give how many records a run of `size` has room for: 1, 2, 3, 4, 6 or 8."""
     return size + 1 if size == 5 or size == 7 else size
 
 
-@kernel
+@inlined
 def release(state: State, unit: int, units: int) -> None:
     """Give a block, or a run of records, back."""
     state.ints[unit * RECORD] = state.counts[FREE + units]
@@ -168,7 +168,7 @@ def new_block(state: State, key: int) -> int:
     return unit
 
 
-@kernel
+@inlined
 def empty_box(memory: Float32s, at: int, step: int) -> None:
     """Empty the box whose x0 stands at `at`, and its other sides `step` apart."""
     memory[at] = memory[at + step] = np.inf

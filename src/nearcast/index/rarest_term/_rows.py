@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from nearcast._jit import kernel
-from nearcast.index.rarest_term._lanes import rounded_down, rounded_up
+from nearcast._jit import inlined
+from nearcast.index.rarest_term._lanes import prefetch, rounded_down, rounded_up
 from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s, wide
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Rows
 
 _MORE_THAN_ANY = 2**62
 
 
-@kernel
+@inlined
 def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tuple[int, int, int]:
     """Give the three rarest of some terms, of equally rare ones the newest first."""
     one = two = three = wide(NO_TERM)
@@ -31,7 +31,7 @@ def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tu
     return one, two, three
 
 
-@kernel
+@inlined
 def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
     """Write the box of a row, rounded outward, to `memory[at : at + 4]`."""
     memory[at] = rounded_down(box[row, 0])
@@ -40,7 +40,7 @@ def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
     memory[at + 3] = rounded_up(box[row, 3])
 
 
-@kernel
+@inlined
 def write_record(
     rows: Rows, row: int, frequency: Int64s, memory: Float32s, ints: Int32s, at: int
 ) -> int:
@@ -54,3 +54,13 @@ def write_record(
     ints[at + THIRD] = third
     ints[at + KEY] = key
     return key
+
+
+@inlined
+def ask_for_row(rows: Rows, places: Int32s, row: int) -> None:
+    """Ask for what `write_record` reads of a row, but its terms, and for where its place stands."""
+    prefetch(rows.box, row * 4)
+    prefetch(rows.first, row)
+    prefetch(rows.required, row)
+    prefetch(rows.flags, row)
+    prefetch(places, row)

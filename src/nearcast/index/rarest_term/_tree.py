@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
-from nearcast.index.rarest_term._lanes import greatest, least
+from nearcast._jit import inlined, kernel
+from nearcast.index.rarest_term._lanes import greatest, least, least_growth
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
     COUNT,
@@ -39,23 +39,13 @@ _ENTRIES = LANES + 1  # of a block that has to be split
 _LEAST_PART, _MOST_PART = 6, 11  # how many of them the first part may have
 
 
-@kernel
+@inlined
 def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at: int) -> int:
     """Find the child whose bounding box grows least by taking in the box of a record."""
-    x0, y0, x1, y1 = record[at], record[at + 1], record[at + 2], record[at + 3]
     base = node * RECORD
-    best = base
-    least_growth = least_area = np.float32(np.inf)
-    for lane in range(base, base + ints[base + COUNT]):
-        west, south = memory[lane], memory[lane + 16]
-        east, north = memory[lane + 32], memory[lane + 48]
-        area = (east - west + MARGIN) * (north - south + MARGIN)
-        width = max(east, x1) - min(west, x0) + MARGIN
-        height = max(north, y1) - min(south, y0) + MARGIN
-        growth = width * height - area
-        if growth < least_growth or (growth == least_growth and area < least_area):
-            best, least_growth, least_area = lane, growth, area
-    child: int = wide(ints[best + CHILDREN])
+    box = record[at], record[at + 1], record[at + 2], record[at + 3]
+    lane = least_growth(memory, base, box[0], box[1], box[2], box[3], MARGIN)
+    child: int = wide(ints[base + CHILDREN + lane])
     return child
 
 
@@ -130,7 +120,7 @@ def _best_split(boxes: Float32s, order: Int64s) -> int:
     return cut
 
 
-@kernel
+@inlined
 def write_lane(state: State, leaf: int, lane: int, record: Int32s, at: int) -> None:
     """Write a record to a lane of a leaf."""
     base, ints = leaf * RECORD + lane, state.ints

@@ -85,7 +85,8 @@ class RarestTerm:
         ends = ends[:-1]
         records, blocks, longest = plan(ends)
         units = records + LANES * (blocks + 1)
-        self._state = empty_state(terms, len(rows.owner), units + units // 16 + _SPARE)
+        # As much again is set aside, which takes no memory until it is used.
+        self._state = empty_state(terms, len(rows.owner), 2 * units + _SPARE)
         reserve_records(self._state, records)
         fill(self._state, rows, frequency, ordered, ends, np.empty(longest * RECORD, np.int32))
         self._started_over()
@@ -182,7 +183,7 @@ class RarestTerm:
         runs, places, counts, memory, _ = self._state
         used = int(counts[USED])
         if used + _SPARE // 2 > len(memory) // RECORD:
-            memory = aligned((used + used // 2 + _SPARE) * RECORD)
+            memory = aligned((2 * used + _SPARE) * RECORD)
             memory[: used * RECORD] = self._state.memory[: used * RECORD]
         else:
             # Terms that the table has without having been told how many there are.
