@@ -132,6 +132,9 @@ def _settle(table: Table, pairs: Pairs) -> Matches:
     )
 
 
+_LARGEST = 1 << 22
+"""Pairs beyond which an array is not made larger for fewer calls."""
+
 Scanner = Callable[[int, Int32s, Int32s], tuple[int, int, int]]
 
 
@@ -140,8 +143,8 @@ def collect(count: int, scan: Scanner, room: int = 1024) -> Pairs:
 
     `scan(start, messages, rows)` matches the messages from `start` on, writes pairs into the two
     arrays, and gives (next message, pairs written, candidates). It stops in front of a message
-    whose pairs do not fit any more, having written none of them; if that was the first one, it is
-    called again with larger arrays.
+    whose pairs do not fit any more, having written and counted nothing for it; if that was the
+    first one, it is called again with larger arrays.
     """
     found_messages, found_rows = [], []
     start = candidates = 0
@@ -155,6 +158,9 @@ def collect(count: int, scan: Scanner, room: int = 1024) -> Pairs:
         found_messages.append(messages[:written])
         found_rows.append(rows[:written])
         candidates += looked_at
+        # As much as the rest will need if it goes on like this: each call costs microseconds.
+        expected = int(1.2 * written / (following - start) * (count - following))
+        room = max(room, min(expected, _LARGEST))
         start = following
     if not found_messages:
         none = np.empty(0, np.int32)
