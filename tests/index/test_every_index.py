@@ -20,7 +20,13 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from nearcast.errors import NearcastError
 from nearcast.geo import Box, Circle, Polygon, Region
@@ -196,6 +202,13 @@ sents = st.builds(
     points | points | boxes,
 )
 owners = st.integers(0, 30)
+picks = st.integers(0, 99)
+
+
+def beside(value: float, low: float, high: float) -> list[float]:
+    """The next numbers, and numbers as near as those of single precision, within the world."""
+    steps = (np.nextafter(value, -np.inf), np.nextafter(value, np.inf), value - 1e-6, value + 1e-6)
+    return [float(step) for step in steps if low <= step <= high]
 
 
 def machine_for(name: str, options: dict[str, Any]) -> type[RuleBasedStateMachine]:
@@ -216,15 +229,31 @@ def machine_for(name: str, options: dict[str, Any]) -> type[RuleBasedStateMachin
         def subscribe_again(self, owner: int, conjuncts: Conjuncts, region: Region) -> None:
             self.subscribe(owner, conjuncts, region)
 
-        @rule(owner=owners)
-        def unsubscribe(self, owner: int) -> None:
-            if owner in self.kept.truth:
-                self.kept.remove([owner])
+        def anyone(self, pick: int) -> int:
+            """Somebody who is there."""
+            return sorted(self.kept.truth)[pick % len(self.kept.truth)]
 
-        @rule(owner=owners, region=regions)
-        def move(self, owner: int, region: Region) -> None:
-            if owner in self.kept.truth:
-                self.kept.move(owner, region)
+        @precondition(lambda self: self.kept.truth)
+        @rule(pick=picks)
+        def unsubscribe(self, pick: int) -> None:
+            self.kept.remove([self.anyone(pick)])
+
+        @precondition(lambda self: self.kept.truth)
+        @rule(pick=picks, region=regions)
+        def move(self, pick: int, region: Region) -> None:
+            self.kept.move(self.anyone(pick), region)
+
+        @precondition(lambda self: self.kept.truth)
+        @rule(pick=picks, step=st.sampled_from([-3.0, -0.1, 1e-6, 0.1, 3.0]))
+        def nudge(self, pick: int, step: float) -> None:
+            """Move a box a little, so that it stays in most of its cells."""
+            owner = self.anyone(pick)
+            before = self.kept.truth[owner][1]
+            if isinstance(before, Box):
+                east, north = min(before.east + step, 180.0), min(before.north + step, 90.0)
+                north = max(north, before.south)
+                self.kept.move(owner, Box(before.west, before.south, max(east, -180.0), north))
+                self.publish_to(pick, frozenset())
 
         @rule()
         def unsubscribe_all(self) -> None:
@@ -251,21 +280,18 @@ def machine_for(name: str, options: dict[str, Any]) -> type[RuleBasedStateMachin
         def publish(self, messages: list[Sent], threads: int) -> None:
             assert self.kept.answer(messages, threads) == self.kept.expected(messages)
 
-        @rule(owner=owners, more=st.frozensets(st.integers(0, TERMS - 1), max_size=3))
-        def publish_to(self, owner: int, more: frozenset[int]) -> None:
-            """A message on the corners of a region, with the terms that it wants."""
-            if owner not in self.kept.truth:
-                return
-            conjuncts, region = self.kept.truth[owner]
+        @precondition(lambda self: self.kept.truth)
+        @rule(pick=picks, more=st.frozensets(st.integers(0, TERMS - 1), max_size=2))
+        def publish_to(self, pick: int, more: frozenset[int]) -> None:
+            """Messages on and right beside the corners of a region, with the terms it wants."""
+            conjuncts, region = self.kept.truth[self.anyone(pick)]
             terms = more.union(conjuncts[0][0])
-            corners = {
-                (lon, lat)
+            messages = [
+                Sent(terms, (lon, lat))
                 for west, south, east, north in region.bounds()
-                for lon in (west, east)
-                for lat in (south, north)
-            }
-            nearby = {(float(np.nextafter(lon, 0)), lat) for lon, lat in corners}
-            messages = [Sent(terms, point) for point in sorted(corners | nearby)]
+                for lon in (west, east, *beside(west, -180, 180), *beside(east, -180, 180))
+                for lat in (south, north, *beside(south, -90, 90), *beside(north, -90, 90))
+            ]
             assert self.kept.answer(messages) == self.kept.expected(messages)
 
         @invariant()
@@ -336,6 +362,22 @@ def test_built_at_once_or_filled_row_by_row_is_the_same(name: str, options: dict
     assert kept.answer(messages) == expected
     kept.remove(list(kept.truth)[::2])
     assert kept.answer(messages) == kept.expected(messages)
+
+
+@every_index
+def test_a_box_that_moves_is_found_where_it_is(name: str, options: dict[str, Any]) -> None:
+    """After a small step and after a large one, and no longer where it was."""
+    kept = Kept(name, options)
+    kept.add(1, [([1, 2], []), ([3], [])], Box(1.0, 1.0, 2.0, 2.0))
+    kept.add(2, [([3], [])], Box(-50.0, -50.0, 50.0, 50.0))
+    kept.index.build()
+    places = [(1.05, 1.5), (2.05, 1.5), (101.5, 41.5), (1.5, 1.5)]
+    messages = [Sent(frozenset(terms), place) for terms in ([1, 2], [3]) for place in places]
+    for west, south in ((1.1, 1.0), (101.0, 41.0), (101.2, 41.1), (1.0, 1.0)):
+        kept.move(1, Box(west, south, west + 1.0, south + 1.0))
+        expected = kept.expected(messages)
+        assert any(owner == 1 for _, owner in expected)
+        assert kept.answer(messages) == expected
 
 
 @every_index

@@ -154,7 +154,8 @@ def _measure(
     for contestant in contestants:
         contestant.build()
     rebuilt = rounds(contestants, slices, 1, plan.rounds)
-    gone = np.random.default_rng(1).permutation(len(table))[: len(table) // 5].astype(np.int32)
+    # A third of all, so that an index that deletes lazily has to clean up as well.
+    gone = np.random.default_rng(1).permutation(len(table))[: len(table) // 3].astype(np.int32)
     deleted = delete_some(contestants, table, gone)
     if plan.check:
         tell(f"{population:,} subscriptions: checking")

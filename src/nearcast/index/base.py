@@ -137,6 +137,9 @@ def _settle(table: Table, pairs: Pairs) -> Matches:
     )
 
 
+_LARGEST = 1 << 22
+"""Pairs beyond which an array is not made larger for fewer calls."""
+
 Scanner = Callable[[int, Int32s, Int32s], tuple[int, int, int]]
 
 
@@ -145,8 +148,8 @@ def collect(count: int, scan: Scanner, room: int = 1024) -> Pairs:
 
     `scan(start, messages, rows)` matches the messages from `start` on, writes pairs into the two
     arrays, and gives (next message, pairs written, candidates). It stops in front of a message
-    whose pairs do not fit any more, having written none of them; if that was the first one, it is
-    called again with larger arrays.
+    whose pairs do not fit any more, having written and counted nothing for it; if that was the
+    first one, it is called again with larger arrays.
     """
     start = filled = candidates = 0
     room = max(room, 2 * count)

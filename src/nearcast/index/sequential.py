@@ -31,7 +31,7 @@ def _scan(
 ) -> tuple[int, int, int]:
     written = candidates = 0
     for message in range(start, len(boxes)):
-        mark = written
+        mark, seen = written, candidates
         set_terms(bitmap, terms, starts[message], starts[message + 1])
         fits = True
         for row in range(len(rows.owner)):
@@ -48,7 +48,7 @@ def _scan(
                 written += 1
         clear_terms(bitmap, terms, starts[message], starts[message + 1])
         if not fits:
-            return message, mark, candidates
+            return message, mark, seen
     return len(boxes), written, candidates
 
 

@@ -6,7 +6,9 @@ inline records `WIDTH` numbers:
 
     row, second, third and fourth rarest term, west, south, east, north
 
-where absent terms repeat the list's own, and the box is in single precision, rounded outward.
+where absent terms repeat the list's own, and the box is in single precision, rounded outward. Such
+a record rejects most rows, and accepts those that are no closer to the border than the rounding,
+without a look at the table.
 """
 
 from __future__ import annotations

@@ -6,11 +6,19 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import lean_kernel
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Int32s, Int64s, Rows
 
 Bounds32 = npt.NDArray[np.float32]
 BOX = 4
 """Where the box begins in a record."""
+COARSENESS = 2.0**-16
+"""No side of a box is moved further than this by rounding to single precision."""
+
+
+@lean_kernel
+def row_of(entry: int) -> int:
+    """Give the row of an entry, from its first number (see `write_record`)."""
+    return entry if entry >= 0 else ~entry
 
 
 @lean_kernel
@@ -41,10 +49,15 @@ def write_box(bounds: Bounds32, at: int, rows: Rows, row: int) -> None:
 def write_record(
     arena: Int32s, bounds: Bounds32, at: int, rows: Rows, row: int, key: int, frequency: Int64s
 ) -> None:
-    """Write the entry of a row into the list of its term `key`."""
+    """Write the entry of a row into the list of its term `key`.
+
+    The number of a row of which a record cannot hold everything is written as its complement.
+    """
     arena[at, 0] = row
     if arena.shape[1] == 1:
         return
+    if rows.required[row] > BOX or rows.flags[row] & (CIRCLE | POLYGON | EXCLUDES):
+        arena[at, 0] = ~row
     write_box(bounds, at, rows, row)
     arena[at, 1] = arena[at, 2] = arena[at, 3] = key
     for found in range(rows.first[row], rows.first[row] + rows.required[row]):

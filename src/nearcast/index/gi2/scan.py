@@ -9,7 +9,7 @@ import numpy as np
 from nearcast._jit import lean_kernel
 from nearcast.index.gi2.grid import Grid, column_of, line_of, unpack
 from nearcast.index.gi2.lists import Lists, block_of, count_of, key_of, place_of
-from nearcast.index.gi2.records import BOX, Bounds32
+from nearcast.index.gi2.records import BOX, COARSENESS, Bounds32, row_of
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, has_term, set_terms
 
@@ -29,6 +29,18 @@ def _may_match(arena: Int32s, bounds: Bounds32, at: int, box: Any, bitmap: Bitma
 
 
 @lean_kernel
+def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
+    """Tell whether an inline record that may match settles it, without the table."""
+    return bool(
+        arena[at, 0] >= 0
+        and bounds[at, BOX] + COARSENESS <= box[2]
+        and bounds[at, BOX + 2] - COARSENESS >= box[0]
+        and bounds[at, BOX + 1] + COARSENESS <= box[3]
+        and bounds[at, BOX + 3] - COARSENESS >= box[1]
+    )
+
+
+@lean_kernel
 def _is_first(grid: Grid, span: Any, x: int, y: int, x0: int, y0: int) -> bool:
     """Tell whether this is the first cell common to a row and a message that begins at x0, y0."""
     row_x0, row_y0, _, _ = unpack(grid, span)
@@ -44,12 +56,14 @@ def scan(
     """Match messages, as `base.collect` wants it.
 
     `hits` has room for the slots of the longest message's terms. The keys of lists in which a
-    deleted row was met go to `met[1:]`, as many as fit, and `met[0]` counts them.
+    deleted row was met go to `met[1:]`, as many as fit, and `met[0]` counts them; without room
+    for any, no row of the lists is deleted.
     """
     inline = lists.arena.shape[1] > 1
+    any_dead = len(met) > 1
     written = candidates = 0
     for message in range(start, len(boxes)):
-        mark = written
+        mark, seen = written, candidates
         first, last = starts[message], starts[message + 1]
         box = boxes[message]
         set_terms(bitmap, terms, first, last)
@@ -74,13 +88,14 @@ def scan(
                 for at in range(block, block + count):
                     if inline and not _may_match(lists.arena, bounds, at, box, bitmap):
                         continue
-                    row = lists.arena[at, 0]
-                    if rows.owner[row] < 0:
+                    row = row_of(lists.arena[at, 0])
+                    if any_dead and rows.owner[row] < 0:
                         if met[0] + 1 < len(met) and met[met[0]] != np.int64(slot[0]):
                             met[0] += 1
                             met[met[0]] = np.int64(slot[0])
                         continue
-                    if not accepts(rows, row, box[0], box[1], box[2], box[3], bitmap):
+                    sure = inline and _is_sure(lists.arena, bounds, at, box)
+                    if not (sure or accepts(rows, row, box[0], box[1], box[2], box[3], bitmap)):
                         continue
                     if several and not _is_first(grid, lists.spans[row], x, y, x0, y0):
                         continue
@@ -96,5 +111,5 @@ def scan(
                 break
         clear_terms(bitmap, terms, first, last)
         if not fits:
-            return message, mark, candidates
+            return message, mark, seen
     return len(boxes), written, candidates

@@ -16,7 +16,7 @@ from nearcast.index.gi2.lists import (
     place_of,
     shorten,
 )
-from nearcast.index.gi2.records import Bounds32, rarest_term, write_box, write_record
+from nearcast.index.gi2.records import Bounds32, rarest_term, row_of, write_box, write_record
 from nearcast.index.table import Int32s, Int64s, Rows
 
 DONE = 0
@@ -67,7 +67,7 @@ def _clean(lists: Lists, at: int, owner: Int32s, freed: Int32s, count: int) -> i
     block, entries = block_of(slot), count_of(slot)
     kept = 0
     for entry in range(block, block + entries):
-        row = lists.arena[entry, 0]
+        row = row_of(lists.arena[entry, 0])
         if owner[row] >= 0:
             if block + kept != entry:
                 copy_entry(lists.arena, entry, block + kept)
@@ -113,7 +113,7 @@ def _withdraw(lists: Lists, bounds: Bounds32, rows: Rows, row: int, cell: int, k
         slot = lists.slots[place_of(lists.slots, key_of(cell, term))]
         block, count = block_of(slot), count_of(slot)
         for at in range(block, block + count):
-            if lists.arena[at, 0] == row:
+            if row_of(lists.arena[at, 0]) == row:
                 if keep:
                     write_box(bounds, at, rows, row)
                 else:
