@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from nearcast.errors import InvalidValue
+from nearcast.index.ap_tree import ApTree
 from nearcast.index.base import Index
 from nearcast.index.sequential import Sequential
 
-INDEXES: dict[str, type[Index]] = {index.name: index for index in (Sequential,)}
+INDEXES: dict[str, type[Index]] = {index.name: index for index in (Sequential, ApTree)}
 
 
 def index_named(name: str) -> type[Index]:

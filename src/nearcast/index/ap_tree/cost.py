@@ -1,0 +1,140 @@
+"""The cost model (AP-Tree, section IV-A): how probable it is that a message hits a bucket.
+
+With a history of messages, the probability of a term is the share of them that have it, and the
+probability of a cell the share of those within its node that fall into it. Without one, terms are
+as probable as they are frequent among the others of their node, and cells as they are large.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast._jit import kernel
+from nearcast.index.ap_tree.tree import rank_of
+from nearcast.index.base import Batch
+from nearcast.index.table import Floats, Int32s, Int64s, Rows, Table
+
+MOST_POINTS = 20_000
+"""So many places of a history are kept, evenly spread over it."""
+
+
+class Hits(NamedTuple):
+    """What is known or assumed about messages."""
+
+    term: Floats  # by rank: probability, or frequency if `relative`
+    relative: bool  # whether the terms of a node share a probability of 1
+    lons: Floats  # places of messages
+    lats: Floats
+    space: Floats  # west, south, east, north of all rows
+
+
+@kernel
+def _count_terms(rows: Rows, chosen: Int32s, counts: Int64s) -> None:
+    for row in chosen:
+        for at in range(rows.first[row], rows.first[row] + rows.required[row]):
+            counts[rows.terms[at]] += 1
+
+
+def term_counts(table: Table, chosen: Int32s) -> Int64s:
+    """Count the rows that require each term."""
+    rows = table.rows
+    most = int(rows.terms.max(initial=-1)) + 1
+    counts = np.zeros(max(len(table.frequency), most), np.int64)
+    _count_terms(rows, chosen, counts)
+    return counts
+
+
+def term_order(order: str, counts: Int64s) -> Int32s:
+    """Give the rank of each term: frequent ones first, rare ones first, or at random."""
+    if order == "random":
+        return np.random.default_rng(len(counts)).permutation(len(counts)).astype(np.int32)
+    places = np.argsort(-counts if order == "tf" else counts, kind="stable")
+    rank = np.empty(len(counts), np.int32)
+    rank[places] = np.arange(len(counts), dtype=np.int32)
+    return rank
+
+
+def hits_from(
+    history: Batch | None, table: Table, chosen: Int32s, counts: Int64s, rank: Int32s
+) -> Hits:
+    """Learn from a history of messages, or without one from terms and area."""
+    term = np.zeros(len(rank))
+    if history is None:
+        known = table.frequency if table.frequency.any() else counts
+        term[rank[: len(known)]] = known + 1.0
+        lons = lats = np.empty(0)
+    else:
+        seen = np.bincount(history.terms[history.starts[0] : history.starts[-1]])
+        known = np.zeros(len(rank))
+        known[: len(seen)] = seen[: len(rank)]
+        term[rank] = (known + 0.5) / (len(history) + 1.0)
+        step = max(1, -(-len(history) // MOST_POINTS))
+        lons = history.boxes[::step, ::2].mean(axis=1)
+        lats = history.boxes[::step, 1::2].mean(axis=1)
+    box = table.rows.box[chosen]
+    space = np.array([-180.0, -90.0, 180.0, 90.0])
+    if len(box):
+        space = np.concatenate([box[:, :2].min(axis=0), box[:, 2:].max(axis=0)])
+    return Hits(term, history is None, lons, lats, space)
+
+
+@kernel
+def hit_of(hits: Hits, rank: int) -> float:
+    """Give the probability, or the frequency, of a term; rare if it came later."""
+    if rank < len(hits.term):
+        return hits.term[rank]
+    return 1.0 if hits.relative else 1e-6
+
+
+@kernel
+def points_within(hits: Hits, region: Floats) -> Int32s:
+    """Find the places of messages within a region."""
+    found = np.empty(len(hits.lons), np.int32)
+    count = 0
+    for at in range(len(hits.lons)):
+        lon, lat = hits.lons[at], hits.lats[at]
+        if region[0] <= lon < region[2] and region[1] <= lat < region[3]:
+            found[count] = at
+            count += 1
+    return found[:count]
+
+
+@kernel
+def ranked_terms(rows: Rows, rank: Int32s, chosen: Int32s) -> tuple[Int64s, Int32s]:
+    """Give the ranks of the terms of each row, in order."""
+    starts = np.empty(len(chosen) + 1, np.int64)
+    starts[0] = 0
+    for at in range(len(chosen)):
+        starts[at + 1] = starts[at] + rows.required[chosen[at]]
+    ranks = np.empty(starts[-1], np.int32)
+    for at in range(len(chosen)):
+        sorted_ranks(rows, rank, chosen[at], ranks, starts[at])
+    return starts, ranks
+
+
+@kernel
+def sorted_ranks(rows: Rows, rank: Int32s, row: int, ranks: Int32s, start: int) -> None:
+    """Write the ranks of a row's terms, in order, from `start` on."""
+    first, count = rows.first[row], rows.required[row]
+    for i in range(count):
+        ranks[start + i] = rank_of(rank, rows.terms[first + i])
+    sort_few(ranks, start, start + count)
+
+
+@kernel
+def sort_few(values: Int32s, start: int, stop: int) -> None:
+    """Sort a part of an array that is short as a rule."""
+    if stop - start > 32:
+        values[start:stop].sort()
+        return
+    for i in range(start + 1, stop):
+        value = values[i]
+        j = i - 1
+        while j >= start and values[j] > value:
+            values[j + 1] = values[j]
+            j -= 1
+        values[j + 1] = value
+
+
