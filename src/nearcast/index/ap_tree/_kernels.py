@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.index.ap_tree.cost import sort_few
+from nearcast.index.ap_tree.arrays import sort, taller
 from nearcast.index.ap_tree.tree import (
     CHILD,
     KEYWORD,
@@ -14,7 +14,6 @@ from nearcast.index.ap_tree.tree import (
     find_cut,
     rank_of,
     strip_of,
-    taller,
 )
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
@@ -89,7 +88,7 @@ def match_batch(
             ranks = np.empty(2 * (end - begin), np.int32)
         for i in range(end - begin):
             ranks[i] = rank_of(rank, terms[begin + i])
-        sort_few(ranks, 0, end - begin)
+        sort(ranks, 0, end - begin)
         own = ranks[: end - begin]
         set_terms(bitmap, terms, begin, end)
         stack[0, 0], stack[0, 1] = 0, 0

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.ap_tree.cost import Hits, hit_of
 from nearcast.index.ap_tree.keyword import heuristic_cuts, optimal_cuts, partition_cost
 from nearcast.index.ap_tree.spatial import SAMPLE, cell_hits, cell_weights, strip_edges
@@ -25,9 +26,7 @@ from nearcast.index.ap_tree.tree import (
     SPATIAL,
     Tree,
     is_wide,
-    longer,
     strip_of,
-    taller,
 )
 from nearcast.index.table import Floats, Int32s, Int64s
 
@@ -90,7 +89,7 @@ def keyword_partition(
             short[few] = local
             few += 1
     keys = keys[:count]
-    keys.sort()
+    sort(keys, 0, count)
     terms = np.empty(count + 1, np.int64)
     weight, hit = np.empty(count + 1), np.empty(count + 1)
     distinct = 0
@@ -105,7 +104,9 @@ def keyword_partition(
         hit[term + 1] = hit[term] + hit_of(hits, keys[terms[term]] >> 32)
     weight, hit = weight[: distinct + 1], hit[: distinct + 1]
     if hits.relative and distinct:
-        hit /= hit[distinct]
+        total = hit[distinct]
+        for term in range(distinct + 1):
+            hit[term] /= total
     fanout = distinct if plan.strategy == TRIE else min(plan.fanout, distinct)
     if plan.optimal and fanout < distinct:
         stops = optimal_cuts(weight, hit, fanout)
@@ -117,10 +118,10 @@ def keyword_partition(
 
 @kernel
 def _bounds(tree: Tree, node: int, hits: Hits) -> Floats:
-    bounds = tree.regions[tree.nodes[node].region].copy()
+    bounds, region = np.empty(4), tree.nodes[node].region
     for side in range(2):
-        bounds[side] = max(bounds[side], hits.space[side])
-        bounds[side + 2] = min(bounds[side + 2], hits.space[side + 2])
+        bounds[side] = max(tree.regions[region, side], hits.space[side])
+        bounds[side + 2] = min(tree.regions[region, side + 2], hits.space[side + 2])
     return bounds
 
 
@@ -135,8 +136,8 @@ def _dimension(
     for i in range(number):
         row = chosen[work[start + i * step]]
         lows[i], highs[i] = box[row, side], box[row, side + 2]
-    lows.sort()
-    highs.sort()
+    sort(lows, 0, number)
+    sort(highs, 0, number)
     return strip_edges(lows, highs, points, low, high, count)
 
 
@@ -154,8 +155,8 @@ def spatial_partition(
     lons, lats = np.empty(known - seen), np.empty(known - seen)
     for i in range(known - seen):
         lons[i], lats[i] = hits.lons[points[seen + i]], hits.lats[points[seen + i]]
-    lons.sort()
-    lats.sort()
+    sort(lons, 0, known - seen)
+    sort(lats, 0, known - seen)
     columns = int(np.sqrt(min(plan.fanout, number)))
     lines = min(plan.fanout, number) // max(1, columns)
     if plan.strategy == TRIE:
@@ -187,74 +188,60 @@ def spatial_partition(
 @kernel
 def fill_leaf(
     tree: Tree, node: int, chosen: Int32s, work: Int32s, start: int, stop: int, capacity: int
-) -> Tree:
+) -> None:
     """Give a node its rows as entries. If it is over-full all the same, it may double first."""
     at, count = tree.sizes[ENTRIES], stop - start
-    entries = longer(tree.entries, at + count)
     for i in range(count):
-        entries[at + i] = chosen[work[start + i]]
+        tree.entries[at + i] = chosen[work[start + i]]
     tree.nodes[node].kind = LEAF
     tree.nodes[node].first = at
     tree.nodes[node].count = count
     tree.nodes[node].room = count
     tree.nodes[node].aux = capacity if count <= capacity else 2 * count
     tree.sizes[ENTRIES] += count
-    return Tree(
-        tree.nodes, tree.slots, tree.cuts, tree.edges, tree.regions, entries, tree.sizes
-    )
 
 
 @kernel
-def _add_slots(tree: Tree, node: int, kind: int, buckets: int) -> Tree:
+def _add_slots(tree: Tree, node: int, kind: int, buckets: int) -> None:
     at = tree.sizes[SLOTS]
-    slots = taller(tree.slots, at + buckets + 1)
     for slot in range(at, at + buckets + 1):
-        slots[slot, 0] = -1
-        slots[slot, 1] = slots[slot, 2] = 0
+        tree.slots[slot, 0] = -1
+        tree.slots[slot, 1] = tree.slots[slot, 2] = 0
     tree.nodes[node].kind = kind
     tree.nodes[node].first = at
     tree.nodes[node].count = buckets
     tree.sizes[SLOTS] += buckets + 1
-    return Tree(
-        tree.nodes, slots, tree.cuts, tree.edges, tree.regions, tree.entries, tree.sizes
-    )
 
 
 @kernel
-def make_keyword_node(tree: Tree, node: int, found: ByTerm) -> Tree:
+def make_keyword_node(tree: Tree, node: int, found: ByTerm) -> None:
     """Turn a node into a keyword node, without children yet."""
     buckets = len(found.stops)
-    tree = _add_slots(tree, node, KEYWORD, buckets)
+    _add_slots(tree, node, KEYWORD, buckets)
     at = tree.sizes[CUTS]
-    cuts = taller(tree.cuts, at + buckets)
     tree.nodes[node].aux = at
     tree.nodes[node].room = 0
     start = 0
     for cut in range(buckets):
         stop = found.stops[cut]
-        cuts[at + cut, 0] = found.keys[found.terms[start]] >> 32
-        cuts[at + cut, 1] = found.keys[found.terms[stop] - 1] >> 32
+        tree.cuts[at + cut, 0] = found.keys[found.terms[start]] >> 32
+        tree.cuts[at + cut, 1] = found.keys[found.terms[stop] - 1] >> 32
         start = stop
     tree.sizes[CUTS] += buckets
-    return Tree(
-        tree.nodes, tree.slots, cuts, tree.edges, tree.regions, tree.entries, tree.sizes
-    )
 
 
 @kernel
-def make_spatial_node(tree: Tree, node: int, found: ByPlace) -> Tree:
+def make_spatial_node(tree: Tree, node: int, found: ByPlace) -> None:
     """Turn a node into a spatial node, without children yet."""
-    tree = _add_slots(tree, node, SPATIAL, len(found.weights))
+    _add_slots(tree, node, SPATIAL, len(found.weights))
     at, columns, lines = tree.sizes[EDGES], len(found.across), len(found.up)
-    edges = longer(tree.edges, at + columns + lines)
-    edges[at : at + columns] = found.across
-    edges[at + columns : at + columns + lines] = found.up
+    for i in range(columns):
+        tree.edges[at + i] = found.across[i]
+    for i in range(lines):
+        tree.edges[at + columns + i] = found.up[i]
     tree.nodes[node].aux = at
     tree.nodes[node].room = columns + 1
     tree.sizes[EDGES] += columns + lines
-    return Tree(
-        tree.nodes, tree.slots, tree.cuts, edges, tree.regions, tree.entries, tree.sizes
-    )
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import longer, taller
 from nearcast.index.ap_tree.build import (
     KEYWORD_FIRST,
     SPACE_FIRST,
@@ -24,33 +25,31 @@ from nearcast.index.ap_tree.tree import (
     LEAF,
     NOW,
     OLD,
-    REGIONS,
     Tree,
     add_node,
-    add_region,
-    longer,
+    narrow_region,
+    reserve,
     strip_of,
-    taller,
 )
 from nearcast.index.table import Int32s, Int64s, Rows
 
 
 @kernel
 def gather(tree: Tree, top: int) -> Int32s:
-    """Collect the rows below a node, each once, and mark what is below it as gone."""
+    """Collect the rows below a node, once for each copy, and mark what is below it as gone."""
     found = np.empty(64, np.int32)
-    count = 0
-    stack = np.empty(64, np.int64)
+    stack = np.empty(64, np.int32)
     stack[0] = top
-    height = 1
+    count, height = 0, 1
     while height:
         height -= 1
         node = stack[height]
         first, number = tree.nodes[node].first, tree.nodes[node].count
         if tree.nodes[node].kind == LEAF:
             found = longer(found, count + number)
-            found[count : count + number] = tree.entries[first : first + number]
-            count += number
+            for at in range(first, first + number):
+                found[count] = tree.entries[at]
+                count += 1
         else:
             stack = longer(stack, height + number + 1)
             for slot in range(first, first + number + 1):
@@ -59,16 +58,7 @@ def gather(tree: Tree, top: int) -> Int32s:
                     height += 1
         if node != top:
             tree.nodes[node].kind = GONE
-    found = found[:count]
-    if tree.nodes[top].kind != LEAF:
-        found.sort()
-        kept = 0
-        for at in range(count):
-            if at == 0 or found[at] != found[at - 1]:
-                found[kept] = found[at]
-                kept += 1
-        found = found[:kept]
-    return found
+    return found[:count]
 
 
 @kernel
@@ -85,7 +75,9 @@ def construct(
 ) -> Tree:
     """Make the subtree of a node from rows."""
     starts, ranks = ranked_terms(rows, rank, chosen)
-    work = np.arange(len(chosen)).astype(np.int32)
+    work = np.empty(len(chosen), np.int32)
+    for local in range(len(chosen)):
+        work[local] = local
     points = points_within(hits, tree.regions[tree.nodes[top].region])
     stack = np.empty((64, 5), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = top, 0, len(chosen)
@@ -96,12 +88,13 @@ def construct(
         node, start, stop = stack[height, 0], stack[height, 1], stack[height, 2]
         seen, known = stack[height, 3], stack[height, 4]
         offset = tree.nodes[node].offset
-        placed = tree.nodes[node].placed
-        allowed = tree.nodes[node].keyed
+        placed = tree.nodes[node].placed != 0
+        allowed = tree.nodes[node].keyed != 0
         keyed = allowed and offset < _longest(work, start, stop, starts)
         trie = plan.strategy == TRIE and keyed
         if not trie and (stop - start < plan.capacity or not (keyed or placed)):
-            tree = fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
+            tree = reserve(tree, 0, 0, 0, 0, 0, stop - start)
+            fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
             continue
         by_key = keyed and not (plan.strategy == SPACE_FIRST and placed)
         by_place = placed and not (plan.strategy in (KEYWORD_FIRST, TRIE) and keyed)
@@ -115,23 +108,27 @@ def construct(
             work, start, stop, offset, starts, ranks, hits, plan, by_key
         )
         if len(key.stops) and key.cost < place.cost:
-            tree = make_keyword_node(tree, node, key)
-            first, buckets = tree.nodes[node].first, len(key.stops)
+            buckets = len(key.stops)
+            tree = reserve(tree, buckets + 1, buckets + 1, buckets, 0, 0, 0)
+            make_keyword_node(tree, node, key)
             work = longer(work, stop + stop - start)
             at = stop
             stack = taller(stack, height + buckets + 1)
-            work[at : at + len(key.short)] = key.short
             if len(key.short):
-                tree = _bucket(tree, node, buckets, offset + 1, 0, placed, len(key.short))
-                stack[height, 0], stack[height, 1] = tree.slots[first + buckets, CHILD], at
-                at += len(key.short)
+                stack[height, 0] = _bucket(
+                    tree, node, buckets, offset + 1, False, placed, len(key.short)
+                )
+                stack[height, 1] = at
+                for local in key.short:
+                    work[at] = local
+                    at += 1
                 stack[height, 2], stack[height, 3], stack[height, 4] = at, seen, known
                 height += 1
             begin = 0
             for cut in range(buckets):
                 end = key.terms[key.stops[cut]]
-                tree = _bucket(tree, node, cut, offset + 1, 1, placed, end - begin)
-                stack[height, 0], stack[height, 1] = tree.slots[first + cut, CHILD], at
+                stack[height, 0] = _bucket(tree, node, cut, offset + 1, True, placed, end - begin)
+                stack[height, 1] = at
                 for i in range(begin, end):
                     work[at] = key.keys[i] & 0x7FFFFFFF
                     at += 1
@@ -139,15 +136,17 @@ def construct(
                 height += 1
                 begin = end
         elif len(place.weights):
-            tree = make_spatial_node(tree, node, place)
-            first, buckets = tree.nodes[node].first, len(place.weights)
+            buckets, edges = len(place.weights), len(place.across) + len(place.up)
+            tree = reserve(tree, buckets + 1, buckets + 1, 0, edges, buckets, 0)
+            make_spatial_node(tree, node, place)
             work = longer(work, stop + place.wide + place.copies)
             points = longer(points, known + known - seen)
             factor = (place.wide + place.copies) / (stop - start)
             stack = taller(stack, height + buckets + 1)
             if place.wide:
-                tree = _bucket(tree, node, buckets, offset, allowed, 0, place.wide)
-                stack[height, 0] = tree.slots[first + buckets, CHILD]
+                stack[height, 0] = _bucket(
+                    tree, node, buckets, offset, allowed, False, place.wide
+                )
                 stack[height, 1], stack[height, 2] = stop, stop + place.wide
                 stack[height, 3], stack[height, 4] = seen, known
                 height += 1
@@ -161,24 +160,23 @@ def construct(
             for cell in range(buckets):
                 if place.weights[cell] == 0:
                     continue
-                tree = _bucket(tree, node, cell, offset, allowed, 1, place.weights[cell])
-                child = tree.slots[first + cell, CHILD]
-                tree = add_region(tree, node, cell)
-                tree.nodes[child].region = tree.sizes[REGIONS] - 1
+                child = _bucket(tree, node, cell, offset, allowed, True, place.weights[cell])
+                narrow_region(tree, node, cell, child)
                 tree.nodes[child].copies = tree.nodes[node].copies * factor
                 stack[height, 0] = child
                 stack[height, 1], stack[height, 2] = ends[cell] - place.weights[cell], ends[cell]
                 stack[height, 3], stack[height, 4] = marks[cell], marks[cell + 1]
                 height += 1
         else:
-            tree = fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
+            tree = reserve(tree, 0, 0, 0, 0, 0, stop - start)
+            fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
     return tree
 
 
 @kernel
 def _bucket(
-    tree: Tree, node: int, bucket: int, offset: int, keyed: int, placed: int, count: int
-) -> Tree:
+    tree: Tree, node: int, bucket: int, offset: int, keyed: bool, placed: bool, count: int
+) -> int:
     slot = tree.nodes[node].first + bucket
     tree.slots[slot, OLD] = tree.slots[slot, NOW] = count
     return add_node(tree, node, slot, offset, keyed, placed)
@@ -209,13 +207,12 @@ def _deal_points(
     return marks
 
 
-@kernel
 def remake(
     tree: Tree, tops: Int64s, rows: Rows, rank: Int32s, hits: Hits, plan: Plan
 ) -> Tree:
     """Make the subtrees of some nodes anew, from the rows that are there."""
-    for top in tops:
-        if tree.nodes[top].kind != GONE:
-            chosen = gather(tree, top)
+    for top in tops.tolist():
+        if tree.nodes["kind"][top] != GONE:
+            chosen = np.unique(gather(tree, top))
             tree = construct(tree, top, chosen, rows, rank, hits, plan)
     return tree

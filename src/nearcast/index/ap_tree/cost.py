@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.ap_tree.tree import rank_of
 from nearcast.index.base import Batch
 from nearcast.index.table import Floats, Int32s, Int64s, Rows, Table
@@ -120,21 +121,4 @@ def sorted_ranks(rows: Rows, rank: Int32s, row: int, ranks: Int32s, start: int) 
     first, count = rows.first[row], rows.required[row]
     for i in range(count):
         ranks[start + i] = rank_of(rank, rows.terms[first + i])
-    sort_few(ranks, start, start + count)
-
-
-@kernel
-def sort_few(values: Int32s, start: int, stop: int) -> None:
-    """Sort a part of an array that is short as a rule."""
-    if stop - start > 32:
-        values[start:stop].sort()
-        return
-    for i in range(start + 1, stop):
-        value = values[i]
-        j = i - 1
-        while j >= start and values[j] > value:
-            values[j + 1] = values[j]
-            j -= 1
-        values[j + 1] = value
-
-
+    sort(ranks, start, start + count)

@@ -214,7 +214,7 @@ class ApTree:
         if not len(tops):
             return
         if (tops == 0).any():
-            self._start(gather(self._tree, 0))
+            self._start(np.unique(gather(self._tree, 0)))
             return
         self._tree = remake(
             self._tree, tops, self.table.rows, self._rank, self._hits, self._plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import longer, sort, taller
 from nearcast.index.ap_tree.cost import sorted_ranks
 from nearcast.index.ap_tree.tree import (
     CHILD,
@@ -18,12 +19,10 @@ from nearcast.index.ap_tree.tree import (
     SPATIAL,
     Tree,
     add_node,
-    add_region,
     find_cut,
     is_wide,
-    longer,
+    narrow_region,
     strip_of,
-    taller,
 )
 from nearcast.index.table import Int32s, Int64s, Rows
 
@@ -119,7 +118,13 @@ def search(tree: Tree, rows: Rows, row: int, ranks: Int32s) -> Int64s:
             if tree.slots[slot, CHILD] >= 0:
                 stack[height] = tree.slots[slot, CHILD]
                 height += 1
-    return np.unique(found[:size])
+    sort(found, 0, size)
+    kept = 0
+    for at in range(size):
+        if at == 0 or found[at] != found[at - 1]:
+            found[kept] = found[at]
+            kept += 1
+    return found[:kept]
 
 
 @kernel
@@ -148,20 +153,18 @@ def _leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
     """Make the missing leaf of a slot."""
     bucket = slot - tree.nodes[above].first
     dummy = bucket == tree.nodes[above].count
-    keyed, placed = tree.nodes[above].keyed, tree.nodes[above].placed
+    keyed, placed = tree.nodes[above].keyed != 0, tree.nodes[above].placed != 0
     offset = tree.nodes[above].offset
     if tree.nodes[above].kind == KEYWORD:
         offset += 1
         keyed = keyed and not dummy
     else:
         placed = placed and not dummy
-    add_node(tree, above, slot, offset, keyed, placed)
-    node = tree.sizes[NODES] - 1
+    node = add_node(tree, above, slot, offset, keyed, placed)
     tree.nodes[node].aux = capacity
     if tree.nodes[above].kind == SPATIAL and not dummy:
-        add_region(tree, above, bucket)
-        tree.nodes[node].region = tree.sizes[REGIONS] - 1
-    return int(node)
+        narrow_region(tree, above, bucket, node)
+    return node
 
 
 @kernel
@@ -170,7 +173,8 @@ def _append(tree: Tree, node: int, row: int) -> None:
     if count == room:
         fresh = tree.sizes[ENTRIES]
         room = max(FIRST_ROOM, 2 * room)
-        tree.entries[fresh : fresh + count] = tree.entries[first : first + count]
+        for at in range(count):
+            tree.entries[fresh + at] = tree.entries[first + at]
         tree.nodes[node].first = fresh
         tree.nodes[node].room = room
         tree.sizes[ENTRIES] += room
@@ -239,7 +243,8 @@ def delete_rows(
             slots = search(tree, rows, row, ranks)
             size = len(slots)
             visited = taller(visited, size)
-            visited[:size, 0] = slots
+            for at in range(size):
+                visited[at, 0] = slots[at]
         else:
             visited, size = locate(tree, rows, row, ranks, share, visited)
         for at in range(size):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import taller
 from nearcast.index.ap_tree.tree import (
     CHILD,
     CUTS,
@@ -19,7 +20,6 @@ from nearcast.index.ap_tree.tree import (
     SLOTS,
     Tree,
     new_tree,
-    taller,
 )
 
 
@@ -72,13 +72,19 @@ def figures(tree: Tree) -> Figures:
 
 
 @kernel
+def _copy_line(old: Any, source: int, new: Any, target: int) -> None:
+    for column in range(old.shape[1]):
+        new[target, column] = old[source, column]
+
+
+@kernel
 def _copy(old: Tree, new: Tree) -> None:
     """Copy node after node; `source` says which one each new node is made from."""
     sizes = new.sizes
     sizes[NODES] = sizes[SLOTS] = sizes[REGIONS] = 1
-    new.slots[0] = old.slots[0]
     new.nodes[0] = old.nodes[0]
-    new.regions[0] = old.regions[old.nodes[0].region]
+    _copy_line(old.slots, 0, new.slots, 0)
+    _copy_line(old.regions, old.nodes[0].region, new.regions, 0)
     new.nodes[0].region = 0
     source = np.zeros(len(new.nodes), np.int64)
     node = 0
@@ -87,7 +93,8 @@ def _copy(old: Tree, new: Tree) -> None:
         aux = new.nodes[node].aux
         if kind == LEAF:
             at = sizes[ENTRIES]
-            new.entries[at : at + count] = old.entries[first : first + count]
+            for i in range(count):
+                new.entries[at + i] = old.entries[first + i]
             new.nodes[node].first = at
             new.nodes[node].room = count
             sizes[ENTRIES] += count
@@ -95,19 +102,22 @@ def _copy(old: Tree, new: Tree) -> None:
             continue
         if kind == KEYWORD:
             at = sizes[CUTS]
-            new.cuts[at : at + count] = old.cuts[aux : aux + count]
+            for i in range(count):
+                new.cuts[at + i, 0] = old.cuts[aux + i, 0]
+                new.cuts[at + i, 1] = old.cuts[aux + i, 1]
             sizes[CUTS] += count
         else:
             at = sizes[EDGES]
             number = new.nodes[node].room + count // new.nodes[node].room - 2
-            new.edges[at : at + number] = old.edges[aux : aux + number]
+            for i in range(number):
+                new.edges[at + i] = old.edges[aux + i]
             sizes[EDGES] += number
         new.nodes[node].aux = at
         base = sizes[SLOTS]
         new.nodes[node].first = base
         sizes[SLOTS] += count + 1
         for bucket in range(count + 1):
-            new.slots[base + bucket] = old.slots[first + bucket]
+            _copy_line(old.slots, first + bucket, new.slots, base + bucket)
             child = old.slots[first + bucket, CHILD]
             if child < 0:
                 continue
@@ -122,7 +132,7 @@ def _copy(old: Tree, new: Tree) -> None:
             if region == old.nodes[source[node]].region:
                 new.nodes[fresh].region = new.nodes[node].region
             else:
-                new.regions[sizes[REGIONS]] = old.regions[region]
+                _copy_line(old.regions, region, new.regions, sizes[REGIONS])
                 new.nodes[fresh].region = sizes[REGIONS]
                 sizes[REGIONS] += 1
         node += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.ap_tree.tree import is_wide, strip_of
 from nearcast.index.table import Floats, Int32s, Int64s
 
@@ -28,7 +29,14 @@ def share_before(x: float, low: float, high: float, points: Floats) -> float:
     even = min(1.0, max(0.0, (x - low) / (high - low))) if high > low else 0.0
     if len(points) == 0:
         return even
-    return (np.searchsorted(points, x) + PSEUDO * even) / (len(points) + PSEUDO)
+    low_at, high_at = 0, len(points)
+    while low_at < high_at:
+        middle = (low_at + high_at) >> 1
+        if points[middle] < x:
+            low_at = middle + 1
+        else:
+            high_at = middle
+    return (low_at + PSEUDO * even) / (len(points) + PSEUDO)
 
 
 @kernel
@@ -45,7 +53,7 @@ def strip_edges(
     for i in range(number):
         ends[i] = lows[i]
         ends[number + i] = np.nextafter(highs[i], np.inf)
-    ends.sort()
+    sort(ends, 0, 2 * number)
     kept = 0
     for end in ends:
         if end > low and end < high and (kept == 0 or end > ends[kept - 1]):
@@ -151,10 +159,12 @@ def cell_hits(
             )  # fmt: skip
             hits[line * columns + column] = (right - left) * (ceiling - bottom)
     if stop > start:
-        hits *= PSEUDO
+        for cell in range(len(hits)):
+            hits[cell] *= PSEUDO
         for at in range(start, stop):
             column = strip_of(across, 0, columns, lons[points[at]])
             line = strip_of(up, 0, lines, lats[points[at]])
             hits[line * columns + column] += 1.0
-        hits /= stop - start + PSEUDO
+        for cell in range(len(hits)):
+            hits[cell] /= stop - start + PSEUDO
     return hits

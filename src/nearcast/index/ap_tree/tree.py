@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import longer, taller
 from nearcast.index.table import Floats, Int32s, Int64s
 
 LEAF, KEYWORD, SPATIAL, GONE = 0, 1, 2, 3
@@ -100,30 +101,27 @@ def trimmed(tree: Tree) -> Tree:
 
 
 @kernel
-def longer(array: Any, size: int) -> Any:
-    """Give an array with room for `size` entries: the same one, or one twice as long."""
-    if size <= len(array):
-        return array
-    fresh = np.empty(max(size, 2 * len(array)), array.dtype)
-    fresh[: len(array)] = array
-    return fresh
+def reserve(
+    tree: Tree, nodes: int, slots: int, cuts: int, edges: int, regions: int, entries: int
+) -> Tree:
+    """Make room in the arenas for so much more."""
+    sizes = tree.sizes
+    return Tree(
+        longer(tree.nodes, sizes[NODES] + nodes),
+        taller(tree.slots, sizes[SLOTS] + slots),
+        taller(tree.cuts, sizes[CUTS] + cuts),
+        longer(tree.edges, sizes[EDGES] + edges),
+        taller(tree.regions, sizes[REGIONS] + regions),
+        longer(tree.entries, sizes[ENTRIES] + entries),
+        sizes,
+    )
 
 
 @kernel
-def taller(array: Any, size: int) -> Any:
-    """Give an array with room for `size` lines: the same one, or one twice as tall."""
-    if size <= len(array):
-        return array
-    fresh = np.empty((max(size, 2 * len(array)), array.shape[1]), array.dtype)
-    fresh[: len(array)] = array
-    return fresh
-
-
-@kernel
-def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: int, placed: int) -> Tree:
+def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: bool, placed: bool) -> int:
     """Add a leaf without entries under a slot, in the region of its parent."""
+    nodes = tree.nodes
     node = tree.sizes[NODES]
-    nodes = longer(tree.nodes, node + 1)
     nodes[node].kind = LEAF
     nodes[node].keyed = keyed
     nodes[node].placed = placed
@@ -138,22 +136,21 @@ def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: int, placed
     nodes[node].copies = nodes[parent].copies
     tree.slots[slot, CHILD] = node
     tree.sizes[NODES] += 1
-    return Tree(
-        nodes, tree.slots, tree.cuts, tree.edges, tree.regions, tree.entries, tree.sizes
-    )
+    return int(node)
 
 
 @kernel
-def add_region(tree: Tree, parent: int, bucket: int) -> Tree:
-    """Add the region of one cell of a spatial node."""
-    node = tree.nodes[parent]
+def narrow_region(tree: Tree, parent: int, bucket: int, child: int) -> None:
+    """Give a node the region of one cell of the spatial node above it."""
     at = tree.sizes[REGIONS]
-    regions = taller(tree.regions, at + 1)
-    columns = node.room
-    rows = node.count // columns
+    regions, region = tree.regions, tree.nodes[parent].region
+    columns = tree.nodes[parent].room
+    rows = tree.nodes[parent].count // columns
     column, row = bucket % columns, bucket // columns
-    regions[at] = regions[node.region]
-    across, up = node.aux, node.aux + columns - 1
+    for side in range(4):
+        regions[at, side] = regions[region, side]
+    across = tree.nodes[parent].aux
+    up = across + columns - 1
     if column > 0:
         regions[at, 0] = tree.edges[across + column - 1]
     if column < columns - 1:
@@ -162,10 +159,8 @@ def add_region(tree: Tree, parent: int, bucket: int) -> Tree:
         regions[at, 1] = tree.edges[up + row - 1]
     if row < rows - 1:
         regions[at, 3] = tree.edges[up + row]
+    tree.nodes[child].region = at
     tree.sizes[REGIONS] += 1
-    return Tree(
-        tree.nodes, tree.slots, tree.cuts, tree.edges, regions, tree.entries, tree.sizes
-    )
 
 
 @kernel
