@@ -35,6 +35,9 @@ ADAPTIVE, KEYWORD_FIRST, SPACE_FIRST, TRIE = 0, 1, 2, 3
 WORTH = 0.9
 """A spatial partition must save at least a tenth of what it costs to verify all rows."""
 
+FINEST = 1e-4
+"""Quadtrees do not divide regions narrower than this, in degrees."""
+
 
 class Plan(NamedTuple):
     """The options of a tree, as kernels read them."""
@@ -159,10 +162,13 @@ def spatial_partition(
     sort(lats, 0, known - seen)
     columns = int(np.sqrt(min(plan.fanout, number)))
     lines = min(plan.fanout, number) // max(1, columns)
-    if plan.strategy == TRIE:
-        columns = lines = 2
+    # Rows in one place must not be divided for ever: some cell has to be rid of some, or, where
+    # a quadtree needs several steps to come near them, the region must still be large.
+    quarters = plan.strategy == TRIE
+    if quarters:
+        columns = lines = 2 if bounds[2] - bounds[0] > FINEST else 1
     while columns > 1 and lines > 1:
-        if plan.strategy == TRIE:
+        if quarters:
             across = np.array([(bounds[0] + bounds[2]) / 2])
             up = np.array([(bounds[1] + bounds[3]) / 2])
         else:
@@ -176,9 +182,11 @@ def spatial_partition(
         if tree.nodes[node].copies * (copies + wide) <= plan.copies * number:
             chances = cell_hits(bounds, across, up, hits.lons, hits.lats, points, seen, known)
             cost = np.float64(wide)
+            most = 0
             for cell in range(len(weights)):
                 cost += weights[cell] * chances[cell]
-            if cost < WORTH * number:
+                most = max(most, weights[cell])
+            if cost < WORTH * number and (most < number or quarters):
                 return ByPlace(across, up, weights, wide, copies, cost)
         columns //= 2
         lines //= 2

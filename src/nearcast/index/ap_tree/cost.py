@@ -21,6 +21,14 @@ MOST_POINTS = 20_000
 """So many places of a history are kept, evenly spread over it."""
 
 
+class Observed(NamedTuple):
+    """What a history of messages says."""
+
+    share: Floats  # by term: the share of messages that have it
+    lons: Floats  # places of messages
+    lats: Floats
+
+
 class Hits(NamedTuple):
     """What is known or assumed about messages."""
 
@@ -57,28 +65,38 @@ def term_order(order: str, counts: Int64s) -> Int32s:
     return rank
 
 
+def observe(history: Batch) -> Observed:
+    """Learn from a history of messages; a term that it lacks counts as half a message."""
+    seen = np.bincount(history.terms[history.starts[0] : history.starts[-1]])
+    step = max(1, -(-len(history) // MOST_POINTS))
+    lons, lats = history.boxes[::step, ::2].mean(axis=1), history.boxes[::step, 1::2].mean(axis=1)
+    share = (np.append(seen, 0) + 0.5) / (len(history) + 1.0)
+    return Observed(share, lons, lats)
+
+
 def hits_from(
-    history: Batch | None, table: Table, chosen: Int32s, counts: Int64s, rank: Int32s
+    observed: Observed | None, table: Table, chosen: Int32s, counts: Int64s, rank: Int32s
 ) -> Hits:
-    """Learn from a history of messages, or without one from terms and area."""
+    """Bring what is known of messages into the order of terms.
+
+    Without a history it is the table's frequencies or, if nobody has given any, how many rows
+    require each term.
+    """
     term = np.zeros(len(rank))
-    if history is None:
+    if observed is None:
         known = table.frequency if table.frequency.any() else counts
-        term[rank[: len(known)]] = known + 1.0
+        term[rank[: len(known)]] = known[: len(rank)] + 1.0
         lons = lats = np.empty(0)
     else:
-        seen = np.bincount(history.terms[history.starts[0] : history.starts[-1]])
-        known = np.zeros(len(rank))
-        known[: len(seen)] = seen[: len(rank)]
-        term[rank] = (known + 0.5) / (len(history) + 1.0)
-        step = max(1, -(-len(history) // MOST_POINTS))
-        lons = history.boxes[::step, ::2].mean(axis=1)
-        lats = history.boxes[::step, 1::2].mean(axis=1)
+        share, lons, lats = observed
+        term[:] = share[-1]
+        known = share[: len(rank)]
+        term[rank[: len(known)]] = known
     box = table.rows.box[chosen]
     space = np.array([-180.0, -90.0, 180.0, 90.0])
     if len(box):
         space = np.concatenate([box[:, :2].min(axis=0), box[:, 2:].max(axis=0)])
-    return Hits(term, history is None, lons, lats, space)
+    return Hits(term, observed is None, lons, lats, space)
 
 
 @kernel

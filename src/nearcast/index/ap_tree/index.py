@@ -19,7 +19,7 @@ from nearcast.index.ap_tree.build import (
     Plan,
 )
 from nearcast.index.ap_tree.construct import gather, remake
-from nearcast.index.ap_tree.cost import Hits, hits_from, term_counts, term_order
+from nearcast.index.ap_tree.cost import Hits, Observed, hits_from, observe, term_counts, term_order
 from nearcast.index.ap_tree.maintain import delete_rows, drifted, insert_rows
 from nearcast.index.ap_tree.pack import figures, packed
 from nearcast.index.ap_tree.tree import NOW, Tree, single_leaf, trimmed, with_room
@@ -68,6 +68,11 @@ class ApTree:
         _one_of("order", order, _ORDERS)
         _one_of("keyword_partition", keyword_partition, _PARTITIONS)
         _one_of("strategy", strategy, tuple(_STRATEGIES))
+        _at_least("fanout", fanout, 2)
+        _at_least("leaf_capacity", leaf_capacity, 1)
+        _at_least("max_replication", max_replication, 1)
+        if not 0 < dummy_share <= 1:
+            raise InvalidValue("dummy_share", dummy_share, "a share above 0 and at most 1")
         self.table = table
         self._options = {
             "fanout": fanout,
@@ -82,7 +87,7 @@ class ApTree:
             "dummy_share": dummy_share,
             "max_replication": max_replication,
         }
-        self._history = history
+        self._observed = None if history is None else observe(history)
         self._order = order
         self._rebuild = rebuild
         self._drift = (rebuild_divergence, rebuild_population, rebuild_growth)
@@ -103,7 +108,7 @@ class ApTree:
 
     def insert(self, rows: Int32s) -> None:
         """Put rows into their leaves, and divide the leaves that are too full by then."""
-        if self._order_is_empty:
+        if not self._tree.slots[0, NOW]:
             self._start(np.asarray(rows, np.int32))
             return
         chosen = np.ascontiguousarray(rows, np.int32)
@@ -160,6 +165,8 @@ class ApTree:
         """Write the tree, the order of terms and what is known of messages."""
         arrays = {f"tree_{name}": array for name, array in trimmed(self._tree)._asdict().items()}
         arrays |= {f"hits_{name}": np.asarray(a) for name, a in self._hits._asdict().items()}
+        if self._observed is not None:
+            arrays |= {f"seen_{name}": a for name, a in self._observed._asdict().items()}
         save_arrays(folder, self.name, _VERSION, self._options, arrays | {"rank": self._rank})
 
     @classmethod
@@ -172,6 +179,8 @@ class ApTree:
         hits = {field: plain[f"hits_{field}"] for field in Hits._fields}
         index._hits = Hits(**(hits | {"relative": bool(hits["relative"])}))
         index._rank = plain["rank"]
+        if "seen_share" in plain:
+            index._observed = Observed(*(plain[f"seen_{field}"] for field in Observed._fields))
         index._packed_size = int(index._tree.sizes.sum())
         return index
 
@@ -179,8 +188,7 @@ class ApTree:
         """Make the whole tree, with a fresh order of terms."""
         counts = term_counts(self.table, rows)
         self._rank = term_order(self._order, counts)
-        self._hits = hits_from(self._history, self.table, rows, counts, self._rank)
-        self._order_is_empty = len(rows) == 0
+        self._hits = hits_from(self._observed, self.table, rows, counts, self._rank)
         tree = single_leaf(rows, self._plan.capacity)
         tops = np.zeros(1, np.int64)
         tree = remake(tree, tops, self.table.rows, self._rank, self._hits, self._plan)
@@ -238,3 +246,8 @@ class ApTree:
 def _one_of(field: str, given: str, expected: tuple[str, ...]) -> None:
     if given not in expected:
         raise InvalidValue(field, given, f"one of {', '.join(expected)}")
+
+
+def _at_least(field: str, given: float, least: int) -> None:
+    if given < least:
+        raise InvalidValue(field, given, f"at least {least}")
