@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nearcast.errors import InvalidValue
 from nearcast.geo import Box, Circle, Polygon, Region
-from nearcast.index import Batch, Table, index_named
+from nearcast.index import Batch, Table, index_named, match
 from nearcast.index.ap_tree import ApTree
 from nearcast.index.sequential import Sequential
 from nearcast.index.table import Int32s
@@ -75,6 +75,7 @@ variants = st.fixed_dictionaries(
         "leaf_capacity": st.sampled_from([1, 2, 4]),
         "dummy_share": st.sampled_from([0.25, 0.5, 1.0]),
         "max_replication": st.sampled_from([1.5, 8.0]),
+        "message_terms": st.sampled_from([None, 3.0]),
         "rebuild_growth": st.sampled_from([0.0, 0.1]),
     }
 )
@@ -112,9 +113,7 @@ class Pair:
     def check(self, batch: Batch) -> None:
         given, expected = self.index.candidates(batch), Sequential(self.table).candidates(batch)
         found = sorted(zip(given.messages.tolist(), given.rows.tolist(), strict=True))
-        assert found == sorted(
-            zip(expected.messages.tolist(), expected.rows.tolist(), strict=True)
-        )
+        assert found == sorted(zip(expected.messages.tolist(), expected.rows.tolist(), strict=True))
 
 
 subscriptions = st.lists(st.tuples(conjuncts(), regions()), min_size=1, max_size=8)
@@ -177,6 +176,27 @@ def test_many_deletions_leave_nothing_behind(
     pair.drop(0)
     pair.check(batch)
     assert pair.index.stats()["leaf_entries"] == 0
+
+
+def test_threads_share_one_tree() -> None:
+    """Two threads find what one finds."""
+    table = Table()
+    table.ensure_terms(64)
+    random = np.random.default_rng(1)
+    corners = random.uniform(-80, 60, (500, 2))
+    starts = np.arange(0, 1001, 2, dtype=np.int64)
+    terms = np.column_stack([random.integers(0, 8, 500), random.integers(8, 16, 500)])
+    owners = np.arange(500, dtype=np.int32)
+    where = np.concatenate([corners, corners + 20.0], axis=1)
+    table.add_boxes(owners, where, starts, terms.reshape(-1).astype(np.int32))
+    index = ApTree(table)
+    index.build()
+    places = np.concatenate([corners, corners], axis=1)
+    batch = Batch(starts, terms.reshape(-1).astype(np.int32), places)
+    one, two = match(index, batch), match(index, batch, threads=2)
+    assert len(one.owners) >= 500
+    assert sorted(zip(*one[:2], strict=True)) == sorted(zip(*two[:2], strict=True))
+    assert one.candidates == two.candidates
 
 
 def test_is_known_by_its_name() -> None:

@@ -33,7 +33,10 @@ from nearcast.index.table import Floats, Int32s, Int64s
 ADAPTIVE, KEYWORD_FIRST, SPACE_FIRST, TRIE = 0, 1, 2, 3
 """Strategies."""
 WORTH = 0.9
-"""A spatial partition must save at least a tenth of what it costs to verify all rows."""
+"""A spatial partition must save at least a tenth of what it costs to verify all rows.
+
+Space first asks for one all the same, as in the paper.
+"""
 
 FINEST = 1e-4
 """Quadtrees do not divide regions narrower than this, in degrees."""
@@ -176,9 +179,7 @@ def spatial_partition(
                 box, 0, chosen, work, start, stop, lons, bounds[0], bounds[2], columns
             )
             up = _dimension(box, 1, chosen, work, start, stop, lats, bounds[1], bounds[3], lines)
-        weights, wide, copies = cell_weights(
-            box, chosen, work, start, stop, across, up, plan.share
-        )
+        weights, wide, copies = cell_weights(box, chosen, work, start, stop, across, up, plan.share)
         if tree.nodes[node].copies * (copies + wide) <= plan.copies * number:
             chances = cell_hits(bounds, across, up, hits.lons, hits.lats, points, seen, known)
             cost = np.float64(wide)
@@ -186,7 +187,8 @@ def spatial_partition(
             for cell in range(len(weights)):
                 cost += weights[cell] * chances[cell]
                 most = max(most, weights[cell])
-            if cost < WORTH * number and (most < number or quarters):
+            worth = cost < WORTH * number or plan.strategy == SPACE_FIRST
+            if worth and (most < number or quarters):
                 return ByPlace(across, up, weights, wide, copies, cost)
         columns //= 2
         lines //= 2

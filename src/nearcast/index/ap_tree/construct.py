@@ -98,15 +98,15 @@ def construct(
             continue
         by_key = keyed and not (plan.strategy == SPACE_FIRST and placed)
         by_place = placed and not (plan.strategy in (KEYWORD_FIRST, TRIE) and keyed)
+        if by_place:
+            points, seen, known = _thinned(points, seen, known, stop - start)
         place = spatial_partition(
             tree, node, rows.box, chosen, work, start, stop, hits, points, seen, known, plan,
             by_place,
         )  # fmt: skip
         if keyed and len(place.weights) == 0:
             by_key = True
-        key = keyword_partition(
-            work, start, stop, offset, starts, ranks, hits, plan, by_key
-        )
+        key = keyword_partition(work, start, stop, offset, starts, ranks, hits, plan, by_key)
         if len(key.stops) and key.cost < place.cost:
             buckets = len(key.stops)
             tree = reserve(tree, buckets + 1, buckets + 1, buckets, 0, 0, 0)
@@ -144,9 +144,7 @@ def construct(
             factor = (place.wide + place.copies) / (stop - start)
             stack = taller(stack, height + buckets + 1)
             if place.wide:
-                stack[height, 0] = _bucket(
-                    tree, node, buckets, offset, allowed, False, place.wide
-                )
+                stack[height, 0] = _bucket(tree, node, buckets, offset, allowed, False, place.wide)
                 stack[height, 1], stack[height, 2] = stop, stop + place.wide
                 stack[height, 3], stack[height, 4] = seen, known
                 height += 1
@@ -183,6 +181,20 @@ def _bucket(
 
 
 @kernel
+def _thinned(points: Int32s, seen: int, known: int, number: int) -> tuple[Int32s, int, int]:
+    """Keep some of many places, so that a node of few rows costs little."""
+    step = (known - seen) // (4 * number + 64)
+    if step < 2:
+        return points, seen, known
+    points = longer(points, known + (known - seen) // step + 1)
+    stop = known
+    for at in range(seen, known, step):
+        points[stop] = points[at]
+        stop += 1
+    return points, known, stop
+
+
+@kernel
 def _deal_points(
     tree: Tree, node: int, hits: Hits, points: Int32s, seen: int, known: int
 ) -> Int64s:
@@ -207,9 +219,7 @@ def _deal_points(
     return marks
 
 
-def remake(
-    tree: Tree, tops: Int64s, rows: Rows, rank: Int32s, hits: Hits, plan: Plan
-) -> Tree:
+def remake(tree: Tree, tops: Int64s, rows: Rows, rank: Int32s, hits: Hits, plan: Plan) -> Tree:
     """Make the subtrees of some nodes anew, from the rows that are there."""
     for top in tops.tolist():
         if tree.nodes["kind"][top] != GONE:

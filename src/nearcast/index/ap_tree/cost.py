@@ -75,35 +75,43 @@ def observe(history: Batch) -> Observed:
 
 
 def hits_from(
-    observed: Observed | None, table: Table, chosen: Int32s, counts: Int64s, rank: Int32s
+    observed: Observed | None,
+    message_terms: float | None,
+    table: Table,
+    chosen: Int32s,
+    counts: Int64s,
+    rank: Int32s,
 ) -> Hits:
     """Bring what is known of messages into the order of terms.
 
     Without a history it is the table's frequencies or, if nobody has given any, how many rows
-    require each term.
+    require each term; as probabilities if it is known how many terms a message has.
     """
+    relative = observed is None and message_terms is None
     term = np.zeros(len(rank))
     if observed is None:
         known = table.frequency if table.frequency.any() else counts
         term[rank[: len(known)]] = known[: len(rank)] + 1.0
         lons = lats = np.empty(0)
+        if message_terms is not None:
+            term *= message_terms / max(1.0, term.sum())
     else:
         share, lons, lats = observed
         term[:] = share[-1]
-        known = share[: len(rank)]
-        term[rank[: len(known)]] = known
+        common = min(len(share), len(rank))
+        term[rank[:common]] = share[:common]
     box = table.rows.box[chosen]
     space = np.array([-180.0, -90.0, 180.0, 90.0])
     if len(box):
         space = np.concatenate([box[:, :2].min(axis=0), box[:, 2:].max(axis=0)])
-    return Hits(term, observed is None, lons, lats, space)
+    return Hits(term, relative, lons, lats, space)
 
 
 @kernel
 def hit_of(hits: Hits, rank: int) -> float:
     """Give the probability, or the frequency, of a term; rare if it came later."""
     if rank < len(hits.term):
-        return hits.term[rank]
+        return float(hits.term[rank])
     return 1.0 if hits.relative else 1e-6
 
 

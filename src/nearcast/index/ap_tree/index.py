@@ -42,8 +42,46 @@ _PARTITIONS = ("hr", "dp")
 class ApTree:
     """Divides subscriptions by their l-th term or by a grid, whichever the cost model prefers.
 
+    Good where terms and places tell subscriptions apart to a different degree from node to node.
+    Not for subscriptions that move: a row that has moved is searched in all cells that it may
+    have been in.
+
+    Parameters, with the paper's letters and names:
+
+    - `fanout` (f), `leaf_capacity` (theta_q): a node of so many rows or more is divided, into so
+      many buckets at most;
+    - `order`: the order of terms, frequent first ("tf"), rare first ("idf"), or "random";
+    - `keyword_partition`: local improvement ("hr") or the dynamic programme ("dp");
+    - `strategy`: "adaptive", or by terms ("k-first", KFirst) or by place ("s-first", SFirst)
+      wherever that is possible, or "trie-quadtree" (Trie-Qd): one cut a term until the terms are
+      used up, then quarters;
+    - `history`: messages that hit probabilities are taken from;
+    - `message_terms`: without a history, how many terms a message has;
+    - `rebuild`: remake subtrees that have drifted; without it the tree is AP-Tree-NR;
+    - `rebuild_divergence` (theta_KL), `rebuild_population`: a node with at least this share of
+      all rows is remade when the divergence of its weights exceeds this;
+    - `rebuild_growth`, `dummy_share`, `max_replication`: see below.
+
+    Departures from the paper, besides those told where they are made:
+
+    - A row goes into the dummy cell not only if it contains the region of its node, but also if
+      it covers more than `dummy_share` of the cells; and a grid that would bring the copies of
+      rows, multiplied along the way from the root, above `max_replication` on average is made
+      coarser or not at all. Without this, large regions are copied into nearly all cells, level
+      after level, and memory has no bound.
+    - A drifted node is remade only if `rebuild_growth` of its rows have come or gone since it was
+      made, and drift is looked for once a change of `rebuild_population` of all rows. At 0.001
+      the divergence of a small node is exceeded by chance alone, after every few insertions.
+    - A spatial node has no more cells than rows, and must be worth it (`WORTH`).
+    - Probabilities without a history are relative to the node, as in the paper, which makes
+      messages of many terms look as if they had one. `message_terms` makes them absolute.
+    - Terms that come after the tree was made stand last in the order until it is made anew, and a
+      term between two cuts extends the lighter one.
+    - In Trie-Qd, leaves made by insertion become tries when they are full, not at once.
+
     From "AP-Tree: Efficiently Support Continuous Spatial-Keyword Queries Over Stream" (ICDE 2015),
-    sections III and IV.
+    sections III and IV; conjuncts of a disjunctive normal form as in "AP-Tree: efficiently support
+    location-aware Publish/Subscribe" (VLDB J.), section 3.4.
     """
 
     name: ClassVar[str] = "ap-tree"
@@ -58,6 +96,7 @@ class ApTree:
         keyword_partition: str = "hr",
         strategy: str = "adaptive",
         history: Batch | None = None,
+        message_terms: float | None = None,
         rebuild: bool = True,
         rebuild_divergence: float = 0.001,
         rebuild_population: float = 0.001,
@@ -80,6 +119,7 @@ class ApTree:
             "order": order,
             "keyword_partition": keyword_partition,
             "strategy": strategy,
+            "message_terms": message_terms,
             "rebuild": rebuild,
             "rebuild_divergence": rebuild_divergence,
             "rebuild_population": rebuild_population,
@@ -89,6 +129,7 @@ class ApTree:
         }
         self._observed = None if history is None else observe(history)
         self._order = order
+        self._message_terms = message_terms
         self._rebuild = rebuild
         self._drift = (rebuild_divergence, rebuild_population, rebuild_growth)
         self._plan = Plan(
@@ -139,9 +180,17 @@ class ApTree:
         return collect(
             len(batch),
             lambda start, messages, found: match_batch(
-                tree, rows, rank, batch.starts, batch.terms, batch.boxes, bitmap, start, messages,
+                tree,
+                rows,
+                rank,
+                batch.starts,
+                batch.terms,
+                batch.boxes,
+                bitmap,
+                start,
+                messages,
                 found,
-            ),  # fmt: skip
+            ),
         )
 
     def stats(self) -> Mapping[str, float]:
@@ -176,8 +225,13 @@ class ApTree:
         index = cls(table, **options)
         plain = {name: array.view(np.ndarray) for name, array in arrays.items()}
         index._tree = Tree(*(plain[f"tree_{field}"] for field in Tree._fields))
-        hits = {field: plain[f"hits_{field}"] for field in Hits._fields}
-        index._hits = Hits(**(hits | {"relative": bool(hits["relative"])}))
+        index._hits = Hits(
+            plain["hits_term"],
+            bool(plain["hits_relative"]),
+            plain["hits_lons"],
+            plain["hits_lats"],
+            plain["hits_space"],
+        )
         index._rank = plain["rank"]
         if "seen_share" in plain:
             index._observed = Observed(*(plain[f"seen_{field}"] for field in Observed._fields))
@@ -188,7 +242,9 @@ class ApTree:
         """Make the whole tree, with a fresh order of terms."""
         counts = term_counts(self.table, rows)
         self._rank = term_order(self._order, counts)
-        self._hits = hits_from(self._observed, self.table, rows, counts, self._rank)
+        self._hits = hits_from(
+            self._observed, self._message_terms, self.table, rows, counts, self._rank
+        )
         tree = single_leaf(rows, self._plan.capacity)
         tops = np.zeros(1, np.int64)
         tree = remake(tree, tops, self.table.rows, self._rank, self._hits, self._plan)
@@ -224,16 +280,14 @@ class ApTree:
         if (tops == 0).any():
             self._start(np.unique(gather(self._tree, 0)))
             return
-        self._tree = remake(
-            self._tree, tops, self.table.rows, self._rank, self._hits, self._plan
-        )
+        self._tree = remake(self._tree, tops, self.table.rows, self._rank, self._hits, self._plan)
 
     def _after(self, changes: int) -> None:
         """Look for drift once in a while, and pack what has become loose."""
         self._changes += changes
         population = int(self._tree.slots[0, NOW])
         divergence, share, growth = self._drift
-        if self._rebuild and self._changes > growth * share * population:
+        if self._rebuild and self._changes > share * population:
             self._changes = 0
             tops = drifted(self._tree, share * population, divergence, growth)
             self.rebuilds += len(tops)

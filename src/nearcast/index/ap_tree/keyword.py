@@ -20,7 +20,7 @@ SWEEPS = 8
 @kernel
 def cut_cost(weight: Floats, hit: Floats, start: int, stop: int) -> float:
     """Give the cost of one cut (equation 3)."""
-    return (weight[stop] - weight[start]) * (hit[stop] - hit[start])
+    return float((weight[stop] - weight[start]) * (hit[stop] - hit[start]))
 
 
 @kernel

@@ -36,7 +36,7 @@ def _cut_for(tree: Tree, node: int, rank: int) -> int:
     first, count = tree.nodes[node].aux, tree.nodes[node].count
     cut = find_cut(tree, first, 0, count, rank)
     if cut == count:
-        return count - 1
+        return int(count - 1)
     if cut > 0 and tree.cuts[first + cut, 0] > rank:
         slot = tree.nodes[node].first + cut
         if tree.slots[slot - 1, NOW] < tree.slots[slot, NOW]:

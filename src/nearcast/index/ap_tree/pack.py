@@ -145,4 +145,3 @@ def packed(tree: Tree) -> Tree:
     fresh = new_tree(nodes, live.slots, live.cuts, live.edges, live.regions, live.entries)
     _copy(tree, fresh)
     return fresh
-

@@ -97,7 +97,16 @@ def with_room(tree: Tree, nodes: int, regions: int, entries: int) -> Tree:
 
 def trimmed(tree: Tree) -> Tree:
     """The tree without the unused ends of its arenas, not copied."""
-    return Tree(*(array[:size] for array, size in zip(tree, tree.sizes, strict=False)), tree.sizes)
+    nodes, slots, cuts, edges, regions, entries = tree.sizes.tolist()
+    return Tree(
+        tree.nodes[:nodes],
+        tree.slots[:slots],
+        tree.cuts[:cuts],
+        tree.edges[:edges],
+        tree.regions[:regions],
+        tree.entries[:entries],
+        tree.sizes,
+    )
 
 
 @kernel
