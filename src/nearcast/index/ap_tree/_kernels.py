@@ -86,10 +86,13 @@ def match_batch(
         wide = box[0] != box[2] or box[1] != box[3]
         if end - begin > len(ranks):
             ranks = np.empty(2 * (end - begin), np.int32)
-        for i in range(end - begin):
-            ranks[i] = rank_of(rank, terms[begin + i])
-        sort(ranks, 0, end - begin)
-        own = ranks[: end - begin]
+        known = 0
+        for at in range(begin, end):
+            ranks[known] = rank_of(rank, terms[at])
+            if ranks[known] >= 0:
+                known += 1
+        sort(ranks, 0, known)
+        own = ranks[:known]
         set_terms(bitmap, terms, begin, end)
         stack[0, 0], stack[0, 1] = 0, 0
         height = 1

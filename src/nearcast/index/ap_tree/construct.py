@@ -87,6 +87,7 @@ def construct(
         height -= 1
         node, start, stop = stack[height, 0], stack[height, 1], stack[height, 2]
         seen, known = stack[height, 3], stack[height, 4]
+        tree.nodes[node].made = stop - start
         offset = tree.nodes[node].offset
         placed = tree.nodes[node].placed != 0
         allowed = tree.nodes[node].keyed != 0

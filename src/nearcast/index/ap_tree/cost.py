@@ -37,6 +37,7 @@ class Hits(NamedTuple):
     lons: Floats  # places of messages
     lats: Floats
     space: Floats  # west, south, east, north of all rows
+    rare: float  # probability, or frequency, of terms that come later
 
 
 @kernel
@@ -56,13 +57,40 @@ def term_counts(table: Table, chosen: Int32s) -> Int64s:
 
 
 def term_order(order: str, counts: Int64s) -> Int32s:
-    """Give the rank of each term: frequent ones first, rare ones first, or at random."""
+    """Give the rank of each term: frequent ones first, rare ones first, or at random.
+
+    Terms that no row requires have none. They get one when they come, behind all others.
+    """
+    used = np.flatnonzero(counts)
     if order == "random":
-        return np.random.default_rng(len(counts)).permutation(len(counts)).astype(np.int32)
-    places = np.argsort(-counts if order == "tf" else counts, kind="stable")
-    rank = np.empty(len(counts), np.int32)
-    rank[places] = np.arange(len(counts), dtype=np.int32)
+        places = np.random.default_rng(len(used)).permutation(used)
+    else:
+        places = used[np.argsort(-counts[used] if order == "tf" else counts[used], kind="stable")]
+    rank = np.full(len(counts), -1, np.int32)
+    rank[places] = np.arange(len(used), dtype=np.int32)
     return rank
+
+
+@kernel
+def last_term(rows: Rows, chosen: Int32s) -> int:
+    """Find the highest number of a term that some rows require; -1 if there are none."""
+    last = -1
+    for row in chosen:
+        for at in range(rows.first[row], rows.first[row] + rows.required[row]):
+            last = max(last, rows.terms[at])
+    return last
+
+
+@kernel
+def rank_new_terms(rows: Rows, chosen: Int32s, rank: Int32s, following: int) -> int:
+    """Give the terms that have come with some rows the ranks from `following` on."""
+    for row in chosen:
+        for at in range(rows.first[row], rows.first[row] + rows.required[row]):
+            term = rows.terms[at]
+            if rank[term] < 0:
+                rank[term] = following
+                following += 1
+    return following
 
 
 def observe(history: Batch) -> Observed:
@@ -88,31 +116,28 @@ def hits_from(
     require each term; as probabilities if it is known how many terms a message has.
     """
     relative = observed is None and message_terms is None
-    term = np.zeros(len(rank))
-    if observed is None:
+    used = np.flatnonzero(rank >= 0)
+    term = np.zeros(len(used))
+    lons = lats = np.empty(0)
+    if observed is not None:
+        lons, lats = observed.lons, observed.lats
+        term[rank[used]] = observed.share[np.minimum(used, len(observed.share) - 1)]
+    else:
         known = table.frequency if table.frequency.any() else counts
-        term[rank[: len(known)]] = known[: len(rank)] + 1.0
-        lons = lats = np.empty(0)
+        term[rank[used]] = known[np.minimum(used, len(known) - 1)] + 1.0
         if message_terms is not None:
             term *= message_terms / max(1.0, term.sum())
-    else:
-        share, lons, lats = observed
-        term[:] = share[-1]
-        common = min(len(share), len(rank))
-        term[rank[:common]] = share[:common]
     box = table.rows.box[chosen]
     space = np.array([-180.0, -90.0, 180.0, 90.0])
     if len(box):
         space = np.concatenate([box[:, :2].min(axis=0), box[:, 2:].max(axis=0)])
-    return Hits(term, relative, lons, lats, space)
+    return Hits(term, relative, lons, lats, space, float(term.min(initial=1.0)))
 
 
 @kernel
 def hit_of(hits: Hits, rank: int) -> float:
-    """Give the probability, or the frequency, of a term; rare if it came later."""
-    if rank < len(hits.term):
-        return float(hits.term[rank])
-    return 1.0 if hits.relative else 1e-6
+    """Give the probability, or the frequency, of a term; that of a rare one if it came later."""
+    return float(hits.term[rank]) if rank < len(hits.term) else hits.rare
 
 
 @kernel

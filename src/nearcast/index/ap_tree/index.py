@@ -19,7 +19,16 @@ from nearcast.index.ap_tree.build import (
     Plan,
 )
 from nearcast.index.ap_tree.construct import gather, remake
-from nearcast.index.ap_tree.cost import Hits, Observed, hits_from, observe, term_counts, term_order
+from nearcast.index.ap_tree.cost import (
+    Hits,
+    Observed,
+    hits_from,
+    last_term,
+    observe,
+    rank_new_terms,
+    term_counts,
+    term_order,
+)
 from nearcast.index.ap_tree.maintain import delete_rows, drifted, insert_rows
 from nearcast.index.ap_tree.pack import figures, packed
 from nearcast.index.ap_tree.tree import NOW, Tree, single_leaf, trimmed, with_room
@@ -72,11 +81,14 @@ class ApTree:
     - A drifted node is remade only if `rebuild_growth` of its rows have come or gone since it was
       made, and drift is looked for once a change of `rebuild_population` of all rows. At 0.001
       the divergence of a small node is exceeded by chance alone, after every few insertions.
+    - A node is also remade when it holds twice the rows that it was made for. Few rows make few
+      buckets, and a workload that only grows leaves its divergence as it is.
     - A spatial node has no more cells than rows, and must be worth it (`WORTH`).
     - Probabilities without a history are relative to the node, as in the paper, which makes
       messages of many terms look as if they had one. `message_terms` makes them absolute.
     - Terms that come after the tree was made stand last in the order until it is made anew, and a
-      term between two cuts extends the lighter one.
+      term between two cuts extends the lighter one. Terms of a message that no row has required
+      since then are left out.
     - In Trie-Qd, leaves made by insertion become tries when they are full, not at once.
 
     From "AP-Tree: Efficiently Support Continuous Spatial-Keyword Queries Over Stream" (ICDE 2015),
@@ -153,6 +165,7 @@ class ApTree:
             self._start(np.asarray(rows, np.int32))
             return
         chosen = np.ascontiguousarray(rows, np.int32)
+        self._rank_terms(chosen)
         full = self._put(chosen)
         self._remake(full)
         self._after(len(chosen))
@@ -231,10 +244,12 @@ class ApTree:
             plain["hits_lons"],
             plain["hits_lats"],
             plain["hits_space"],
+            float(plain["hits_rare"]),
         )
         index._rank = plain["rank"]
         if "seen_share" in plain:
             index._observed = Observed(*(plain[f"seen_{field}"] for field in Observed._fields))
+        index._ranks = int(index._rank.max(initial=-1)) + 1
         index._packed_size = int(index._tree.sizes.sum())
         return index
 
@@ -242,6 +257,7 @@ class ApTree:
         """Make the whole tree, with a fresh order of terms."""
         counts = term_counts(self.table, rows)
         self._rank = term_order(self._order, counts)
+        self._ranks = int(self._rank.max(initial=-1)) + 1
         self._hits = hits_from(
             self._observed, self._message_terms, self.table, rows, counts, self._rank
         )
@@ -253,13 +269,22 @@ class ApTree:
         self._changes = 0
         self.rebuilds = getattr(self, "rebuilds", -1) + 1
 
+    def _rank_terms(self, chosen: Int32s) -> None:
+        table = self.table.rows
+        size, known = last_term(table, chosen) + 1, len(self._rank)
+        if size > known:
+            self._rank = np.concatenate(
+                [self._rank, np.full(max(size - known, known), -1, np.int32)]
+            )
+        self._ranks = rank_new_terms(table, chosen, self._rank, self._ranks)
+
     def _put(self, chosen: Int32s) -> Int64s:
         full = []
         start = 0
         while True:
             start, overfull, nodes, entries = insert_rows(
                 self._tree, self.table.rows, self._rank, chosen, start, self._plan.share,
-                self._plan.capacity,
+                self._plan.capacity, self._rebuild,
             )  # fmt: skip
             full.append(overfull)
             if start == len(chosen):

@@ -185,12 +185,14 @@ def _append(tree: Tree, node: int, row: int) -> None:
 
 @kernel
 def insert_rows(
-    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, start: int, share: float, capacity: int
-) -> tuple[int, Int64s, int, int]:
+    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, start: int, share: float, capacity: int,
+    doubling: bool,
+) -> tuple[int, Int64s, int, int]:  # fmt: skip
     """Put rows into their leaves.
 
-    Gives the place where it stopped for lack of room, the leaves that have become too full, and
-    how many nodes and entries are needed to go on.
+    Gives the place where it stopped for lack of room, the nodes to be made anew, and how many
+    nodes and entries are needed to go on. A leaf is to be made anew when it is too full, and with
+    `doubling` another node when it has twice the rows that it was made for.
     """
     ranks = np.empty(16, np.int32)
     visited = np.empty((64, 2), np.int64)
@@ -220,10 +222,13 @@ def insert_rows(
                 node = _leaf_at(tree, slot, above, capacity)
             if tree.nodes[node].kind == LEAF:
                 _append(tree, node, row)
-                if tree.nodes[node].count == tree.nodes[node].aux + 1:
-                    full = longer(full, overfull + 1)
-                    full[overfull] = node
-                    overfull += 1
+                due = tree.nodes[node].count == tree.nodes[node].aux + 1
+            else:
+                due = doubling and tree.slots[slot, NOW] == 2 * tree.nodes[node].made
+            if due:
+                full = longer(full, overfull + 1)
+                full[overfull] = node
+                overfull += 1
     return len(chosen), full[:overfull], 0, 0
 
 

@@ -31,6 +31,7 @@ NODE = np.dtype(
         ("aux", np.int32),  # the first cut or edge; for a leaf, how many entries make it split
         ("count", np.int32),  # buckets without the dummy, or entries
         ("room", np.int32),  # columns of a spatial node, or the entries a leaf has room for
+        ("made", np.int32),  # rows when its buckets were made
         ("parent", np.int32),
         ("slot", np.int32),
         ("region", np.int32),
@@ -139,6 +140,7 @@ def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: bool, place
     nodes[node].aux = 0
     nodes[node].count = 0
     nodes[node].room = 0
+    nodes[node].made = 0
     nodes[node].parent = parent
     nodes[node].slot = slot
     nodes[node].region = nodes[parent].region
@@ -206,5 +208,5 @@ def is_wide(covered: int, cells: int, share: float) -> bool:
 
 @kernel
 def rank_of(rank: Int32s, term: int) -> int:
-    """Give the place of a term in the order; terms that came later stand behind all others."""
-    return rank[term] if term < len(rank) else term
+    """Give the place of a term in the order; -1 if no row has ever required it."""
+    return rank[term] if term < len(rank) else -1
