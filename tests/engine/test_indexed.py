@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast import Box, Engine, NearcastError, Top
+from nearcast import Box, Engine, NearcastError, Top, index
 from nearcast.engine import INDEX_NAMES
 from nearcast.engine.bulk import Indexed
 from nearcast.engine.terms import TermIds
@@ -54,6 +54,10 @@ publishes = st.builds(
 )  # fmt: skip
 ranges = st.builds(lambda t, r: {"op": "publish", "text": t, "region": r}, texts, boxes)
 steps = st.one_of(subscribes, subscribes, rankings, moves, leaves, publishes, publishes, ranges)
+
+
+def test_every_index_can_be_asked_for_by_name() -> None:
+    assert set(INDEX_NAMES) == {"auto", "scan", *index.INDEXES}
 
 
 def outcome(engine: Engine, event: Event) -> Any:

@@ -461,7 +461,7 @@ def test_saved_and_loaded_elsewhere_it_gives_the_same_answers(tmp_path: Path) ->
 
 
 def test_an_empty_index_answers() -> None:
-    index = index_named("rarest-term")(Table()) # a protocol has no init
+    index = index_named("rarest-term")(Table())  # a protocol has no init
     batch = batch_of([[0, 1], []], [[0, 0, 0, 0]] * 2)
     assert pairs(index.candidates(batch)) == []
     index.build()

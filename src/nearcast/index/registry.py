@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearcast.errors import InvalidValue
+from nearcast.index.ap_tree import ApTree
 from nearcast.index.base import Index
 from nearcast.index.gi2 import Gi2
 from nearcast.index.rarest_term import RarestTerm
@@ -11,7 +12,9 @@ from nearcast.index.sequential import Sequential
 AUTO = "rarest-term"
 """What `auto` stands for."""
 
-INDEXES: dict[str, type[Index]] = {index.name: index for index in (RarestTerm, Gi2, Sequential)}
+_ALL: tuple[type[Index], ...] = (RarestTerm, ApTree, Gi2, Sequential)
+
+INDEXES: dict[str, type[Index]] = {index.name: index for index in _ALL}
 
 
 def index_named(name: str) -> type[Index]:

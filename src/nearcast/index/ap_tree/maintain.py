@@ -1,0 +1,322 @@
+"""Single rows that come and go, and signs that a subtree is to be remade (section IV-E)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast._jit import kernel
+from nearcast.index.ap_tree.arrays import longer, sort, taller
+from nearcast.index.ap_tree.cost import sorted_ranks
+from nearcast.index.ap_tree.tree import (
+    CHILD,
+    ENTRIES,
+    KEYWORD,
+    LEAF,
+    NODES,
+    NOW,
+    OLD,
+    REGIONS,
+    SPATIAL,
+    Tree,
+    add_node,
+    find_cut,
+    is_wide,
+    narrow_region,
+    strip_of,
+)
+from nearcast.index.table import Int32s, Int64s, Rows
+
+FIRST_ROOM = 4
+"""Entries that a leaf made for one row has room for."""
+
+
+@kernel
+def _cut_for(tree: Tree, node: int, rank: int) -> int:
+    """Find the cut for a rank; one between two cuts goes to the lighter of them."""
+    first, count = tree.nodes[node].aux, tree.nodes[node].count
+    cut = find_cut(tree, first, 0, count, rank)
+    if cut == count:
+        return int(count - 1)
+    if cut > 0 and tree.cuts[first + cut, 0] > rank:
+        slot = tree.nodes[node].first + cut
+        if tree.slots[slot - 1, NOW] < tree.slots[slot, NOW]:
+            return cut - 1
+    return cut
+
+
+@kernel
+def locate(
+    tree: Tree, rows: Rows, row: int, ranks: Int32s, share: float, visited: Int64s
+) -> tuple[Int64s, int]:
+    """Find the slots on the way of a row from the root to its leaves: slot, and node above it.
+
+    The list is its own queue: a slot is looked into after it has been noted.
+    """
+    count = rows.required[row]
+    visited[0, 0], visited[0, 1] = 0, -1
+    size, at = 1, 0
+    while at < size:
+        node = tree.slots[visited[at, 0], CHILD]
+        at += 1
+        if node < 0 or tree.nodes[node].kind == LEAF:
+            continue
+        first, buckets = tree.nodes[node].first, tree.nodes[node].count
+        if tree.nodes[node].kind == KEYWORD:
+            offset = tree.nodes[node].offset
+            bucket = buckets if offset >= count else _cut_for(tree, node, ranks[offset])
+            visited = taller(visited, size + 1)
+            visited[size, 0], visited[size, 1] = first + bucket, node
+            size += 1
+            continue
+        columns, edges = tree.nodes[node].room, tree.nodes[node].aux
+        lines = buckets // columns
+        west = strip_of(tree.edges, edges, columns, rows.box[row, 0])
+        east = strip_of(tree.edges, edges, columns, rows.box[row, 2])
+        south = strip_of(tree.edges, edges + columns - 1, lines, rows.box[row, 1])
+        north = strip_of(tree.edges, edges + columns - 1, lines, rows.box[row, 3])
+        covered = (east - west + 1) * (north - south + 1)
+        visited = taller(visited, size + covered)
+        if is_wide(covered, buckets, share):
+            visited[size, 0], visited[size, 1] = first + buckets, node
+            size += 1
+            continue
+        for line in range(south, north + 1):
+            for cell in range(line * columns + west, line * columns + east + 1):
+                visited[size, 0], visited[size, 1] = first + cell, node
+                size += 1
+    return visited, size
+
+
+@kernel
+def search(tree: Tree, rows: Rows, row: int, ranks: Int32s) -> Int64s:
+    """Find all slots above entries of a row whose former box is not known any more."""
+    count = rows.required[row]
+    stack, height = np.empty(64, np.int64), 1
+    found, size = np.empty(64, np.int64), 0
+    stack[0] = 0
+    while height:
+        height -= 1
+        node = stack[height]
+        first, buckets = tree.nodes[node].first, tree.nodes[node].count
+        if tree.nodes[node].kind == LEAF:
+            here = False
+            for at in range(first, first + buckets):
+                here = here or tree.entries[at] == row
+            while here and node >= 0:
+                found = longer(found, size + 1)
+                found[size] = tree.nodes[node].slot
+                size += 1
+                node = tree.nodes[node].parent
+            continue
+        low, high = first, first + buckets + 1
+        if tree.nodes[node].kind == KEYWORD:
+            offset = tree.nodes[node].offset
+            low += buckets if offset >= count else _cut_for(tree, node, ranks[offset])
+            high = low + 1
+        stack = longer(stack, height + high - low)
+        for slot in range(low, high):
+            if tree.slots[slot, CHILD] >= 0:
+                stack[height] = tree.slots[slot, CHILD]
+                height += 1
+    sort(found, 0, size)
+    kept = 0
+    for at in range(size):
+        if at == 0 or found[at] != found[at - 1]:
+            found[kept] = found[at]
+            kept += 1
+    return found[:kept]
+
+
+@kernel
+def _widen_cut(tree: Tree, node: int, slot: int, rank: int) -> None:
+    cut = tree.nodes[node].aux + slot - tree.nodes[node].first
+    tree.cuts[cut, 0] = min(tree.cuts[cut, 0], rank)
+    tree.cuts[cut, 1] = max(tree.cuts[cut, 1], rank)
+
+
+@kernel
+def _room_wanted(tree: Tree, visited: Int64s, size: int) -> tuple[int, int]:
+    """Tell how many nodes and entries a row needs before it can be taken in."""
+    nodes = entries = 0
+    for at in range(size):
+        node = tree.slots[visited[at, 0], CHILD]
+        if node < 0:
+            nodes += 1
+            entries += FIRST_ROOM
+        elif tree.nodes[node].kind == LEAF and tree.nodes[node].count == tree.nodes[node].room:
+            entries += max(FIRST_ROOM, 2 * tree.nodes[node].room)
+    return nodes, entries
+
+
+@kernel
+def _leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
+    """Make the missing leaf of a slot."""
+    bucket = slot - tree.nodes[above].first
+    dummy = bucket == tree.nodes[above].count
+    keyed, placed = tree.nodes[above].keyed != 0, tree.nodes[above].placed != 0
+    offset = tree.nodes[above].offset
+    if tree.nodes[above].kind == KEYWORD:
+        offset += 1
+        keyed = keyed and not dummy
+    else:
+        placed = placed and not dummy
+    node = add_node(tree, above, slot, offset, keyed, placed)
+    tree.nodes[node].aux = capacity
+    if tree.nodes[above].kind == SPATIAL and not dummy:
+        narrow_region(tree, above, bucket, node)
+    return node
+
+
+@kernel
+def _append(tree: Tree, node: int, row: int) -> None:
+    count, room, first = tree.nodes[node].count, tree.nodes[node].room, tree.nodes[node].first
+    if count == room:
+        fresh = tree.sizes[ENTRIES]
+        room = max(FIRST_ROOM, 2 * room)
+        for at in range(count):
+            tree.entries[fresh + at] = tree.entries[first + at]
+        tree.nodes[node].first = fresh
+        tree.nodes[node].room = room
+        tree.sizes[ENTRIES] += room
+        first = fresh
+    tree.entries[first + count] = row
+    tree.nodes[node].count += 1
+
+
+@kernel
+def insert_rows(
+    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, start: int, share: float, capacity: int,
+    doubling: bool,
+) -> tuple[int, Int64s, int, int]:  # fmt: skip
+    """Put rows into their leaves.
+
+    Gives the place where it stopped for lack of room, the nodes to be made anew, and how many
+    nodes and entries are needed to go on. A leaf is to be made anew when it is too full, and with
+    `doubling` another node when it has twice the rows that it was made for.
+    """
+    ranks = np.empty(16, np.int32)
+    visited = np.empty((64, 2), np.int64)
+    full, overfull = np.empty(16, np.int64), 0
+    for i in range(start, len(chosen)):
+        row = chosen[i]
+        if rows.required[row] > len(ranks):
+            ranks = np.empty(2 * rows.required[row], np.int32)
+        sorted_ranks(rows, rank, row, ranks, 0)
+        visited, size = locate(tree, rows, row, ranks, share, visited)
+        nodes, entries = _room_wanted(tree, visited, size)
+        if (
+            tree.sizes[NODES] + nodes > len(tree.nodes)
+            or tree.sizes[REGIONS] + nodes > len(tree.regions)
+            or tree.sizes[ENTRIES] + entries > len(tree.entries)
+        ):
+            return i, full[:overfull], nodes, entries
+        for at in range(size):
+            slot, above = visited[at, 0], visited[at, 1]
+            tree.slots[slot, NOW] += 1
+            if above >= 0 and tree.nodes[above].kind == KEYWORD:
+                offset = tree.nodes[above].offset
+                if offset < rows.required[row]:
+                    _widen_cut(tree, above, slot, ranks[offset])
+            node = tree.slots[slot, CHILD]
+            if node < 0:
+                node = _leaf_at(tree, slot, above, capacity)
+            if tree.nodes[node].kind == LEAF:
+                _append(tree, node, row)
+                due = tree.nodes[node].count == tree.nodes[node].aux + 1
+            else:
+                due = doubling and tree.slots[slot, NOW] == 2 * tree.nodes[node].made
+            if due:
+                full = longer(full, overfull + 1)
+                full[overfull] = node
+                overfull += 1
+    return len(chosen), full[:overfull], 0, 0
+
+
+@kernel
+def delete_rows(
+    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, share: float, capacity: int, moved: bool
+) -> Int64s:
+    """Take rows out of their leaves; give the nodes that are left with too few rows."""
+    ranks = np.empty(16, np.int32)
+    visited = np.empty((64, 2), np.int64)
+    thin, count = np.empty(16, np.int64), 0
+    for row in chosen:
+        if rows.required[row] > len(ranks):
+            ranks = np.empty(2 * rows.required[row], np.int32)
+        sorted_ranks(rows, rank, row, ranks, 0)
+        if moved:
+            slots = search(tree, rows, row, ranks)
+            size = len(slots)
+            visited = taller(visited, size)
+            for at in range(size):
+                visited[at, 0] = slots[at]
+        else:
+            visited, size = locate(tree, rows, row, ranks, share, visited)
+        for at in range(size):
+            slot = visited[at, 0]
+            node = tree.slots[slot, CHILD]
+            tree.slots[slot, NOW] -= 1
+            if node >= 0 and tree.nodes[node].kind == LEAF:
+                _take_out(tree, node, row)
+            elif node >= 0 and tree.slots[slot, NOW] == capacity - 1:
+                thin = longer(thin, count + 1)
+                thin[count] = node
+                count += 1
+    return thin[:count]
+
+
+@kernel
+def _take_out(tree: Tree, node: int, row: int) -> None:
+    first = tree.nodes[node].first
+    last = first + tree.nodes[node].count - 1
+    for at in range(first, last + 1):
+        if tree.entries[at] == row:
+            tree.entries[at] = tree.entries[last]
+            tree.nodes[node].count -= 1
+            return
+
+
+@kernel
+def divergence(tree: Tree, node: int) -> tuple[float, float]:
+    """Give the Kullback-Leibler divergence of a node's weights from those it was made with.
+
+    Gives also the share of its rows that has come or gone since. Half a row more in each bucket
+    keeps empty ones from making it infinite.
+    """
+    first, stop = tree.nodes[node].first, tree.nodes[node].first + tree.nodes[node].count + 1
+    before = now = 0.5 * (stop - first)
+    changed = 0.0
+    for slot in range(first, stop):
+        before += tree.slots[slot, OLD]
+        now += tree.slots[slot, NOW]
+        changed += abs(tree.slots[slot, NOW] - tree.slots[slot, OLD])
+    total = 0.0
+    for slot in range(first, stop):
+        share = (tree.slots[slot, OLD] + 0.5) / before
+        total += share * np.log(share * now / (tree.slots[slot, NOW] + 0.5))
+    return total, changed / before
+
+
+@kernel
+def drifted(tree: Tree, least: float, threshold: float, growth: float) -> Int64s:
+    """Find the highest nodes with at least `least` rows whose weights have drifted away."""
+    found, count = np.empty(16, np.int64), 0
+    stack, height = np.zeros(64, np.int64), 1
+    while height:
+        height -= 1
+        node = stack[height]
+        if tree.nodes[node].kind == LEAF or tree.slots[tree.nodes[node].slot, NOW] < least:
+            continue
+        moved, changed = divergence(tree, node)
+        if moved > threshold and changed >= growth:
+            found = longer(found, count + 1)
+            found[count] = node
+            count += 1
+            continue
+        first, buckets = tree.nodes[node].first, tree.nodes[node].count
+        stack = longer(stack, height + buckets + 1)
+        for slot in range(first, first + buckets + 1):
+            if tree.slots[slot, CHILD] >= 0:
+                stack[height] = tree.slots[slot, CHILD]
+                height += 1
+    return found[:count]
