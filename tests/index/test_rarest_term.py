@@ -271,6 +271,22 @@ def test_churn_keeps_memory_and_bounding_boxes_in_bounds() -> None:
     assert index.stats()["blocks"] < 2.5 * fresh.stats()["blocks"]
 
 
+def test_a_population_that_shrinks_gives_its_leaves_back() -> None:
+    """Of a tenth of the rows, a few a leaf remain nowhere."""
+    rng = np.random.default_rng(16)
+    table = many_boxes(rng, 6000, 10)
+    index = RarestTerm(table)
+    index.build()
+    before = index.stats()["blocks"]
+    gone = rng.permutation(6000)[:5400].astype(np.int32)
+    for part in np.array_split(gone, 9):
+        index.delete(part)
+        table.remove(part)
+        check_order(index)
+    assert index.stats()["blocks"] < before / 3
+    check(index, far_messages(rng, 100, 10))
+
+
 def test_moves_far_and_near() -> None:
     """A row is found where it is now, and nowhere else, and blocks do not sprawl."""
     rng = np.random.default_rng(10)

@@ -21,6 +21,7 @@ from nearcast.index.rarest_term._layout import (
     RECORDS,
     ROOT,
     ROW,
+    ROWS,
     RUNS,
     SHORT,
     USED,
@@ -43,6 +44,8 @@ from nearcast.index.rarest_term._tree import (
 )
 from nearcast.index.table import Int32s, Int64s, Rows
 
+LONELY = 3
+"""Rows of a leaf that are too few to keep it when others are deleted."""
 AHEAD = 32
 """Rows that are got ready together: their cache misses overlap."""
 MOST_UNITS = 24 * LANES
@@ -187,9 +190,13 @@ def insert_rows(
 
 
 @kernel
-def delete_rows(state: State, gone: Int32s) -> None:
-    """Remove rows; those that are not there stay so."""
-    places = state.places
+def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
+    """Remove rows that are there; list in `lonely` those of the last few in a leaf.
+
+    They had better be inserted again elsewhere, so that their leaf is free.
+    """
+    places, ints = state.places, state.ints
+    count = 0
     for i in range(len(gone)):
         if i + AHEAD < len(gone):
             prefetch(places, wide(gone[i + AHEAD]))
@@ -200,8 +207,19 @@ def delete_rows(state: State, gone: Int32s) -> None:
                 base = ~place // LANES * BLOCK
                 for line in (0, 16, 32, 48, 112):
                     prefetch(state.ints, base + line)
-        if places[gone[i]] != NOWHERE:
-            _take_out(state, gone[i])
+        place = wide(places[gone[i]])
+        if place == NOWHERE:
+            continue
+        _take_out(state, gone[i])
+        if place < 0:
+            base = ~place // LANES * BLOCK
+            if ints[base + COUNT] == LONELY and ints[base + PARENT] != ROOT:
+                for lane in range(base, base + LANES):
+                    if state.memory[lane] != np.inf:
+                        row = ints[lane + ROWS]
+                        lonely[count] = row if row >= 0 else ~row
+                        count += 1
+    return count
 
 
 @kernel

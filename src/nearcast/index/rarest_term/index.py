@@ -22,6 +22,7 @@ from nearcast.index.base import Batch, Pairs
 from nearcast.index.rarest_term._build import fill, key_rows, order_rows, plan, reserve_records
 from nearcast.index.rarest_term._change import (
     AHEAD,
+    LONELY,
     MOST_UNITS,
     delete_rows,
     insert_rows,
@@ -111,8 +112,14 @@ class RarestTerm:
     def delete(self, rows: Int32s) -> Int32s:
         """Forget rows; all of them may be released at once."""
         self._make_room()
-        delete_rows(self._state, np.asarray(rows, np.int32))
+        lonely = self._take_out(np.asarray(rows, np.int32))
+        if len(lonely):
+            self._insert_again(lonely[self._state.places[lonely] != NOWHERE])
         return rows
+
+    def _take_out(self, rows: Int32s) -> Int32s:
+        lonely = np.empty(LONELY * len(rows), np.int32)
+        return lonely[: delete_rows(self._state, rows, lonely)]
 
     def move(self, rows: Int32s) -> None:
         """Take note that the boxes of rows have changed in the table."""
@@ -123,7 +130,7 @@ class RarestTerm:
 
     def _insert_again(self, rows: Int32s) -> None:
         if len(rows):
-            delete_rows(self._state, rows)
+            self._take_out(rows)
             self._insert(rows)
 
     def candidates(self, batch: Batch) -> Pairs:
