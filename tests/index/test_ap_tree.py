@@ -129,7 +129,7 @@ steps = st.one_of(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(options=variants, history=st.none() | batches(), events=st.lists(steps, max_size=16),
        last=batches())  # fmt: skip
@@ -157,7 +157,7 @@ def test_agrees_with_a_scan(
     pair.check(last)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(options=variants, wanted=st.lists(st.tuples(conjuncts(), regions()), min_size=60,
        max_size=90), batch=batches())  # fmt: skip
 def test_many_deletions_leave_nothing_behind(

@@ -240,11 +240,11 @@ class ApTree:
         index._tree = Tree(*(plain[f"tree_{field}"] for field in Tree._fields))
         index._hits = Hits(
             plain["hits_term"],
-            bool(plain["hits_relative"]),
+            bool(plain["hits_relative"].item()),
             plain["hits_lons"],
             plain["hits_lats"],
             plain["hits_space"],
-            float(plain["hits_rare"]),
+            float(plain["hits_rare"].item()),
         )
         index._rank = plain["rank"]
         if "seen_share" in plain:
