@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 
 .PHONY: demo test lint unit soak bench clean
 
-demo: $(VENV)/.core
+demo: $(VENV)/.core $(VENV)/.kernels
 	@$(BIN)/nearcast demo
 
 test: lint unit
@@ -20,13 +20,13 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev
+unit: $(VENV)/.dev $(VENV)/.kernels
 	$(BIN)/pytest -n auto $(PYTEST_ARGS)
 
-soak: $(VENV)/.dev
+soak: $(VENV)/.dev $(VENV)/.kernels
 	$(BIN)/pytest -m soak $(PYTEST_ARGS)
 
-bench: $(VENV)/.core
+bench: $(VENV)/.core $(VENV)/.kernels
 	$(BIN)/nearcast bench ingest
 
 clean:
@@ -37,6 +37,12 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Nearcast needs Python 3.11 or newer: install it, or name it with 'make PYTHON=/path/to/python'."; exit 2; }
 	@echo "Creating $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing: on Debian and Ubuntu, 'apt install python3-venv'."; rm -rf $(VENV); exit 2; }
+
+# A compiled kernel is kept beside its source, and numba looks at that one file to see whether it is
+# still right. It may hold code of other files too: whenever any source changes, all are made anew.
+$(VENV)/.kernels: $(shell find src -name '*.py') | $(BIN)/python
+	@find src -name '*.nb[ic]' -delete
+	@touch $@
 
 $(VENV)/.core: $(BIN)/python pyproject.toml
 	@echo "Installing nearcast ..."

@@ -137,8 +137,6 @@ def _settle(table: Table, pairs: Pairs) -> Matches:
     )
 
 
-"""Pairs beyond which an array is not made larger for fewer calls."""
-
 Scanner = Callable[[int, Int32s, Int32s], tuple[int, int, int]]
 
 
