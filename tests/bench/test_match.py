@@ -103,7 +103,7 @@ def test_a_person_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--index", "cheese"], "index: 'cheese' given; expected one of sequential"),
+        (["--index", "cheese"], "index: 'cheese' given; expected one of rarest-term"),
         (["--index", "gi2:gird=3"], "'gird' given; expected one of the options of gi2: grid, inl"),
         (["--index", "gi2:grid=many"], "--index gi2:grid: 'many' given; expected int"),
         (["--index", "gi2:grid=0"], "grid: 0 given; expected 1 to 4096"),
