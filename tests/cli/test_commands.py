@@ -8,6 +8,7 @@ import pytest
 import typer.main
 
 from nearcast.cli.main import app, main
+from nearcast.index import INDEXES
 from nearcast.model import open_log
 from nearcast.workloads import WORKLOADS
 
@@ -141,6 +142,12 @@ def test_the_guide_names_every_option_of_replay_and_every_op() -> None:
     for word in ("subscribe", "move", "unsubscribe", "publish", "--window-count", "--history",
                  "--window-seconds", "--on-error"):  # fmt: skip
         assert word in guide
+
+
+def test_the_page_about_indexes_names_each_of_them() -> None:
+    page = (ROOT / "docs" / "indexes.md").read_text()
+    for name in INDEXES:
+        assert f"| `{name}` |" in page
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
