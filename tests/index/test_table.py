@@ -1,12 +1,17 @@
 """The subscription table keeps its rows, and stays as small as what is in it."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast import Box, Circle, Polygon
+from nearcast.errors import SourceError
 from nearcast.geo import Region
 from nearcast.index import Batch, Table, match
+from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.sequential import Sequential
 
 REGIONS: list[Region] = [
@@ -75,3 +80,23 @@ def test_many_boxes_at_once_are_rows_like_any_other() -> None:
     assert match(index, message).owners.tolist() == [7, 9]
     table.move(rows[1:], np.array([(0.0, 0.0, 1.0, 1.0)]))
     assert match(index, message).owners.tolist() == [7]
+
+
+def test_a_table_that_was_saved_goes_on_where_it_was(tmp_path: Path) -> None:
+    table = Table()
+    table.ensure_terms(4)
+    kept = [table.add(n, CONJUNCTS[n % 3], REGIONS[n % 6]) for n in range(12)]
+    table.release(kept[3])
+    table.remove(kept[3])
+    table.save(tmp_path / "table")
+    loaded = Table.load(tmp_path / "table")
+    for both in (table, loaded):
+        both.add(50, CONJUNCTS[2], REGIONS[5])
+    one, other = (match(Sequential(each), everything()) for each in (table, loaded))
+    assert one.owners.tolist() == other.owners.tolist()
+    assert one.messages.tolist() == other.messages.tolist()
+    assert len(table) == len(loaded)
+    again = Table.load(tmp_path / "table")  # what was added stayed in this process
+    assert 50 not in again.rows.owner
+    with pytest.raises(SourceError, match="holds table of version 1"):
+        RarestTerm.load(tmp_path / "table", again)

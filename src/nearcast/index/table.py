@@ -12,13 +12,15 @@ indexes towards the rarest term and is never needed for an answer to be right.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.errors import StateError
 from nearcast.geo import Box, Circle, Region
+from nearcast.index.storage import load_arrays, save_arrays
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -35,6 +37,7 @@ SHARED = 8
 
 NOBODY = -1
 _WORTH_COMPACTING = 1 << 12
+_KIND, _VERSION = "table", 1
 _MOST = 2**31 - 1
 
 
@@ -66,6 +69,13 @@ class Column:
         self._width = width
         self._data: npt.NDArray[Any] = np.empty((16, width) if width else 16, dtype)
         self.size = 0
+
+    @classmethod
+    def of(cls, array: npt.NDArray[Any]) -> Column:
+        """Take over an array as it is."""
+        column = cls(array.dtype.type, array.shape[1] if array.ndim == 2 else 0)
+        column._data, column.size = array, len(array)
+        return column
 
     def reserve(self, extra: int) -> None:
         """Make room for so many more entries."""
@@ -230,6 +240,34 @@ class Table:
     def move(self, rows: Int32s, boxes: Floats) -> None:
         """Give rows that are boxes, not shapes, another box."""
         self._box.array[rows] = boxes
+
+    def save(self, folder: Path) -> None:
+        """Write the table to files that can be memory-mapped."""
+        arrays = self.rows._asdict() | {
+            "free": np.array(self._free, np.int32),
+            "frequency": self.frequency,
+        }
+        about = {
+            "live": self.live,
+            "dead_terms": self._dead_terms,
+            "shared": self.shared,
+            "own_rows": self.own_rows,
+        }
+        save_arrays(folder, _KIND, _VERSION, about, arrays)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote; changes stay in this process."""
+        about, mapped = load_arrays(folder, _KIND, _VERSION)
+        arrays = {name: np.asarray(array) for name, array in mapped.items()}
+        table = cls()
+        for name in Rows._fields:
+            setattr(table, f"_{name}", Column.of(arrays[name]))
+        table._free = arrays["free"].tolist()
+        table.frequency = arrays["frequency"]
+        table.live, table._dead_terms = about["live"], about["dead_terms"]
+        table.shared, table.own_rows = about["shared"], about["own_rows"]
+        return table
 
     def _compact(self) -> None:
         """Drop the terms and shapes that no row in use refers to."""
