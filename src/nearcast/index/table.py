@@ -68,6 +68,7 @@ class Column:
     def __init__(self, dtype: type, width: int = 0) -> None:
         self._width = width
         self._data: npt.NDArray[Any] = np.empty((16, width) if width else 16, dtype)
+        self._filled: npt.NDArray[Any] | None = None
         self.size = 0
 
     @classmethod
@@ -92,6 +93,7 @@ class Column:
         if place == len(self._data):
             self.reserve(1)
         self._data[place] = value
+        self._filled = None
         self.size = place + 1
         return place
 
@@ -100,13 +102,16 @@ class Column:
         start = self.size
         self.reserve(len(values))
         self._data[start : start + len(values)] = values
+        self._filled = None
         self.size += len(values)
         return start
 
     @property
     def array(self) -> npt.NDArray[Any]:
         """What is filled of it, not copied."""
-        return self._data[: self.size]
+        if self._filled is None:
+            self._filled = self._data[: self.size]
+        return self._filled
 
     @property
     def nbytes(self) -> int:
