@@ -14,6 +14,7 @@ from nearcast.text import Analyser
 
 INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]
 BBOX = pa.list_(pa.float64())
+BOX_TYPE = pa.struct([("type", pa.string()), ("bbox", BBOX)])
 WORDS = ["a", "B", "É", "ß", "日本", "a_b", "x\0y", "the", "running", "run", "AND", "ORs", "'"]
 SPACES = [" ", "\u00a0", "\u2028", "\t", "\n", "\x1c", "\x85", "_"]
 
@@ -99,7 +100,7 @@ def messages(draw: st.DrawFn) -> pa.Table:
 def with_times(draw: st.DrawFn, table: dict[str, pa.Array], count: int) -> dict[str, pa.Array]:
     kind = draw(times)
     if kind is not None:
-        values = draw(st.lists(st.sampled_from([0, 1, 3, None]), min_size=count))[:count]
+        values: list[Any] = draw(st.lists(st.sampled_from([0, 1, 3, None]), min_size=count))[:count]
         if draw(st.booleans()):
             values = sorted(value or 0 for value in values)
         table["at"] = numbers_of(values, kind)
@@ -182,7 +183,7 @@ ODD_SUBSCRIPTIONS: dict[str, Any] = {
     "unknown type": {"region": [{"type": "box", "bbox": [0.0, 0.0, 1.0, 1.0]}]},
     "no bbox": {"region": [{"type": "Box"}]},
     "no type": {"region": [{"bbox": [0.0, 0.0, 1.0, 1.0]}]},
-    "bbox of null": {"region": pa.array([BOX | {"bbox": None}], pa.struct([("type", pa.string()), ("bbox", BBOX)]))},
+    "bbox of null": {"region": pa.array([BOX | {"bbox": None}], BOX_TYPE)},
     "upside down": {"region": [{"type": "Box", "bbox": [0.0, 1.0, 1.0, 0.0]}]},
     "bbox and radius": {"region": [BOX | {"radius": 5.0}]},
     "region of null": {"region": pa.nulls(1)},

@@ -161,7 +161,7 @@ def _instant(table: pa.Table) -> bool:
     if not _used(table, "ttl"):
         return True
     ttl = table["ttl"]
-    return _is_number(ttl.type) and not pc.any(pc.not_equal(ttl, 0)).as_py()
+    return _is_number(ttl.type) and not bool(pc.any(pc.not_equal(ttl, 0)).as_py())
 
 
 def _is_number(kind: pa.DataType) -> bool:
