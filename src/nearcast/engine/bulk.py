@@ -153,7 +153,7 @@ def _used(table: pa.Table, *names: str) -> bool:
 
 def _ambiguous(table: pa.Table) -> bool:
     """Whether a name stands over several columns."""
-    return len(set(table.column_names)) < table.num_columns
+    return bool(len(set(table.column_names)) < table.num_columns)
 
 
 def _instant(table: pa.Table) -> bool:
