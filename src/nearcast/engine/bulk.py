@@ -78,7 +78,7 @@ class Indexed(Scan):
 def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
     """Take in new subscriptions of plain words and plain boxes."""
     population = core.boolean
-    if core.has_active or core.has_rankings or _used(table, "top", "point"):
+    if _ambiguous(table) or core.has_active or core.has_rankings or _used(table, "top", "point"):
         return None
     ids, queries = _ids(table), _strings(table, "query")
     boxes = _plain_boxes(table)
@@ -101,9 +101,9 @@ def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
 def publish_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
     """Match instant messages at points against a population with an index."""
     population = core.boolean
-    if core.has_rankings or core.settings.window.count is None or _used(table, "region"):
+    if _ambiguous(table) or core.has_rankings or core.settings.window.count is None:
         return None
-    if "ttl" in table.column_names and pc.any(pc.not_equal(table["ttl"], 0)).as_py():
+    if _used(table, "region") or not _instant(table):
         return None
     ids, texts, points = _ids(table), _strings(table, "text"), _points(table)
     now = _times(table, core)
@@ -151,15 +151,42 @@ def _used(table: pa.Table, *names: str) -> bool:
     return any(name in table.column_names and table[name].null_count < len(table) for name in names)
 
 
+def _ambiguous(table: pa.Table) -> bool:
+    """Whether a name stands over several columns."""
+    return bool(len(set(table.column_names)) < table.num_columns)
+
+
+def _instant(table: pa.Table) -> bool:
+    """Whether no message lasts."""
+    if not _used(table, "ttl"):
+        return True
+    ttl = table["ttl"]
+    return _is_number(ttl.type) and not bool(pc.any(pc.not_equal(ttl, 0)).as_py())
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def _strings(table: pa.Table, name: str) -> pa.StringArray | None:
+    """A column of strings as one array, if it has no nulls and is UTF-8 as it says."""
     if name not in table.column_names:
         return None
     column = table[name]
-    if column.null_count or not (
-        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    ):
+    if column.null_count or not _is_string(column.type):
         return None
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if column.num_chunks > 1:
+        column = column.cast(pa.large_string())  # together they may exceed what 32 bits count
+    strings = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return strings
 
 
 def _ids(table: pa.Table) -> list[str] | None:
@@ -205,8 +232,10 @@ def _plain_boxes(table: pa.Table) -> Floats | None:
     if "region" not in table.column_names or not pa.types.is_struct(table["region"].type):
         return None
     column = table["region"].combine_chunks()
-    fields = {field.name for field in column.type}
-    if column.null_count or not {"type", "bbox"} <= fields:
+    fields = [field.name for field in column.type]
+    if column.null_count or fields.count("type") != 1 or fields.count("bbox") != 1:
+        return None
+    if not _is_string(column.field("type").type):
         return None
     if not pc.all(pc.fill_null(pc.equal(column.field("type"), "Box"), False), min_count=0).as_py():
         return None
@@ -223,9 +252,7 @@ def _times(table: pa.Table, core: Indexed) -> Floats | None:
     if not _used(table, "at"):
         return np.full(len(table), start)
     column = table["at"]
-    if column.null_count or not (
-        pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
-    ):
+    if column.null_count or not _is_number(column.type):
         return None
     at: Floats = column.to_numpy().astype(np.float64)
     grows = np.isfinite(at).all() and (np.diff(at) >= 0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -73,14 +74,16 @@ class IndexedPopulation:
                 self.table.move(rows, np.array([box]))
                 self.index.move(rows)
                 return
-            self._withdraw(owner)
-        else:
-            owner = self._new_owner(id)
-        self._queries[owner] = subscription.query
         conjuncts = [
             (self.terms.intern(sorted(c.required)), self.terms.intern(sorted(c.excluded)))
             for c in interest.query.conjuncts
         ]
+        self.table.check_room(conjuncts, region)
+        if owner is None:
+            owner = self._new_owner(id)
+        else:
+            self._withdraw(owner)
+        self._queries[owner] = subscription.query
         rows = self.table.add(owner, conjuncts, region) if conjuncts else _NONE
         if len(rows) == 1 and box is not None and not conjuncts[0][1]:
             self._rows[owner] = int(rows[0])
@@ -102,13 +105,18 @@ class IndexedPopulation:
         """Add many new subscriptions of plain words and a plain box each."""
         self._settle()
         self._order = None
-        base = len(self._ids)
-        owners = np.arange(base, base + len(ids), dtype=np.int32)
-        self._ids += ids
-        self._queries += queries
-        self._owners.update(zip(ids, range(base, base + len(ids)), strict=True))
-        rows = self.table.add_boxes(owners, boxes, texts.starts, texts.terms)
-        self._rows += rows.tolist()
+        kept = max(0, len(self._free) - len(ids))
+        again, base = self._free[kept:], len(self._ids)
+        fresh = range(base, base + len(ids) - len(again))
+        owners = np.array(again, np.int32), np.arange(fresh.start, fresh.stop, dtype=np.int32)
+        rows = self.table.add_boxes(np.concatenate(owners), boxes, texts.starts, texts.terms)
+        del self._free[kept:]
+        self._ids += ids[len(again) :]
+        self._queries += queries[len(again) :]
+        self._rows += rows[len(again) :].tolist()
+        for owner, id, query, row in zip(again, ids, queries, rows.tolist(), strict=False):
+            self._ids[owner], self._queries[owner], self._rows[owner] = id, query, row
+        self._owners.update(zip(ids, chain(again, fresh), strict=True))
         if self.table.live == len(rows):
             self.index.build()
         else:

@@ -46,9 +46,10 @@ def load_arrays(
             f"{version}; build it anew from the subscriptions"
         )
     try:
+        about: dict[str, Any] = described["about"]
         arrays = {
             name: np.load(folder / f"{name}.npy", mmap_mode="c") for name in described["arrays"]
         }
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{folder}: damaged ({error}); build it anew") from None
-    return described["about"], arrays
+    return about, arrays

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.errors import StateError
-from nearcast.geo import Box, Circle, Region
+from nearcast.geo import Box, Circle, Polygon, Region
 from nearcast.index.storage import load_arrays, save_arrays
 
 Int32s = npt.NDArray[np.int32]
@@ -38,6 +38,7 @@ SHARED = 8
 NOBODY = -1
 _WORTH_COMPACTING = 1 << 12
 _KIND, _VERSION = "table", 1
+_CIRCLE, _POSITION = 6, 4  # int32 words that a circle takes, and a position of a polygon
 _MOST = 2**31 - 1
 
 
@@ -106,6 +107,11 @@ class Column:
         self.size += len(values)
         return start
 
+    def lengthen(self, extra: int) -> None:
+        """Append so many entries that are yet to be filled."""
+        self.reserve(extra)
+        self.size += extra
+
     @property
     def array(self) -> npt.NDArray[Any]:
         """What is filled of it, not copied."""
@@ -137,7 +143,7 @@ class Table:
         self._rings.extend([0])
         self._starts.extend([0])
         self._free: list[int] = []
-        self._dead_terms = 0
+        self._dead = 0  # int32 words that removed rows have left behind, in terms and shapes
         self._rows: Rows | None = None
         self.shared = False
         """Whether any owner ever had several rows, so that a message may meet it twice."""
@@ -191,6 +197,7 @@ class Table:
         self, owner: int, conjuncts: Sequence[tuple[Sequence[int], Sequence[int]]], region: Region
     ) -> Int32s:
         """Add the rows of one subscription: (required, excluded) terms of each conjunct."""
+        self.check_room(conjuncts, region)
         self._rows = None
         bounds = region.bounds()
         shape, kind = self._shape(region)
@@ -204,7 +211,6 @@ class Table:
             flags = kind | shared | (EXCLUDES if excluded else 0)
             for box in bounds:
                 first = self._terms.extend(entries) + (shape is not None)
-                _check_room(self._terms.size)
                 rows.append(self._row(owner, box, flags, first, len(required)))
         self.live += len(rows)
         self.shared |= shared > 0
@@ -216,27 +222,50 @@ class Table:
 
         The terms of the i-th are `terms[starts[i] : starts[i + 1]]`.
         """
+        _check_size(self._terms.size + len(terms))
         self._rows = None
-        count = len(owners)
-        first = self._terms.extend(terms)
-        _check_room(self._terms.size)
-        start = self._owner.extend(owners)
-        self._box.extend(boxes)
-        self._flags.extend(np.zeros(count, np.uint8))
-        self._first.extend((first + starts[:-1]).astype(np.int32))
-        self._required.extend(np.diff(starts).astype(np.int32))
-        self.live += count
-        rows = np.arange(start, start + count, dtype=np.int32)
+        rows = self._numbers(len(owners))
+        self._first.array[rows] = self._terms.extend(terms) + starts[:-1]
+        self._required.array[rows] = np.diff(starts)
+        self._owner.array[rows] = owners
+        self._box.array[rows] = boxes
+        self._flags.array[rows] = 0
+        self.live += len(rows)
         self.own_rows = self.own_rows and bool((owners == rows).all())
         return rows
+
+    def check_room(
+        self, conjuncts: Sequence[tuple[Sequence[int], Sequence[int]]], region: Region
+    ) -> None:
+        """Refuse a subscription that would not fit any more."""
+        entries = sum(len(required) + len(excluded) + 2 for required, excluded in conjuncts)
+        _check_size(self._terms.size + 2 * entries)  # two boxes at most
+        if isinstance(region, Polygon):
+            _check_size(self._lons.size + len(region.lons))
 
     def remove(self, rows: Int32s) -> None:
         """Take rows out of use; their numbers stay taken until `release`."""
         self._owner.array[rows] = NOBODY
-        self._dead_terms += int(self._required.array[rows].sum()) + len(rows)
+        self._dead += int(self._required.array[rows].sum())
+        if self._flags.array[rows].any():
+            self._dead += self._words_beside_terms(rows)
         self.live -= len(rows)
-        if self._dead_terms > max(_WORTH_COMPACTING, self._terms.size // 2):
+        held = self._terms.size + _CIRCLE * self._circles.size + _POSITION * self._lons.size
+        if self._dead > max(_WORTH_COMPACTING, held // 2):
             self._compact()
+
+    def _words_beside_terms(self, rows: Int32s) -> int:
+        """How much rows with flags hold besides their required terms; a shape counts once."""
+        flags, first, terms = self._flags.array[rows], self._first.array[rows], self._terms.array
+        excludes = (flags & EXCLUDES) != 0
+        counts = terms[(first + self._required.array[rows])[excludes]]
+        words = int(counts.sum()) + len(counts)
+        places = first[(flags & (CIRCLE | POLYGON)) != 0] - 1
+        words += len(places) + _CIRCLE * len(np.unique(terms[first[(flags & CIRCLE) != 0] - 1]))
+        for polygon in np.unique(terms[first[(flags & POLYGON) != 0] - 1]):
+            edges = self._starts.array[self._rings.array[polygon : polygon + 2]]
+            words += _POSITION * int(edges[1] - edges[0])
+        return words
 
     def release(self, rows: Int32s) -> None:
         """Let the numbers of removed rows be used again, once no index refers to them."""
@@ -254,7 +283,7 @@ class Table:
         }
         about = {
             "live": self.live,
-            "dead_terms": self._dead_terms,
+            "dead": self._dead,
             "shared": self.shared,
             "own_rows": self.own_rows,
         }
@@ -270,7 +299,7 @@ class Table:
             setattr(table, f"_{name}", Column.of(arrays[name]))
         table._free = arrays["free"].tolist()
         table.frequency = arrays["frequency"]
-        table.live, table._dead_terms = about["live"], about["dead_terms"]
+        table.live, table._dead = about["live"], about["dead"]
         table.shared, table.own_rows = about["shared"], about["own_rows"]
         return table
 
@@ -292,7 +321,7 @@ class Table:
         kept.extend(terms[take])
         self._first.array[live] = starts + shaped
         self._terms = kept
-        self._dead_terms = 0
+        self._dead = 0
         self._compact_circles(live[(flags & CIRCLE) != 0])
         self._compact_polygons(live[(flags & POLYGON) != 0])
 
@@ -320,6 +349,16 @@ class Table:
             self._lats.extend(old_lats[edges[0] : edges[-1]])
             self._starts.extend(base + edges[1:] - edges[0])
             self._rings.extend([self._starts.size - 1])
+
+    def _numbers(self, count: int) -> Int32s:
+        """Numbers for so many new rows: free ones first, then more at the end."""
+        kept = max(0, len(self._free) - count)
+        again, self._free[kept:] = self._free[kept:], ()
+        start, more = self._owner.size, count - len(again)
+        for column in (self._box, self._owner, self._flags, self._first, self._required):
+            column.lengthen(more)
+        fresh = np.arange(start, start + more, dtype=np.int32)
+        return np.concatenate([np.array(again, np.int32), fresh])
 
     def _row(
         self, owner: int, box: tuple[float, float, float, float], flags: int, first: int, n: int
@@ -349,6 +388,9 @@ class Table:
         return self._rings.extend([self._starts.size - 1]) - 1, POLYGON
 
 
-def _check_room(size: int) -> None:
+def _check_size(size: int) -> None:
     if size > _MOST:
-        raise StateError(f"the table holds {size} terms, more than {_MOST}: use several engines")
+        raise StateError(
+            f"subscriptions: {size} terms or positions in all given; expected at most {_MOST}: "
+            "use several engines"
+        )
