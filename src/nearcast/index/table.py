@@ -110,6 +110,7 @@ class Column:
     def lengthen(self, extra: int) -> None:
         """Append so many entries that are yet to be filled."""
         self.reserve(extra)
+        self._filled = None
         self.size += extra
 
     @property
