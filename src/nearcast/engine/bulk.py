@@ -62,8 +62,7 @@ class Indexed(Scan):
 
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""
-        time_of, active = self._window.time_of, self._active
-        return any(time_of(id) is not None or id in active for id in ids)
+        return self._window.has_any(ids) or not self._active.keys().isdisjoint(ids)
 
     def pass_through(self, columns: Columns) -> None:
         """Let messages that were matched already enter the window, which is one by count."""

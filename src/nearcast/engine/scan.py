@@ -186,6 +186,9 @@ class Scan:
             fits = count is None or len(self._window) <= count
             if fits and self._in_window(self._window.oldest_time(), now):
                 return
+            if not self._rankings:
+                self._window.forget(1)
+                continue
             oldest = self._window.drop_oldest()
             for ranking in self._rankings.values():
                 ranking.leave(oldest)

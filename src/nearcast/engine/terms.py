@@ -3,8 +3,8 @@
 Only terms of subscriptions get a number, so a term of a message that nobody asked for costs a
 look-up and is gone. Two ways lead to the numbers: a dictionary for texts that went through the
 analyser, and for plain ASCII texts a kernel that reads the bytes of a whole Arrow column. The
-kernel knows a term by 128 bits of hash instead of its letters; two terms that share them would be
-taken for one, which at a billion terms has odds of 1 in 10^20.
+kernel knows a term by 97 bits of hash instead of its letters; two terms that share them would be
+taken for one, which at a billion terms has odds of 1 in 10^11.
 """
 
 from __future__ import annotations
@@ -28,30 +28,40 @@ _UNKNOWN = -1
 _FRESH_TERMS = 1 << 16  # as many new terms as a pass over some texts can number
 
 
-class Slots(NamedTuple):
-    """An open hash table: two hashes and a term id a slot, -1 for an empty one."""
+Slots = npt.NDArray[np.uint64]
+"""An open hash table, (n, 2): one hash; the upper bits of another and, below them, the term.
 
-    first: Words
-    second: Words
-    term: Int32s
+Both words of a slot lie in one cache line. A slot whose second word is `_EMPTY` is free.
+"""
+
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+_TERM_BITS = np.uint64(31)
+_TERM = np.uint64(0x7FFFFFFF)
+
+
+@kernel
+def _term_in(word: np.uint64) -> int:
+    # Signed, or numba would take a choice between it and -1 for a float.
+    return np.int64(word & _TERM)  # type: ignore[return-value]  # an int to every caller
 
 
 @kernel
 def _put(slots: Slots, first: np.uint64, second: np.uint64, term: int) -> None:
-    mask = np.uint64(len(slots.term) - 1)
-    at = np.uint64(first) & mask
-    while slots.term[at] >= 0:
+    mask = np.uint64(len(slots) - 1)
+    at = first & mask
+    while slots[at, 1] != _EMPTY:
         at = (at + np.uint64(1)) & mask
-    slots.first[at], slots.second[at], slots.term[at] = first, second, term
+    slots[at, 0] = first
+    slots[at, 1] = (second & ~_TERM) | np.uint64(term)
 
 
 @kernel
 def _find(slots: Slots, first: np.uint64, second: np.uint64) -> int:
-    mask = np.uint64(len(slots.term) - 1)
-    at = np.uint64(first) & mask
-    while slots.term[at] >= 0:
-        if slots.first[at] == first and slots.second[at] == second:
-            return int(slots.term[at])
+    mask = np.uint64(len(slots) - 1)
+    at = first & mask
+    while slots[at, 1] != _EMPTY:
+        if slots[at, 0] == first and (slots[at, 1] ^ second) >> _TERM_BITS == np.uint64(0):
+            return _term_in(slots[at, 1])
         at = (at + np.uint64(1)) & mask
     return _UNKNOWN
 
@@ -77,9 +87,9 @@ def _put_terms(slots: Slots, data: Bytes, ends: Int64s, base: int) -> None:
 
 @kernel
 def _move_slots(old: Slots, new: Slots) -> None:
-    for at in range(len(old.term)):
-        if old.term[at] >= 0:
-            _put(new, old.first[at], old.second[at], old.term[at])
+    for at in range(len(old)):
+        if old[at, 1] != _EMPTY:
+            _put(new, old[at, 0], old[at, 1], _term_in(old[at, 1]))
 
 
 @kernel
@@ -95,12 +105,17 @@ def _read_texts(
     terms: Int32s,
     fresh: Int64s,
     base: int,
+    hashes: Words,
+    spans: Int64s,
 ) -> tuple[int, int]:
     """Find the terms of ASCII texts from text `start` on, each once a text; odd ones are skipped.
 
     `seen` remembers by term the last text that had it. A token without a number is left out or,
     while `fresh` (n, 2) has room, gets the next number from `base` on and is noted there by where
     it starts and stops. Gives the text in front of which that room ended, and the numbers given.
+
+    A text is first cut into tokens and then looked up, so that the look-ups, which wait for
+    memory, overlap. `hashes` and `spans` have room for the tokens of any one text.
     """
     written, added = starts[start], 0
     for text in range(start, len(offsets) - 1):
@@ -110,6 +125,7 @@ def _read_texts(
             return text, added
         if odd[text]:
             continue
+        tokens = 0
         while at < stop:
             first, second = np.uint64(0xCBF29CE484222325), np.uint64(0x27D4EB2F165667C5)
             begin = at
@@ -123,18 +139,22 @@ def _read_texts(
                 second = (second + np.uint64(letter)) * np.uint64(0xD6E8FEB86659FD93)
                 at += 1
             if at > begin:
-                first, second = _mixed(first), _mixed(second)
-                term = _find(slots, first, second)
-                if term < 0 and len(fresh) > 0:
-                    term = base + added
-                    _put(slots, first, second, term)
-                    fresh[added, 0], fresh[added, 1] = begin, at
-                    added += 1
-                if term >= 0 and seen[term] != mark + text:
-                    seen[term] = mark + text
-                    terms[written] = term
-                    written += 1
+                hashes[tokens, 0], hashes[tokens, 1] = _mixed(first), _mixed(second)
+                spans[tokens, 0], spans[tokens, 1] = begin, at
+                tokens += 1
             at += 1
+        for token in range(tokens):
+            first, second = hashes[token, 0], hashes[token, 1]
+            term = _find(slots, first, second)
+            if term < 0 and len(fresh) > 0:
+                term = base + added
+                _put(slots, first, second, term)
+                fresh[added, 0], fresh[added, 1] = spans[token, 0], spans[token, 1]
+                added += 1
+            if term >= 0 and seen[term] != mark + text:
+                seen[term] = mark + text
+                terms[written] = term
+                written += 1
     starts[len(offsets) - 1] = written
     return len(offsets) - 1, added
 
@@ -192,8 +212,8 @@ class TermIds:
             grown = np.full(max(count, 2 * len(self._seen)), -1, np.int64)
             grown[: len(self._seen)] = self._seen
             self._seen = grown
-        while 2 * count > len(self._slots.term):
-            larger = _empty_slots(4 * len(self._slots.term))
+        while 2 * count > len(self._slots):
+            larger = _empty_slots(4 * len(self._slots))
             _move_slots(self._slots, larger)
             self._slots = larger
 
@@ -217,12 +237,13 @@ class TermIds:
         starts, terms = np.zeros(len(offsets), np.int64), np.empty(room, np.int32)
         longest = int(np.diff(offsets).max()) // 2 + 1
         fresh = np.empty((max(_FRESH_TERMS, longest) if intern else 0, 2), np.int64)
+        hashes, spans = np.empty((longest, 2), np.uint64), np.empty((longest, 2), np.int64)
         done, base = 0, len(self._ids)
         while done < len(offsets) - 1:
             self._reserve(base + len(fresh))
             done, added = _read_texts(
                 self._slots, data, offsets, odd, self._seen, self._mark, done, starts, terms,
-                fresh, base,
+                fresh, base, hashes, spans,
             )  # fmt: skip
             raw = data.data
             for number, (a, b) in enumerate(fresh[:added].tolist(), base):
@@ -243,7 +264,7 @@ class TermIds:
 
 
 def _empty_slots(size: int) -> Slots:
-    return Slots(np.zeros(size, np.uint64), np.zeros(size, np.uint64), np.full(size, -1, np.int32))
+    return np.full((size, 2), _EMPTY)
 
 
 def _buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:

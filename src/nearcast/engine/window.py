@@ -62,6 +62,10 @@ class SlidingWindow:
         """The time of the message with an id, if it is there."""
         return self._times.get(id)
 
+    def has_any(self, ids: list[str]) -> bool:
+        """Whether a message with one of these ids is there."""
+        return not self._times.keys().isdisjoint(ids)
+
     def append(self, arrived: Arrived) -> None:
         """Take in one message."""
         self._parts.append(arrived)
