@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import kernel, lean_kernel
 from nearcast.index.ap_tree.arrays import sort, taller
 from nearcast.index.ap_tree.tree import (
     CHILD,
@@ -59,7 +59,7 @@ def _push_cells(
     return stack, height
 
 
-@kernel
+@lean_kernel
 def _is_home(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
     """Tell whether a row is to be reported from here.
 
@@ -68,6 +68,27 @@ def _is_home(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
     """
     lon, lat = max(rows.box[row, 0], box[0]), max(rows.box[row, 1], box[1])
     return bool(region[0] <= lon < region[2] and region[1] <= lat < region[3])
+
+
+@lean_kernel
+def _scan_leaf(
+    entries: Int32s, first: int, stop: int, rows: Rows, box: Floats, region: Floats,
+    bitmap: Bitmap, message: int, messages: Int32s, found: Int32s, written: int,
+) -> int:  # fmt: skip
+    """Report the rows of a leaf that match; gives the pairs written so far, -1 for no room."""
+    west, south, east, north = box[0], box[1], box[2], box[3]
+    wide = west != east or south != north
+    for at in range(first, stop):
+        row = entries[at]
+        if wide and not _is_home(rows, row, box, region):
+            continue
+        if accepts(rows, row, west, south, east, north, bitmap):
+            if written == len(found):
+                return -1
+            messages[written] = message
+            found[written] = row
+            written += 1
+    return written
 
 
 @kernel
@@ -83,7 +104,6 @@ def match_batch(
         mark, looked_at = written, 0
         begin, end = starts[message], starts[message + 1]
         box = boxes[message]
-        wide = box[0] != box[2] or box[1] != box[3]
         if end - begin > len(ranks):
             ranks = np.empty(2 * (end - begin), np.int32)
         known = 0
@@ -106,17 +126,14 @@ def match_batch(
             if kind == LEAF:
                 region = tree.regions[tree.nodes[node].region]
                 looked_at += count
-                for at in range(first, first + count):
-                    row = tree.entries[at]
-                    if wide and not _is_home(rows, row, box, region):
-                        continue
-                    if accepts(rows, row, box[0], box[1], box[2], box[3], bitmap):
-                        if written == len(found):
-                            fits = False
-                            break
-                        messages[written] = message
-                        found[written] = row
-                        written += 1
+                after = _scan_leaf(
+                    tree.entries, first, first + count, rows, box, region, bitmap, message,
+                    messages, found, written,
+                )  # fmt: skip
+                if after < 0:
+                    fits = False
+                else:
+                    written = after
                 continue
             dummy = tree.slots[first + count, CHILD]
             if kind == KEYWORD:
