@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nearcast import Box, Engine, NearcastError, Top, index
 from nearcast.engine import INDEX_NAMES
-from nearcast.engine.bulk import Indexed
+from nearcast.engine.indexed import Indexed
 from nearcast.engine.terms import TermIds
 from nearcast.index import Table
 from nearcast.model import Event, event_from_json

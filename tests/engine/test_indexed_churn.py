@@ -7,8 +7,7 @@ import pytest
 
 from nearcast import Box, Circle, Engine, Polygon
 from nearcast.engine import INDEX_NAMES
-from nearcast.engine.bulk import Indexed
-from nearcast.engine.indexed import IndexedPopulation
+from nearcast.engine.indexed import Indexed, IndexedPopulation
 from nearcast.errors import StateError
 
 INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]

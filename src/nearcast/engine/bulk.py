@@ -15,9 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast._jit import kernel
-from nearcast.engine.indexed import IndexedPopulation
-from nearcast.engine.scan import Scan
-from nearcast.engine.settings import Settings
+from nearcast.engine.indexed import Indexed, IndexedPopulation
 from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
 from nearcast.index import Matches
@@ -36,42 +34,6 @@ UPDATE_SCHEMA = pa.schema(
 
 _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 2000  # messages that are not worth a second thread
-
-
-class Indexed(Scan):
-    """The engine with its boolean subscriptions in an index; everything else is as in `Scan`."""
-
-    def __init__(self, settings: Settings | None, index: str) -> None:
-        settings = settings or Settings()
-        self.boolean = IndexedPopulation(index, settings.analyser)
-        super().__init__(settings, self.boolean)
-
-    @property
-    def has_active(self) -> bool:
-        """Whether a lasting message may still be active."""
-        return bool(self._active)
-
-    @property
-    def has_rankings(self) -> bool:
-        """Whether there is a top-k subscription."""
-        return bool(self._rankings)
-
-    def knows_any(self, ids: list[str]) -> bool:
-        """Whether a subscription has one of these ids."""
-        return any(id in self.boolean or id in self._rankings for id in ids)
-
-    def uses_any(self, ids: list[str]) -> bool:
-        """Whether a message that may be active or in the window has one of these ids."""
-        return self._window.has_any(ids) or not self._active.keys().isdisjoint(ids)
-
-    def pass_through(self, columns: Columns) -> None:
-        """Let messages that were matched already enter the window, which is one by count."""
-        room = self.settings.window.count or 0
-        columns.number = self._arrivals
-        columns.row = max(0, len(columns.ids) - room)  # those before it would leave it at once
-        self._arrivals += len(columns.ids)
-        self._window.extend(columns)
-        self._window.forget(len(self._window) - room)
 
 
 def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:

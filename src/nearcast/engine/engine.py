@@ -51,7 +51,7 @@ class Core(Protocol):
 def _core(index: str, settings: Settings) -> Core:
     if index == "scan":
         return Scan(settings)
-    from nearcast.engine.bulk import Indexed
+    from nearcast.engine.indexed import Indexed
 
     return Indexed(settings, index)
 

@@ -9,8 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.engine.scan import Scan
+from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
+from nearcast.engine.window import Columns
 from nearcast.geo import Box, Region
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.table import Floats, Int32s
@@ -203,6 +206,42 @@ class IndexedPopulation:
             reusable = self.index.delete(rows)
             self.table.remove(rows)
             self.table.release(reusable)
+
+
+class Indexed(Scan):
+    """The engine with its boolean subscriptions in an index; everything else is as in `Scan`."""
+
+    def __init__(self, settings: Settings | None, index: str) -> None:
+        settings = settings or Settings()
+        self.boolean = IndexedPopulation(index, settings.analyser)
+        super().__init__(settings, self.boolean)
+
+    @property
+    def has_active(self) -> bool:
+        """Whether a lasting message may still be active."""
+        return bool(self._active)
+
+    @property
+    def has_rankings(self) -> bool:
+        """Whether there is a top-k subscription."""
+        return bool(self._rankings)
+
+    def knows_any(self, ids: list[str]) -> bool:
+        """Whether a subscription has one of these ids."""
+        return any(id in self.boolean or id in self._rankings for id in ids)
+
+    def uses_any(self, ids: list[str]) -> bool:
+        """Whether a message that may be active or in the window has one of these ids."""
+        return self._window.has_any(ids) or not self._active.keys().isdisjoint(ids)
+
+    def pass_through(self, columns: Columns) -> None:
+        """Let messages that were matched already enter the window, which is one by count."""
+        room = self.settings.window.count or 0
+        columns.number = self._arrivals
+        columns.row = max(0, len(columns.ids) - room)  # those before it would leave it at once
+        self._arrivals += len(columns.ids)
+        self._window.extend(columns)
+        self._window.forget(len(self._window) - room)
 
 
 def _in_order(ids: list[str], owners: Int32s, count: int) -> tuple[pa.StringArray, Int32s]:
