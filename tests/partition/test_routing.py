@@ -67,9 +67,11 @@ def plans(draw: st.DrawFn) -> Plan:
     """Any plan at all: cells to any worker, or split by any of some text maps."""
     grid, workers, count = draw(grids), draw(st.integers(1, 5)), draw(st.integers(0, 3))
     draws = np.random.default_rng(draw(st.integers(0, 99)))
-    patched = draws.integers(-count, workers, grid.cells, np.int32)
-    if draw(st.booleans()):  # large parts alike, so that whole blocks have one code
-        patched = np.sort(patched)
+    patched = draws.integers(-count, workers, (grid.rows, grid.columns), np.int32)
+    if draw(st.booleans()):  # whole blocks with one code, but for some cells
+        alike = draws.integers(-count, workers, (3, 3), np.int32)
+        large = np.kron(alike, np.ones((4, 4), np.int32))[: grid.rows, : grid.columns]
+        patched = np.where(draws.random(large.shape) < 0.05, patched, large)
     maps = []
     for _ in range(count):
         known = TERMS[draws.random(len(TERMS)) < 0.5]
@@ -78,7 +80,7 @@ def plans(draw: st.DrawFn) -> Plan:
     ordered = TERMS[draws.random(len(TERMS)) < 0.7]
     counts = draws.integers(1, 4, len(ordered))
     kind = draw(st.sampled_from(KINDS))
-    return Plan("any", workers, kind, grid, patched, maps, ordered, counts)
+    return Plan("any", workers, kind, grid, patched.ravel(), maps, ordered, counts)
 
 
 def matching(world: World) -> list[tuple[int, int]]:
@@ -211,8 +213,10 @@ def test_many_rows_and_messages_need_more_room_than_first_thought() -> None:
 def test_a_shared_plan_spreads_messages_in_turn() -> None:
     """By a shared plan the messages go round, from where the last batch ended."""
     plan = Plan("shared", 3, "shared", grid_over(), np.zeros(128 * 64, np.int32))
-    batch = np.zeros((4, 4)), np.zeros(5, np.int64), np.zeros(0, np.uint64)
-    assert routing.route_messages(plan, None, *batch, first=5)[1].tolist() == [2, 0, 1, 2]
+    batch = np.zeros((5, 4)), np.array([0, 1, 2, 2, 3, 4]), TERMS[[0, 1, 2, 3]]
+    assert listed(routing.route_messages(plan, None, *batch, first=5)) == [
+        *((0, 2), (1, 0), (3, 2), (4, 0))  # the third has no terms
+    ]
 
 
 def test_hash_needs_the_owners_of_rows() -> None:
