@@ -44,4 +44,5 @@ def cell_weights(sample: Sample, grid: Grid) -> Floats:
     messages, rows = np.zeros(grid.cells, np.int64), np.zeros(grid.cells, np.int64)
     count_cells(grid, sample.messages.boxes, messages)
     count_cells(grid, sample.rows.boxes, rows)
-    return messages / max(messages.sum(), 1) + rows / max(rows.sum(), 1)
+    shares: Floats = messages / max(messages.sum(), 1) + rows / max(rows.sum(), 1)
+    return shares
