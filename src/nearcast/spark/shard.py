@@ -279,9 +279,10 @@ class Shard:
             return pa.StringArray.from_buffers(len(owners), offsets, pa.py_buffer(data))
         return pa.LargeStringArray.from_buffers(len(owners), pa.py_buffer(ends), pa.py_buffer(data))
 
-    def keys_of(self, rows: Int32s) -> Hashes:
-        """The terms by which the plan places rows."""
-        keys: Hashes = self._row_key.array[rows]
+    @property
+    def keys(self) -> Hashes:
+        """By row, the term by which the plan places it."""
+        keys: Hashes = self._row_key.array
         return keys
 
     def stats(self) -> dict[str, float]:
