@@ -101,14 +101,12 @@ class Ledger:
             self._ring, self._ring_times = ring, times
             self._numbers[_OLDEST], self._numbers[_NEWEST] = 0, held
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """What is remembered besides the subscriptions, as arrays."""
-        oldest, newest = int(self._numbers[_OLDEST]), int(self._numbers[_NEWEST])
-        return {
-            "now": np.array([self.now]),
-            "ring": self._ring[oldest:newest].copy(),
-            "ring_times": self._ring_times[oldest:newest].copy(),
-        }
+    def recent(self, count: int) -> npt.NDArray[np.uint64]:
+        """The last so many entries of the window, or all: two hashes, and the bits of a time."""
+        newest = int(self._numbers[_NEWEST])
+        oldest = max(int(self._numbers[_OLDEST]), newest - count)
+        times = self._ring_times[oldest:newest].view(np.uint64)
+        return np.column_stack([self._ring[oldest:newest], times])
 
     @classmethod
     def restored(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -134,9 +135,14 @@ class NodeCache:
             file.unlink()
         (place / _HEAD).unlink(missing_ok=True)
         if recipe.snapshot is not None:
-            head = load_snapshot(recipe.files.below(recipe.snapshot), place)
-            done = [step.key for step in recipe.steps].index(head["key"]) + 1
-            return kind.attach(MappedMemory(place), head["holder"]), done
+            try:
+                head = load_snapshot(recipe.files.below(recipe.snapshot), place)
+                done = [step.key for step in recipe.steps].index(head["key"]) + 1
+                return kind.attach(MappedMemory(place), head["holder"]), done
+            except (SourceError, OSError, ValueError, KeyError) as error:
+                logging.getLogger("nearcast.spark").warning("%s: %s", recipe.name, error)
+                for file in place.glob("*.bin"):
+                    file.unlink()
         return kind(MappedMemory(place)), 0
 
     def save_snapshot(self, name: str, files: Files) -> None:

@@ -108,6 +108,28 @@ def place(plan: Plan, log: pa.Table, ended: pa.Table, ended_before: pa.Table) ->
     return Placed(shards, _changes(plan, rows, gone))
 
 
+def place_base(plan: Plan, begun: pa.Table, ended: pa.Table) -> Placed:
+    """Cut up all there is; `ended` has ended just now, but is still wanted."""
+    none = begun.slice(0, 0)
+    placed = place(plan, begun, none, none)
+    _, rows = keyed(plan, pa.concat_tables([begun, ended]))
+    nothing = Rows(rows.number[:0], rows.boxes[:0], rows.keys[:0])
+    return placed._replace(changes=_changes(plan, rows, nothing))
+
+
+def place_whole(plan: Plan, log: pa.Table) -> Placed:
+    """Give the log of a step to one shard that has everything; keys are not needed there."""
+    log = log.combine_chunks()
+    operations = log.select([name for name in OPERATIONS.names if name in log.column_names])
+    sizes = pc.fill_null(pc.list_value_length(log["required"].combine_chunks()), 0).to_numpy()
+    starts = np.zeros(len(log) + 1, np.int32)
+    np.cumsum(sizes, out=starts[1:])
+    keys = pa.ListArray.from_arrays(pa.array(starts), pa.array(np.zeros(starts[-1], np.uint64)))
+    operations = operations.append_column("key", pa.array(np.zeros(len(log), np.uint64)))
+    operations = operations.append_column("keys", keys)
+    return Placed([operations], changes_schema(plan.grid).empty_table())
+
+
 def _workers(plan: Plan, rows: Rows, owners: Int32s) -> tuple[Int32s, Int32s]:
     """Which subscription goes to which worker, each pair once."""
     of_row = owners[rows.number] if len(rows.number) else owners[:0]

@@ -101,7 +101,7 @@ class Registrar:
         errors: dict[int, str] = {}
         parsed = _Parsed()
         kinds = self._kinds(events, errors, parsed)
-        ids = self._hash_ids(events)
+        ids = hash_ids(pc.fill_null(_column(events, "id"), ""))
         decisions = self.ledger.decide(kinds, ids, floats_of(_column(events, "at")))
         refusals = self._refusals(events, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
@@ -121,6 +121,11 @@ class Registrar:
             )
         self._where[owners] = (len(self._begun) << 32) + np.arange(len(begun))
         self._begun.append(begun.combine_chunks())
+
+    def start_from(self, begun: pa.Table) -> None:
+        """Know only these subscriptions from now on."""
+        self._begun, self._where = [], np.empty(0, np.int64)
+        self.remember(begun)
 
     def definitions(self, owners: Int32s) -> pa.Table:
         """What is known of subscriptions, in the order of these owners."""
@@ -228,12 +233,6 @@ class Registrar:
                 return MOVE
         return UNSUBSCRIBE
 
-    def _hash_ids(self, events: pa.Table) -> Slots:
-        ids = pc.fill_null(_column(events, "id"), "")
-        hashes = np.empty((len(ids), 2), np.uint64)
-        hash_strings(*buffers(ids), hashes)
-        return hashes
-
     def _refusals(
         self, events: pa.Table, decisions: Decisions, errors: dict[int, str]
     ) -> list[Refusal]:
@@ -330,6 +329,13 @@ class Registrar:
             return fresh[owner]
         text: str = self.definitions(np.array([owner], np.int32))["query"][0].as_py()
         return text
+
+
+def hash_ids(ids: pa.StringArray) -> Slots:
+    """Both hashes of each id, by which it is known."""
+    hashes = np.empty((len(ids), 2), np.uint64)
+    hash_strings(*buffers(ids), hashes)
+    return hashes
 
 
 _INSTANT = "0 or nothing: on Spark messages are matched once, as they arrive"

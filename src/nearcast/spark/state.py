@@ -30,6 +30,7 @@ from nearcast.errors import SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.spark.files import Files
 from nearcast.spark.operations import LOG
+from nearcast.spark.placing import Placed
 
 KIND, VERSION = "nearcast pipeline", 1
 
@@ -43,7 +44,7 @@ class Commit:
     batch: int  # of Spark
     plan: int
     next_seq: int
-    now: float
+    now: float | None
     slices: list[dict[str, Any]]  # what was read
     log: list[int]  # the size and the checksum of its log
     report: dict[str, Any] = field(default_factory=dict)
@@ -109,10 +110,26 @@ class State:
         """The log of a step, or None if it is not what was written."""
         return self._read(f"log/{step:09}.arrow", expected)
 
-    def write_routed(self, plan: int, step: int, shards: list[pa.Table], changes: pa.Table) -> None:
-        """Write a step as the shards of a plan get it."""
-        self._write(f"routed/{plan}/{step:09}.arrow", shards, shards[0].schema)
-        self._write(f"routed/{plan}/{step:09}.wanted.arrow", [changes], changes.schema)
+    def write_routed(self, plan: int, name: str, placed: Placed) -> None:
+        """Write a step, or a base, as the shards of a plan get it, and then that it is whole."""
+        shards, changes = placed
+        sums = {
+            ".arrow": self._write(f"routed/{plan}/{name}.arrow", shards, shards[0].schema),
+            ".wanted": self._write(f"routed/{plan}/{name}.wanted", [changes], changes.schema),
+        }
+        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode())
+
+    def has_routed(self, plan: int, name: str) -> bool:
+        """Whether what `write_routed` wrote is there and whole."""
+        try:
+            sums = json.loads(self.files.read(f"routed/{plan}/{name}.json"))
+            for ending, expected in sums.items():
+                data = self.files.map(f"routed/{plan}/{name}{ending}")
+                if [data.size, zlib.crc32(data)] != expected:
+                    return False
+        except (SourceError, ValueError, OSError):
+            return False
+        return True
 
     def write_definitions(self, step: int, begun: pa.Table) -> None:
         """Write all subscriptions there are after a step."""
@@ -128,7 +145,7 @@ class State:
         expected = json.loads(self.files.read(f"definitions/{step:09}.json"))
         return self._read(f"definitions/{step:09}.arrow", expected)
 
-    def write_window(self, step: int, entries: npt.NDArray[np.float64]) -> None:
+    def write_window(self, step: int, entries: npt.NDArray[np.uint64]) -> None:
         """Write the ids (two hashes each, as they are) and times of messages of a step."""
         self.files.write(f"window/{step:09}.npy", np.ascontiguousarray(entries).tobytes())
 
@@ -161,7 +178,8 @@ class State:
                 self.files.remove(f"log/{number:09}.arrow")
         for plan in self.files.names("routed"):
             for name in self.files.names(f"routed/{plan}"):
-                if int(name.split(".")[0]) < step:
+                number = int(name.removeprefix("base-").split(".")[0])
+                if number < step or (number == step and not name.startswith("base-")):
                     self.files.remove(f"routed/{plan}/{name}")
         for number in self.definitions():
             if number < step:

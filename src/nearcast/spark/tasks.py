@@ -62,8 +62,7 @@ class Work:
     pipeline: str
     state: str
     plan: bytes
-    base: Step  # the step from which the log goes on
-    steps: list[Step]  # base included
+    steps: list[Step]  # that shards follow, from the base on
     analyser: Analyser
     parts: list[list[Part]]  # by task
     staging: str  # the folder that files are written to
@@ -106,7 +105,8 @@ class Node:
         return Recipe(self._files, holder, snapshot, self.work.steps)
 
     def _routed(self, step: Step, ending: str) -> Any:
-        data = self._files.map(f"routed/{self.plan.number}/{step.number:09}{ending}")
+        base = "base-" if step == self.work.steps[0] else ""
+        data = self._files.map(f"routed/{self.plan.number}/{base}{step.number:09}{ending}")
         return pa.ipc.open_file(data)
 
     def shard(self, worker: int | None) -> Shard:
@@ -124,7 +124,7 @@ class Node:
         return self.cache.get(
             Router,
             self._recipe("wanted"),
-            lambda step: self._routed(step, ".wanted.arrow").read_all(),
+            lambda step: self._routed(step, ".wanted").read_all(),
         )
 
     def save(self, worker: int | None) -> None:
