@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -57,7 +57,7 @@ def test_everything_that_is_warmed_up_works() -> None:
     assert daemon.warm() == []
 
 
-def state_of_worker(rows: Iterator[int]) -> Iterator[dict[str, Any]]:
+def state_of_worker(rows: Iterable[int]) -> Iterator[dict[str, Any]]:
     import gc
     import os
     import sys
@@ -96,7 +96,7 @@ def test_a_worker_that_reads_its_input_is_used_again(spark: SparkSession) -> Non
     assert {worker["pid"] for worker in workers(spark)} <= first
 
 
-def match_in_threads(rows: Iterator[int]) -> Iterator[int]:
+def match_in_threads(rows: Iterable[int]) -> Iterator[int]:
     import numpy as np
 
     from nearcast.geo import Box

@@ -53,7 +53,8 @@ None may run a kernel on OpenMP threads, which do not work in a fork of a proces
 def warm() -> list[str]:
     """Load and compile what tasks need; give the troubles met, which a task will meet again."""
     troubles = []
-    for step in (*(partial(import_module, name) for name in _LIBRARIES), *STEPS):
+    loading: list[Callable[[], object]] = [partial(import_module, name) for name in _LIBRARIES]
+    for step in loading + STEPS:
         try:
             step()
         except (Exception, SystemExit):
@@ -103,7 +104,8 @@ def main() -> None:
 
     with _standard_output_kept():
         # the copy of this module that tasks import, which is not the one that runs as a program
-        ours = import_module("nearcast.spark.daemon")
+        from nearcast.spark import daemon as ours
+
         for trouble in ours.warm():
             sys.stderr.write(f"nearcast: a Python worker could not be warmed up:\n{trouble}")
         ours._settled = True
