@@ -136,6 +136,19 @@ class Pipeline:
                 found = [Slice(**each) for each in commit.slices] + found
         return found
 
+    def oldest_batch(self) -> int:
+        """The first batch of Spark that a log in use came from."""
+        first = self.history.steps[0].number + 1
+        commits = [number for number in self.state.commits() if number >= first]
+        return self.state.commit(commits[0]).batch if commits else self._last_batch() + 1
+
+    def _last_batch(self) -> int:
+        return -1 if self.history.last is None else self.history.last.batch
+
+    def has_updates(self, step: int) -> bool:
+        """Whether a step that is done had any updates."""
+        return bool(self.state.commit(step).report["updates"])
+
     def step(self, batch: int, slices: Sequence[Slice]) -> StepReport:
         """Take one step."""
         clock = _Clock()
