@@ -1,6 +1,6 @@
 """What is known of a batch that was committed, and where that is kept.
 
-One small JSON file a batch, `commits/<batch>.json` under the state of a stream. Whoever wants to
+One small JSON file a batch, `reports/<batch>.json` under the state of a stream. Whoever wants to
 see how a stream is doing reads these, while it runs or after.
 """
 
@@ -16,7 +16,7 @@ from pyarrow import fs
 from nearcast.errors import SourceError
 from nearcast.spark.paths import resolve
 
-_FOLDER = "commits"
+_FOLDER = "reports"
 _KIND = ".json"
 
 
@@ -25,14 +25,16 @@ class WorkerReport:
     """What one worker did in a batch.
 
     - `load`: seconds of CPU that it spent;
-    - `lag`: operations that it had to catch up with before it could start;
+    - `lag`: seconds until its index had caught up and it could start;
+    - `candidates`: rows that its index looked at;
     - `messages`, `operations`: those that reached it, and `updates` that it answered with;
     - `rows`, `bytes`: the size of its index after the batch.
     """
 
     worker: int
     load: float = 0.0
-    lag: int = 0
+    lag: float = 0.0
+    candidates: int = 0
     messages: int = 0
     operations: int = 0
     updates: int = 0
@@ -44,7 +46,8 @@ class WorkerReport:
 class BatchReport:
     """What was done in a batch, under which plan, and how long each step took.
 
-    `seconds` has `total` for the whole batch, and the steps by name. `committed_at` is the time of
+    `late` events had come before, or out of order, and were passed over. `subscriptions` is how
+    many there are. `seconds` has `total` for the whole batch, and the steps by name. `committed_at` is the time of
     the commit, in seconds since 1970.
     """
 
@@ -56,6 +59,8 @@ class BatchReport:
     updates: int
     refused: int
     seconds: dict[str, float]
+    late: int = 0
+    subscriptions: int = 0
     workers: list[WorkerReport] = field(default_factory=list)
     committed_at: float = 0.0
 
