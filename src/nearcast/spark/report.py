@@ -47,8 +47,8 @@ class BatchReport:
     """What was done in a batch, under which plan, and how long each step took.
 
     `late` events had come before, or out of order, and were passed over. `subscriptions` is how
-    many there are. `seconds` has `total` for the whole batch, and the steps by name. `committed_at` is the time of
-    the commit, in seconds since 1970.
+    many there are. `seconds` has `total` for the whole batch, and the steps by name.
+    `committed_at` is the time of the commit, in seconds since 1970.
     """
 
     batch: int
