@@ -26,20 +26,20 @@ class WorkerReport:
 
     - `load`: seconds of CPU that it spent;
     - `lag`: seconds until its index had caught up and it could start;
-    - `candidates`: rows that its index looked at;
     - `messages`, `operations`: those that reached it, and `updates` that it answered with;
-    - `rows`, `bytes`: the size of its index after the batch.
+    - `rows`, `bytes`: the size of its index after the batch;
+    - `candidates`: rows that its index looked at.
     """
 
     worker: int
     load: float = 0.0
     lag: float = 0.0
-    candidates: int = 0
     messages: int = 0
     operations: int = 0
     updates: int = 0
     rows: int = 0
     bytes: int = 0
+    candidates: int = 0
 
 
 @dataclass(frozen=True)
