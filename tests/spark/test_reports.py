@@ -128,7 +128,7 @@ def test_status_is_a_table_for_people(state: str, capfd: pytest.CaptureFixture[s
     assert main(["spark", "status", state]) == 0
     out = capfd.readouterr().out
     assert "7,200 (300 a second)" in out
-    assert re.search(r"1\s+75\.0%\s+1\s+3,000\s+0\s+240\s+1,011\s+1\.0", out)
+    assert re.search(r"1\s+75\.0%\s+1\.00 s\s+3,000\s+0\s+240\s+1,011\s+1\.0", out)
 
 
 def test_status_of_a_folder_without_a_stream_is_told(
