@@ -73,7 +73,7 @@ class Plan(NamedTuple):
     ratio: int = 5
     seed: int = 1
     master: str = "local[2]"
-    workload: str = "tweets"
+    workload: str = "shifted"
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

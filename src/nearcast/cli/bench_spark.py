@@ -32,6 +32,9 @@ def spark(
     arms: Annotated[
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(ARMS)}.")
     ] = ",".join(ARMS),
+    workload: Annotated[
+        str, typer.Option(metavar="NAME", help="A kind of events, as in bench match.")
+    ] = "shifted",
     master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,
@@ -51,7 +54,7 @@ def spark(
         if name not in ARMS:
             raise InvalidValue("--arms", name, f"one of {', '.join(ARMS)}")
         chosen[name] = ARMS[name]
-    plan = Plan(sizes, rounds, subscriptions, ratio, seed, master)
+    plan = Plan(sizes, rounds, subscriptions, ratio, seed, master, workload)
     with status_line() as tell:
         reports = measure_spark(plan, chosen, tell)
     if as_json:
