@@ -116,10 +116,12 @@ class State:
         """Write a step, or a base, as the shards of a plan get it, and then that it is whole."""
         shards, changes = placed
         sums = {
-            ".arrow": self._write(f"routed/{plan}/{name}.arrow", shards, shards[0].schema),
-            ".wanted": self._write(f"routed/{plan}/{name}.wanted", [changes], changes.schema),
+            ".arrow": self._write(f"routed/{plan}/{name}.arrow", shards, shards[0].schema, False),
+            ".wanted": self._write(
+                f"routed/{plan}/{name}.wanted", [changes], changes.schema, False
+            ),
         }
-        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode())
+        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), lasting=False)
 
     def has_routed(self, plan: int, name: str) -> bool:
         """Whether what `write_routed` wrote is there and whole."""
@@ -201,9 +203,11 @@ class State:
             if number < step:
                 self.files.remove(f"window/{number:09}.npy")
 
-    def _write(self, name: str, tables: list[pa.Table], schema: pa.Schema) -> list[int]:
+    def _write(
+        self, name: str, tables: list[pa.Table], schema: pa.Schema, lasting: bool = True
+    ) -> list[int]:
         data = packed(tables, schema)
-        self.files.write(name, data)
+        self.files.write(name, data, lasting=lasting)
         return [len(data), zlib.crc32(data)]
 
     def _read(self, name: str, expected: list[int]) -> pa.Table | None:
