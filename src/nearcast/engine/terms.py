@@ -3,8 +3,7 @@
 Only terms of subscriptions get a number, so a term of a message that nobody asked for costs a
 look-up and is gone. Two ways lead to the numbers: a dictionary for texts that went through the
 analyser, and for plain ASCII texts a kernel that reads the bytes of a whole Arrow column. The
-kernel knows a term by 97 bits of hash instead of its letters; two terms that share them would be
-taken for one, which at a billion terms has odds of 1 in 10^11.
+kernel knows a term by 97 bits of hash instead of its letters (`nearcast._slots`).
 """
 
 from __future__ import annotations
@@ -18,78 +17,32 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
+from nearcast._slots import (
+    FIRST_FACTOR,
+    FIRST_SEED,
+    SECOND_FACTOR,
+    SECOND_SEED,
+    Slots,
+    empty_slots,
+    find,
+    hash_strings,
+    mixed,
+    move_slots,
+    put,
+)
 from nearcast.index.table import Int32s, Int64s, Table
 from nearcast.text import Analyser
 
 Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
 
-_UNKNOWN = -1
 _FRESH_TERMS = 1 << 16  # as many new terms as a pass over some texts can number
 
 
-Slots = npt.NDArray[np.uint64]
-"""An open hash table, (n, 2): one hash; the upper bits of another and, below them, the term.
-
-Both words of a slot lie in one cache line. A slot whose second word is `_EMPTY` is free.
-"""
-
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
-_TERM_BITS = np.uint64(31)
-_TERM = np.uint64(0x7FFFFFFF)
-
-
 @kernel
-def _term_in(word: np.uint64) -> int:
-    # Signed, or numba would take a choice between it and -1 for a float.
-    return np.int64(word & _TERM)  # type: ignore[return-value]  # an int to every caller
-
-
-@kernel
-def _put(slots: Slots, first: np.uint64, second: np.uint64, term: int) -> None:
-    mask = np.uint64(len(slots) - 1)
-    at = first & mask
-    while slots[at, 1] != _EMPTY:
-        at = (at + np.uint64(1)) & mask
-    slots[at, 0] = first
-    slots[at, 1] = (second & ~_TERM) | np.uint64(term)
-
-
-@kernel
-def _find(slots: Slots, first: np.uint64, second: np.uint64) -> int:
-    mask = np.uint64(len(slots) - 1)
-    at = first & mask
-    while slots[at, 1] != _EMPTY:
-        if slots[at, 0] == first and (slots[at, 1] ^ second) >> _TERM_BITS == np.uint64(0):
-            return _term_in(slots[at, 1])
-        at = (at + np.uint64(1)) & mask
-    return _UNKNOWN
-
-
-@kernel
-def _mixed(value: np.uint64) -> np.uint64:
-    value = (value ^ (value >> np.uint64(32))) * np.uint64(0x9FB21C651E98DF25)
-    return value ^ (value >> np.uint64(29))
-
-
-@kernel
-def _put_terms(slots: Slots, data: Bytes, ends: Int64s, base: int) -> None:
-    """Enter terms by their bytes; term i ends at `ends[i]` and gets the number base + i."""
-    start = 0
-    for number in range(len(ends)):
-        first, second = np.uint64(0xCBF29CE484222325), np.uint64(0x27D4EB2F165667C5)
-        for at in range(start, ends[number]):
-            first = (first ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
-            second = (second + np.uint64(data[at])) * np.uint64(0xD6E8FEB86659FD93)
-        start = ends[number]
-        _put(slots, _mixed(first), _mixed(second), base + number)
-
-
-@kernel
-def _move_slots(old: Slots, new: Slots) -> None:
-    for at in range(len(old)):
-        if old[at, 1] != _EMPTY:
-            _put(new, old[at, 0], old[at, 1], _term_in(old[at, 1]))
+def _put_terms(slots: Slots, hashes: Slots, base: int) -> None:
+    """Enter terms by their hashes; the i-th gets the number base + i."""
+    for number in range(len(hashes)):
+        put(slots, hashes[number, 0], hashes[number, 1], base + number)
 
 
 @kernel
@@ -105,7 +58,7 @@ def _read_texts(
     terms: Int32s,
     fresh: Int64s,
     base: int,
-    hashes: Words,
+    hashes: Slots,
     spans: Int64s,
 ) -> tuple[int, int]:
     """Find the terms of ASCII texts from text `start` on, each once a text; odd ones are skipped.
@@ -127,7 +80,7 @@ def _read_texts(
             continue
         tokens = 0
         while at < stop:
-            first, second = np.uint64(0xCBF29CE484222325), np.uint64(0x27D4EB2F165667C5)
+            first, second = FIRST_SEED, SECOND_SEED
             begin = at
             while at < stop:
                 letter = data[at]
@@ -135,20 +88,20 @@ def _read_texts(
                     letter += np.uint8(32)
                 elif not (97 <= letter <= 122 or 48 <= letter <= 57):
                     break
-                first = (first ^ np.uint64(letter)) * np.uint64(0x100000001B3)
-                second = (second + np.uint64(letter)) * np.uint64(0xD6E8FEB86659FD93)
+                first = (first ^ np.uint64(letter)) * FIRST_FACTOR
+                second = (second + np.uint64(letter)) * SECOND_FACTOR
                 at += 1
             if at > begin:
-                hashes[tokens, 0], hashes[tokens, 1] = _mixed(first), _mixed(second)
+                hashes[tokens, 0], hashes[tokens, 1] = mixed(first), mixed(second)
                 spans[tokens, 0], spans[tokens, 1] = begin, at
                 tokens += 1
             at += 1
         for token in range(tokens):
             first, second = hashes[token, 0], hashes[token, 1]
-            term = _find(slots, first, second)
+            term = find(slots, first, second)
             if term < 0 and len(fresh) > 0:
                 term = base + added
-                _put(slots, first, second, term)
+                put(slots, first, second, term)
                 fresh[added, 0], fresh[added, 1] = spans[token, 0], spans[token, 1]
                 added += 1
             if term >= 0 and seen[term] != mark + text:
@@ -175,7 +128,7 @@ class TermIds:
         self._plain = analyser == Analyser()
         self._ids: dict[str, int] = {}
         self._entered = 0  # how many of them the slots know
-        self._slots = _empty_slots(1 << 10)
+        self._slots = empty_slots(1 << 10)
         self._seen: Int64s = np.full(16, -1, np.int64)
         self._mark = 0
 
@@ -200,9 +153,11 @@ class TermIds:
         self._reserve(count)
         late = islice(reversed(self._ids), count - self._entered)
         fresh = [term.encode() for term in reversed(list(late))]
-        ends = np.cumsum([len(term) for term in fresh], dtype=np.int64)
-        data = np.frombuffer(b"".join(fresh), np.uint8)
-        _put_terms(self._slots, data, ends, self._entered)
+        offsets = np.zeros(len(fresh) + 1, np.int64)
+        np.cumsum([len(term) for term in fresh], out=offsets[1:])
+        hashes = np.empty((len(fresh), 2), np.uint64)
+        hash_strings(np.frombuffer(b"".join(fresh), np.uint8), offsets, hashes)
+        _put_terms(self._slots, hashes, self._entered)
         self._entered = count
 
     def _reserve(self, count: int) -> None:
@@ -213,8 +168,8 @@ class TermIds:
             grown[: len(self._seen)] = self._seen
             self._seen = grown
         while 2 * count > len(self._slots):
-            larger = _empty_slots(4 * len(self._slots))
-            _move_slots(self._slots, larger)
+            larger = empty_slots(4 * len(self._slots))
+            move_slots(self._slots, larger)
             self._slots = larger
 
     def read(self, texts: pa.StringArray, *, intern: bool = False) -> TextBatch:
@@ -261,10 +216,6 @@ class TermIds:
         starts = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(ids) for ids in found], out=starts[1:])
         return TextBatch(starts, np.array([id for ids in found for id in ids], np.int32))
-
-
-def _empty_slots(size: int) -> Slots:
-    return np.full((size, 2), _EMPTY)
 
 
 def _buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:

@@ -1,0 +1,1 @@
+"""Planning who gets what: which worker holds which subscriptions and sees which messages."""

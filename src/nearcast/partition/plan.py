@@ -1,0 +1,284 @@
+"""A plan: which worker answers for which part of space and text.
+
+The form is the gridt of PS2Stream (section IV-C): a grid whose cells belong to a worker each, or
+are split by text. Where the paper keeps a map H1 in every cell, cells that are split alike share a
+`TextMap`. The maps H2, which say what is wanted where, change with every subscription and are kept
+apart (`wanted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast.errors import InvalidValue, SourceError
+from nearcast.partition import _plan_file
+from nearcast.partition._tables import Terms, fill_table, table_size
+from nearcast.partition.grid import Grid, Int32s, Int64s, checked
+
+FORMAT_VERSION = 1
+"""The version of the file that `Plan.save` writes."""
+
+Kind = Literal["grid", "hash", "shared"]
+KINDS: tuple[Kind, ...] = ("grid", "hash", "shared")
+BLOCK = 4
+"""The side of a block: cells that are looked at together."""
+
+MIXED = -(2**31)
+"""The code of a block whose cells have different codes."""
+
+_MOST_WORKERS = 1 << 15
+
+
+class TextMap(NamedTuple):
+    """How text is split: each of `terms` has a worker; any other term t goes to `others[t % n]`."""
+
+    terms: Terms
+    workers: Int32s
+    others: Int32s
+
+
+class PlanArrays(NamedTuple):
+    """A plan as kernels read it."""
+
+    kind: int
+    workers: int
+    grid: Grid
+    cells: Int32s
+    blocks: Int32s
+    block_columns: int
+    map_starts: Int64s
+    map_masks: Int64s
+    map_terms: Terms
+    map_workers: Int32s
+    other_starts: Int64s
+    others: Int32s
+    order_terms: Terms
+    order_counts: Int64s
+
+
+def _no_terms() -> Terms:
+    return np.empty(0, np.uint64)
+
+
+def _no_counts() -> Int64s:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A routing table, made by a partitioner and never changed; a change is a new plan.
+
+    - `kind`: by what rows are spread. "grid": by place and text, as the cells say. "hash": by
+      their owners, and every worker sees every message. "shared": not at all; every worker holds
+      everything, and messages are spread.
+    - `cell_worker`: for each cell the worker it belongs to, or -1 - k where `maps[k]` splits it.
+    - `order_terms`, `order_counts`: frequent terms, sorted, and in how many sampled messages each
+      occurs. The key of a conjunct (`keys`) follows from them.
+    - `number`: the version of the routing table, which grows with every change.
+    - `about`: anything else worth keeping, as JSON.
+    """
+
+    scheme: str
+    workers: int
+    kind: Kind
+    grid: Grid
+    cell_worker: Int32s
+    maps: Sequence[TextMap] = ()
+    order_terms: Terms = field(default_factory=_no_terms)
+    order_counts: Int64s = field(default_factory=_no_counts)
+    number: int = 1
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # the way to normalise a field of a frozen dataclass
+        put(self, "cell_worker", np.ascontiguousarray(self.cell_worker, np.int32))
+        put(self, "maps", tuple(_as_map(each) for each in self.maps))
+        put(self, "order_terms", np.ascontiguousarray(self.order_terms, np.uint64))
+        put(self, "order_counts", np.ascontiguousarray(self.order_counts, np.int64))
+        _check(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def changed(self, **changes: Any) -> Plan:
+        """Give the plan with some fields changed, under the next number."""
+        return replace(self, **{"number": self.number + 1} | changes)
+
+    @property
+    def split_cells(self) -> npt.NDArray[np.bool_]:
+        """Which cells are split by text."""
+        return self.cell_worker < 0
+
+    @cached_property
+    def arrays(self) -> PlanArrays:
+        """The plan for kernels, with a hash table for each text map and for the frequent terms."""
+        return _arrays(self)
+
+    def to_bytes(self) -> bytes:
+        """Write the plan as bytes; the same plan always gives the same bytes."""
+        starts, others = _starts(len(m.terms) for m in self.maps), [m.others for m in self.maps]
+        facts = {
+            "scheme": self.scheme,
+            "workers": self.workers,
+            "kind": self.kind,
+            "grid": list(self.grid),
+            "number": self.number,
+            "about": dict(self.about),
+        }
+        return _plan_file.pack(
+            FORMAT_VERSION,
+            facts,
+            {
+                "cell_worker": self.cell_worker,
+                "map_starts": starts,
+                "map_terms": _joined([m.terms for m in self.maps], np.uint64),
+                "map_workers": _joined([m.workers for m in self.maps], np.int32),
+                "other_starts": _starts(map(len, others)),
+                "others": _joined(others, np.int32),
+                "order_terms": self.order_terms,
+                "order_counts": self.order_counts,
+            },
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "plan") -> Plan:
+        """Read what `to_bytes` wrote; `name` is what errors call it."""
+        facts, arrays = _plan_file.unpack(FORMAT_VERSION, data, name)
+        try:
+            starts, other_starts = arrays["map_starts"], arrays["other_starts"]
+            maps = [
+                TextMap(
+                    arrays["map_terms"][starts[k] : starts[k + 1]],
+                    arrays["map_workers"][starts[k] : starts[k + 1]],
+                    arrays["others"][other_starts[k] : other_starts[k + 1]],
+                )
+                for k in range(len(starts) - 1)
+            ]
+            return cls(
+                scheme=facts["scheme"],
+                workers=facts["workers"],
+                kind=facts["kind"],
+                grid=Grid(*facts["grid"]),
+                cell_worker=arrays["cell_worker"],
+                maps=maps,
+                order_terms=arrays["order_terms"],
+                order_counts=arrays["order_counts"],
+                number=facts["number"],
+                about=facts["about"],
+            )
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise SourceError(f"{name}: damaged ({error}); make the plan anew") from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write one file; what `path` held before stays until the new file is whole."""
+        _plan_file.write(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Plan:
+        """Read a file that `save` wrote."""
+        return cls.from_bytes(_plan_file.read(Path(path)), str(path))
+
+
+def _as_map(given: TextMap) -> TextMap:
+    return TextMap(
+        np.ascontiguousarray(given.terms, np.uint64),
+        np.ascontiguousarray(given.workers, np.int32),
+        np.ascontiguousarray(given.others, np.int32),
+    )
+
+
+def _check(plan: Plan) -> None:
+    """Refuse a plan by which some kernel would read outside an array."""
+    if type(plan.workers) is not int or not 1 <= plan.workers <= _MOST_WORKERS:
+        raise InvalidValue("workers", plan.workers, f"a whole number from 1 to {_MOST_WORKERS}")
+    if plan.kind not in KINDS:
+        raise InvalidValue("kind", plan.kind, f"one of {', '.join(KINDS)}")
+    if not isinstance(plan.scheme, str):
+        raise InvalidValue("scheme", plan.scheme, "the name of a partitioner")
+    if type(plan.number) is not int or plan.number < 0:
+        raise InvalidValue("number", plan.number, "a whole number from 0")
+    checked(plan.grid)
+    cells = plan.cell_worker
+    if cells.shape != (plan.grid.cells,):
+        raise InvalidValue("cell_worker", cells.shape, f"one worker for {plan.grid.cells} cells")
+    if cells.min() < -len(plan.maps) or cells.max() >= plan.workers:
+        expected = f"workers below {plan.workers}, or -1 - k for one of {len(plan.maps)} text maps"
+        raise InvalidValue("cell_worker", [int(cells.min()), int(cells.max())], expected)
+    for number, each in enumerate(plan.maps):
+        _check_map(each, plan.workers, f"maps[{number}]")
+    counts = plan.order_counts
+    if len(plan.order_terms) != len(counts) or not _rises(plan.order_terms):
+        raise InvalidValue("order_terms", len(plan.order_terms), "sorted terms, a count for each")
+    if len(counts) and counts.min() < 1:
+        raise InvalidValue("order_counts", int(counts.min()), "counts of 1 or more")
+
+
+def _check_map(given: TextMap, workers: int, name: str) -> None:
+    if len(given.terms) != len(given.workers) or not _rises(given.terms):
+        raise InvalidValue(name, len(given.terms), "sorted terms, a worker for each")
+    if not len(given.others):
+        raise InvalidValue(f"{name}.others", [], "at least one worker for all other terms")
+    for each in (given.workers, given.others):
+        if len(each) and (each.min() < 0 or each.max() >= workers):
+            raise InvalidValue(name, [int(each.min()), int(each.max())], f"workers below {workers}")
+
+
+def _rises(terms: Terms) -> bool:
+    return bool((terms[1:] > terms[:-1]).all())
+
+
+def _starts(lengths: Any) -> Int64s:
+    return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int64)
+
+
+def _joined(parts: list[Any], dtype: Any) -> npt.NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *parts])
+
+
+def _arrays(plan: Plan) -> PlanArrays:
+    sizes = [table_size(len(each.terms)) for each in plan.maps]
+    starts = _starts(sizes)
+    terms, workers = np.zeros(starts[-1], np.uint64), np.full(starts[-1], -1, np.int32)
+    for number, each in enumerate(plan.maps):
+        here = slice(starts[number], starts[number + 1])
+        fill_table(terms[here], workers[here], each.terms, each.workers)
+    order = table_size(len(plan.order_terms))
+    order_terms, order_counts = np.zeros(order, np.uint64), np.full(order, -1, np.int64)
+    fill_table(order_terms, order_counts, plan.order_terms, plan.order_counts)
+    return PlanArrays(
+        kind=KINDS.index(plan.kind),
+        workers=plan.workers,
+        grid=plan.grid,
+        cells=plan.cell_worker,
+        blocks=_block_codes(plan),
+        block_columns=-(-plan.grid.columns // BLOCK),
+        map_starts=starts,
+        map_masks=np.array(sizes, np.int64) - 1,
+        map_terms=terms,
+        map_workers=workers,
+        other_starts=_starts(len(each.others) for each in plan.maps),
+        others=_joined([each.others for each in plan.maps], np.int32),
+        order_terms=order_terms,
+        order_counts=order_counts,
+    )
+
+
+def _block_codes(plan: Plan) -> Int32s:
+    """Give for each block the code that all its cells share, or MIXED."""
+    grid = plan.grid
+    codes = plan.cell_worker.reshape(grid.rows, grid.columns)
+    down, across = np.arange(0, grid.rows, BLOCK), np.arange(0, grid.columns, BLOCK)
+    low = np.minimum.reduceat(np.minimum.reduceat(codes, down, axis=0), across, axis=1)
+    high = np.maximum.reduceat(np.maximum.reduceat(codes, down, axis=0), across, axis=1)
+    return np.where(low == high, low, MIXED).astype(np.int32).ravel()
