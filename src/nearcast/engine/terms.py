@@ -22,6 +22,7 @@ from nearcast._slots import (
     FIRST_SEED,
     SECOND_FACTOR,
     SECOND_SEED,
+    Bytes,
     Slots,
     empty_slots,
     find,
@@ -32,8 +33,7 @@ from nearcast._slots import (
 )
 from nearcast.index.table import Int32s, Int64s, Table
 from nearcast.text import Analyser
-
-Bytes = npt.NDArray[np.uint8]
+from nearcast.text.columns import buffers, not_ascii, spliced
 
 _FRESH_TERMS = 1 << 16  # as many new terms as a pass over some texts can number
 
@@ -178,12 +178,16 @@ class TermIds:
         With `intern` every term gets a number; otherwise those without one are left out.
         """
         self.settle()
-        data, offsets = _buffers(texts)
-        odd = _not_ascii(data, offsets) if self._plain else np.ones(len(texts), np.bool_)
+        data, offsets = buffers(texts)
+        odd = not_ascii(data, offsets) if self._plain else np.ones(len(texts), np.bool_)
         if odd.all():
             return self._read_slowly(texts, intern)
         batch = self._read_ascii(data, offsets, odd, intern)
-        return _spliced(batch, odd, self._read_slowly(texts.filter(pa.array(odd)), intern))
+        if not odd.any():
+            return batch
+        slow = self._read_slowly(texts.filter(pa.array(odd)), intern)
+        starts, terms = spliced(batch.starts, batch.terms, odd, slow.starts, slow.terms)
+        return TextBatch(starts, terms)
 
     def _read_ascii(
         self, data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], intern: bool
@@ -216,40 +220,3 @@ class TermIds:
         starts = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(ids) for ids in found], out=starts[1:])
         return TextBatch(starts, np.array([id for ids in found for id in ids], np.int32))
-
-
-def _buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:
-    """The bytes of a string column without nulls, and where each string starts and ends."""
-    array = texts.cast(pa.large_string())
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    if data is None:
-        return np.empty(0, np.uint8), ends
-    return np.frombuffer(data, np.uint8), ends
-
-
-@kernel
-def _not_ascii(data: Bytes, offsets: Int64s) -> npt.NDArray[np.bool_]:
-    odd = np.zeros(len(offsets) - 1, np.bool_)
-    for text in range(len(odd)):
-        high = np.uint8(0)
-        for at in range(offsets[text], offsets[text + 1]):
-            high |= data[at]
-        odd[text] = high >= 128
-    return odd
-
-
-def _spliced(batch: TextBatch, odd: npt.NDArray[np.bool_], slow: TextBatch) -> TextBatch:
-    """Put what was read slowly in the places of the texts that were odd."""
-    if not odd.any():
-        return batch
-    lengths = np.diff(batch.starts)
-    kept = np.repeat(~odd, lengths)
-    lengths[odd] = np.diff(slow.starts)
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    terms = np.empty(starts[-1], np.int32)
-    from_slow = np.repeat(odd, lengths)
-    terms[from_slow] = slow.terms
-    terms[~from_slow] = batch.terms[kept]
-    return TextBatch(starts, terms)

@@ -11,7 +11,7 @@ indexes towards the rarest term and is never needed for an answer to be right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from nearcast.errors import StateError
 from nearcast.geo import Box, Circle, Polygon, Region
+from nearcast.index.memory import Memory
 from nearcast.index.storage import load_arrays, save_arrays
 
 Int32s = npt.NDArray[np.int32]
@@ -66,16 +67,28 @@ class Rows(NamedTuple):
 class Column:
     """An array that grows at its end, in steps that double."""
 
-    def __init__(self, dtype: type, width: int = 0) -> None:
+    def __init__(
+        self,
+        dtype: Any,
+        width: int = 0,
+        memory: Memory | None = None,
+        name: str = "",
+        size: int = 0,
+    ) -> None:
+        self._memory, self._name = memory or Memory(), name
         self._width = width
-        self._data: npt.NDArray[Any] = np.empty((16, width) if width else 16, dtype)
+        self._data = self._room(max(16, size), np.dtype(dtype))
         self._filled: npt.NDArray[Any] | None = None
-        self.size = 0
+        self.size = size
+
+    def _room(self, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        shape = (count, self._width) if self._width else count
+        return self._memory.array(self._name, shape, dtype)
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Column:
         """Take over an array as it is."""
-        column = cls(array.dtype.type, array.shape[1] if array.ndim == 2 else 0)
+        column = cls(array.dtype, array.shape[1] if array.ndim == 2 else 0)
         column._data, column.size = array, len(array)
         return column
 
@@ -83,10 +96,14 @@ class Column:
         """Make room for so many more entries."""
         needed = self.size + extra
         if needed > len(self._data):
-            room = max(needed, 2 * len(self._data))
-            grown = np.empty((room, self._width) if self._width else room, self._data.dtype)
+            grown = self._room(max(needed, 2 * len(self._data)), self._data.dtype)
             grown[: self.size] = self._data[: self.size]
             self._data = grown
+
+    def replace(self, values: npt.NDArray[Any]) -> None:
+        """Hold other entries from now on; `values` must not be a part of the column."""
+        self.size = 0
+        self.extend(values)
 
     def append(self, value: Any) -> int:
         """Append one entry, and give its place."""
@@ -126,21 +143,40 @@ class Column:
         return int(self.array.nbytes)
 
 
+_COLUMNS: dict[str, tuple[type, int]] = {
+    "box": (np.float64, 4),
+    "owner": (np.int32, 0),
+    "flags": (np.uint8, 0),
+    "first": (np.int32, 0),
+    "required": (np.int32, 0),
+    "terms": (np.int32, 0),
+    "circles": (np.float64, 3),
+    "rings": (np.int32, 0),
+    "starts": (np.int32, 0),
+    "lons": (np.float64, 0),
+    "lats": (np.float64, 0),
+}
+
+
 class Table:
     """Keeps the rows of all boolean subscriptions."""
 
-    def __init__(self) -> None:
-        self._box = Column(np.float64, 4)
-        self._owner = Column(np.int32)
-        self._flags = Column(np.uint8)
-        self._first = Column(np.int32)
-        self._required = Column(np.int32)
-        self._terms = Column(np.int32)
-        self._circles = Column(np.float64, 3)
-        self._rings = Column(np.int32)
-        self._starts = Column(np.int32)
-        self._lons = Column(np.float64)
-        self._lats = Column(np.float64)
+    _box: Column
+    _owner: Column
+    _flags: Column
+    _first: Column
+    _required: Column
+    _terms: Column
+    _circles: Column
+    _rings: Column
+    _starts: Column
+    _lons: Column
+    _lats: Column
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = memory or Memory()
+        for name, (dtype, width) in _COLUMNS.items():
+            setattr(self, f"_{name}", Column(dtype, width, self.memory, name))
         self._rings.extend([0])
         self._starts.extend([0])
         self._free: list[int] = []
@@ -150,7 +186,8 @@ class Table:
         """Whether any owner ever had several rows, so that a message may meet it twice."""
         self.own_rows = True
         """Whether every owner so far had the number of its one row, as bulk loads give them."""
-        self.frequency: Int64s = np.zeros(16, np.int64)
+        self.frequency: Int64s = self.memory.array("frequency", 16, np.int64)
+        self.frequency[:] = 0
         self.live = 0
 
     def __len__(self) -> int:
@@ -190,8 +227,10 @@ class Table:
     def ensure_terms(self, count: int) -> None:
         """Make room for the frequencies of terms 0 to count - 1."""
         if count > len(self.frequency):
-            grown = np.zeros(max(count, 2 * len(self.frequency)), np.int64)
-            grown[: len(self.frequency)] = self.frequency
+            known = len(self.frequency)
+            grown = self.memory.array("frequency", max(count, 2 * known), np.int64)
+            grown[:known] = self.frequency
+            grown[known:] = 0
             self.frequency = grown
 
     def add(
@@ -304,6 +343,34 @@ class Table:
         table.shared, table.own_rows = about["shared"], about["own_rows"]
         return table
 
+    def describe(self) -> dict[str, Any]:
+        """Say what `attach` needs to find the table again in its memory."""
+        free = self.memory.array("free", len(self._free), np.int32)
+        free[:] = self._free
+        return {
+            "sizes": {name: getattr(self, f"_{name}").size for name in _COLUMNS},
+            "free": len(self._free),
+            "terms": len(self.frequency),
+            "live": self.live,
+            "dead": self._dead,
+            "shared": self.shared,
+            "own_rows": self.own_rows,
+        }
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
+        """Find a table again in memory that is kept in files."""
+        table = cls.__new__(cls)
+        table.memory, table._rows = memory, None
+        for name, size in described["sizes"].items():
+            dtype, width = _COLUMNS[name]
+            setattr(table, f"_{name}", Column(dtype, width, memory, name, size))
+        table._free = memory.array("free", described["free"], np.int32).tolist()
+        table.frequency = memory.array("frequency", described["terms"], np.int64)
+        table.live, table._dead = described["live"], described["dead"]
+        table.shared, table.own_rows = described["shared"], described["own_rows"]
+        return table
+
     def _compact(self) -> None:
         """Drop the terms and shapes that no row in use refers to."""
         self._rows = None
@@ -318,10 +385,8 @@ class Table:
         length += shaped
         starts = np.cumsum(length) - length
         take = np.repeat(begin - starts, length) + np.arange(int(length.sum()))
-        kept = Column(np.int32)
-        kept.extend(terms[take])
         self._first.array[live] = starts + shaped
-        self._terms = kept
+        self._terms.replace(terms[take])
         self._dead = 0
         self._compact_circles(live[(flags & CIRCLE) != 0])
         self._compact_polygons(live[(flags & POLYGON) != 0])
@@ -330,18 +395,16 @@ class Table:
         places = self._first.array[rows] - 1
         used, renamed = np.unique(self._terms.array[places], return_inverse=True)
         self._terms.array[places] = renamed
-        circles = Column(np.float64, 3)
-        circles.extend(self._circles.array[used])
-        self._circles = circles
+        self._circles.replace(self._circles.array[used])
 
     def _compact_polygons(self, rows: Int32s) -> None:
         places = self._first.array[rows] - 1
         used, renamed = np.unique(self._terms.array[places], return_inverse=True)
         self._terms.array[places] = renamed
-        old_rings, old_starts = self._rings.array, self._starts.array
-        old_lons, old_lats = self._lons.array, self._lats.array
-        self._rings, self._starts = Column(np.int32), Column(np.int32)
-        self._lons, self._lats = Column(np.float64), Column(np.float64)
+        columns = (self._rings, self._starts, self._lons, self._lats)
+        old_rings, old_starts, old_lons, old_lats = (column.array.copy() for column in columns)
+        for column in columns:
+            column.replace(column.array[:0])
         self._rings.extend([0])
         self._starts.extend([0])
         for polygon in used.tolist():

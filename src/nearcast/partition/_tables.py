@@ -1,12 +1,10 @@
 """Small read-only hash tables from terms to numbers, made once and read by kernels.
 
-A table has a power of two of slots, at most half of them taken; a value of -1 marks a free slot,
-and a term that is not in its own slot stands in one of the next.
+A table has a power of two of slots, at most half of them taken; a term that is not in its own slot
+stands in one of the next.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +12,12 @@ import numpy.typing as npt
 from nearcast._jit import inlined, kernel
 
 Terms = npt.NDArray[np.uint64]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+_FREE = np.uint64(0)
+_WORKER_BITS = np.uint64(16)
+_WORKER = np.uint64(0xFFFF)
 
 
 def table_size(count: int) -> int:
@@ -22,23 +26,51 @@ def table_size(count: int) -> int:
 
 
 @kernel
-def fill_table(keys: Terms, values: Any, terms: Terms, numbers: Any) -> None:
-    """Enter distinct terms with their numbers, which are 0 or more, into a free table."""
+def fill_counts(keys: Terms, values: Int64s, terms: Terms, counts: Int64s) -> None:
+    """Enter distinct terms with their counts, which are 1 or more, into a free table."""
     mask = len(keys) - 1
     for at in range(len(terms)):
         slot = np.int64(terms[at] & np.uint64(mask))
-        while values[slot] >= 0:
+        while values[slot] > 0:
             slot = (slot + 1) & mask
         keys[slot] = terms[at]
-        values[slot] = numbers[at]
+        values[slot] = counts[at]
 
 
 @inlined
-def look_up(keys: Terms, values: Any, start: int, mask: int, term: np.uint64) -> int:
-    """Find the number of a term, -1 if it is not there, in the table that begins at `start`."""
+def count_of(keys: Terms, values: Int64s, term: np.uint64) -> int:
+    """Find the count of a term, 0 if it is not there."""
+    mask = len(keys) - 1
     slot = np.int64(term & np.uint64(mask))
-    while values[start + slot] >= 0:
-        if keys[start + slot] == term:
-            return np.int64(values[start + slot])  # type: ignore[return-value]  # an int to callers
+    while values[slot] > 0:
+        if keys[slot] == term:
+            return np.int64(values[slot])  # type: ignore[return-value]  # an int to callers
+        slot = (slot + 1) & mask
+    return 0
+
+
+@kernel
+def fill_workers(slots: Terms, terms: Terms, workers: Int32s) -> None:
+    """Enter terms with their workers; a slot has the low 48 bits of a term above worker + 1.
+
+    Terms that share these bits share a worker. That is as good as any other choice, as long as
+    every process makes it.
+    """
+    mask = len(slots) - 1
+    for at in range(len(terms)):
+        slot = np.int64(terms[at] & np.uint64(mask))
+        while slots[slot] != _FREE:
+            slot = (slot + 1) & mask
+        slots[slot] = terms[at] << _WORKER_BITS | np.uint64(workers[at] + 1)
+
+
+@inlined
+def worker_in(slots: Terms, start: int, mask: int, term: np.uint64) -> int:
+    """Find the worker of a term, -1 if it has none, in the table that begins at `start`."""
+    tag = term << _WORKER_BITS
+    slot = np.int64(term & np.uint64(mask))
+    while slots[start + slot] != _FREE:
+        if (slots[start + slot] ^ tag) <= _WORKER:
+            return np.int64(slots[start + slot] & _WORKER) - 1  # type: ignore[return-value]
         slot = (slot + 1) & mask
     return -1

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.errors import InvalidValue
-from nearcast.partition._tables import Terms, look_up
+from nearcast.partition._tables import Terms, count_of
 from nearcast.partition.grid import Int64s
 from nearcast.partition.plan import PlanArrays
 
@@ -28,15 +28,13 @@ def choose(arrays: PlanArrays, starts: Int64s, terms: Terms) -> Terms:
 @kernel
 def _choose(order_terms: Terms, order_counts: Int64s, starts: Int64s, terms: Terms) -> Terms:
     keys = np.empty(len(starts) - 1, np.uint64)
-    mask = len(order_terms) - 1
     for at in range(len(starts) - 1):
         best = terms[starts[at]]
         if starts[at + 1] - starts[at] > 1:
-            rarest = look_up(order_terms, order_counts, 0, mask, best)
+            rarest = count_of(order_terms, order_counts, best)
             for place in range(starts[at] + 1, starts[at + 1]):
                 term = terms[place]
-                count = look_up(order_terms, order_counts, 0, mask, term)
-                # Counts are 1 or more, so -1 for an unknown term orders as its count of 0 would.
+                count = count_of(order_terms, order_counts, term)
                 if count < rarest or (count == rarest and term < best):
                     best, rarest = term, count
         keys[at] = best

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
-from nearcast.partition._tables import Terms, fill_table, table_size
+from nearcast.partition._tables import Terms, fill_counts, fill_workers, table_size
 from nearcast.partition.grid import Grid, Int32s, Int64s, checked
 
 FORMAT_VERSION = 1
@@ -56,8 +56,7 @@ class PlanArrays(NamedTuple):
     block_columns: int
     map_starts: Int64s
     map_masks: Int64s
-    map_terms: Terms
-    map_workers: Int32s
+    map_slots: Terms
     other_starts: Int64s
     others: Int32s
     order_terms: Terms
@@ -249,13 +248,12 @@ def _joined(parts: list[Any], dtype: Any) -> npt.NDArray[Any]:
 def _arrays(plan: Plan) -> PlanArrays:
     sizes = [table_size(len(each.terms)) for each in plan.maps]
     starts = _starts(sizes)
-    terms, workers = np.zeros(starts[-1], np.uint64), np.full(starts[-1], -1, np.int32)
+    slots = np.zeros(starts[-1], np.uint64)
     for number, each in enumerate(plan.maps):
-        here = slice(starts[number], starts[number + 1])
-        fill_table(terms[here], workers[here], each.terms, each.workers)
+        fill_workers(slots[starts[number] : starts[number + 1]], each.terms, each.workers)
     order = table_size(len(plan.order_terms))
-    order_terms, order_counts = np.zeros(order, np.uint64), np.full(order, -1, np.int64)
-    fill_table(order_terms, order_counts, plan.order_terms, plan.order_counts)
+    order_terms, order_counts = np.zeros(order, np.uint64), np.zeros(order, np.int64)
+    fill_counts(order_terms, order_counts, plan.order_terms, plan.order_counts)
     return PlanArrays(
         kind=KINDS.index(plan.kind),
         workers=plan.workers,
@@ -265,8 +263,7 @@ def _arrays(plan: Plan) -> PlanArrays:
         block_columns=-(-plan.grid.columns // BLOCK),
         map_starts=starts,
         map_masks=np.array(sizes, np.int64) - 1,
-        map_terms=terms,
-        map_workers=workers,
+        map_slots=slots,
         other_starts=_starts(len(each.others) for each in plan.maps),
         others=_joined([each.others for each in plan.maps], np.int32),
         order_terms=order_terms,

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inlined, kernel
+from nearcast.index.memory import Memory
 from nearcast.index.table import Int32s, Int64s
 
 Float32s = npt.NDArray[np.float32]
@@ -74,32 +75,30 @@ class State(NamedTuple):
     ints: Int32s  # the same memory
 
 
-def aligned(size: int) -> Float32s:
-    """Make an uninitialised array whose blocks do not straddle cache lines."""
-    # Made by numpy, not in a kernel: only then it lies in huge pages.
-    whole = np.empty(size + LANES, np.float32)
-    skip = -whole.ctypes.data % 64 // 4
-    return whole[skip : skip + size]
-
-
 def make_state(runs: Int32s, places: Int32s, counts: Int64s, memory: Any) -> State:
     """Put arrays together."""
     return State(runs, places, counts, memory, memory.view(np.int32))
 
 
-def empty_state(terms: int, rows: int, units: int) -> State:
+def empty_state(home: Memory, terms: int, rows: int, units: int) -> State:
     """Make an index with nothing in it and room for so much."""
-    counts = np.zeros(FREE + LANES + 1, np.int64)
+    counts = home.array("index-counts", FREE + LANES + 1, np.int64)
+    counts[:FREE] = 0
     counts[FREE:] = EMPTY_LIST
-    places = np.full(rows, NOWHERE, np.int32)
-    return make_state(np.zeros(2 * terms, np.int32), places, counts, aligned(units * RECORD))
+    runs = home.array("index-runs", 2 * terms, np.int32)
+    runs[:] = 0
+    places = home.array("index-places", rows, np.int32)
+    places[:] = NOWHERE
+    return make_state(runs, places, counts, home.array("index", units * RECORD, np.float32))
 
 
-def grown(array: npt.NDArray[Any], needed: int, fill: int) -> npt.NDArray[Any]:
+def grown(
+    home: Memory, name: str, array: npt.NDArray[Any], needed: int, fill: int
+) -> npt.NDArray[Any]:
     """Give an array that starts as this one and goes on with `fill`."""
     if needed <= len(array):
         return array
-    larger = np.empty(max(needed, len(array) + len(array) // 4), array.dtype)
+    larger = home.array(name, max(needed, len(array) + len(array) // 4), array.dtype)
     larger[: len(array)] = array
     larger[len(array) :] = fill
     return larger

@@ -30,6 +30,7 @@ from nearcast.index.rarest_term._change import (
     stale_rows,
 )
 from nearcast.index.rarest_term._layout import (
+    FREE,
     LANES,
     LEAVES,
     LIVE,
@@ -39,7 +40,6 @@ from nearcast.index.rarest_term._layout import (
     RECORDS,
     RUNS,
     USED,
-    aligned,
     empty_state,
     grown,
     make_state,
@@ -63,7 +63,7 @@ class RarestTerm:
         self.table = table
         self._work = Workshop()
         self._scratch = np.zeros(AHEAD * RECORD, np.int32)
-        self._state = empty_state(16, 16, _SPARE)
+        self._state = empty_state(table.memory, 16, 16, _SPARE)
         self._started_over()
 
     def _started_over(self) -> None:
@@ -87,7 +87,7 @@ class RarestTerm:
         records, blocks, longest = plan(ends)
         units = records + LANES * (blocks + 1)
         # As much again is set aside, which takes no memory until it is used.
-        self._state = empty_state(terms, len(rows.owner), 2 * units + _SPARE)
+        self._state = empty_state(self.table.memory, terms, len(rows.owner), 2 * units + _SPARE)
         reserve_records(self._state, records)
         fill(self._state, rows, frequency, ordered, ends, np.empty(longest * RECORD, np.int32))
         self._started_over()
@@ -174,13 +174,41 @@ class RarestTerm:
         index._weight = about["weight"]
         return index
 
+    def describe(self) -> dict[str, int]:
+        """Say what `attach` needs to find the index again in the memory of its table."""
+        return {
+            "runs": len(self._state.runs),
+            "places": len(self._state.places),
+            "units": len(self._state.memory) // RECORD,
+            "weight": self._weight,
+            "since": self._since,
+            "swept": self._swept,
+            "sweep_end": self._sweep_end,
+        }
+
+    @classmethod
+    def attach(cls, table: Table, described: Mapping[str, int]) -> Self:
+        """Find an index again in the memory of a table that is kept in files."""
+        index, home = cls.__new__(cls), table.memory
+        index.table, index._work = table, Workshop()
+        index._scratch = np.zeros(AHEAD * RECORD, np.int32)
+        index._state = make_state(
+            home.array("index-runs", described["runs"], np.int32),
+            home.array("index-places", described["places"], np.int32),
+            home.array("index-counts", FREE + LANES + 1, np.int64),
+            home.array("index", described["units"] * RECORD, np.float32),
+        )
+        index._weight, index._since = described["weight"], described["since"]
+        index._swept, index._sweep_end = described["swept"], described["sweep_end"]
+        return index
+
     def _make_room(self) -> None:
         """Follow the table: room for all of its rows and terms."""
         state, table = self._state, self.table
         if len(table) > len(state.places) or 2 * len(table.frequency) > len(state.runs):
             self._state = make_state(
-                grown(state.runs, 2 * len(table.frequency), 0),
-                grown(state.places, len(table), NOWHERE),
+                grown(table.memory, "index-runs", state.runs, 2 * len(table.frequency), 0),
+                grown(table.memory, "index-places", state.places, len(table), NOWHERE),
                 state.counts,
                 state.memory,
             )
@@ -190,11 +218,12 @@ class RarestTerm:
         runs, places, counts, memory, _ = self._state
         used = int(counts[USED])
         if used + _SPARE // 2 > len(memory) // RECORD:
-            memory = aligned((2 * used + _SPARE) * RECORD)
+            memory = self.table.memory.array("index", (2 * used + _SPARE) * RECORD, np.float32)
             memory[: used * RECORD] = self._state.memory[: used * RECORD]
         else:
             # Terms that the table has without having been told how many there are.
-            runs = grown(runs, 2 * (int(self.table.rows.terms.max()) + 1), 0)
+            needed = 2 * (int(self.table.rows.terms.max()) + 1)
+            runs = grown(self.table.memory, "index-runs", runs, needed, 0)
         self._state = make_state(runs, places, counts, memory)
 
     def _refresh(self, inserted: int) -> None:

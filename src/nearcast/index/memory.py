@@ -1,0 +1,53 @@
+"""Where arrays that grow live: in ordinary memory, or in files that several processes map."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Memory:
+    """Gives arrays in ordinary memory."""
+
+    def array(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        """Give an array, uninitialised, to take the place of a smaller one of that name."""
+        del name
+        # Made by numpy, not in a kernel: only then it lies in huge pages. Its blocks of 64 bytes
+        # must not straddle cache lines.
+        kind = np.dtype(dtype)
+        count = shape if isinstance(shape, int) else prod(shape)
+        whole = np.empty(count * kind.itemsize + 64, np.uint8)
+        skip = -whole.ctypes.data % 64
+        array: npt.NDArray[Any] = whole[skip : skip + count * kind.itemsize].view(kind)
+        return array.reshape(shape)
+
+
+class MappedMemory(Memory):
+    """Gives arrays that are files in a folder, seen by every process that maps them.
+
+    An array that is asked for again has what was in it. A file grows with its array and is sparse:
+    room that was never written takes no memory and no disk.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def array(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        """Map the file of that name, made as large as needed."""
+        kind = np.dtype(dtype)
+        count = shape if isinstance(shape, int) else prod(shape)
+        size = max(count * kind.itemsize, 1)
+        descriptor = os.open(self.folder / f"{name}.bin", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(descriptor).st_size < size:
+                os.ftruncate(descriptor, size)
+            mapped = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        return np.frombuffer(mapped, kind, count).reshape(shape)

@@ -1,0 +1,163 @@
+"""Whole columns of texts at once: their bytes, and the hashes of their terms.
+
+Where no dictionary is at hand, as between machines, a term is known by 64 bits of hash; two of ten
+million terms share them with odds of 3 in a million.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast._jit import kernel
+from nearcast._slots import (
+    FIRST_FACTOR,
+    FIRST_SEED,
+    Bytes,
+    Int64s,
+    hash_strings,
+    mixed,
+)
+from nearcast.text.analyser import DEFAULT, Analyser
+
+Hashes = npt.NDArray[np.uint64]
+
+_FEW = 48  # tokens of a text that are quicker compared with each other than sorted
+
+
+class HashedTexts(NamedTuple):
+    """Terms of texts, each once a text: of text i `hashes[starts[i] : starts[i + 1]]`."""
+
+    starts: Int64s
+    hashes: Hashes
+
+
+def buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:
+    """The bytes of a string column without nulls, and where each string starts and ends."""
+    array = texts.cast(pa.large_string())
+    _, offsets, data = array.buffers()
+    if offsets is None or not offsets.size:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    if data is None:
+        return np.empty(0, np.uint8), ends
+    return np.frombuffer(data, np.uint8), ends
+
+
+@kernel
+def not_ascii(data: Bytes, offsets: Int64s) -> npt.NDArray[np.bool_]:
+    """Tell of each string whether it has a byte beyond ASCII."""
+    odd = np.zeros(len(offsets) - 1, np.bool_)
+    for text in range(len(odd)):
+        high = np.uint8(0)
+        for at in range(offsets[text], offsets[text + 1]):
+            high |= data[at]
+        odd[text] = high >= 128
+    return odd
+
+
+def hash_texts(texts: pa.StringArray, analyser: Analyser = DEFAULT) -> HashedTexts:
+    """Turn a column of texts without nulls into the hashes of their terms."""
+    data, offsets = buffers(texts)
+    plain = analyser == DEFAULT
+    odd = not_ascii(data, offsets) if plain else np.ones(len(texts), np.bool_)
+    if odd.all():
+        return _hash_slowly(texts, analyser)
+    room = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
+    starts, hashes = np.zeros(len(offsets), np.int64), np.empty(room, np.uint64)
+    _hash_ascii(data, offsets, odd, starts, hashes)
+    fast = HashedTexts(starts, hashes[: starts[-1]])
+    if not odd.any():
+        return fast
+    slow = _hash_slowly(texts.filter(pa.array(odd)), analyser)
+    return HashedTexts(*spliced(fast.starts, fast.hashes, odd, slow.starts, slow.hashes))
+
+
+@kernel
+def _hash_ascii(
+    data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], starts: Int64s, hashes: Hashes
+) -> None:
+    written = 0
+    for text in range(len(offsets) - 1):
+        starts[text] = written
+        begin, at, stop = written, offsets[text], offsets[text + 1]
+        if odd[text]:
+            continue
+        while at < stop:
+            value, token = FIRST_SEED, at
+            while at < stop:
+                letter = data[at]
+                if 65 <= letter <= 90:
+                    letter += np.uint8(32)
+                elif not (97 <= letter <= 122 or 48 <= letter <= 57):
+                    break
+                value = (value ^ np.uint64(letter)) * FIRST_FACTOR
+                at += 1
+            if at > token:
+                hashes[written] = mixed(value)
+                written += 1
+            at += 1
+        written = _once_each(hashes, begin, written)
+    starts[len(offsets) - 1] = written
+
+
+@kernel
+def _once_each(hashes: Hashes, begin: int, end: int) -> int:
+    """Leave out what comes again between two places, and give where what is left ends."""
+    if end - begin > _FEW:
+        hashes[begin:end].sort()
+        kept = begin + 1
+        for at in range(begin + 1, end):
+            if hashes[at] != hashes[kept - 1]:
+                hashes[kept] = hashes[at]
+                kept += 1
+        return kept
+    kept = begin
+    for at in range(begin, end):
+        value, again = hashes[at], False
+        for other in range(begin, kept):
+            again |= hashes[other] == value
+        if not again:
+            hashes[kept] = value
+            kept += 1
+    return kept
+
+
+def _hash_slowly(texts: pa.StringArray, analyser: Analyser) -> HashedTexts:
+    terms = [sorted(analyser.terms(text)) for text in texts.to_pylist()]
+    starts = np.zeros(len(terms) + 1, np.int64)
+    np.cumsum([len(some) for some in terms], out=starts[1:])
+    return HashedTexts(starts, hash_terms([term for some in terms for term in some]))
+
+
+def hash_terms(terms: list[str]) -> Hashes:
+    """The hashes of terms that the analyser gave."""
+    words = [term.encode() for term in terms]
+    offsets = np.zeros(len(words) + 1, np.int64)
+    np.cumsum([len(word) for word in words], out=offsets[1:])
+    hashes = np.empty((len(words), 2), np.uint64)
+    hash_strings(np.frombuffer(b"".join(words), np.uint8), offsets, hashes)
+    return hashes[:, 0].copy()
+
+
+def spliced(
+    starts: Int64s,
+    values: npt.NDArray[Any],
+    odd: npt.NDArray[np.bool_],
+    slow_starts: Int64s,
+    slow_values: npt.NDArray[Any],
+) -> tuple[Int64s, npt.NDArray[Any]]:
+    """Put what was read slowly in the places of the texts that were odd."""
+    lengths = np.diff(starts)
+    kept = np.repeat(~odd, lengths)
+    lengths[odd] = np.diff(slow_starts)
+    all_starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=all_starts[1:])
+    both = np.empty(all_starts[-1], values.dtype)
+    from_slow = np.repeat(odd, lengths)
+    both[from_slow] = slow_values
+    both[~from_slow] = values[kept]
+    return all_starts, both
