@@ -50,30 +50,36 @@ def everything(digest: Digest) -> Part:
     )
 
 
+class Bisection(NamedTuple):
+    """A tree whose leaves are numbered, and the part that each leaf stands for."""
+
+    tree: Tree
+    parts: list[Part]
+
+
 def bisect(
     digest: Digest, workers: int, by: By = "both", step: int = 1, passes: int = 6
-) -> tuple[Tree, Floats]:
+) -> Bisection:
     """Cut all into as many parts as there are workers; lines lie on multiples of `step` cells.
 
     `by` says what cuts are made: of space, of text, of whichever is better, or of text only where
-    space cannot be cut any further ("space-first"). Gives the tree and the loads of the workers.
+    space cannot be cut any further ("space-first").
 
     How much a region will repeat is not known before it has been cut. So it is cut several times:
     each pass weighs every hit by what the worker that got it had to do in the pass before.
     """
     weight = _first_weights(digest)
-    best: tuple[Tree, Floats] | None = None
+    best, heaviest = None, np.inf
     for _ in range(passes):
-        leaves: list[Part] = []
-        tree = _bisected(_Work(digest, weight, by, step, leaves), everything(digest), workers)
-        loads = np.zeros(workers)
-        for worker, part in enumerate(leaves):
-            loads[worker] = load_of(digest, part)
+        parts: list[Part] = []
+        tree = _bisected(_Work(digest, weight, by, step, parts), everything(digest), workers)
+        loads = [load_of(digest, part) for part in parts]
+        for part, load in zip(parts, loads, strict=True):
             total = float(weight[part.hits].sum())
             if total > 0:
-                weight[part.hits] *= loads[worker] / total
-        if best is None or loads.max() < best[1].max():
-            best = tree, loads
+                weight[part.hits] *= load / total
+        if max(loads) < heaviest:
+            best, heaviest = Bisection(tree, parts), max(loads)
     if best is None:
         raise InvalidValue("passes", passes, "1 or more")
     return best
@@ -298,14 +304,15 @@ def _units_at(d: Digest, part: Part, hits: Int64s, rows: Int64s) -> Int32s:
 
 
 def part_by_text(d: Digest, part: Part, side: Int32s) -> tuple[Part, Part]:
-    """Cut a part by text."""
-    of_hits, of_rows, of_units = (
-        side[d.unit[part.hits]],
-        side[d.row_unit[part.rows]],
-        side[part.units],
-    )
-    one, other = (
-        Part(part.rect, part.units[of_units == n], part.hits[of_hits == n], part.rows[of_rows == n])
-        for n in (0, 1)
-    )
+    """Cut a part by text in two: units of side 0, and of side 1."""
+    one, other = sides_of(d, part, side, 2)
     return one, other
+
+
+def sides_of(d: Digest, part: Part, side: Int32s, sides: int) -> list[Part]:
+    """Cut a part by text into as many parts as there are sides."""
+    units, hits, rows = side[part.units], side[d.unit[part.hits]], side[d.row_unit[part.rows]]
+    return [
+        Part(part.rect, part.units[units == at], part.hits[hits == at], part.rows[rows == at])
+        for at in range(sides)
+    ]

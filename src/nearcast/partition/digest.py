@@ -93,6 +93,7 @@ class Digest(NamedTuple):
     cost: Floats
     spans: Int32s
     row_unit: Int32s
+    check_ns: float
     message_ns: float
     row_ns: float
     messages: int
@@ -168,7 +169,7 @@ def hits_of(held: Held, messages: SampleMessages, scale: float = 1.0) -> Hits:
     candidates = np.empty(most, np.float64)
     count = _find_hits(
         spans, messages.boxes, messages.starts, keys, held.grid, held.block, held.boxes,
-        held.runs, held.codes, held.starts, held.listed, len(held.keys), scale, places, candidates,
+        held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys), scale, places, candidates,
     )  # fmt: skip
     columns = [np.ascontiguousarray(places[:count, field]) for field in range(4)]
     return Hits(
@@ -198,6 +199,7 @@ def _find_hits(
     grid: Grid,
     block: int,
     boxes: Floats,
+    row_spans: Int32s,
     runs: Int64s,
     codes: Int64s,
     code_starts: Int64s,
@@ -222,15 +224,23 @@ def _find_hits(
                     found = np.searchsorted(codes, code)
                     if found == len(codes) or codes[found] != code:
                         continue
-                    met = 0
+                    met, wanted = 0, False
                     for at_row in range(code_starts[found], code_starts[found + 1]):
                         row = listed[at_row]
+                        wanted |= (
+                            (row_spans[row, 0] <= spans[at, 2])
+                            & (row_spans[row, 2] >= spans[at, 0])
+                            & (row_spans[row, 1] <= spans[at, 3])
+                            & (row_spans[row, 3] >= spans[at, 1])
+                        )
                         met += (
                             (boxes[row, 0] <= east)
                             & (boxes[row, 2] >= west)
                             & (boxes[row, 1] <= north)
                             & (boxes[row, 3] >= south)
                         )
+                    if not wanted:
+                        continue
                     out[count, 0] = at
                     out[count, 1] = min(max(spans[at, 0], x * block), grid.columns - 1)
                     out[count, 2] = min(max(spans[at, 1], y * block), grid.rows - 1)
@@ -266,6 +276,7 @@ def digest_of(held: Held, hits: Hits, units: Units, costs: Costs, row_ns: float)
         cost=costs.check_ns * hits.candidates,
         spans=held.spans,
         row_unit=unit_of_key[held.key],
+        check_ns=costs.check_ns,
         message_ns=costs.message_ns,
         row_ns=row_ns,
         messages=hits.messages,

@@ -98,3 +98,35 @@ def _painted(tree: Tree, rect: Rect, units: int) -> Layout:
         mine = tree.part == number
         owners[:, mine] = child.owners[child.cells.reshape(-1)[sample]][:, mine]
     return Layout(code.astype(np.int32), owners)
+
+
+class Growing:
+    """A tree whose leaves are numbered and can be split; numbers are never used twice."""
+
+    def __init__(self, tree: Tree, leaves: int) -> None:
+        self._tree = tree
+        self._grown: dict[int, Tree] = {}
+        self._next = leaves
+
+    def numbers(self, count: int) -> list[int]:
+        """Give numbers for so many new leaves."""
+        self._next += count
+        return list(range(self._next - count, self._next))
+
+    def split(self, leaf: int, by: Tree) -> None:
+        """Let a tree, with numbered leaves of its own, take the place of a leaf."""
+        self._grown[leaf] = by
+
+    def finished(self, workers: dict[int, int]) -> Tree:
+        """The tree with the workers of its leaves."""
+        return self._finished(self._tree, workers)
+
+    def _finished(self, tree: Tree, workers: dict[int, int]) -> Tree:
+        if isinstance(tree, Leaf):
+            if tree.worker in self._grown:
+                return self._finished(self._grown[tree.worker], workers)
+            return Leaf(workers[tree.worker])
+        if isinstance(tree, SpaceSplit):
+            low, high = (self._finished(child, workers) for child in (tree.low, tree.high))
+            return tree._replace(low=low, high=high)
+        return tree._replace(children=[self._finished(c, workers) for c in tree.children])

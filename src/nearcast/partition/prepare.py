@@ -1,0 +1,68 @@
+"""From a sample to what planners work on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from nearcast.partition import keys
+from nearcast.partition._tables import Terms
+from nearcast.partition.digest import Digest, Held, digest_of, hits_of, hold, units_for
+from nearcast.partition.grid import Grid, Int64s
+from nearcast.partition.layout import Layout, cells_and_maps
+from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.plan import BLOCK, Plan
+from nearcast.partition.sample import Sample, frequent_terms
+
+MOST_ROWS, MOST_MESSAGES = 300_000, 150_000
+"""What is planned with at most; a larger sample is thinned out."""
+
+_FEWEST_OPERATIONS = 0.02  # a message: so that holding a row twice is never free
+_HEAVY = 0.002  # a term that makes so much of a worker's share is a unit of its own
+
+
+class Prepared(NamedTuple):
+    """A sample on a grid: the part to plan by, and the part that plans are compared on."""
+
+    order: tuple[Terms, Int64s]
+    held: Held
+    fit: Digest
+    check: Digest
+
+    def plan(self, scheme: str, workers: int, layout: Layout, about: dict[str, Any]) -> Plan:
+        """Write a layout as a plan."""
+        cells, maps = cells_and_maps(layout, self.fit.units)
+        return Plan(
+            scheme, workers, "grid", self.fit.grid, cells, maps, *self.order, about=about
+        )
+
+
+def prepare(
+    sample: Sample,
+    workers: int,
+    grid: Grid,
+    costs: Costs = MEASURED,
+    most_rows: int = MOST_ROWS,
+    most_messages: int = MOST_MESSAGES,
+) -> Prepared:
+    """Thin a sample out and put it on a grid."""
+    order = frequent_terms(sample.messages)
+    before = sample.rows.size
+    sample = sample.limited(most_rows, most_messages)
+    scale = before / max(sample.rows.size, 1)
+    rows = sample.rows
+    held = hold(rows, keys.choose_by(order, rows.starts, rows.terms), grid, BLOCK)
+    parts = [hits_of(held, part, scale) for part in (sample.messages, sample.held_out)]
+    row_ns = [costs.operation_ns * operations_a_row(sample, part.messages) * scale for part in parts]
+    units = units_for(held, parts[0], costs, row_ns[0], _HEAVY / workers)
+    fit, check = (
+        digest_of(held, hits, units, costs, ns) for hits, ns in zip(parts, row_ns, strict=True)
+    )
+    return Prepared(order, held, fit, check)
+
+
+def operations_a_row(sample: Sample, messages: int) -> float:
+    """How often a row comes or goes while so many messages arrive."""
+    arrived = max(sample.messages.size + sample.held_out.size, 1)
+    subscriptions = max(int(sample.rows.owners.max(initial=0)) + 1, 1)
+    rate = max(sample.operations / arrived, _FEWEST_OPERATIONS)
+    return rate * messages / subscriptions
