@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import kernel, lean_kernel
 from nearcast._slots import mixed
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.partition._tables import Terms
@@ -33,7 +33,7 @@ def owner_workers(workers: int, owners: Terms) -> Int32s:
     return chosen
 
 
-@inlined
+@lean_kernel
 def _send(worker: int, number: int, seen: Any, numbers: Int32s, chosen: Int32s, filled: int) -> int:
     """Write a pair that counts only if it is new; give how many there are.
 
@@ -44,16 +44,21 @@ def _send(worker: int, number: int, seen: Any, numbers: Int32s, chosen: Int32s, 
     chosen[filled] = worker
     new = seen[worker] != number
     seen[worker] = number
-    return filled + new
+    return filled + int(new)
 
 
-@kernel
+@lean_kernel
 def route_rows(
-    plan: PlanArrays, boxes: Floats, keys: Terms, start: int, numbers: Int32s, chosen: Int32s
+    plan: PlanArrays,
+    boxes: Floats,
+    keys: Terms,
+    start: int,
+    seen: Int64s,
+    numbers: Int32s,
+    chosen: Int32s,
 ) -> tuple[int, int]:
     """Route rows by their keys."""
     grid = plan.grid
-    seen = np.full(plan.workers, -1, np.int64)
     filled = 0
     for number in range(start, len(boxes)):
         if filled + plan.workers >= len(numbers):
@@ -79,7 +84,7 @@ def route_rows(
     return len(boxes), filled
 
 
-@inlined
+@lean_kernel
 def _look_ahead(
     grid: Grid, slots: Words, starts: Int64s, terms: Terms, number: int, cell: int
 ) -> None:
@@ -90,7 +95,7 @@ def _look_ahead(
         prefetch(slots, home_of(slots, word_of(block, terms[at])))
 
 
-@inlined
+@lean_kernel
 def _look_ahead_in_map(
     plan: PlanArrays, starts: Int64s, terms: Terms, number: int, cell: int
 ) -> None:
@@ -101,13 +106,17 @@ def _look_ahead_in_map(
         prefetch(plan.map_slots, base + np.int64(terms[at] & mask))
 
 
-@kernel
+@lean_kernel
 def any_wanted(
-    grid: Grid, slots: Words, boxes: Floats, starts: Int64s, terms: Terms
-) -> npt.NDArray[np.bool_]:
+    grid: Grid,
+    slots: Words,
+    boxes: Floats,
+    starts: Int64s,
+    terms: Terms,
+    found: npt.NDArray[np.bool_],
+) -> None:
     """Say which messages have a term that is wanted in a cell of theirs."""
     across = (grid.columns + BLOCK - 1) // BLOCK
-    found = np.zeros(len(boxes), np.bool_)
     for number in range(len(boxes)):
         if number + _AHEAD < len(boxes):
             cell = cell_of(grid, boxes[number + _AHEAD, 0], boxes[number + _AHEAD, 1])
@@ -124,10 +133,9 @@ def any_wanted(
                     break
             if found[number]:
                 break
-    return found
 
 
-@kernel
+@lean_kernel
 def route_messages(
     plan: PlanArrays,
     filtered: bool,
@@ -136,12 +144,12 @@ def route_messages(
     starts: Int64s,
     terms: Terms,
     start: int,
+    seen: Int64s,
     numbers: Int32s,
     chosen: Int32s,
 ) -> tuple[int, int]:
     """Route messages by their places and terms."""
     grid, across = plan.grid, plan.block_columns
-    seen = np.full(plan.workers, -1, np.int64)
     filled = 0
     for number in range(start, len(boxes)):
         if filled + plan.workers >= len(numbers):
@@ -188,7 +196,7 @@ def route_messages(
     return len(boxes), filled
 
 
-@inlined
+@lean_kernel
 def _send_whole(
     plan: PlanArrays, bx: int, by: int, cells: int, number: int,
     seen: Any, numbers: Int32s, chosen: Int32s, filled: int,

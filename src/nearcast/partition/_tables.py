@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import kernel, lean_kernel
 
 Terms = npt.NDArray[np.uint64]
 Int32s = npt.NDArray[np.int32]
@@ -25,9 +25,16 @@ def table_size(count: int) -> int:
     return 1 << max(2 * count - 1, 1).bit_length()
 
 
+def count_table(terms: Terms, counts: Int64s) -> tuple[Terms, Int64s]:
+    """Make a table of distinct terms and their counts, which are 1 or more."""
+    size = table_size(len(terms))
+    keys, values = np.zeros(size, np.uint64), np.zeros(size, np.int64)
+    _fill_counts(keys, values, terms, counts)
+    return keys, values
+
+
 @kernel
-def fill_counts(keys: Terms, values: Int64s, terms: Terms, counts: Int64s) -> None:
-    """Enter distinct terms with their counts, which are 1 or more, into a free table."""
+def _fill_counts(keys: Terms, values: Int64s, terms: Terms, counts: Int64s) -> None:
     mask = len(keys) - 1
     for at in range(len(terms)):
         slot = np.int64(terms[at] & np.uint64(mask))
@@ -37,7 +44,7 @@ def fill_counts(keys: Terms, values: Int64s, terms: Terms, counts: Int64s) -> No
         values[slot] = counts[at]
 
 
-@inlined
+@lean_kernel
 def count_of(keys: Terms, values: Int64s, term: np.uint64) -> int:
     """Find the count of a term, 0 if it is not there."""
     mask = len(keys) - 1
@@ -64,7 +71,7 @@ def fill_workers(slots: Terms, terms: Terms, workers: Int32s) -> None:
         slots[slot] = terms[at] << _WORKER_BITS | np.uint64(workers[at] + 1)
 
 
-@inlined
+@lean_kernel
 def worker_in(slots: Terms, start: int, mask: int, term: np.uint64) -> int:
     """Find the worker of a term, -1 if it has none, in the table that begins at `start`."""
     tag = term << _WORKER_BITS

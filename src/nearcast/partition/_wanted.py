@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel, lean_kernel
+from nearcast._jit import kernel, lean_kernel
 from nearcast._slots import mixed
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.partition._tables import Terms
@@ -37,20 +37,20 @@ _ZERO = np.uint64(0)
 _STEP = np.uint64(0xD1342543DE82EF95)
 
 
-@inlined
+@lean_kernel
 def word_of(block: int, key: np.uint64) -> np.uint64:
     """Give the hash of an entry, in the place that it has in a slot."""
     word = mixed(key ^ (np.uint64(block + 1) * _STEP)) & ~_MASK
     return word if word != _ZERO else _MASK + np.uint64(1)
 
 
-@inlined
+@lean_kernel
 def home_of(slots: Words, word: np.uint64) -> int:
     """Give the slot at which the search for an entry begins."""
     return np.int64((word >> _BITS) & np.uint64(len(slots) - 1))  # type: ignore[return-value]
 
 
-@inlined
+@lean_kernel
 def cells_wanted(slots: Words, word: np.uint64) -> int:
     """Give the cells of an entry as bits; 0 if there is none."""
     last = len(slots) - 1
@@ -62,7 +62,7 @@ def cells_wanted(slots: Words, word: np.uint64) -> int:
     return 0
 
 
-@inlined
+@lean_kernel
 def cells_in_block(x: int, y: int, x0: int, y0: int, x1: int, y1: int) -> int:
     """Give, as bits, the cells of the block at column x and row y of blocks that are in a span."""
     left, right = max(x0 - x * BLOCK, 0), min(x1 - x * BLOCK, BLOCK - 1)
@@ -148,14 +148,14 @@ def _change(
     return missing
 
 
-@inlined
+@lean_kernel
 def _has_room(slots: Words, counters: Int32s, state: Int64s, entries: int) -> bool:
     return bool(
         2 * (state[TAKEN] + entries) <= len(slots) and state[ROWS] + entries <= len(counters)
     )
 
 
-@kernel
+@lean_kernel
 def change_boxes(
     grid: Grid,
     slots: Words,
@@ -195,7 +195,7 @@ def change_boxes(
     return len(boxes), 0, missing
 
 
-@inlined
+@lean_kernel
 def _place_of(grid: Grid, cell: int) -> tuple[int, int]:
     """Give the block of a cell, and the bit of the cell in it."""
     x, y = cell % grid.columns, cell // grid.columns
@@ -203,7 +203,7 @@ def _place_of(grid: Grid, cell: int) -> tuple[int, int]:
     return (y // BLOCK) * across + x // BLOCK, (y % BLOCK) * BLOCK + x % BLOCK
 
 
-@kernel
+@lean_kernel
 def change_cells(
     grid: Grid,
     slots: Words,
@@ -245,7 +245,7 @@ def counts_of(
     return counts
 
 
-@kernel
+@lean_kernel
 def move_entries(slots: Words, uses: Int32s, to_slots: Words, to_uses: Int32s) -> None:
     """Enter all entries into another, free table."""
     last = len(to_slots) - 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.errors import InvalidValue
-from nearcast.partition._tables import Terms, count_of
+from nearcast.partition._tables import Terms, count_of, count_table
 from nearcast.partition.grid import Int64s
 from nearcast.partition.plan import PlanArrays
 
@@ -23,6 +23,11 @@ def choose(arrays: PlanArrays, starts: Int64s, terms: Terms) -> Terms:
         empty = int(np.argmin(np.diff(starts)))
         raise InvalidValue(f"starts[{empty}]", int(starts[empty]), "a conjunct with a term")
     return _choose(arrays.order_terms, arrays.order_counts, starts, terms)
+
+
+def choose_by(order: tuple[Terms, Int64s], starts: Int64s, terms: Terms) -> Terms:
+    """Give the keys that a plan with these frequent terms and counts would choose."""
+    return _choose(*count_table(*order), starts, terms)
 
 
 @kernel

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
-from nearcast.partition._tables import Terms, fill_counts, fill_workers, table_size
+from nearcast.partition._tables import Terms, count_table, fill_workers, table_size
 from nearcast.partition.grid import Grid, Int32s, Int64s, checked
 
 FORMAT_VERSION = 1
@@ -251,9 +251,7 @@ def _arrays(plan: Plan) -> PlanArrays:
     slots = np.zeros(starts[-1], np.uint64)
     for number, each in enumerate(plan.maps):
         fill_workers(slots[starts[number] : starts[number + 1]], each.terms, each.workers)
-    order = table_size(len(plan.order_terms))
-    order_terms, order_counts = np.zeros(order, np.uint64), np.zeros(order, np.int64)
-    fill_counts(order_terms, order_counts, plan.order_terms, plan.order_counts)
+    order_terms, order_counts = count_table(plan.order_terms, plan.order_counts)
     return PlanArrays(
         kind=KINDS.index(plan.kind),
         workers=plan.workers,

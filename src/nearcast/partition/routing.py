@@ -68,7 +68,9 @@ def route_messages(
         return _gathered(_routing.route_messages, len(boxes), plan.workers, *arguments)
     kept = np.arange(len(boxes), dtype=np.int32)
     if wanted is not None:
-        kept = kept[_routing.any_wanted(plan.grid, wanted, boxes, starts, terms)]
+        found = np.zeros(len(boxes), np.bool_)
+        _routing.any_wanted(plan.grid, wanted, boxes, starts, terms, found)
+        kept = kept[found]
     if plan.kind == "hash":
         return _to_all(kept, plan.workers)
     return kept, ((kept.astype(np.int64) + first) % plan.workers).astype(np.int32)
@@ -88,9 +90,10 @@ def _gathered(kernel: Callable[..., Any], count: int, workers: int, *arguments: 
     """Call a kernel until it has answered for all, with more room each time."""
     numbers, chosen = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     done, room = 0, count + count // 4 + workers + 1
+    seen = np.full(workers, -1, np.int64)
     while done < count:
         into, onto = np.empty(room, np.int32), np.empty(room, np.int32)
-        done, filled = kernel(*arguments, done, into, onto)
+        done, filled = kernel(*arguments, done, seen, into, onto)
         numbers.append(into[:filled])
         chosen.append(onto[:filled])
     if len(numbers) == 2:

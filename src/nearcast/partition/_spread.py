@@ -1,0 +1,46 @@
+"""Ways to spread weights over workers, and the weights of cells that the baselines spread."""
+
+from __future__ import annotations
+
+from heapq import heapify, heapreplace
+
+import numpy as np
+
+from nearcast.partition.grid import Floats, Grid, Int32s, count_cells
+from nearcast.partition.sample import Sample
+
+
+def heaviest_first(weights: Floats, workers: int) -> Int32s:
+    """Give each weight, from the heaviest down, to the worker that has least."""
+    chosen = np.empty(len(weights), np.int32)
+    loads = [(0.0, worker) for worker in range(workers)]
+    heapify(loads)
+    for at in np.argsort(-weights, kind="stable").tolist():
+        load, worker = loads[0]
+        chosen[at] = worker
+        heapreplace(loads, (load + float(weights[at]), worker))
+    return chosen
+
+
+def runs(weights: Floats, workers: int) -> Int32s:
+    """Cut a sequence into as many runs as there are workers, about equally heavy."""
+    weights = or_even(weights)
+    middle = np.cumsum(weights) - weights / 2
+    chosen: Int32s = (middle / weights.sum() * workers).astype(np.int32)
+    return np.minimum(chosen, np.int32(workers - 1))
+
+
+def or_even(weights: Floats) -> Floats:
+    """Give the weights, or where they say nothing, equal ones."""
+    return weights if weights.sum() > 0 else np.ones(len(weights))
+
+
+def cell_weights(sample: Sample, grid: Grid) -> Floats:
+    """Give the load of each cell by definition 3 of PS2Stream: messages times rows.
+
+    Both are added to the product, as in definition 1, so that no cell in use weighs nothing.
+    """
+    messages, rows = np.zeros(grid.cells, np.int64), np.zeros(grid.cells, np.int64)
+    count_cells(grid, sample.messages.boxes, messages)
+    count_cells(grid, sample.rows.boxes, rows)
+    return (messages * rows + messages + rows).astype(np.float64)

@@ -1,0 +1,40 @@
+"""The partitioners by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from nearcast.errors import InvalidValue
+from nearcast.partition.grid import Grid
+from nearcast.partition.plan import Plan
+from nearcast.partition.sample import Sample
+from nearcast.partition.space_grid import space_grid
+from nearcast.partition.space_kd import space_kd
+from nearcast.partition.space_rtree import space_rtree
+from nearcast.partition.text_frequency import text_frequency
+from nearcast.partition.text_hypergraph import text_hypergraph
+from nearcast.partition.text_metric import text_metric
+from nearcast.partition.whole import by_hash, shared
+
+Partitioner: TypeAlias = Callable[[Sample, int, Grid], Plan]
+"""Makes a plan for so many workers over a grid from a sample."""
+
+PARTITIONERS: dict[str, Partitioner] = {
+    "shared": shared,
+    "hash": by_hash,
+    "text-frequency": text_frequency,
+    "text-hypergraph": text_hypergraph,
+    "text-metric": text_metric,
+    "space-grid": space_grid,
+    "space-kd": space_kd,
+    "space-rtree": space_rtree,
+}
+
+
+def partitioner_named(name: str) -> Partitioner:
+    """Find a partitioner by its name."""
+    try:
+        return PARTITIONERS[name]
+    except KeyError:
+        raise InvalidValue("partitioner", name, f"one of {', '.join(PARTITIONERS)}") from None

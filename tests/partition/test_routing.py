@@ -1,0 +1,255 @@
+"""Every pair that matches is found, by one worker, whatever the plan."""
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearcast.errors import InvalidValue
+from nearcast.partition import keys, owners, routing
+from nearcast.partition.grid import Grid, cell_of, cells_of, count_cells, grid_over, spans_of
+from nearcast.partition.plan import KINDS, Plan, TextMap
+from nearcast.partition.registry import PARTITIONERS
+from nearcast.partition.sample import SampleMessages, SampleRows, hashed, sample_of
+from nearcast.partition.wanted import Wanted
+
+TERMS = np.sort(hashed(np.arange(9)))
+NUMBERS = [-180.0, -10.5, -10.0, -7.5, -5.0, -5.0, -2.0, 0.0, 0.0, 2.5, 5.0, 6.0, 10.0, 10.5, 90.0]
+
+lons = st.sampled_from([*NUMBERS, 180.0]) | st.floats(-12, 12)
+lats = st.sampled_from([number for number in NUMBERS if number >= -90]) | st.floats(-12, 12)
+term_lists = st.lists(st.sampled_from(TERMS.tolist()), unique=True, max_size=4)
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> tuple[float, float, float, float]:
+    if draw(st.integers(0, 9)) == 0:
+        return (-180.0, -90.0, 180.0, 90.0)
+    west, east = sorted((draw(lons), draw(lons)))
+    south, north = sorted((draw(lats), draw(lats)))
+    return (west, south, east, north)
+
+
+points = st.tuples(lons, lats).map(lambda at: (*at, *at))
+grids = st.builds(
+    lambda columns, rows: Grid(-10.0, -10.0, 10.0, 10.0, columns, rows),
+    st.integers(1, 11),
+    st.integers(1, 11),
+)
+
+
+class World(NamedTuple):
+    rows: SampleRows
+    messages: SampleMessages
+
+
+def columns(entries: list[tuple[Any, list[int]]]) -> tuple[Any, Any, Any]:
+    starts = np.cumsum([0, *(len(terms) for _, terms in entries)])
+    terms = np.array([term for _, each in entries for term in each], np.uint64)
+    return np.array([box for box, _ in entries], np.float64).reshape(-1, 4), starts, terms
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    rows = draw(st.lists(st.tuples(boxes(), term_lists.filter(bool)), max_size=12))
+    messages = draw(st.lists(st.tuples(points | boxes(), term_lists), max_size=12))
+    owner = draw(st.lists(st.integers(0, 5), min_size=len(rows), max_size=len(rows)))
+    return World(
+        SampleRows(*columns(rows), np.array(owner, np.int32)), SampleMessages(*columns(messages))
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Any plan at all: cells to any worker, or split by any of some text maps."""
+    grid, workers, count = draw(grids), draw(st.integers(1, 5)), draw(st.integers(0, 3))
+    draws = np.random.default_rng(draw(st.integers(0, 99)))
+    patched = draws.integers(-count, workers, grid.cells, np.int32)
+    if draw(st.booleans()):  # large parts alike, so that whole blocks have one code
+        patched = np.sort(patched)
+    maps = []
+    for _ in range(count):
+        known = TERMS[draws.random(len(TERMS)) < 0.5]
+        others = draws.integers(0, workers, draws.integers(1, 4), np.int32)
+        maps.append(TextMap(known, draws.integers(0, workers, len(known), np.int32), others))
+    ordered = TERMS[draws.random(len(TERMS)) < 0.7]
+    counts = draws.integers(1, 4, len(ordered))
+    kind = draw(st.sampled_from(KINDS))
+    return Plan("any", workers, kind, grid, patched, maps, ordered, counts)
+
+
+def matching(world: World) -> list[tuple[int, int]]:
+    """Compare everything with everything."""
+    rows, messages = world
+    pairs = []
+    for message in range(messages.size):
+        text = set(messages.terms[messages.starts[message] : messages.starts[message + 1]].tolist())
+        box = messages.boxes[message]
+        for row in range(rows.size):
+            needed = set(rows.terms[rows.starts[row] : rows.starts[row + 1]].tolist())
+            other = rows.boxes[row]
+            meet = (box[:2] <= other[2:]).all() and (other[:2] <= box[2:]).all()
+            if meet and needed <= text:
+                pairs.append((message, row))
+    return pairs
+
+
+def listed(pairs: routing.Pairs) -> list[tuple[int, int]]:
+    return list(zip(pairs[0].tolist(), pairs[1].tolist(), strict=True))
+
+
+def check(plan: Plan, world: World, filtered: bool) -> None:
+    rows, messages = world
+    chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
+    wanted = Wanted(plan.grid)
+    wanted.add_rows(rows.boxes, chosen)
+    held = listed(routing.route_rows(plan, rows.boxes, chosen, rows.owners))
+    slots = wanted.slots if filtered else None
+    sent = listed(routing.route_messages(plan, slots, *messages, first=7))
+    assert len(set(held)) == len(held)
+    assert len(set(sent)) == len(sent)
+    assert [number for number, _ in sent] == sorted(number for number, _ in sent)
+    pairs = matching(world)
+    found: Counter[tuple[int, int]] = Counter()
+    for worker in range(plan.workers):
+        both = [(m, r) for m, r in pairs if (m, worker) in sent and (r, worker) in held]
+        mine = owners.owns(
+            plan,
+            worker,
+            messages.boxes,
+            rows.boxes,
+            chosen,
+            np.array([m for m, _ in both], np.int32),
+            np.array([r for _, r in both], np.int32),
+        )
+        found.update(pair for pair, owned in zip(both, mine.tolist(), strict=True) if owned)
+    assert found == Counter(pairs)
+
+
+@given(plans(), worlds(), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_one_worker_answers_for_each_pair(plan: Plan, world: World, filtered: bool) -> None:
+    """Whatever the plan, one worker that has both message and row answers for a pair."""
+    check(plan, world, filtered)
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("name", sorted(PARTITIONERS))
+@given(worlds(), grids, st.integers(1, 9))
+@settings(max_examples=25, deadline=None)
+def test_every_partitioner_routes_every_pair(
+    name: str, filtered: bool, world: World, grid: Grid, workers: int
+) -> None:
+    """The plans of every partitioner lose no pair and find none twice, from any sample."""
+    plan = PARTITIONERS[name](sample_of(*world), workers, grid)
+    assert (plan.scheme, plan.workers, plan.grid) == (name, workers, grid)
+    check(plan, world, filtered)
+    check(Plan.from_bytes(plan.to_bytes()), world, filtered)
+
+
+@given(plans().filter(lambda plan: plan.kind == "grid"), worlds())
+@settings(max_examples=100, deadline=None)
+def test_a_filter_sends_to_those_who_own_a_wanted_term(plan: Plan, world: World) -> None:
+    """With the filter, a message goes exactly to the owners of its terms wanted in its cells."""
+    rows, messages = world
+    chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
+    wanted = Wanted(plan.grid)
+    wanted.add_rows(rows.boxes, chosen)
+    numbers, cells = cells_of(plan.grid, rows.boxes)
+    pairs = set(zip(cells.tolist(), chosen[numbers].tolist(), strict=True))
+    expected = set()
+    for message, cell in zip(*cells_of(plan.grid, messages.boxes), strict=True):
+        for term in messages.terms[messages.starts[message] : messages.starts[message + 1]]:
+            if (int(cell), int(term)) in pairs:
+                expected.add((int(message), owners.owner_of(plan, int(cell), int(term))))
+    assert set(listed(routing.route_messages(plan, wanted.slots, *messages))) == expected
+
+
+@given(plans().filter(lambda plan: plan.kind == "grid"), worlds())
+@settings(max_examples=100, deadline=None)
+def test_rows_go_to_the_owners_of_their_keys_and_no_further(plan: Plan, world: World) -> None:
+    """A row is held by exactly the workers that own its key in a cell it meets."""
+    rows = world.rows
+    chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
+    numbers, cells = cells_of(plan.grid, rows.boxes)
+    workers = owners.owners_of(plan, cells, chosen[numbers])
+    assert set(listed(routing.route_rows(plan, rows.boxes, chosen))) == set(
+        listed((numbers, workers))
+    )
+
+
+@given(plans(), worlds())
+@settings(max_examples=50, deadline=None)
+def test_keys_are_the_rarest_terms(plan: Plan, world: World) -> None:
+    """A key is the required term with the least count, unknown terms first, then by hash."""
+    rows = world.rows
+    counts = dict(zip(plan.order_terms.tolist(), plan.order_counts.tolist(), strict=True))
+    chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
+    for row in range(rows.size):
+        needed = rows.terms[rows.starts[row] : rows.starts[row + 1]].tolist()
+        assert int(chosen[row]) == min(needed, key=lambda term: (counts.get(term, 0), term))
+
+
+def test_many_rows_and_messages_need_more_room_than_first_thought() -> None:
+    """Where each row and message goes to most workers, none of the pairs is left out."""
+    grid = Grid(0.0, 0.0, 8.0, 8.0, 8, 8)
+    plan = Plan("any", 64, "grid", grid, np.arange(64, dtype=np.int32))
+    box = np.tile([0.0, 0.0, 8.0, 8.0], (50, 1))
+    some = hashed(np.arange(50))
+    expected = [(number, worker) for number in range(50) for worker in range(64)]
+    assert sorted(listed(routing.route_rows(plan, box, some))) == expected
+    wanted = Wanted(grid)
+    wanted.add_rows(box, some)
+    for slots in (None, wanted.slots):
+        sent = routing.route_messages(plan, slots, box, np.arange(51), some)
+        assert sorted(listed(sent)) == expected
+
+
+def test_a_shared_plan_spreads_messages_in_turn() -> None:
+    """By a shared plan the messages go round, from where the last batch ended."""
+    plan = Plan("shared", 3, "shared", grid_over(), np.zeros(128 * 64, np.int32))
+    batch = np.zeros((4, 4)), np.zeros(5, np.int64), np.zeros(0, np.uint64)
+    assert routing.route_messages(plan, None, *batch, first=5)[1].tolist() == [2, 0, 1, 2]
+
+
+def test_hash_needs_the_owners_of_rows() -> None:
+    """A plan by hash says so when it is not told whose rows they are."""
+    plan = Plan("hash", 3, "hash", grid_over(), np.zeros(128 * 64, np.int32))
+    with pytest.raises(InvalidValue, match="owners: None given; expected the owner of each of 1"):
+        routing.route_rows(plan, np.zeros((1, 4)), TERMS[:1])
+    with pytest.raises(InvalidValue, match="keys: 2 given; expected a key for each of 1 rows"):
+        routing.route_rows(plan, np.zeros((1, 4)), TERMS[:2])
+
+
+def test_hash_keeps_the_rows_of_an_owner_together_and_owners_apart() -> None:
+    """Rows of one subscription share a worker, and numbers in sequence are spread evenly."""
+    owner = np.arange(9000, dtype=np.int32) // 3
+    workers = routing.owner_workers(4, owner).reshape(-1, 3)
+    assert (workers == workers[:, :1]).all()
+    assert np.bincount(workers[:, 0]).min() > 650
+
+
+def test_a_conjunct_without_terms_has_no_key() -> None:
+    """The key of nothing is refused, with its place."""
+    plan = Plan("shared", 1, "shared", grid_over(), np.zeros(128 * 64, np.int32))
+    with pytest.raises(InvalidValue, match=r"starts\[1\]: 1 given; expected a conjunct with a"):
+        keys.choose(plan.arrays, np.array([0, 1, 1]), TERMS[:1])
+
+
+@given(grids, boxes())
+@settings(max_examples=100, deadline=None)
+def test_cells_of_a_box_hold_all_its_points(grid: Grid, box: Any) -> None:
+    """The corners of a box are in the cells of the box, also outside the grid."""
+    _, cells = cells_of(grid, np.array([box]))
+    counts = np.zeros(grid.cells, np.int64)
+    count_cells(grid, np.array([box]), counts)
+    assert np.flatnonzero(counts).tolist() == sorted(cells.tolist())
+    west, south, east, north = box
+    x0, y0, x1, y1 = spans_of(grid, np.array([box]))[0]
+    corners = {(west, south): (x0, y0), (east, south): (x1, y0), (west, north): (x0, y1)}
+    for (lon, lat), (x, y) in corners.items():
+        assert cell_of(grid, lon, lat) == y * grid.columns + x
+        assert cell_of(grid, lon, lat) in cells

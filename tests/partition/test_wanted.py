@@ -1,0 +1,161 @@
+"""What is wanted where is counted exactly."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from nearcast.errors import InvalidValue, SourceError, StateError
+from nearcast.partition.grid import Grid, cells_of
+from nearcast.partition.sample import hashed
+from nearcast.partition.wanted import Wanted
+
+GRID = Grid(0.0, 0.0, 11.0, 9.0, 11, 9)
+KEYS = hashed(np.arange(4))
+EVERYWHERE = np.repeat(np.arange(GRID.cells), len(KEYS)), np.tile(KEYS, GRID.cells)
+
+sides = st.integers(-1, 12)
+spots = st.lists(
+    st.tuples(st.integers(0, GRID.cells - 1), st.integers(0, len(KEYS) - 1)), min_size=1, max_size=6
+)
+
+
+class AddAndRemove(RuleBasedStateMachine):
+    """A table beside a Counter of (cell, key)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted = Wanted(GRID)
+        self.counter: Counter[tuple[int, int]] = Counter()
+        self.boxes: list[tuple[Any, Any]] = []
+        self.cells: list[tuple[Any, Any]] = []
+
+    def count(self, cells: Any, keys: Any, delta: int) -> None:
+        for pair in zip(cells.tolist(), keys.tolist(), strict=True):
+            self.counter[pair] += delta
+
+    @rule(x=sides, y=sides, width=sides, height=sides, key=st.integers(0, 3))
+    def add_row(self, x: int, y: int, width: int, height: int, key: int) -> None:
+        box = np.array([[x, y, x + max(width, 0) + 0.5, y + max(height, 0) + 0.5]])
+        self.boxes.append((box, KEYS[[key]]))
+        self.wanted.add_rows(*self.boxes[-1])
+        cells = cells_of(GRID, box)[1]
+        self.count(cells, np.repeat(KEYS[[key]], len(cells)), 1)
+
+    @rule(which=st.integers(0, 99))
+    def remove_row(self, which: int) -> None:
+        if self.boxes:
+            box, key = self.boxes.pop(which % len(self.boxes))
+            self.wanted.remove_rows(box, key)
+            cells = cells_of(GRID, box)[1]
+            self.count(cells, np.repeat(key, len(cells)), -1)
+
+    @rule(pairs=spots)
+    def add_cells(self, pairs: list[tuple[int, int]]) -> None:
+        cells, keys = np.array(pairs).T
+        self.cells.append((cells, KEYS[keys]))
+        self.wanted.add(*self.cells[-1])
+        self.count(*self.cells[-1], 1)
+
+    @rule(which=st.integers(0, 99))
+    def remove_cells(self, which: int) -> None:
+        if self.cells:
+            pairs = self.cells.pop(which % len(self.cells))
+            self.wanted.remove(*pairs)
+            self.count(*pairs, -1)
+
+    @rule(pair=st.tuples(st.integers(0, GRID.cells - 1), st.integers(0, len(KEYS) - 1)))
+    def remove_what_is_not_there(self, pair: tuple[int, int]) -> None:
+        cell, key = np.array(pair[:1]), KEYS[[pair[1]]]
+        if not self.counter[pair[0], int(key[0])]:
+            with pytest.raises(StateError, match="1 wanted keys were removed more often than add"):
+                self.wanted.remove(cell, key)
+
+    @invariant()
+    def equal(self) -> None:
+        pairs = zip(EVERYWHERE[0].tolist(), EVERYWHERE[1].tolist(), strict=True)
+        expected = [self.counter[pair] for pair in pairs]
+        assert self.wanted.counts(*EVERYWHERE).tolist() == expected
+        used = {
+            (cell // 11 // 4, cell % 11 // 4, key) for (cell, key), n in self.counter.items() if n
+        }
+        assert len(self.wanted) == len(used)
+
+
+TestAddAndRemove = AddAndRemove.TestCase
+TestAddAndRemove.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+@given(st.integers(0, 9))
+@settings(max_examples=5, deadline=None)
+def test_thousands_of_rows_come_and_go(seed: int) -> None:
+    """Counts hold while the table grows, and all of it can go again."""
+    draws = np.random.default_rng(seed)
+    corners = draws.random((3000, 2)) * (11, 9)
+    boxes = np.hstack((corners, corners + draws.random((3000, 2)) * 5))
+    keys = hashed(draws.integers(0, 400, 3000))
+    wanted = Wanted(GRID)
+    wanted.add_rows(boxes, keys)
+    numbers, cells = cells_of(GRID, boxes)
+    counter = Counter(zip(cells.tolist(), keys[numbers].tolist(), strict=True))
+    pairs = np.array([cell for cell, _ in counter]), np.array([k for _, k in counter], np.uint64)
+    assert wanted.counts(*pairs).tolist() == list(counter.values())
+    wanted.remove_rows(boxes[::-1], keys[::-1])
+    assert len(wanted) == 0
+    assert not wanted.counts(*pairs).any()
+
+
+def test_keys_that_come_and_go_take_no_room_for_good() -> None:
+    """The table stays small while ever new keys are wanted for a while."""
+    wanted = Wanted(GRID)
+    box = np.tile([0.0, 0.0, 1.0, 1.0], (100, 1))
+    for turn in range(200):
+        keys = hashed(np.arange(100) + 100 * turn)
+        wanted.add_rows(box, keys)
+        wanted.remove_rows(box, keys)
+    assert len(wanted.slots) <= 1024
+    wanted.add_rows(box, keys)
+    assert wanted.counts(np.zeros(100, np.int64), keys).tolist() == [1] * 100
+
+
+def test_rows_of_counters_are_used_again() -> None:
+    """Entries that need a count for each cell give their counts back."""
+    wanted = Wanted(GRID)
+    boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 2.0, 2.0]])
+    for turn in range(3000):
+        keys = hashed(np.array([turn, turn]))
+        wanted.add_rows(boxes, keys)
+        wanted.remove_rows(boxes, keys)
+    assert len(wanted.arrays.counters) < 2000
+
+
+def test_a_saved_table_goes_on(tmp_path: Path) -> None:
+    """What was saved counts on after loading, and a foreign folder is refused in words."""
+    wanted = Wanted(GRID)
+    wanted.add_rows(np.array([[0.0, 0.0, 5.0, 5.0]]), KEYS[:1])
+    wanted.save(tmp_path / "wanted")
+    again = Wanted.load(tmp_path / "wanted")
+    assert again.grid == GRID
+    again.add(np.array([0]), KEYS[:1])
+    assert again.counts(np.array([0, 5, 6]), KEYS[[0, 0, 0]]).tolist() == [2, 1, 0]
+    assert wanted.counts(np.array([0]), KEYS[:1]).tolist() == [1]
+    with pytest.raises(SourceError, match="not a saved wanted keys"):
+        Wanted.load(tmp_path)
+    np.save(tmp_path / "wanted" / "slots.npy", np.zeros(5, np.uint64))
+    with pytest.raises(SourceError, match="damaged .5 slots.; build it anew"):
+        Wanted.load(tmp_path / "wanted")
+
+
+def test_wrong_cells_and_lengths_are_refused() -> None:
+    """A cell outside the grid, or keys that do not pair up, change nothing."""
+    wanted = Wanted(GRID)
+    with pytest.raises(InvalidValue, match=r"cells: \[0, 99\] given; expected cells from 0 to 98"):
+        wanted.add(np.array([0, 99]), KEYS[:2])
+    with pytest.raises(InvalidValue, match="keys: 2 given; expected as many keys as places"):
+        wanted.add_rows(np.zeros((1, 4)), KEYS[:2])
+    assert len(wanted) == 0
