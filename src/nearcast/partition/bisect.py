@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nearcast._jit import kernel
 from nearcast.errors import InvalidValue
@@ -18,6 +19,7 @@ from nearcast.partition.digest import Digest
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.kdt import COLUMNS, ROWS, Leaf, Rect, SpaceSplit, TextSplit, Tree, whole
 
+Mask = npt.NDArray[np.bool_]
 By = Literal["space", "text", "both", "space-first"]
 
 
@@ -25,7 +27,8 @@ class Part(NamedTuple):
     """Some cells and units of text: the hits and rows that lie there."""
 
     rect: Rect
-    units: Int32s  # those that have a hit or a row here
+    text: Mask  # which units of text belong to it
+    units: Int32s  # those of them that have a hit or a row here
     hits: Int64s
     rows: Int64s
 
@@ -44,6 +47,7 @@ def everything(digest: Digest) -> Part:
     """All cells, all text."""
     return Part(
         whole(digest.grid),
+        np.ones(digest.units.count, np.bool_),
         np.arange(digest.units.count, dtype=np.int32),
         np.arange(len(digest.message), dtype=np.int64),
         np.arange(len(digest.spans), dtype=np.int64),
@@ -292,7 +296,7 @@ def part_by_space(d: Digest, part: Part, axis: int, line: int) -> tuple[Part, Pa
         (part.rows[spans[:, axis] < line], part.rows[spans[:, axis + 2] >= line]),
         strict=True,
     ):
-        parts.append(Part(rect, _units_at(d, part, hits, rows), hits, rows))
+        parts.append(Part(rect, part.text, _units_at(d, part, hits, rows), hits, rows))
     return parts[0], parts[1]
 
 
@@ -313,6 +317,12 @@ def sides_of(d: Digest, part: Part, side: Int32s, sides: int) -> list[Part]:
     """Cut a part by text into as many parts as there are sides."""
     units, hits, rows = side[part.units], side[d.unit[part.hits]], side[d.row_unit[part.rows]]
     return [
-        Part(part.rect, part.units[units == at], part.hits[hits == at], part.rows[rows == at])
+        Part(
+            part.rect,
+            part.text & (side == at),
+            part.units[units == at],
+            part.hits[hits == at],
+            part.rows[rows == at],
+        )
         for at in range(sides)
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nearcast.partition import keys
 from nearcast.partition._tables import Terms
 from nearcast.partition.digest import Digest, Held, digest_of, hits_of, hold, units_for
@@ -13,8 +15,10 @@ from nearcast.partition.load import MEASURED, Costs
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.sample import Sample, frequent_terms
 
-MOST_ROWS, MOST_MESSAGES = 300_000, 150_000
-"""What is planned with at most; a larger sample is thinned out."""
+MOST_ROWS, MOST_MESSAGES = 2_000_000, 100_000
+"""Rows and messages that are looked at; a larger sample is thinned out."""
+MOST_PLACED = 200_000
+"""Rows whose own cost is weighed while planning; each stands for as many as were left out."""
 
 _FEWEST_OPERATIONS = 0.02  # a message: so that holding a row twice is never free
 _HEAVY = 0.002  # a term that makes so much of a worker's share is a unit of its own
@@ -41,23 +45,33 @@ def prepare(
     workers: int,
     grid: Grid,
     costs: Costs = MEASURED,
-    most_rows: int = MOST_ROWS,
+    most_placed: int = MOST_PLACED,
     most_messages: int = MOST_MESSAGES,
 ) -> Prepared:
     """Thin a sample out and put it on a grid."""
     order = frequent_terms(sample.messages)
     before = sample.rows.size
-    sample = sample.limited(most_rows, most_messages)
-    scale = before / max(sample.rows.size, 1)
+    sample = sample.limited(MOST_ROWS, most_messages)
     rows = sample.rows
+    scale = before / max(rows.size, 1)
     held = hold(rows, keys.choose_by(order, rows.starts, rows.terms), grid, BLOCK)
     parts = [hits_of(held, part, scale) for part in (sample.messages, sample.held_out)]
-    row_ns = [costs.operation_ns * operations_a_row(sample, part.messages) * scale for part in parts]
-    units = units_for(held, parts[0], costs, row_ns[0], _HEAVY / workers)
+    rate = [costs.operation_ns * operations_a_row(sample, part.messages) * scale for part in parts]
+    units = units_for(held, parts[0], costs, rate[0], _HEAVY / workers)
+    placed = evenly(rows.size, most_placed)
+    stands_for = rows.size / max(len(placed), 1)
     fit, check = (
-        digest_of(held, hits, units, costs, ns) for hits, ns in zip(parts, row_ns, strict=True)
+        digest_of(held, hits, units, costs, ns * stands_for, placed)
+        for hits, ns in zip(parts, rate, strict=True)
     )
     return Prepared(order, held, fit, check)
+
+
+def evenly(count: int, most: int) -> Int64s:
+    """Give at most so many of `count` numbers, drawn at random and always alike."""
+    if count <= most:
+        return np.arange(count, dtype=np.int64)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False)).astype(np.int64)
 
 
 def operations_a_row(sample: Sample, messages: int) -> float:

@@ -4,6 +4,10 @@ The heaviest worker gives away a strip at the edge of one of its parts, or some 
 the worker for which the heavier of the two has least to do afterwards. That goes on while the
 heaviest of all has less to do than before. Nothing is moved that does not help, so a term in a
 cell that alone is more than any other worker has stays where it is.
+
+The index of a worker knows terms, not whose they are: a worker with different terms in two places
+close to each other would look at rows of the one for messages of the other. So a worker takes
+something only if it has the same terms nearby, or nothing nearby.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ from nearcast.partition.bisect import (
 )
 from nearcast.partition.digest import Digest
 from nearcast.partition.grid import Int32s, Int64s
-from nearcast.partition.kdt import COLUMNS, ROWS, Growing, Leaf, SpaceSplit, TextSplit, Tree
+from nearcast.partition.kdt import COLUMNS, ROWS, Growing, Leaf, Rect, SpaceSplit, TextSplit, Tree
 
+_FAR = 1 << 30
 _LIGHTEST = 6  # workers that are asked to take something
 _ENOUGH = 0.999  # what a move must leave of the heavier load at most
 
@@ -57,7 +62,7 @@ def _joined(parts: list[Part]) -> Part:
         return parts[0]
     hits: Int64s = np.unique(np.concatenate([part.hits for part in parts]))
     rows: Int64s = np.unique(np.concatenate([part.rows for part in parts]))
-    return Part(parts[0].rect, parts[0].units, hits, rows)
+    return parts[0]._replace(hits=hits, rows=rows)
 
 
 class Refinement:
@@ -70,6 +75,8 @@ class Refinement:
             units=np.empty(0, np.int32), hits=np.empty(0, np.int64), rows=np.empty(0, np.int64)
         )
         self._hands += [_Hand(digest, -1, nothing) for _ in range(workers - len(self._hands))]
+        sizes = digest.spans[:, 2:] - digest.spans[:, :2]
+        self._reach = int(np.percentile(sizes, 90)) if len(sizes) else 0
         self._growing = Growing(start.tree, len(start.parts))
 
     @property
@@ -92,10 +99,24 @@ class Refinement:
     def _takers(self, order: list[int], part: Part) -> list[_Hand]:
         """The lightest workers, and the lightest of those that hold the same rows already."""
         light = [self._hands[worker] for worker in order[: len(order) // 2]]
-        rect = part.rect
-        near = [hand for hand in light if any(_touch(rect, p.rect) for p in hand.leaves.values())]
+        near = [hand for hand in light if self._apart(hand, part) < 1]
         chosen = near[:_LIGHTEST] + [hand for hand in light[:_LIGHTEST] if hand not in near]
         return sorted(chosen, key=lambda hand: hand.load)
+
+    def _apart(self, hand: _Hand, part: Part) -> int:
+        """How many cells lie between what a worker has and a part."""
+        return min(
+            (_distance(part.rect, other.rect) for other in hand.leaves.values() if len(other.rows)),
+            default=_FAR,
+        )
+
+    def _may_take(self, hand: _Hand, part: Part) -> bool:
+        """Whether a worker's terms near a part are the terms of the part."""
+        return all(
+            _distance(part.rect, other.rect) > self._reach or _go_together(part, other)
+            for other in hand.leaves.values()
+            if len(other.rows)
+        )
 
     def _give(self, giver: _Hand, leaf: int, part: Part, taker: _Hand) -> bool:
         d = self._digest
@@ -110,6 +131,8 @@ class Refinement:
             side = np.ones(d.units.count, np.int32)
             side[gift.units] = 0
             given, kept = part_by_text(d, part, side)
+        if not self._may_take(taker, given):
+            return False
         numbers = self._growing.numbers(2)
         before = giver.load, taker.load
         giver.leaves[numbers[0]] = kept
@@ -137,10 +160,16 @@ class Refinement:
         return self._growing.finished(worker)
 
 
-def _touch(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
-    return (
-        one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
-    )
+def _distance(one: Rect, other: Rect) -> int:
+    """How many columns or rows of cells lie between two rects, whichever is more; 0 if none."""
+    across = max(one.west - other.east, other.west - one.east)
+    along = max(one.south - other.north, other.south - one.north)
+    return max(across, along, 0)
+
+
+def _go_together(one: Part, other: Part) -> bool:
+    """Whether a worker may have two parts that are close to each other."""
+    return one.rect == other.rect or bool((one.text == other.text).all())
 
 
 def _best_gift(d: Digest, part: Part, rest: float, taker: float) -> _Gift | None:
