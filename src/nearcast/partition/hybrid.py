@@ -7,6 +7,10 @@ and goes on cutting the heaviest part until the loads are even enough.
 
 What the paper leaves open, and how it is settled here:
 
+- PartitionNode makes p parts of a node by cutting the heaviest part in two, p - 1 times, each time
+  by text or by space, whichever leaves less to do. To choose once for all p parts, as the sentence
+  in the paper can be read as well, came out up to 30 times worse at 128 workers: everything was
+  split by text, and one worker had the most frequent term.
 - Lines lie between the cells of the plan's grid, not anywhere. A node of one cell cannot be cut by
   space, one with a single unit of text not by text; the next heaviest is cut in its place.
 - A kd-tree cuts where half of the messages lie on each side (with the real cost: half of the load).
@@ -23,7 +27,7 @@ What the paper leaves open, and how it is settled here:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -59,20 +63,21 @@ EPSILON = 0.01
 NODES = 4
 """How many nodes there may be for each worker, before evenness is given up."""
 
-MOST_ROWS, MOST_MESSAGES = 100_000, 50_000
-"""What this is planned with at most; a larger sample is thinned out."""
+MOST_PLACED, MOST_MESSAGES = 100_000, 50_000
+"""Rows and messages that are dealt out; a larger sample is thinned out."""
 
 Load = Literal["definition-1", "real"]
 
 
 class Node(NamedTuple):
-    """A leaf of the growing tree."""
+    """A leaf of the growing tree, with its distinct messages and what its hits cost."""
 
     number: int
     part: Part
+    messages: Int32s
+    cost: float
     load: float
-    by_text: bool  # in N_t, or a part of a node that was split by text
-    textual: bool  # its cells are split by text already
+    by_text: bool  # split it by text only: it is in N_t, or was made by a split by text
 
 
 def hybrid(
@@ -83,8 +88,8 @@ def hybrid(
     costs: Costs = MEASURED,
 ) -> Plan:
     """Plan as PS2Stream does; `load` is what is minimised and evened out."""
-    prepared = prepare(sample, workers, grid, costs, MOST_ROWS, MOST_MESSAGES)
-    thinned = sample.limited(MOST_ROWS, MOST_MESSAGES)
+    prepared = prepare(sample, workers, grid, costs, MOST_PLACED, MOST_MESSAGES)
+    thinned = sample.limited(MOST_PLACED, MOST_MESSAGES)
     work = Hybrid(prepared.fit, texts_of(thinned, grid), workers, weights_for(prepared.fit, load))
     tree = work.partition_workload()
     layout = layout_of(tree, grid, prepared.fit.units)
@@ -149,12 +154,12 @@ class Hybrid:
             number, part = undecided.pop()
             similar = self._texts.similarity(part.rect)
             if similar >= DELTA:
-                self._add(number, part, by_text=False)
+                self._nodes.append(self._node(number, part, by_text=False))
                 continue
             best = self._most_different(part)
             enough = len(self._nodes) + len(undecided) + 2 > most
             if best is None or enough or abs(best[0] - similar) <= EPSILON:
-                self._add(number, part, by_text=True)
+                self._nodes.append(self._node(number, part, by_text=True))
                 continue
             _, axis, line = best
             low, high = self._growing.numbers(2)
@@ -176,132 +181,129 @@ class Hybrid:
                 best = alpha, axis, line
         return best
 
-    def _add(self, number: int, part: Part, by_text: bool, textual: bool = False) -> None:
-        self._nodes.append(Node(number, part, self._load(part), by_text, textual))
-
-    def _load(self, part: Part) -> float:
-        return self._weights.load(*contents(self._digest, part))
+    def _node(self, number: int, part: Part, by_text: bool) -> Node:
+        d = self._digest
+        messages = np.unique(d.message[part.hits])
+        cost = float(d.cost[part.hits].sum())
+        load = self._weights.load(len(messages), len(part.rows), cost)
+        return Node(number, part, messages, cost, load, by_text)
 
     def _cut_into_parts(self) -> None:
-        """Lines 13 to 16: how many parts for each node, and cut them."""
+        """Lines 13 to 16: ComputeNumberPartitions, and PartitionNode for each node."""
         nodes, self._nodes = self._nodes, []
         counts = [self._workers]
         if len(nodes) > 1:
             most = self._workers - len(nodes) + 1
-            costs = np.full((len(nodes), most), np.inf)
-            for at, node in enumerate(nodes):
-                for count in range(1, most + 1):
-                    ways = self._ways(node, count)
-                    if ways:
-                        costs[at, count - 1] = min(way.load for way in ways)
-            counts = number_partitions(_finite(costs), self._workers)
+            costs = np.array([self._costs(node, most) for node in nodes])
+            counts = number_partitions(costs, self._workers)
         for node, count in zip(nodes, counts, strict=True):
-            self._partition_node(node, count)
+            self._nodes += self._partition_node(node, count, self._growing)
+
+    def _costs(self, node: Node, most: int) -> Floats:
+        """C[i, k] for k up to `most`: the node is cut on trial."""
+        costs: list[float] = []
+        self._partition_node(node, most, Growing(Leaf(0), 1), costs)
+        # A node that cannot be cut any further does not get better by having more parts.
+        return np.array(costs + costs[-1:] * (most - len(costs)))
 
     def _cut_heaviest(self) -> bool:
         """Lines 24 and 25; false if no node can be cut."""
         for node in sorted(self._nodes, key=lambda each: -each.load):
-            if self._ways(node, 2):
+            parts = self._partition_node(node, 2, self._growing)
+            if len(parts) == 2:
                 self._nodes.remove(node)
-                self._partition_node(node, 2)
+                self._nodes += parts
                 return True
         return False
 
-    def _partition_node(self, node: Node, count: int) -> None:
-        """PartitionNode: by text if it is in N_t, else by what leaves less to do."""
-        ways = self._ways(node, count)
-        if count == 1 or not ways:
-            self._nodes.append(node)
-            return
-        way = min(ways, key=lambda each: each.load)
-        leaves: list[Part] = []
-        tree = way.cut(leaves)
-        numbers = self._growing.numbers(len(leaves))
-        self._growing.split(node.number, _numbered(tree, numbers))
-        for number, part in zip(numbers, leaves, strict=True):
-            self._add(number, part, node.by_text or way.by_text, way.by_text)
+    def _partition_node(
+        self, node: Node, count: int, growing: Growing, costs: list[float] | None = None
+    ) -> list[Node]:
+        """PartitionNode: make so many parts of a node, or as many as can be made.
 
-    def _ways(self, node: Node, count: int) -> list[_Way]:
-        if count == 1:
-            return [_Way(node.load, False, lambda _: Leaf(0))]
-        ways = []
-        by_text = self._by_text(node.part, count)
-        if by_text is not None:
-            ways.append(by_text)
-        # What is in N_t is split by text only, unless its text cannot be split.
-        if not node.textual and not (node.by_text and ways):
-            leaves: list[Part] = []
-            tree = self._by_space(node.part, count, leaves)
-            if len(leaves) == count:
-                load = sum(self._load(part) for part in leaves)
-                ways.append(_Way(load, False, _remembered(tree, leaves)))
-        return ways
+        `costs` is told the load of all parts after each cut.
+        """
+        waiting = [(-node.load, node.number, node)]
+        done: list[Node] = []
+        total = node.load
+        while True:
+            if costs is not None:
+                costs.append(total)
+            if len(waiting) + len(done) >= count or not waiting:
+                return done + [each for _, _, each in waiting]
+            heaviest = heappop(waiting)[2]
+            parts = self._halved(heaviest, growing)
+            if not parts:
+                done.append(heaviest)
+                if costs is not None:
+                    costs.pop()
+                continue
+            total += sum(part.load for part in parts) - heaviest.load
+            for part in parts:
+                heappush(waiting, (-part.load, part.number, part))
 
-    def _by_text(self, part: Part, count: int) -> _Way | None:
-        if len(part.units) < count:
+    def _halved(self, node: Node, growing: Growing) -> list[Node]:
+        """Cut a node in two, by what leaves less to do; nothing if it cannot be cut."""
+        d, part = self._digest, node.part
+        ways: list[tuple[float, Tree, list[Node]]] = []
+        side = self._sides(part)
+        if side is not None:
+            numbers = growing.numbers(2)
+            pair = zip(numbers, sides_of(d, part, side, 2), strict=True)
+            nodes = [self._node(number, each, True) for number, each in pair]
+            leaves = [Leaf(number) for number in numbers]
+            ways.append((nodes[0].load + nodes[1].load, TextSplit(side, leaves), nodes))
+        if not (node.by_text and (ways or not part.text.all())):
+            for axis in (COLUMNS, ROWS):
+                if part.rect[axis + 2] - part.rect[axis] < 2:
+                    continue
+                line = self._line(part, axis)
+                numbers = growing.numbers(2)
+                pair = zip(numbers, part_by_space(d, part, axis, line), strict=True)
+                nodes = [self._node(number, each, node.by_text) for number, each in pair]
+                leaves = [Leaf(number) for number in numbers]
+                load = nodes[0].load + nodes[1].load
+                ways.append((load, SpaceSplit(axis, line, leaves[0], leaves[1]), nodes))
+        if not ways:
+            return []
+        _, tree, nodes = min(ways, key=lambda way: way[0])
+        growing.split(node.number, tree)
+        return nodes
+
+    def _sides(self, part: Part) -> Int32s | None:
+        """Deal the terms of a part to two sides."""
+        if len(part.units) < 2:
             return None
         d, weights = self._digest, self._weights
-        objects, queries, cost = unit_contents(d, part)
+        objects, queries, cost = side_contents(
+            d, part, np.arange(d.units.count, dtype=np.int32), d.units.count
+        )
+        objects, queries, cost = (each[part.units] for each in (objects, queries, cost))
         alone = (
             weights.pairs * objects * queries
             + weights.message * objects
             + weights.row * queries
             + weights.hits * cost
         )
-        units = part.units[np.argsort(-alone[part.units], kind="stable")]
-        dealt = _deal(objects[units], queries[units], cost[units], weights, count)
+        order = np.argsort(-alone, kind="stable")
         side = np.zeros(d.units.count, np.int32)
-        side[units] = dealt
+        side[part.units[order]] = _deal(objects[order], queries[order], cost[order], weights, 2)
+        return side
 
-        def cut(leaves: list[Part]) -> Tree:
-            leaves += sides_of(d, part, side, count)
-            return TextSplit(side, [Leaf(at) for at in range(count)])
-
-        messages, rows, costs = side_contents(d, part, side, count)
-        load = (
-            weights.pairs * messages * rows
-            + weights.message * messages
-            + weights.row * rows
-            + weights.hits * costs
-        )
-        return _Way(float(load.sum()), True, cut)
-
-    def _by_space(self, part: Part, count: int, leaves: list[Part]) -> Tree:
-        """Cut in two again and again, the numbers of parts in proportion to messages or load."""
-        if count == 1:
-            leaves.append(part)
-            return Leaf(len(leaves) - 1)
-        first = count // 2
-        best: tuple[float, int, int] | None = None
-        for axis in (COLUMNS, ROWS):
-            if part.rect[axis + 2] - part.rect[axis] < 2:
-                continue
-            line = self._line(part, axis, first / count)
-            load = sum(self._load(each) for each in part_by_space(self._digest, part, axis, line))
-            if best is None or load < best[0]:
-                best = load, axis, line
-        if best is None:
-            leaves.append(part)
-            return Leaf(len(leaves) - 1)
-        _, axis, line = best
-        low, high = part_by_space(self._digest, part, axis, line)
-        low_tree = self._by_space(low, first, leaves)
-        return SpaceSplit(axis, line, low_tree, self._by_space(high, count - first, leaves))
-
-    def _line(self, part: Part, axis: int, share: float) -> int:
-        """The line with this share of messages (or load) before it, as near as lines allow."""
+    def _line(self, part: Part, axis: int) -> int:
+        """The line with half of the messages (or load) before it, as near as lines allow."""
         d = self._digest
         low, high = part.rect[axis], part.rect[axis + 2]
         at = (d.column, d.row)[axis][part.hits] - low
         message = d.message[part.hits]
-        weight = np.empty(len(message))
-        weight[:1], weight[1:] = 1.0, message[1:] != message[:-1]
+        weight = np.ones(len(message))
+        weight[1:] = message[1:] != message[:-1]
         if self._weights.hits:
             weight = weight * d.message_ns + d.cost[part.hits]
         below = np.cumsum(np.bincount(at, weight, minlength=high - low))
         if not below[-1]:
-            return min(max(low + 1, low + round((high - low) * share)), high - 1)
-        return low + 1 + int(np.argmin(np.abs(below[:-1] - share * below[-1])))
+            return (low + high) // 2
+        return low + 1 + int(np.argmin(np.abs(below[:-1] - below[-1] / 2)))
 
     def _merged(self) -> tuple[Int32s, Floats]:
         d = self._digest
@@ -309,60 +311,17 @@ class Hybrid:
         return merge(members, self._weights, self._workers, d.messages, len(d.spans))
 
     def _members(self) -> Members:
-        d = self._digest
-        messages, rows, costs = [], [], []
-        for node in self._nodes:
-            message = d.message[node.part.hits]
-            messages.append(np.unique(message))
-            rows.append(node.part.rows.astype(np.int32))
-            costs.append(float(d.cost[node.part.hits].sum()))
-        return members_of(messages, rows, costs)
-
-
-class _Way(NamedTuple):
-    """A way to cut a node: the load of all its parts, and how to do it."""
-
-    load: float
-    by_text: bool
-    cut: Callable[[list[Part]], Tree]
-
-
-def _remembered(tree: Tree, parts: list[Part]) -> Callable[[list[Part]], Tree]:
-    def cut(leaves: list[Part]) -> Tree:
-        leaves += parts
-        return tree
-
-    return cut
-
-
-def _numbered(tree: Tree, numbers: list[int]) -> Tree:
-    """Give the leaves of a tree other numbers."""
-    return Growing(tree, 0).finished(dict(enumerate(numbers)))
-
-
-def _finite(costs: Floats) -> Floats:
-    """Make cuts that cannot be made dear, so that they are taken only if there is no other way."""
-    dear = 1e6 * (1.0 + costs[np.isfinite(costs)].max(initial=0.0))
-    return np.where(np.isfinite(costs), costs, dear)
-
-
-def contents(d: Digest, part: Part) -> tuple[float, float, float]:
-    """The messages and rows of a part, and the cost of its hits."""
-    message = d.message[part.hits]
-    distinct = 1 + np.count_nonzero(message[1:] != message[:-1]) if len(message) else 0
-    return float(distinct), float(len(part.rows)), float(d.cost[part.hits].sum())
-
-
-def unit_contents(d: Digest, part: Part) -> tuple[Floats, Floats, Floats]:
-    """The same for each unit of text."""
-    each = np.arange(d.units.count, dtype=np.int32)
-    return side_contents(d, part, each, d.units.count)
+        return members_of(
+            [node.messages for node in self._nodes],
+            [node.part.rows for node in self._nodes],
+            [node.cost for node in self._nodes],
+        )
 
 
 def side_contents(
     d: Digest, part: Part, side: Int32s, sides: int
 ) -> tuple[Floats, Floats, Floats]:
-    """The same for each side of a cut by text."""
+    """The messages and rows on each side of a cut by text, and what hits cost there."""
     messages, cost = np.zeros(sides), np.zeros(sides)
     _count_sides(d.message, d.unit, d.cost, part.hits, side, messages, cost)
     rows = np.bincount(side[d.row_unit[part.rows]], minlength=sides)

@@ -8,12 +8,13 @@ common, messages and rows, counts once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inlined, kernel
+from nearcast.index.rarest_term._lanes import lowest
 from nearcast.partition.grid import Floats, Int32s, Int64s
 
 Masks = npt.NDArray[np.uint64]
@@ -46,24 +47,24 @@ class Members(NamedTuple):
     message_starts: Int64s
     messages: Int32s
     row_starts: Int64s
-    rows: Int32s
+    rows: Int64s
     costs: Floats
 
 
 def members_of(
-    messages: Sequence[Int32s], rows: Sequence[Int32s], costs: Sequence[float]
+    messages: Sequence[Int32s], rows: Sequence[Int64s], costs: Sequence[float]
 ) -> Members:
     """Put nodes one behind the other."""
     return Members(
         _starts(messages),
         np.concatenate([np.empty(0, np.int32), *messages]),
         _starts(rows),
-        np.concatenate([np.empty(0, np.int32), *rows]),
+        np.concatenate([np.empty(0, np.int64), *rows]),
         np.array(costs, np.float64),
     )
 
 
-def _starts(lists: Sequence[Int32s]) -> Int64s:
+def _starts(lists: Sequence[npt.NDArray[np.integer]]) -> Int64s:
     return np.concatenate(([0], np.cumsum([len(each) for each in lists]))).astype(np.int64)
 
 
@@ -89,16 +90,13 @@ def merge(
 
 
 @inlined
-def _count_common(masks: Masks, numbers: Int32s, first: int, end: int, common: Floats) -> None:
+def _count_common(masks: Masks, numbers: Any, first: int, end: int, common: Floats) -> None:
     for at in range(first, end):
         for word in range(masks.shape[1]):
             bits = masks[numbers[at], word]
-            bit = 64 * word
             while bits:
-                if bits & np.uint64(1):
-                    common[bit] += 1.0
-                bits >>= np.uint64(1)
-                bit += 1
+                common[64 * word + lowest(bits)] += 1.0
+                bits &= bits - np.uint64(1)
 
 
 @kernel
