@@ -1,4 +1,5 @@
-# `make demo` and `make test` need Python 3.11 or newer, make, and the package registry.
+# `make demo` and `make test` need Python 3.11 or newer, make, and the package registry; `make test`
+# also needs Java 17 or newer, for the tests with Spark.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -7,12 +8,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint unit soak bench clean
+.PHONY: demo test java lint unit soak bench clean
 
 demo: $(VENV)/.core $(VENV)/.kernels
 	@$(BIN)/nearcast demo
 
-test: lint unit
+test: java lint unit
+
+# Finds Java, or says how to get it.
+java: $(VENV)/.dev
+	@$(BIN)/python -m nearcast.spark.java
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -84,3 +84,7 @@ class StateError(NearcastError):
 
 class SourceError(NearcastError):
     """A file or stream that cannot be read or written as asked."""
+
+
+class SetupError(NearcastError):
+    """Something that this machine lacks, or has in a version that will not do."""

@@ -67,9 +67,11 @@ def plans(draw: st.DrawFn) -> Plan:
     """Any plan at all: cells to any worker, or split by any of some text maps."""
     grid, workers, count = draw(grids), draw(st.integers(1, 5)), draw(st.integers(0, 3))
     draws = np.random.default_rng(draw(st.integers(0, 99)))
-    patched = draws.integers(-count, workers, grid.cells, np.int32)
-    if draw(st.booleans()):  # large parts alike, so that whole blocks have one code
-        patched = np.sort(patched)
+    patched = draws.integers(-count, workers, (grid.rows, grid.columns), np.int32)
+    if draw(st.booleans()):  # whole blocks with one code, but for some cells
+        alike = draws.integers(-count, workers, (3, 3), np.int32)
+        large = np.kron(alike, np.ones((4, 4), np.int32))[: grid.rows, : grid.columns]
+        patched = np.where(draws.random(large.shape) < 0.05, patched, large)
     maps = []
     for _ in range(count):
         known = TERMS[draws.random(len(TERMS)) < 0.5]
@@ -78,7 +80,7 @@ def plans(draw: st.DrawFn) -> Plan:
     ordered = TERMS[draws.random(len(TERMS)) < 0.7]
     counts = draws.integers(1, 4, len(ordered))
     kind = draw(st.sampled_from(KINDS))
-    return Plan("any", workers, kind, grid, patched, maps, ordered, counts)
+    return Plan("any", workers, kind, grid, patched.ravel(), maps, ordered, counts)
 
 
 def matching(world: World) -> list[tuple[int, int]]:
@@ -211,8 +213,10 @@ def test_many_rows_and_messages_need_more_room_than_first_thought() -> None:
 def test_a_shared_plan_spreads_messages_in_turn() -> None:
     """By a shared plan the messages go round, from where the last batch ended."""
     plan = Plan("shared", 3, "shared", grid_over(), np.zeros(128 * 64, np.int32))
-    batch = np.zeros((4, 4)), np.zeros(5, np.int64), np.zeros(0, np.uint64)
-    assert routing.route_messages(plan, None, *batch, first=5)[1].tolist() == [2, 0, 1, 2]
+    batch = np.zeros((5, 4)), np.array([0, 1, 2, 2, 3, 4]), TERMS[[0, 1, 2, 3]]
+    assert listed(routing.route_messages(plan, None, *batch, first=5)) == [
+        *((0, 2), (1, 0), (3, 2), (4, 0))  # the third has no terms
+    ]
 
 
 def test_hash_needs_the_owners_of_rows() -> None:
@@ -253,3 +257,45 @@ def test_cells_of_a_box_hold_all_its_points(grid: Grid, box: Any) -> None:
     for (lon, lat), (x, y) in corners.items():
         assert cell_of(grid, lon, lat) == y * grid.columns + x
         assert cell_of(grid, lon, lat) in cells
+
+
+def test_a_full_table_is_as_exact_as_a_small_one() -> None:
+    """With thousands of keys in the table, messages go to the owners of wanted terms and no other.
+
+    A third of the terms is nobody's key; many slots are shared with a neighbour's overflow.
+    """
+    draws = np.random.default_rng(3)
+    grid = Grid(0.0, 0.0, 16.0, 16.0, 16, 16)
+    plan = Plan("any", 8, "grid", grid, draws.integers(0, 8, 256, np.int32))
+    corners = draws.random((4000, 2)) * 15
+    boxes = np.hstack((corners, corners + draws.random((4000, 2)) * 3))
+    chosen = hashed(draws.integers(0, 300, 4000))
+    wanted = Wanted(grid)
+    wanted.add_rows(boxes, chosen)
+    places = draws.random((2000, 2)) * 16
+    terms = hashed(draws.integers(0, 450, 4000))
+    messages = np.hstack((places, places)), np.arange(2001) * 2, terms
+    numbers, cells = cells_of(grid, boxes)
+    pairs = set(zip(cells.tolist(), chosen[numbers].tolist(), strict=True))
+    _, at = cells_of(grid, messages[0])
+    expected = [
+        (number, int(plan.cell_worker[cell]))
+        for number, cell in enumerate(at.tolist())
+        if {(cell, term) for term in terms[2 * number : 2 * number + 2].tolist()} & pairs
+    ]
+    assert 500 < len(expected) < 1500
+    assert listed(routing.route_messages(plan, wanted.slots, *messages)) == expected
+    for kind in ("hash", "shared"):
+        whole = plan.changed(kind=kind)
+        sent = routing.route_messages(whole, wanted.slots, *messages)[0]
+        assert sorted(set(sent.tolist())) == [number for number, _ in expected]
+
+
+def test_a_message_without_terms_goes_nowhere() -> None:
+    """Nobody can want a message that has no term, with the filter or without."""
+    grid = Grid(0.0, 0.0, 8.0, 8.0, 8, 8)
+    for kind in KINDS:
+        plan = Plan("any", 2, kind, grid, np.arange(64, dtype=np.int32) % 2)
+        for slots in (None, Wanted(grid).slots):
+            empty = np.array([[0.0, 0.0, 8.0, 8.0]]), np.zeros(2, np.int64), TERMS[:0]
+            assert listed(routing.route_messages(plan, slots, *empty)) == []

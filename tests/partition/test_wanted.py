@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from nearcast.errors import InvalidValue, SourceError, StateError
+from nearcast.partition._wanted import ROWS
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.partition.sample import hashed
 from nearcast.partition.wanted import Wanted
@@ -127,11 +128,13 @@ def test_rows_of_counters_are_used_again() -> None:
     """Entries that need a count for each cell give their counts back."""
     wanted = Wanted(GRID)
     boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 2.0, 2.0]])
-    for turn in range(3000):
-        keys = hashed(np.array([turn, turn]))
-        wanted.add_rows(boxes, keys)
-        wanted.remove_rows(boxes, keys)
-    assert len(wanted.arrays.counters) < 2000
+    several = np.repeat(boxes, 10, axis=0)
+    for turn in range(500):
+        keys = hashed(np.tile(np.arange(10) + 10 * turn, 2))
+        wanted.add_rows(several, keys)
+        wanted.remove_rows(several, keys)
+    assert len(wanted) == 0
+    assert wanted.arrays.state[ROWS] == 10
 
 
 def test_a_saved_table_goes_on(tmp_path: Path) -> None:

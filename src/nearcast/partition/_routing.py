@@ -107,6 +107,19 @@ def _look_ahead_in_map(
 
 
 @lean_kernel
+def _is_wanted(grid: Grid, slots: Words, box: Floats, terms: Terms, begin: int, end: int) -> bool:
+    across = (grid.columns + BLOCK - 1) // BLOCK
+    x0, y0, x1, y1 = span_of(grid, box)
+    for by in range(y0 // BLOCK, y1 // BLOCK + 1):
+        for bx in range(x0 // BLOCK, x1 // BLOCK + 1):
+            cells = cells_in_block(bx, by, x0, y0, x1, y1)
+            for at in range(begin, end):
+                if cells_wanted(slots, word_of(by * across + bx, terms[at])) & cells:
+                    return True
+    return False
+
+
+@lean_kernel
 def any_wanted(
     grid: Grid,
     slots: Words,
@@ -116,23 +129,12 @@ def any_wanted(
     found: npt.NDArray[np.bool_],
 ) -> None:
     """Say which messages have a term that is wanted in a cell of theirs."""
-    across = (grid.columns + BLOCK - 1) // BLOCK
     for number in range(len(boxes)):
         if number + _AHEAD < len(boxes):
             cell = cell_of(grid, boxes[number + _AHEAD, 0], boxes[number + _AHEAD, 1])
             _look_ahead(grid, slots, starts, terms, number + _AHEAD, cell)
-        x0, y0, x1, y1 = span_of(grid, boxes[number])
-        for by in range(y0 // BLOCK, y1 // BLOCK + 1):
-            for bx in range(x0 // BLOCK, x1 // BLOCK + 1):
-                cells = cells_in_block(bx, by, x0, y0, x1, y1)
-                for at in range(starts[number], starts[number + 1]):
-                    if cells_wanted(slots, word_of(by * across + bx, terms[at])) & cells:
-                        found[number] = True
-                        break
-                if found[number]:
-                    break
-            if found[number]:
-                break
+        begin, end = starts[number], starts[number + 1]
+        found[number] = _is_wanted(grid, slots, boxes[number], terms, begin, end)
 
 
 @lean_kernel
@@ -161,6 +163,8 @@ def route_messages(
             if plan.cells[cell] < 0:
                 _look_ahead_in_map(plan, starts, terms, number + _AHEAD, cell)
         begin, end = starts[number], starts[number + 1]
+        if begin == end:
+            continue
         x0, y0, x1, y1 = span_of(grid, boxes[number])
         single = x0 == x1 and y0 == y1
         for by in range(y0 // BLOCK, y1 // BLOCK + 1):
@@ -173,8 +177,6 @@ def route_messages(
                 if code >= 0 and not filtered:
                     filled = _send(code, number, seen, numbers, chosen, filled)
                     continue
-                if code == MIXED and not filtered:
-                    filled = _send_whole(plan, bx, by, cells, number, seen, numbers, chosen, filled)
                 for at in range(begin, end):
                     term = terms[at]
                     here = cells
@@ -194,18 +196,3 @@ def route_messages(
                             worker = worker_of(plan, plan.cells[y * grid.columns + x], term)
                             filled = _send(worker, number, seen, numbers, chosen, filled)
     return len(boxes), filled
-
-
-@lean_kernel
-def _send_whole(
-    plan: PlanArrays, bx: int, by: int, cells: int, number: int,
-    seen: Any, numbers: Int32s, chosen: Int32s, filled: int,
-) -> int:  # fmt: skip
-    """Send a message to the workers of whole cells of a block, also one that has no terms."""
-    for bit in range(CELLS):
-        if cells >> bit & 1:
-            y, x = by * BLOCK + bit // BLOCK, bx * BLOCK + bit % BLOCK
-            code = plan.cells[y * plan.grid.columns + x]
-            if code >= 0:
-                filled = _send(code, number, seen, numbers, chosen, filled)
-    return filled

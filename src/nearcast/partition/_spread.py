@@ -36,11 +36,13 @@ def or_even(weights: Floats) -> Floats:
 
 
 def cell_weights(sample: Sample, grid: Grid) -> Floats:
-    """Give the load of each cell by definition 3 of PS2Stream: messages times rows.
+    """Give for each cell its share of the messages plus its share of the rows.
 
-    Both are added to the product, as in definition 1, so that no cell in use weighs nothing.
+    A worker's load by definition 1 of PS2Stream is a product of both. It is even where both are,
+    which products of single cells (definition 3), added up, do not bring about.
     """
     messages, rows = np.zeros(grid.cells, np.int64), np.zeros(grid.cells, np.int64)
     count_cells(grid, sample.messages.boxes, messages)
     count_cells(grid, sample.rows.boxes, rows)
-    return (messages * rows + messages + rows).astype(np.float64)
+    shares: Floats = messages / max(messages.sum(), 1) + rows / max(rows.sum(), 1)
+    return shares

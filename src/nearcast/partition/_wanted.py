@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel, lean_kernel
+from nearcast._jit import inlined, kernel, lean_kernel
 from nearcast._slots import mixed
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.partition._tables import Terms
@@ -37,7 +37,7 @@ _ZERO = np.uint64(0)
 _STEP = np.uint64(0xD1342543DE82EF95)
 
 
-@lean_kernel
+@inlined
 def word_of(block: int, key: np.uint64) -> np.uint64:
     """Give the hash of an entry, in the place that it has in a slot."""
     word = mixed(key ^ (np.uint64(block + 1) * _STEP)) & ~_MASK
@@ -62,7 +62,7 @@ def cells_wanted(slots: Words, word: np.uint64) -> int:
     return 0
 
 
-@lean_kernel
+@inlined
 def cells_in_block(x: int, y: int, x0: int, y0: int, x1: int, y1: int) -> int:
     """Give, as bits, the cells of the block at column x and row y of blocks that are in a span."""
     left, right = max(x0 - x * BLOCK, 0), min(x1 - x * BLOCK, BLOCK - 1)
@@ -250,6 +250,8 @@ def move_entries(slots: Words, uses: Int32s, to_slots: Words, to_uses: Int32s) -
     """Enter all entries into another, free table."""
     last = len(to_slots) - 1
     for at in range(len(slots)):
+        if at + _AHEAD < len(slots):
+            prefetch(to_slots, home_of(to_slots, slots[at + _AHEAD]))
         if slots[at] & _MASK != _ZERO:
             to = home_of(to_slots, slots[at])
             while to_slots[to] != _ZERO:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel, lean_kernel
+from nearcast._jit import inlined, kernel, lean_kernel
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
 
@@ -65,21 +65,21 @@ def checked(grid: Grid) -> Grid:
     return grid
 
 
-@lean_kernel
+@inlined
 def column_of(grid: Grid, lon: float) -> int:
     """Give the column of a longitude."""
     column = int((lon - grid.west) * (grid.columns / (grid.east - grid.west)))
     return min(max(column, 0), grid.columns - 1)
 
 
-@lean_kernel
+@inlined
 def row_of(grid: Grid, lat: float) -> int:
     """Give the row of a latitude."""
     row = int((lat - grid.south) * (grid.rows / (grid.north - grid.south)))
     return min(max(row, 0), grid.rows - 1)
 
 
-@lean_kernel
+@inlined
 def cell_of(grid: Grid, lon: float, lat: float) -> int:
     """Give the cell of a place."""
     return row_of(grid, lat) * grid.columns + column_of(grid, lon)

@@ -60,17 +60,16 @@ def route_messages(
     those of its terms that are wanted in a cell that its box meets. Without, a whole cell sees
     every message, and a cell split by text sends it to the workers of all its terms. A plan of
     kind "hash" sends to every worker, one of kind "shared" to one after the other, counted from
-    the number `first`.
+    the number `first`. A message without terms concerns nobody and goes nowhere.
     """
     if plan.kind == "grid":
         slots = np.zeros(1, np.uint64) if wanted is None else wanted
         arguments = (plan.arrays, wanted is not None, slots, boxes, starts, terms)
         return _gathered(_routing.route_messages, len(boxes), plan.workers, *arguments)
-    kept = np.arange(len(boxes), dtype=np.int32)
+    found = np.diff(starts) > 0
     if wanted is not None:
-        found = np.zeros(len(boxes), np.bool_)
         _routing.any_wanted(plan.grid, wanted, boxes, starts, terms, found)
-        kept = kept[found]
+    kept = np.flatnonzero(found).astype(np.int32)
     if plan.kind == "hash":
         return _to_all(kept, plan.workers)
     return kept, ((kept.astype(np.int64) + first) % plan.workers).astype(np.int32)

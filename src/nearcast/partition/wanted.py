@@ -9,15 +9,16 @@ world 512 in a grid of 128 x 64 instead of 8,192.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.errors import InvalidValue, SourceError, StateError
+from nearcast.index.memory import Memory
 from nearcast.index.storage import load_arrays, save_arrays
 from nearcast.partition import _wanted
 from nearcast.partition._tables import Terms
@@ -47,9 +48,12 @@ class Wanted:
     Not safe for a writer and readers at the same time.
     """
 
-    def __init__(self, grid: Grid, arrays: WantedArrays | None = None) -> None:
+    def __init__(
+        self, grid: Grid, arrays: WantedArrays | None = None, memory: Memory | None = None
+    ) -> None:
         self.grid = checked(grid)
-        self.arrays = _empty() if arrays is None else arrays
+        self._memory = memory or Memory()
+        self.arrays = self._empty() if arrays is None else arrays
 
     @property
     def slots(self) -> Words:
@@ -129,23 +133,58 @@ class Wanted:
         slots, uses, counters, state = self.arrays
         if 2 * (state[TAKEN] + entries) > len(slots):
             size = max(1 << int(3 * (state[LIVE] + entries)).bit_length(), _FEWEST_SLOTS)
-            new_slots, new_uses = np.zeros(size, np.uint64), np.zeros(size, np.int32)
-            _wanted.move_entries(slots, uses, new_slots, new_uses)
-            slots, uses = new_slots, new_uses
+            # Copies, as in mapped memory the larger arrays begin where the smaller ones do.
+            old_slots, old_uses = slots.copy(), uses.copy()
+            slots, uses = self._zeros("slots", size), self._zeros("uses", size)
+            _wanted.move_entries(old_slots, old_uses, slots, uses)
             state[TAKEN] = state[LIVE]
         if state[ROWS] + entries > len(counters):
-            more = np.zeros((max(len(counters) // 2, entries, _FEWEST_SLOTS), CELLS), np.int32)
-            counters = np.concatenate((counters, more))
+            more = max(len(counters) // 2, entries, _FEWEST_SLOTS)
+            counters = self._zeros("counters", len(counters) + more, counters)
         self.arrays = WantedArrays(slots, uses, counters, state)
 
+    def _empty(self) -> WantedArrays:
+        return WantedArrays(
+            self._zeros("slots", _FEWEST_SLOTS),
+            self._zeros("uses", _FEWEST_SLOTS),
+            self._zeros("counters", _FEWEST_SLOTS // 4),
+            self._zeros("state", _STATE),
+        )
 
-def _empty() -> WantedArrays:
-    return WantedArrays(
-        np.zeros(_FEWEST_SLOTS, np.uint64),
-        np.zeros(_FEWEST_SLOTS, np.int32),
-        np.zeros((_FEWEST_SLOTS // 4, CELLS), np.int32),
-        np.zeros(_STATE, np.int64),
-    )
+    def _zeros(self, name: str, count: int, kept: Any = None) -> Any:
+        """Give an array of so many entries: those of `kept`, and then zeros."""
+        array = self._memory.array(f"wanted-{name}", _shape(name, count), _DTYPES[name])
+        known = 0 if kept is None else len(kept)
+        if known:
+            array[:known] = kept
+        array[known:] = 0
+        return array
+
+    def describe(self) -> dict[str, Any]:
+        """Say what `attach` needs to find the table again in its memory."""
+        sizes = {name: len(array) for name, array in self.arrays._asdict().items()}
+        return {"grid": list(self.grid), "sizes": sizes}
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
+        """Find a table again in memory that is kept in files."""
+        arrays = {
+            name: memory.array(f"wanted-{name}", _shape(name, size), _DTYPES[name])
+            for name, size in described["sizes"].items()
+        }
+        return cls(Grid(*described["grid"]), WantedArrays(**arrays), memory)
+
+
+_DTYPES: dict[str, Any] = {
+    "slots": np.uint64,
+    "uses": np.int32,
+    "counters": np.int32,
+    "state": np.int64,
+}
+
+
+def _shape(name: str, count: int) -> int | tuple[int, int]:
+    return (count, CELLS) if name == "counters" else count
 
 
 def _checked_arrays(arrays: WantedArrays) -> WantedArrays:

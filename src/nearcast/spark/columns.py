@@ -1,0 +1,73 @@
+"""Columns of events as plain arrays, with a mask of the rows that are as they should be.
+
+What a mask leaves out is looked at row by row by whoever asked, which also finds the words for
+what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.index.table import Floats, Int64s
+from nearcast.model.values import LONGEST_ID
+
+Mask = npt.NDArray[np.bool_]
+
+
+def present(column: pa.Array) -> Mask:
+    """Which entries are not null."""
+    return mask_of(pc.is_valid(column))
+
+
+def mask_of(column: pa.Array) -> Mask:
+    """A column of truth values, null counting as false, as a mask."""
+    if column.null_count:
+        column = pc.fill_null(column, False)
+    mask: Mask = column.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def floats_of(column: pa.Array) -> Floats:
+    """Numbers as they are, and NaN for null."""
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+
+
+def good_ids(column: pa.StringArray) -> Mask:
+    """Which entries are identifiers."""
+    sizes = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    good: Mask = (sizes >= 1) & (sizes <= LONGEST_ID)
+    return good
+
+
+def _fixed(column: Any, width: int) -> tuple[Floats, Mask]:
+    """Lists of `width` numbers as rows; rows of anything else are NaN and not in the mask."""
+    count = len(column)
+    rows = np.full((count, width), np.nan)
+    sizes = np.diff(column.offsets.to_numpy().astype(np.int64))
+    good = (sizes == width) & present(column)
+    if good.any():
+        starts: Int64s = column.offsets.to_numpy()[:-1][good].astype(np.int64)
+        values = floats_of(column.values)  # null becomes NaN, which no check lets pass
+        rows[good] = values[starts[:, None] + np.arange(width)]
+    return rows, good
+
+
+def points_of(column: pa.Array) -> tuple[Floats, Mask]:
+    """Points as (n, 2), and which of them are points on earth."""
+    points, good = _fixed(column, 2)
+    return points, good & (np.abs(points) <= (180.0, 90.0)).all(axis=1)
+
+
+def boxes_of(column: pa.StructArray) -> tuple[Floats, Mask]:
+    """Boxes as (n, 4), and which of the regions are boxes; west may be east of east."""
+    boxes, good = _fixed(column.field("bbox"), 4)
+    good &= present(column) & mask_of(pc.equal(column.field("type"), "Box"))
+    with np.errstate(invalid="ignore"):
+        good &= (np.abs(boxes) <= (180.0, 90.0, 180.0, 90.0)).all(axis=1)
+        good &= boxes[:, 1] <= boxes[:, 3]
+    return boxes, good

@@ -1,0 +1,140 @@
+"""What Spark hands over, batch by batch, turned into the steps of a pipeline."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from nearcast.errors import StateError
+from nearcast.spark.landing import land_file, land_rows
+from nearcast.spark.pipeline import STEP_ROWS, Pipeline
+from nearcast.spark.slices import SEQ, EventFile, Slice
+
+_LANDED = "path string"
+
+
+class Feed:
+    """Feeds a pipeline with the batches of a stream."""
+
+    def __init__(self, pipeline: Pipeline, step_rows: int = STEP_ROWS) -> None:
+        self.pipeline = pipeline
+        self._step_rows = step_rows
+        if pipeline.state.files.local is None:
+            raise StateError(
+                f"{pipeline.state.path}: is on another file system; give a folder that is mounted "
+                "on every node as state"
+            )
+        self._inbox = pipeline.state.files.local / "inbox"
+
+    def take_files(self, names: DataFrame, batch: int) -> None:
+        """Take a batch of files, by their names, in the order of the names."""
+        paths = sorted(row.path for row in names.select("path").collect())
+        if not paths:
+            return
+        looked = [EventFile.look(path) for path in paths]
+        odd = [at for at, file in enumerate(looked) if file is None or not file.normal]
+        if odd:
+            targets = self._land_files(names.sparkSession, [paths[at] for at in odd], batch)
+            for at, target in zip(odd, targets, strict=True):
+                looked[at] = EventFile.look(target)
+        self._take([file for file in looked if file is not None], batch)
+
+    def _land_files(self, session: Any, paths: list[str], batch: int) -> list[str]:
+        targets = [str(self._folder(batch) / f"{at:06}.parquet") for at in range(len(paths))]
+        pairs = list(zip(paths, targets, strict=True))
+        numbers = session.range(0, len(pairs), 1, len(pairs))
+        numbers.mapInArrow(_file_lander(pairs), _LANDED).collect()
+        return targets
+
+    def take_rows(self, rows: DataFrame, batch: int) -> None:
+        """Take a batch of rows with the columns of the event log."""
+        folder = self._folder(batch)
+        shutil.rmtree(folder, ignore_errors=True)
+        numbered = SEQ in rows.columns
+        first = None if numbered else self._first_of(batch)
+        frame = rows if numbered else rows.coalesce(1)
+        landed = frame.mapInArrow(_row_lander(str(folder), first), _LANDED).collect()
+        files = [EventFile.look(path) for path in sorted(row.path for row in landed)]
+        slices = [each for file in files if file is not None for each in file.slices(None)]
+        self._forget_inbox(batch)
+        if slices and not self.pipeline.done(batch):
+            self.pipeline.step(batch, slices)
+
+    def _first_of(self, batch: int) -> int:
+        """The number of the first row of a batch, also when it is taken for the second time."""
+        last = self.pipeline.history.last
+        if last is not None and last.batch >= batch:
+            return 0  # it is passed over
+        return self.pipeline.next_seq
+
+    def _take(self, files: Sequence[EventFile], batch: int) -> None:
+        done = {(each.path, each.first) for each in self.pipeline.done(batch)}
+        seq = self.pipeline.next_seq
+        slices: list[Slice] = []
+        for file in files:
+            for each in file.slices(None if file.numbered else 0):
+                if (each.path, each.first) in done:
+                    continue
+                if each.seq is not None:
+                    each = Slice(each.path, each.first, each.stop, each.rows, seq)
+                    seq += each.rows
+                slices.append(each)
+        for some in _steps(slices, self._step_rows):
+            self.pipeline.step(batch, some)
+        self._forget_inbox(batch)
+
+    def _folder(self, batch: int) -> Path:
+        return self._inbox / f"{batch:09}"
+
+    def _forget_inbox(self, batch: int) -> None:
+        """Remove what was landed for batches that no log in use came from."""
+        needed = self.pipeline.oldest_batch()
+        if self._inbox.is_dir():
+            for folder in self._inbox.iterdir():
+                if folder.name.isdigit() and int(folder.name) < min(needed, batch):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _steps(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
+    """Cut slices into steps; those whose rows carry numbers of their own stay together."""
+    if any(each.seq is None for each in slices):
+        yield list(slices)
+        return
+    some: list[Slice] = []
+    rows = 0
+    for each in slices:
+        if some and rows + each.rows > most:
+            yield some
+            some, rows = [], 0
+        some.append(each)
+        rows += each.rows
+    if some:
+        yield some
+
+
+def _file_lander(pairs: list[tuple[str, str]]) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                path, target = pairs[number]
+                land_file(path, Path(target))
+                yield pa.RecordBatch.from_pydict({"path": [target]})
+
+    return run
+
+
+def _row_lander(folder: str, first: int | None) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        number = context.partitionId() if context else 0
+        target = Path(folder) / f"{number:06}.parquet"
+        if land_rows(batches, target, first):
+            yield pa.RecordBatch.from_pydict({"path": [str(target)]})
+
+    return run

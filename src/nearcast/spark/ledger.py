@@ -1,0 +1,229 @@
+"""Who is subscribed and which message ids are in use: what has to be decided in order.
+
+Everything that depends on the events before is decided here, one event after the other, in one
+kernel over hashes of ids: which version of a subscription an operation ends, whether a message id
+is still in the window, whether time goes backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast._jit import kernel
+from nearcast._slots import Slots, change, empty_slots, find, move_slots, put, remove, slot_of
+from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.topk import Window
+
+Codes = npt.NDArray[np.int8]
+
+POINT, RANGE, SUBSCRIBE, UNSUBSCRIBE, MOVE, BAD = range(6)
+"""What a row is."""
+
+FINE, BACKWARDS, UNKNOWN, IN_USE, REFUSED = range(5)
+"""What becomes of it; REFUSED is what was BAD already."""
+
+NOBODY = -1
+
+# What `numbers` holds.
+_OWNERS, _FREE, _OLDEST, _NEWEST = range(4)
+
+
+class Decisions(NamedTuple):
+    """By row: its verdict, the owner that begins with it and the one that ends with it."""
+
+    verdict: Codes
+    begins: Int32s
+    ends: Int32s
+    times: Floats  # the time at each row
+
+
+class Ledger:
+    """Decides what each event does, and remembers it."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.now = np.nan  # before the first event there is no time
+        self._ids = empty_slots(1 << 10)
+        self._free: Int32s = np.empty(16, np.int32)
+        self._numbers = np.zeros(4, np.int64)
+        self._ended: Int32s = np.empty(0, np.int32)
+        self._window_ids = empty_slots(1 << 10)
+        self._ring: Slots = np.empty((16, 2), np.uint64)  # ids in the window, oldest first
+        self._ring_times: Floats = np.empty(16)
+
+    @property
+    def owners(self) -> int:
+        """How many owner numbers were ever given."""
+        return int(self._numbers[_OWNERS])
+
+    def decide(self, kinds: Codes, ids: Slots, at: Floats) -> Decisions:
+        """Decide rows in order; `ids` are both hashes of each id, `at` is NaN where not given."""
+        count = len(kinds)
+        self._reuse()
+        self._make_room(count)
+        verdict, times = np.zeros(count, np.int8), np.empty(count)
+        begins, ends = np.full(count, NOBODY, np.int32), np.full(count, NOBODY, np.int32)
+        by_count = self.window.count if self.window.seconds is None else None
+        self.now = _decide(
+            kinds, ids, at, self.now, verdict, begins, ends, times, self._ids, self._free,
+            self._numbers, self._window_ids, self._ring, self._ring_times,
+            by_count or 2**62, self.window.seconds or np.inf,
+        )  # fmt: skip
+        self._ended = ends[ends != NOBODY]
+        return Decisions(verdict, begins, ends, times)
+
+    def _reuse(self) -> None:
+        """Those that ended in the batch before are out of every shard when the next one begins."""
+        free = int(self._numbers[_FREE])
+        needed = free + len(self._ended)
+        if needed > len(self._free):
+            larger = np.empty(2 * needed, np.int32)
+            larger[:free] = self._free[:free]
+            self._free = larger
+        self._free[free:needed] = self._ended
+        self._numbers[_FREE] = needed
+        self._ended = self._ended[:0]
+
+    def _make_room(self, count: int) -> None:
+        live = self.owners - int(self._numbers[_FREE])
+        self._ids = _roomy(self._ids, live + count)
+        oldest, newest = int(self._numbers[_OLDEST]), int(self._numbers[_NEWEST])
+        held = newest - oldest
+        self._window_ids = _roomy(self._window_ids, held + count)
+        if newest + count > len(self._ring):
+            ring, times = np.empty((2 * (held + count), 2), np.uint64), np.empty(2 * (held + count))
+            ring[:held] = self._ring[oldest:newest]
+            times[:held] = self._ring_times[oldest:newest]
+            self._ring, self._ring_times = ring, times
+            self._numbers[_OLDEST], self._numbers[_NEWEST] = 0, held
+
+    def recent(self, count: int) -> npt.NDArray[np.uint64]:
+        """The last so many entries of the window, or all: two hashes, and the bits of a time."""
+        newest = int(self._numbers[_NEWEST])
+        oldest = max(int(self._numbers[_OLDEST]), newest - count)
+        times = self._ring_times[oldest:newest].view(np.uint64)
+        return np.column_stack([self._ring[oldest:newest], times])
+
+    @classmethod
+    def restored(
+        cls,
+        window: Window,
+        state: Mapping[str, npt.NDArray[Any]],
+        ids: Slots,
+        owners: Int32s,
+        ended: Int32s,
+    ) -> Self:
+        """Make a ledger from its state and the subscriptions there were.
+
+        `ended` are the owners that ended in the last batch, which are not yet free.
+        """
+        ledger = cls(window)
+        ledger.now = float(state["now"][0])
+        count = int(max(owners.max(initial=-1), ended.max(initial=-1))) + 1
+        free = np.ones(count, np.bool_)
+        free[owners] = free[ended] = False
+        ledger._free = np.flatnonzero(free).astype(np.int32)
+        ledger._numbers[:] = (count, len(ledger._free), 0, len(state["ring"]))
+        ledger._ended = ended
+        ledger._ids = _roomy(ledger._ids, len(owners))
+        _put_all(ledger._ids, ids, owners)
+        ledger._ring, ledger._ring_times = state["ring"].copy(), state["ring_times"].copy()
+        ledger._window_ids = _roomy(ledger._window_ids, len(ledger._ring))
+        _put_all(ledger._window_ids, ledger._ring, np.zeros(len(ledger._ring), np.int32))
+        return ledger
+
+
+def _roomy(slots: Slots, count: int) -> Slots:
+    size = len(slots)
+    while 2 * count > size:
+        size *= 2
+    if size == len(slots):
+        return slots
+    larger = empty_slots(size)
+    move_slots(slots, larger)
+    return larger
+
+
+@kernel
+def _forget_oldest(numbers: Int64s, window_ids: Slots, ring: Slots) -> None:
+    oldest = numbers[_OLDEST]
+    remove(window_ids, ring[oldest, 0], ring[oldest, 1])
+    numbers[_OLDEST] += 1
+
+
+@kernel
+def _time_of(
+    numbers: Int64s, ring: Slots, ring_times: Floats, first: np.uint64, second: np.uint64
+) -> float:
+    """When the message with an id came that is in the window, or has only just left it."""
+    for at in range(numbers[_OLDEST], numbers[_NEWEST]):
+        if ring[at, 0] == first and ring[at, 1] == second:
+            return float(ring_times[at])
+    return -np.inf
+
+
+@kernel
+def _put_all(slots: Slots, ids: Slots, owners: Int32s) -> None:
+    for at in range(len(ids)):
+        put(slots, ids[at, 0], ids[at, 1], owners[at])
+
+
+@kernel
+def _decide(
+    kinds: Codes, ids: Slots, at: Floats, now: float, verdict: Codes, begins: Int32s, ends: Int32s,
+    times: Floats, owners: Slots, free: Int32s, numbers: Int64s, window_ids: Slots, ring: Slots,
+    ring_times: Floats, count: int, seconds: float,
+) -> float:  # fmt: skip
+    for row in range(len(kinds)):
+        kind, first, second = kinds[row], ids[row, 0], ids[row, 1]
+        times[row] = 0.0 if np.isnan(now) else now
+        if kind == BAD:
+            verdict[row] = REFUSED
+            continue
+        time = times[row] if np.isnan(at[row]) else at[row]
+        if time < now:
+            verdict[row] = BACKWARDS
+            continue
+        if kind <= RANGE:
+            if slot_of(window_ids, first, second) >= 0 and (
+                _time_of(numbers, ring, ring_times, first, second) > time - seconds
+            ):
+                verdict[row] = IN_USE
+                continue
+            while numbers[_OLDEST] < numbers[_NEWEST] and (
+                ring_times[numbers[_OLDEST]] <= time - seconds
+            ):
+                _forget_oldest(numbers, window_ids, ring)
+            if kind == POINT:
+                newest = numbers[_NEWEST]
+                ring[newest, 0], ring[newest, 1], ring_times[newest] = first, second, time
+                put(window_ids, first, second, 0)
+                numbers[_NEWEST] += 1
+                if numbers[_NEWEST] - numbers[_OLDEST] > count:
+                    _forget_oldest(numbers, window_ids, ring)
+        else:
+            old = find(owners, first, second)
+            if old < 0 and kind != SUBSCRIBE:
+                verdict[row] = UNKNOWN
+                continue
+            ends[row] = old
+            if kind == UNSUBSCRIBE:
+                remove(owners, first, second)
+            else:
+                if numbers[_FREE] > 0:
+                    numbers[_FREE] -= 1
+                    owner = int(free[numbers[_FREE]])
+                else:
+                    owner = int(numbers[_OWNERS])
+                    numbers[_OWNERS] += 1
+                begins[row] = owner
+                if old < 0:
+                    put(owners, first, second, owner)
+                else:
+                    change(owners, first, second, owner)
+        now = times[row] = time
+    return now

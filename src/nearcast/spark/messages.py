@@ -1,0 +1,73 @@
+"""Messages as tasks read them: checked by the registrar, so only taken apart here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.spark.columns import boxes_of, points_of, present
+from nearcast.spark.shard import Messages
+from nearcast.text import Analyser
+from nearcast.text.columns import hash_texts
+
+
+class Texts(NamedTuple):
+    """Messages to be matched, and their ids."""
+
+    messages: Messages
+    ids: pa.StringArray
+
+
+def messages_of(
+    events: pa.Table, seq: Int64s, wanted: npt.NDArray[np.bool_], analyser: Analyser
+) -> Texts:
+    """Take the wanted rows of events as messages."""
+    if not wanted.all():
+        events, seq = events.filter(pa.array(wanted)), seq[wanted]
+    events = events.select(["id", "text", "point", "region"]).combine_chunks()
+    texts = hash_texts(_one(events, "text"), analyser)
+    boxes = _boxes(events)
+    number = np.arange(len(events), dtype=np.int32)
+    messages = Messages(texts, boxes, number, seq)
+    crossing = boxes[:, 0] > boxes[:, 2]
+    if crossing.any():
+        messages = _cut(messages, crossing)
+    return Texts(messages, _one(events, "id"))
+
+
+def _one(events: pa.Table, name: str) -> pa.Array:
+    column = events[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _boxes(events: pa.Table) -> Floats:
+    points, _ = points_of(_one(events, "point"))
+    boxes = np.hstack([points, points])
+    region = _one(events, "region")
+    in_region = present(region)
+    if in_region.any():
+        boxes[in_region] = boxes_of(region)[0][in_region]
+    return boxes
+
+
+def _cut(messages: Messages, crossing: npt.NDArray[np.bool_]) -> Messages:
+    """Give messages across the antimeridian two places, one on each side."""
+    times = np.where(crossing, 2, 1)
+    place: Int32s = np.repeat(messages.number, times)
+    second = np.zeros(len(place), np.bool_)
+    second[1:] = place[1:] == place[:-1]
+    first = crossing[place] & ~second
+    boxes = messages.boxes[place]
+    boxes[first, 2] = 180.0
+    boxes[second, 0] = -180.0
+    starts, hashes = messages.texts
+    sizes = np.diff(starts)[place]
+    new_starts = np.zeros(len(place) + 1, np.int64)
+    np.cumsum(sizes, out=new_starts[1:])
+    take = np.repeat(starts[:-1][place] - new_starts[:-1], sizes) + np.arange(new_starts[-1])
+    texts = messages.texts._replace(starts=new_starts, hashes=hashes[take])
+    return Messages(texts, boxes, place, messages.seq)

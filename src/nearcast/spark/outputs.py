@@ -1,0 +1,99 @@
+"""Where the updates of a pipeline go: a folder of Parquet files, or a function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nearcast.errors import StateError
+from nearcast.spark.paths import resolve
+from nearcast.spark.sink import Refused, Sink
+
+_MARK = "_nearcast.json"
+_ORDER = ("event", "subscription", "message", "op")
+
+UPDATES = pa.schema(
+    [
+        ("event", pa.int64()),
+        ("op", pa.string()),
+        ("subscription", pa.string()),
+        ("message", pa.string()),
+    ]
+)
+"""The columns of updates."""
+
+
+class FolderOutput:
+    """Keeps updates in `FOLDER/batch=S/`, and what was refused in `QUARANTINE/batch=S/`."""
+
+    def __init__(self, folder: str, quarantine: str | None, state_id: str) -> None:
+        self.folder = folder
+        self._updates = Sink(folder)
+        self._refused = None if quarantine is None else Sink(quarantine)
+        claim(folder, state_id)
+
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+        """Make the files of a step part of the output: what was refused, then the updates."""
+        keep(self._refused, step, refused)
+        self._updates.commit(step, names)
+
+
+class FunctionOutput:
+    """Hands the files with the updates of each step to a function, and then removes them.
+
+    The function may be called again with the same step after a crash: by the number it can tell.
+    """
+
+    def __init__(
+        self, folder: str, call: Callable[[list[str], int], None], quarantine: str | None
+    ) -> None:
+        self.folder = folder
+        self._updates = Sink(folder)
+        self._call = call
+        self._refused = None if quarantine is None else Sink(quarantine)
+
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+        """Call the function."""
+        keep(self._refused, step, refused)
+        self._call([self._updates.staged(step, name) for name in names], step)
+        self._updates.discard(step)
+
+
+def keep(sink: Sink | None, step: int, refused: Iterable[Refused]) -> None:
+    """Write down events that had no effect, if there is a place for them."""
+    some = list(refused)
+    if sink is not None and some:
+        sink.commit(step, [sink.write_refused(step, 0, 0, some)])
+
+
+def claim(folder: str, state_id: str) -> None:
+    """Refuse a folder that another pipeline writes to: its steps would be taken for ours."""
+    files, root = resolve(folder)
+    files.create_dir(root, recursive=True)
+    path = f"{root}/{_MARK}"
+    try:
+        with files.open_input_stream(path) as stream:
+            owner = json.loads(stream.read()).get("state")
+    except FileNotFoundError:
+        with files.open_output_stream(path) as stream:
+            stream.write(json.dumps({"state": state_id}).encode())
+        return
+    except ValueError:
+        owner = None
+    if owner != state_id:
+        raise StateError(
+            f"{folder}: holds the updates of another pipeline; give a folder of its own as output, "
+            "or the state that belongs to it"
+        )
+
+
+def read_updates(folder: str | Path) -> pa.Table:
+    """All updates in a folder of this machine, in the order in which engines report them."""
+    files = sorted(Path(folder).glob("batch=*/*.parquet"))
+    tables = [pq.read_table(file, partitioning=None) for file in files]
+    table = pa.concat_tables([UPDATES.empty_table(), *tables])
+    return table.sort_by([(name, "ascending") for name in _ORDER])

@@ -1,0 +1,59 @@
+"""Paths as Spark writes them, and the file systems behind them, for Python tasks.
+
+A path without a scheme, or with `file:`, is one of this machine or of what is mounted on all. Any
+other scheme goes to the file systems of pyarrow: `s3a://` as `s3://`, `hdfs://`, `gs://`, `abfss://`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from nearcast.errors import SourceError
+
+_LOCAL = re.compile(r"file:(//)?(?=/)")
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")
+_SAME_AS = {"s3a": "s3", "s3n": "s3"}
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is one of the machine's own files."""
+    return _LOCAL.match(path) is not None or _SCHEME.match(path) is None
+
+
+def local_path(path: str) -> Path:
+    """Give the path of a local file; Spark puts `file:` before it and escapes nothing."""
+    return Path(_LOCAL.sub("", path, count=1))
+
+
+def resolve(path: str) -> tuple[Any, str]:
+    """Give the file system of a path (a `pyarrow.fs.FileSystem`) and the path inside it."""
+    if is_local(path):
+        return fs.LocalFileSystem(), str(local_path(path).absolute())
+    scheme, _, rest = path.partition(":")
+    try:
+        files, inside = fs.FileSystem.from_uri(f"{_SAME_AS.get(scheme, scheme)}:{rest}")
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise SourceError(
+            f"{path}: no file system for it ({reason}); "
+            "give a local path, or one that pyarrow.fs can open"
+        ) from None
+    return files, inside
+
+
+def open_file(path: str) -> Any:
+    """Open a file for reading, as a `pyarrow.NativeFile`, wherever it is."""
+    files, inside = resolve(path)
+    try:
+        return files.open_input_file(inside)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({_reason(error)})") from None
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error).splitlines()[0]

@@ -1,0 +1,340 @@
+"""The driver of a pipeline: takes files of events, step by step, each exactly once.
+
+    events -> registrar (driver) -> log -> shards
+           -> dispatcher -> workers -> update files -> commit
+
+A step is read, decided and logged by the driver; tasks bring their shards up to it, match, and
+write files; then the files become part of the output and the step is committed. Whatever is cut off
+before the commit is done again from the same events and comes to the same result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.engine.settings import Settings
+from nearcast.partition.plan import Plan
+from nearcast.spark.history import History, next_step
+from nearcast.spark.ledger import FINE, POINT
+from nearcast.spark.messages import messages_of
+from nearcast.spark.operations import END, LOG
+from nearcast.spark.planning import make_plan
+from nearcast.spark.registrar import Reading, Registrar
+from nearcast.spark.report import BatchReport, prune_reports, write_report
+from nearcast.spark.sink import Refused
+from nearcast.spark.slices import ALL_COLUMNS, Slice
+from nearcast.spark.state import Commit, State
+from nearcast.spark.tasks import Part, Report, Work
+
+STEP_ROWS = 500_000
+"""Events in a step, if there are so many: fewer and larger steps when behind."""
+
+_SNAPSHOT_EVERY = 250_000  # operations
+_REPORTS_KEPT = 1000
+
+
+class Output(Protocol):
+    """Takes the updates of a step, all or none."""
+
+    folder: str
+
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+        """Take the files that tasks wrote, and no others; done twice, it is done once."""
+        ...
+
+
+class Runner(Protocol):
+    """Runs the tasks of a step."""
+
+    tasks: int
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        """Match the messages of a step."""
+        ...
+
+
+@dataclass
+class _Loaded:
+    """The events of a step, in order, and where each stands in its slice."""
+
+    events: pa.Table
+    seq: Any
+    slices: Sequence[Slice]
+    order: Any  # of the rows as read, those that are new, by sequence number
+    starts: Any  # the row as read with which each slice begins
+    late: int
+
+
+class Pipeline:
+    """Takes events and gives updates, exactly once each."""
+
+    def __init__(
+        self,
+        state: State,
+        settings: Settings,
+        choose_plan: Callable[[int, pa.Table, Any], Plan],
+        output: Output,
+        runner: Runner,
+    ) -> None:
+        self.state = state
+        self.settings = settings
+        self._choose_plan = choose_plan
+        self._output = output
+        self._runner = runner
+        self.history = History(state, settings, self._reread)
+        self._plan_anew = self.history.plan is None
+        self._saved: dict[str, int] = {}
+        self._since_saved = 0
+        self._windows = {step: self._span(state.read_window(step)) for step in state.windows()}
+        self.listeners: list[Callable[[BatchReport], None]] = []
+
+    @property
+    def next_seq(self) -> int:
+        """The sequence number of the next event of a source without any."""
+        last = self.history.last
+        return 0 if last is None else last.next_seq
+
+    def done(self, batch: int) -> list[Slice]:
+        """What was already taken of a batch of Spark, by a run that was cut off."""
+        found: list[Slice] = []
+        for number in reversed(self.state.commits()):
+            commit = self.state.commit(number)
+            if commit.batch < batch:
+                break
+            if commit.batch == batch:
+                found = [Slice(**each) for each in commit.slices] + found
+        return found
+
+    def oldest_batch(self) -> int:
+        """The first batch of Spark that a log in use came from."""
+        first = self.history.steps[0].number + 1
+        commits = [number for number in self.state.commits() if number >= first]
+        return self.state.commit(commits[0]).batch if commits else self._last_batch() + 1
+
+    def _last_batch(self) -> int:
+        return -1 if self.history.last is None else self.history.last.batch
+
+    def has_updates(self, step: int) -> bool:
+        """Whether a step that is done had any updates."""
+        return self.state.commit(step).updates > 0
+
+    def step(self, batch: int, slices: Sequence[Slice]) -> BatchReport:
+        """Take one step."""
+        clock = _Clock()
+        history = self.history
+        loaded = self._load(slices)
+        clock.lap("read")
+        reading = history.registrar.read(loaded.events, loaded.seq)
+        clock.lap("decide")
+        if self._plan_anew:
+            self._make_plan(loaded, reading)
+            clock.lap("plan")
+        assert history.plan is not None  # noqa: S101 - just made, if there was none
+        number = history.step.number + 1
+        sums = self.state.write_log(number, reading.log)
+        step = next_step(history.step, sums)
+        placed = history.placed(reading.log)
+        self.state.write_routed(history.plan.number, f"{number:09}", placed)
+        self._write_window(number, reading)
+        clock.lap("log")
+        work = Work(
+            pipeline=self.state.id,
+            state=self.state.path,
+            plan=history.plan.to_bytes(),
+            steps=[*history.steps, step],
+            analyser=self.settings.analyser,
+            parts=self._parts(loaded, reading),
+            output=self._output.folder,
+            snapshots=self._saved,
+            save=self._since_saved > _SNAPSHOT_EVERY,
+        )
+        reports = self._runner.run(work, history.plan)
+        clock.lap("match")
+        refused = self._refused(loaded, reading)
+        self._output.commit(number, [each.name for each in reports if each.name], refused)
+        subscriptions = history.count(reading.log)
+        next_seq = max(self.next_seq, int(loaded.seq[-1]) + 1 if len(loaded.seq) else 0)
+        now = history.registrar.ledger.now
+        commit = Commit(
+            number, step.key, batch, history.plan.number, next_seq,
+            None if np.isnan(now) else float(now), [each.to_json() for each in slices], sums,
+            sum(each.updates for each in reports),
+        )  # fmt: skip
+        self.state.write_commit(commit)
+        clock.lap("commit")
+        history.done(commit, reading.log, step.key)
+        self._after(number, work, history.plan, len(reading.log), reports)
+        clock.lap("keep")
+        report = BatchReport(
+            batch=number,
+            plan=history.plan.number,
+            events=len(loaded.order),
+            messages=int(reading.messages.sum()),
+            operations=len(reading.log),
+            updates=commit.updates,
+            refused=len(refused),
+            seconds=clock.laps,
+            late=loaded.late,
+            subscriptions=subscriptions,
+            workers=[each.summary() for each in reports],
+            committed_at=time.time(),
+        )
+        write_report(self.state.path, report)
+        if number % _REPORTS_KEPT == 0:
+            prune_reports(self.state.path, _REPORTS_KEPT)
+        for listen in self.listeners:
+            listen(report)
+        return report
+
+    def replan(self) -> None:
+        """Make another plan when the next step has been read, and go on by it from there on."""
+        self._plan_anew = True
+
+    def _load(self, slices: Sequence[Slice]) -> _Loaded:
+        tables, seqs, starts, rows = [], [], [], 0
+        for each in slices:
+            table, seq = each.read(ALL_COLUMNS)
+            tables.append(table)
+            seqs.append(seq)
+            starts.append(rows)
+            rows += len(seq)
+        events = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+        seq = np.concatenate(seqs)
+        order, late = np.arange(rows), 0
+        if any(each.seq is None for each in slices):
+            order = np.argsort(seq, kind="stable")
+            ascending = seq[order]
+            fresh = ascending >= self.next_seq
+            fresh[1:] &= ascending[1:] != ascending[:-1]
+            order, late = order[fresh], int(rows - fresh.sum())
+            events, seq = events.take(pa.array(order)), seq[order]
+        return _Loaded(events, seq, slices, order, np.array(starts), late)
+
+    def _parts(self, loaded: _Loaded, reading: Reading) -> list[list[Part]]:
+        """Deal the slices out to tasks, with the rows that each must leave out."""
+        rows = sum(each.rows for each in loaded.slices)
+        messages = np.zeros(rows, np.bool_)
+        messages[loaded.order[reading.messages]] = True
+        refused = np.ones(rows, np.bool_)
+        refused[loaded.order] = reading.verdict != FINE
+        out = refused & ~messages
+        count = min(self._runner.tasks, len(loaded.slices))
+        edges = np.linspace(0, len(loaded.slices), count + 1).round().astype(int)
+        parts = []
+        for start, stop in pairwise(edges.tolist()):
+            parts.append(
+                [
+                    Part(each, np.flatnonzero(out[begin : begin + each.rows]))
+                    for each, begin in zip(
+                        loaded.slices[start:stop], loaded.starts[start:stop].tolist(), strict=True
+                    )
+                ]
+            )
+        return parts
+
+    def _make_plan(self, loaded: _Loaded, reading: Reading) -> None:
+        """Plan from the subscriptions there are and the messages that have come."""
+        texts = messages_of(loaded.events, loaded.seq, reading.messages, self.settings.analyser)
+        begun = reading.log.filter(pc.not_equal(reading.log["kind"], END))
+        standing = self.history.registrar.definitions(self.history.live)
+        number = max(self.state.plans(), default=0) + 1
+        known = pa.concat_tables([standing, begun])
+        self.history.adopt(self._choose_plan(number, known, texts))
+        self._saved = {}
+        self._plan_anew = False
+
+    def _write_window(self, step: int, reading: Reading) -> None:
+        count = int(((reading.verdict == FINE) & (reading.kinds == POINT)).sum())
+        if not count:
+            return
+        entries = self.history.registrar.ledger.recent(count)
+        self.state.write_window(step, entries)
+        self._windows[step] = self._span(entries)
+
+    def _span(self, entries: npt.NDArray[np.uint64]) -> tuple[int, float]:
+        """How many messages a part of the window has, and when the last one came."""
+        last = entries[-1:, 2].view(np.float64)
+        return len(entries), float(last[0]) if len(last) else -np.inf
+
+    def _forget_windows(self) -> None:
+        """Remove message ids that have left the window."""
+        window, now = self.settings.window, self.history.registrar.ledger.now
+        kept = 0
+        for step in sorted(self._windows, reverse=True):
+            count, last = self._windows[step]
+            gone = kept >= (window.count or 0)
+            if window.seconds is not None:
+                gone = last <= now - window.seconds
+            if gone:
+                self.state.forget_windows_before(step + 1)
+                self._windows = {at: span for at, span in self._windows.items() if at > step}
+                return
+            kept += count
+
+    def _refused(self, loaded: _Loaded, reading: Reading) -> list[Refused]:
+        return [
+            Refused(int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row))
+            for refusal in reading.refusals
+        ]
+
+    def _after(
+        self, step: int, work: Work, plan: Plan, operations: int, reports: list[Report]
+    ) -> None:
+        """Do what is due now and then, once a step is committed."""
+        self._forget_windows()
+        self._since_saved += operations
+        if work.save:
+            for report in reports:
+                name = "all" if plan.kind == "shared" else f"{report.worker:05}"
+                if plan.kind != "shared" or report.worker == 0:
+                    self._saved[f"{plan.number}-{name}"] = step
+            self._since_saved = 0
+        if self.history.worth_rebasing():
+            self.history.rebase()
+            self._saved = {name: at for name, at in self._saved.items() if at >= step}
+
+    def _reread(self, commit: Commit, registrar: Registrar) -> pa.Table:
+        loaded = self._load([Slice(**each) for each in commit.slices])
+        return registrar.read(loaded.events, loaded.seq).log
+
+
+class _Clock:
+    """Seconds between laps."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Note how long it took since the lap before."""
+        now = time.perf_counter()
+        self.laps[name] = round(now - self._last, 6)
+        self._last = now
+
+
+def _given(events: pa.Table, row: int) -> bytes | dict[str, Any]:
+    """An event as it was given, as far as that is known."""
+    fields: dict[str, Any] = events.slice(row, 1).to_pylist()[0]
+    raw = fields.pop("raw")
+    if raw is not None:
+        return str(raw).encode()
+    return {key: value for key, value in fields.items() if value is not None and key != "problem"}
+
+
+def planner(name: str, workers: int, settings: Settings) -> Callable[[int, pa.Table, Any], Plan]:
+    """Choose plans by the name of a partitioner."""
+
+    def choose(number: int, begun: pa.Table, texts: Any) -> Plan:
+        assert begun.schema == LOG  # noqa: S101 - as the registrar gives it
+        return make_plan(name, workers, settings.space, begun, texts, number)
+
+    return choose

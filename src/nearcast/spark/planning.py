@@ -1,0 +1,69 @@
+"""A plan made from what a pipeline has seen: its subscriptions, and messages of one step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.geo import Box, region_from_json
+from nearcast.model.log import decode_json
+from nearcast.partition.grid import Grid
+from nearcast.partition.plan import Plan
+from nearcast.partition.registry import partitioner_named
+from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of
+from nearcast.spark.messages import Texts
+from nearcast.spark.operations import OTHER, PLAIN, of_kind
+
+_COARSE, _FINE = (64, 32), (128, 64)
+_MANY = 16  # workers from which on cells must be finer, to be dealt out evenly
+
+_MOST_ROWS, _MOST_MESSAGES = 200_000, 50_000
+
+
+def make_plan(
+    name: str, workers: int, space: Box, begun: pa.Table, texts: Texts, number: int
+) -> Plan:
+    """Plan for what is known: subscriptions in the schema of the log, and some messages."""
+    cells = _FINE if workers > _MANY else _COARSE
+    grid = Grid(space.west, space.south, space.east, space.north, *cells)
+    sample = _sample(begun, texts).limited(_MOST_ROWS, _MOST_MESSAGES)
+    plan = partitioner_named(name)(sample, workers, grid)
+    return plan.changed(number=number, about=dict(plan.about) | {"asked": name})
+
+
+def _sample(begun: pa.Table, texts: Texts) -> Sample:
+    plain = of_kind(begun, PLAIN)
+    boxes: list[Any] = [np.empty((0, 4))]
+    lists: list[list[int]] = []
+    owners: list[int] = []
+    if len(plain):
+        boxes.append(plain["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4))
+    starts, terms = _lists(plain["terms"].combine_chunks())
+    others = of_kind(begun, OTHER)
+    for number, (region, required) in enumerate(
+        zip(others["region"].to_pylist(), others["required"].to_pylist(), strict=True)
+    ):
+        bounds = region_from_json(decode_json(region.encode(), "region")).bounds()
+        for conjunct in required:
+            boxes.append(np.array(bounds, np.float64))
+            lists += [conjunct] * len(bounds)
+            owners += [len(plain) + number] * len(bounds)
+    more = np.cumsum([0, *map(len, lists)])[1:] + starts[-1]
+    flat = np.array([term for some in lists for term in some], np.uint64)
+    rows = SampleRows(
+        np.concatenate(boxes),
+        np.concatenate([starts, more]).astype(np.int64),
+        np.concatenate([terms, flat]),
+        np.concatenate([np.arange(len(plain)), owners]).astype(np.int32),
+    )
+    messages = texts.messages
+    return sample_of(rows, SampleMessages(messages.boxes, *messages.texts), len(begun))
+
+
+def _lists(lists: Any) -> tuple[Any, Any]:
+    if not len(lists):
+        return np.zeros(1, np.int64), np.empty(0, np.uint64)
+    starts = lists.offsets.to_numpy().astype(np.int64)
+    return starts - starts[0], lists.values.to_numpy()[starts[0] : starts[-1]]

@@ -1,0 +1,380 @@
+"""The registrar: reads the events of a batch in order, once, for all shards.
+
+It runs on the driver. Here events are checked, subscriptions parsed and numbered, and whatever
+depends on the order of events is decided (`ledger.py`); what is refused is told apart with its
+reason. Messages only pass by: tasks read and match them, knowing which ones to leave out.
+
+The paper's dispatchers handle operations too, because there a deletion carries the whole query. In
+an event log it carries an id, so somebody must know the ids: one place is simple and exact, and at
+a few microseconds an operation it is not what limits a cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast._slots import Slots, hash_strings
+from nearcast.engine.settings import Settings
+from nearcast.errors import InvalidValue, NearcastError
+from nearcast.geo import WORLD, Box, Region, region_to_json
+from nearcast.index.table import Int32s, Int64s
+from nearcast.model import Move, Publish, Subscribe, event_from_json
+from nearcast.model.parquet import table_rows
+from nearcast.spark.columns import boxes_of, floats_of, good_ids, mask_of, points_of, present
+from nearcast.spark.ledger import (
+    BACKWARDS,
+    BAD,
+    FINE,
+    IN_USE,
+    MOVE,
+    NOBODY,
+    POINT,
+    RANGE,
+    SUBSCRIBE,
+    UNKNOWN,
+    UNSUBSCRIBE,
+    Codes,
+    Decisions,
+    Ledger,
+)
+from nearcast.spark.operations import BEGUN, END, LOG, OTHER, PLAIN
+from nearcast.text import Query, parse_query
+from nearcast.text.columns import buffers, hash_terms, hash_texts
+
+_OPS = ["publish", "subscribe", "unsubscribe", "move"]
+_PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _MOVE = range(4)
+_MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
+
+
+@dataclass
+class Refusal:
+    """An event that has no effect, and why."""
+
+    row: int
+    error: str
+
+
+@dataclass
+class Reading:
+    """What a batch of events comes to."""
+
+    kinds: Codes  # by row; POINT and RANGE rows that are not refused are to be matched
+    verdict: Codes
+    log: pa.Table  # what begins and ends, in the schema LOG
+    refusals: list[Refusal]
+    times: npt.NDArray[np.float64]
+
+    @property
+    def messages(self) -> npt.NDArray[np.bool_]:
+        """Which rows are messages to be matched."""
+        good: npt.NDArray[np.bool_] = (self.verdict == FINE) & (self.kinds <= RANGE)
+        return good
+
+
+@dataclass
+class _Parsed:
+    """Subscriptions of a batch that are not plain, by row."""
+
+    regions: dict[int, Region] = field(default_factory=dict)
+    queries: dict[int, Query] = field(default_factory=dict)
+
+
+class Registrar:
+    """Knows all subscriptions by id, and decides what events do to them."""
+
+    def __init__(self, settings: Settings, ledger: Ledger | None = None) -> None:
+        self.settings = settings
+        self.ledger = ledger or Ledger(settings.window)
+        self._begun: list[pa.Table] = []  # what is known of the subscriptions, in pieces
+        self._where: Int64s = np.empty(0, np.int64)  # by owner: the piece and the row in it
+
+    def read(self, events: pa.Table, seq: Int64s) -> Reading:
+        """Decide a batch of events in EVENT_SCHEMA, whose sequence numbers ascend."""
+        events = events.combine_chunks()
+        errors: dict[int, str] = {}
+        parsed = _Parsed()
+        kinds = self._kinds(events, errors, parsed)
+        ids = hash_ids(pc.fill_null(_column(events, "id"), ""))
+        decisions = self.ledger.decide(kinds, ids, floats_of(_column(events, "at")))
+        refusals = self._refusals(events, decisions, errors)
+        log = self._log(events, seq, kinds, decisions, parsed)
+        self.remember(log)
+        return Reading(kinds, decisions.verdict, log, refusals, decisions.times)
+
+    def remember(self, log: pa.Table) -> None:
+        """Keep what begins, to be found by its owner."""
+        begun = log.filter(pc.not_equal(log["kind"], END)).select(BEGUN.names)
+        if not len(begun):
+            return
+        owners = begun["owner"].to_numpy()
+        more = int(owners.max()) + 1 - len(self._where)
+        if more > 0:
+            self._where = np.concatenate(
+                [self._where, np.zeros(max(more, len(self._where)), np.int64)]
+            )
+        self._where[owners] = (len(self._begun) << 32) + np.arange(len(begun))
+        self._begun.append(begun.combine_chunks())
+
+    def start_from(self, begun: pa.Table) -> None:
+        """Know only these subscriptions from now on."""
+        self._begun, self._where = [], np.empty(0, np.int64)
+        self.remember(begun)
+
+    def definitions(self, owners: Int32s) -> pa.Table:
+        """What is known of subscriptions, in the order of these owners."""
+        where = self._where[owners]
+        piece, row = where >> 32, where & 0xFFFFFFFF
+        order = np.argsort(piece, kind="stable")
+        parts = []
+        for number in np.unique(piece):
+            rows = row[order][piece[order] == number]
+            parts.append(self._begun[number].take(pa.array(rows)))
+        found = pa.concat_tables(parts) if parts else BEGUN.empty_table()
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return found.take(pa.array(back)).combine_chunks()
+
+    def _kinds(self, events: pa.Table, errors: dict[int, str], parsed: _Parsed) -> Codes:
+        count = len(events)
+        op = pc.fill_null(pc.index_in(events["op"], pa.array(_OPS)), -1).to_numpy()
+        kinds = np.full(count, BAD, np.int8)
+        at, ttl = floats_of(_column(events, "at")), _column(events, "ttl")
+        sound = good_ids(_column(events, "id")) & (
+            np.isfinite(at) | ~present(_column(events, "at"))
+        )
+        instant = ~present(ttl) | (floats_of(ttl) == 0.0)
+        placed = self._placed(events)
+        in_region = present(_column(events, "region"))
+        pointless = ~present(_column(events, "point"))
+        told = present(_column(events, "text"))
+        if "problem" in events.column_names:
+            sound &= ~present(events["problem"].combine_chunks())
+        kinds[sound & (op == _PUBLISH) & told & placed & ~in_region & instant] = POINT
+        kinds[sound & (op == _UNSUBSCRIBE)] = UNSUBSCRIBE
+        if in_region.any():
+            boxes, boxed = boxes_of(_column(events, "region"))
+            kinds[sound & (op == _PUBLISH) & told & boxed & pointless & instant] = RANGE
+            plain = sound & (op == _SUBSCRIBE) & boxed & (boxes[:, 0] <= boxes[:, 2]) & pointless
+            plain &= ~present(_column(events, "top"))
+            kinds[self._plain_queries(events, plain)] = SUBSCRIBE
+        self._look_closely(events, np.flatnonzero(kinds == BAD), kinds, errors, parsed)
+        return kinds
+
+    def _placed(self, events: pa.Table) -> npt.NDArray[np.bool_]:
+        points, good = points_of(_column(events, "point"))
+        space = self.settings.space
+        if space != WORLD:
+            with np.errstate(invalid="ignore"):
+                good &= (points >= (space.west, space.south)).all(axis=1)
+                good &= (points <= (space.east, space.north)).all(axis=1)
+        return good
+
+    def _plain_queries(self, events: pa.Table, rows: npt.NDArray[np.bool_]) -> Int64s:
+        """Which of these rows have queries of plain words, at least one of them a term."""
+        some = np.flatnonzero(rows & present(_column(events, "query")))
+        queries = _column(events, "query").take(pa.array(some))
+        syntax = mask_of(pc.match_substring_regex(queries, _MAYBE_SYNTAX))
+        some, queries = some[~syntax], queries.filter(pa.array(~syntax))
+        texts = hash_texts(queries, self.settings.analyser)
+        wordy = np.diff(texts.starts) > 0
+        return some[wordy]
+
+    def _look_closely(
+        self,
+        events: pa.Table,
+        rows: Int64s,
+        kinds: Codes,
+        errors: dict[int, str],
+        parsed: _Parsed,
+    ) -> None:
+        """Read single rows that are bad, or only out of the ordinary."""
+        if not len(rows):
+            return
+        some = events.take(pa.array(rows))
+        problems = (
+            some["problem"].to_pylist() if "problem" in events.column_names else [None] * len(rows)
+        )
+        for row, fields, problem in zip(rows.tolist(), table_rows(some), problems, strict=True):
+            try:
+                if problem is not None:
+                    errors[row] = problem
+                    continue
+                kinds[row] = self._kind_of(fields, row, parsed)
+            except NearcastError as error:
+                errors[row] = str(error)
+
+    def _kind_of(self, fields: dict[str, Any], row: int, parsed: _Parsed) -> int:
+        event = event_from_json(fields)
+        match event:
+            case Publish(message):
+                if message.ttl > 0:
+                    raise InvalidValue("ttl", message.ttl, _INSTANT)
+                if message.point is not None:
+                    self.settings.check_inside(message.point)
+                    return POINT
+                return RANGE
+            case Subscribe(subscription):
+                if subscription.top is not None or subscription.region is None:
+                    raise InvalidValue("top", fields.get("top"), _BOOLEAN)
+                parsed.queries[row] = parse_query(subscription.query, self.settings.analyser)
+                parsed.regions[row] = subscription.region
+                return SUBSCRIBE
+            case Move(_, region, _):
+                if region is None:
+                    raise InvalidValue("point", fields.get("point"), _BOOLEAN)
+                parsed.regions[row] = region
+                return MOVE
+        return UNSUBSCRIBE
+
+    def _refusals(
+        self, events: pa.Table, decisions: Decisions, errors: dict[int, str]
+    ) -> list[Refusal]:
+        rows = np.flatnonzero(decisions.verdict != FINE)
+        refusals = []
+        for row in rows.tolist():
+            verdict = int(decisions.verdict[row])
+            id = events["id"][row].as_py() if verdict in (UNKNOWN, IN_USE) else None
+            if verdict == BACKWARDS:
+                at, now = events["at"][row].as_py(), float(decisions.times[row])
+                error = (
+                    f"at: {at!r} is before {now!r}, the time of an event before it; "
+                    "times never decrease"
+                )
+            elif verdict == UNKNOWN:
+                error = f"id: no subscription {id!r}; subscribe it first"
+            elif verdict == IN_USE:
+                error = (
+                    f"id: {id!r} is the id of a message that is still active or in the window; "
+                    "give each message an id of its own"
+                )
+            else:
+                error = errors[row]
+            refusals.append(Refusal(row, error))
+        return refusals
+
+    def _log(
+        self,
+        events: pa.Table,
+        seq: Int64s,
+        kinds: Codes,
+        decisions: Decisions,
+        parsed: _Parsed,
+    ) -> pa.Table:
+        begins = np.flatnonzero(decisions.begins != NOBODY)
+        special = np.isin(begins, np.array([*parsed.regions], np.int64))
+        plain, others = begins[~special], begins[special]
+        ends = np.flatnonzero(decisions.ends != NOBODY)
+        parts = [
+            self._plain_log(events, seq, plain, decisions.begins[plain]),
+            self._other_log(events, seq, kinds, others, decisions, parsed),
+            _ends_log(seq[ends], decisions.ends[ends]),
+        ]
+        return pa.concat_tables(parts)
+
+    def _plain_log(self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s) -> pa.Table:
+        some = events.select(["id", "query", "region"]).take(pa.array(rows))
+        queries = some["query"].combine_chunks()
+        boxes, _ = boxes_of(some["region"].combine_chunks())
+        texts = hash_texts(queries, self.settings.analyser)
+        columns = {
+            "kind": np.full(len(rows), PLAIN, np.int8),
+            "owner": owners,
+            "seq": seq[rows],
+            "id": some["id"],
+            "query": queries,
+            "box": pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4),
+            "terms": _lists(texts.starts, pa.array(texts.hashes)),
+        }
+        return _completed(columns, len(rows))
+
+    def _other_log(
+        self,
+        events: pa.Table,
+        seq: Int64s,
+        kinds: Codes,
+        rows: Int64s,
+        decisions: Decisions,
+        parsed: _Parsed,
+    ) -> pa.Table:
+        if not len(rows):
+            return LOG.empty_table()
+        fresh: dict[int, str] = {}  # the queries of owners that begin in this batch
+        moving = bool((kinds[rows] == MOVE).any())
+        if moving:
+            begun = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SUBSCRIBE))
+            texts = events["query"].take(pa.array(begun)).to_pylist()
+            fresh = dict(zip(decisions.begins[begun].tolist(), texts, strict=True))
+        entries = []
+        ids = events["id"].take(pa.array(rows)).to_pylist()
+        for row, id in zip(rows.tolist(), ids, strict=True):
+            owner = int(decisions.begins[row])
+            if kinds[row] == MOVE:
+                text = self._query_of(int(decisions.ends[row]), fresh)
+                fresh[owner] = text
+                query = parse_query(text, self.settings.analyser)
+            else:
+                query = parsed.queries[row]
+            entries.append(_entry(owner, int(seq[row]), id, query, parsed.regions[row]))
+        return pa.Table.from_pylist(entries, schema=LOG)
+
+    def _query_of(self, owner: int, fresh: dict[int, str]) -> str:
+        if owner in fresh:
+            return fresh[owner]
+        text: str = self.definitions(np.array([owner], np.int32))["query"][0].as_py()
+        return text
+
+
+def hash_ids(ids: pa.StringArray) -> Slots:
+    """Both hashes of each id, by which it is known."""
+    hashes = np.empty((len(ids), 2), np.uint64)
+    hash_strings(*buffers(ids), hashes)
+    return hashes
+
+
+_INSTANT = "0 or nothing: on Spark messages are matched once, as they arrive"
+_BOOLEAN = "a region and no top: on Spark subscriptions are boolean"
+
+
+def _column(events: pa.Table, name: str) -> Any:
+    column = events[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _lists(starts: Int64s, values: pa.Array) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values)
+
+
+def _completed(columns: dict[str, Any], count: int) -> pa.Table:
+    arrays = [
+        columns[name] if name in columns else pa.nulls(count, LOG.field(name).type)
+        for name in LOG.names
+    ]
+    return pa.Table.from_arrays([_as_arrow(array) for array in arrays], schema=LOG)
+
+
+def _as_arrow(array: Any) -> Any:
+    return pa.array(array) if isinstance(array, np.ndarray) else array
+
+
+def _ends_log(seq: Int64s, owners: Int32s) -> pa.Table:
+    columns = {"kind": np.full(len(seq), END, np.int8), "owner": owners, "seq": seq}
+    return _completed(columns, len(seq))
+
+
+def _entry(owner: int, seq: int, id: str, query: Query, region: Region) -> dict[str, Any]:
+    """One subscription in the form of the log: plain where it is, for the sake of speed."""
+    required = [hash_terms(sorted(c.required)).tolist() for c in query.conjuncts]
+    excluded = [hash_terms(sorted(c.excluded)).tolist() for c in query.conjuncts]
+    entry: dict[str, Any] = {"owner": owner, "seq": seq, "id": id, "query": query.text}
+    plain = isinstance(region, Box) and region.west <= region.east
+    if plain and len(required) == 1 and not excluded[0]:
+        return entry | {"kind": PLAIN, "box": region.bounds()[0], "terms": required[0]}
+    shape = msgspec.json.encode(region_to_json(region)).decode()
+    return entry | {"kind": OTHER, "region": shape, "required": required, "excluded": excluded}

@@ -1,0 +1,58 @@
+"""What is wanted where, kept on every node that dispatches, in step with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.index.memory import Memory
+from nearcast.partition.grid import Grid
+from nearcast.partition.wanted import Wanted
+
+CHANGES = pa.schema(
+    [("delta", pa.int8()), ("box", pa.list_(pa.float64(), 4)), ("key", pa.uint64())]
+)
+"""Rows that begin (+1) with a step, and those (-1) that ended with the step before."""
+
+
+class Router:
+    """A table of what is wanted where that follows a log."""
+
+    def __init__(self, memory: Memory, grid: Grid | None = None) -> None:
+        self._memory = memory
+        self.wanted = Wanted(grid, memory=memory) if grid is not None else None
+
+    def describe(self) -> dict[str, Any]:
+        """Say what `attach` needs to find the table again in its memory."""
+        return {} if self.wanted is None else self.wanted.describe()
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
+        """Find a table again in memory that is kept in files."""
+        router = cls(memory)
+        if described:
+            router.wanted = Wanted.attach(memory, described)
+        return router
+
+    def apply(self, changes: pa.Table) -> None:
+        """Take one step: what begins with it, then what ended before it."""
+        if self.wanted is None:
+            metadata = changes.schema.metadata or {}
+            grid = [float(part) for part in metadata[b"grid"].decode().split(",")]
+            self.wanted = Wanted(
+                Grid(grid[0], grid[1], grid[2], grid[3], int(grid[4]), int(grid[5])),
+                memory=self._memory,
+            )
+        for delta, change in ((1, self.wanted.add_rows), (-1, self.wanted.remove_rows)):
+            rows = changes.filter(pc.equal(changes["delta"], delta)).combine_chunks()
+            if len(rows):
+                boxes = rows["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4)
+                change(boxes, rows["key"].to_numpy())
+
+
+def changes_schema(grid: Grid) -> pa.Schema:
+    """The schema of changes that tell which grid they are for."""
+    return CHANGES.with_metadata({"grid": ",".join(repr(part) for part in grid)})

@@ -1,0 +1,83 @@
+"""The settings of Spark that the pipeline wants, each with what it costs to go without."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DAEMON = "nearcast.spark.daemon"
+CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_CHECKPOINTS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+class Setting(NamedTuple):
+    """One setting: what it should be, when it can be set, and what another value would cost.
+
+    With another value of one that is `needed` the pipeline could go wrong; the others are about
+    speed and comfort.
+    """
+
+    key: str
+    value: str
+    default: str
+    at_start: bool
+    cost: str
+    needed: bool = False
+
+
+SETTINGS = (
+    Setting(
+        "spark.speculation",
+        "false",
+        "false",
+        at_start=True,
+        cost="two attempts at one task would change the state of one shard at the same time",
+        needed=True,
+    ),
+    Setting(
+        "spark.python.daemon.module",
+        DAEMON,
+        "pyspark.daemon",
+        at_start=True,
+        cost="each Python process loads and warms up for itself, a second or more at its start, "
+        "and shares less memory with the others",
+    ),
+    Setting(
+        "spark.python.worker.reuse",
+        "true",
+        "true",
+        at_start=True,
+        cost="every task starts in a fresh Python process, which has to load its shard first",
+    ),
+    Setting(
+        "spark.sql.adaptive.enabled",
+        "false",
+        "true",
+        at_start=False,
+        cost="Spark plans the stages of every batch anew, some tens of milliseconds each",
+    ),
+    Setting(
+        "spark.sql.execution.arrow.pyspark.enabled",
+        "true",
+        "false",
+        at_start=False,
+        cost="tables go between Python and the JVM row by row",
+    ),
+    Setting(
+        "spark.sql.streaming.numRecentProgressUpdates",
+        "20",
+        "100",
+        at_start=False,
+        cost="the driver keeps more of the past of each stream in memory than is shown",
+    ),
+)
+"""What every session should have; the checkpoint file manager is apart, as it goes by the path."""
+
+QUIET = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What a session on this machine has besides: nothing listens to the outside, nothing chatters."""

@@ -1,0 +1,261 @@
+"""The durable state of a pipeline: a folder that says all there is to know after each step.
+
+    about.json           what this is, and for which settings
+    plans/N.plan         routing tables, by their numbers
+    log/S.arrow          what began and ended in step S
+    window/S.npy         the ids of the messages of step S, while they are in the window
+    routed/N/S.arrow     the log of step S as the shards of plan N get it
+    definitions/S.arrow  all subscriptions there were after step S: older logs are not needed
+    snapshots/N-NAME/S   a shard as files that can be mapped
+    commits/S.json       step S is done; written last
+    reports/S.json       what step S did, only to be looked at
+    inbox/B              events of batch B of Spark that had to be brought into another form
+    checkpoint/          what Spark remembers of its source
+
+A step is done when its commit is there. What lies beyond the last commit is what a crash left, and
+is written again.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast.errors import SourceError, StateError
+from nearcast.partition.plan import Plan
+from nearcast.spark.files import Files
+from nearcast.spark.operations import LOG
+from nearcast.spark.placing import Placed
+
+KIND, VERSION = "nearcast pipeline", 1
+
+
+@dataclass
+class Commit:
+    """What is known of a step that is done."""
+
+    step: int
+    key: str  # tells this step from any other that might have had its number
+    batch: int  # of Spark
+    plan: int
+    next_seq: int
+    now: float | None
+    slices: list[dict[str, Any]]  # what was read
+    log: list[int]  # the size and the checksum of its log
+    updates: int
+
+    def to_json(self) -> bytes:
+        """As bytes."""
+        return json.dumps(self.__dict__).encode()
+
+
+class State:
+    """The folder of one pipeline."""
+
+    def __init__(self, path: str, settings: dict[str, Any]) -> None:
+        self.files = Files(path)
+        self.path = path
+        if not self.files.exists("about.json"):
+            if self.files.exists("commits"):
+                raise StateError(f"{path}: has no about.json; give an empty folder as state")
+            about = {"kind": KIND, "version": VERSION, "id": uuid4().hex, "settings": settings}
+            self.files.write("about.json", json.dumps(about).encode())
+        self.about = read_about(self.files)
+        if self.about["settings"] != settings:
+            raise StateError(
+                f"{path}: belongs to a pipeline with other settings "
+                f"({_difference(self.about['settings'], settings)}); use them, or give another "
+                "folder as state"
+            )
+
+    @property
+    def id(self) -> str:
+        """Tells this pipeline from all others."""
+        return str(self.about["id"])
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps what it remembers of its source."""
+        return f"{self.path.rstrip('/')}/checkpoint"
+
+    def commits(self) -> list[int]:
+        """The steps that are done, as far as they are remembered."""
+        return _numbers(self.files, "commits", ".json")
+
+    def commit(self, step: int) -> Commit:
+        """What is known of a step."""
+        name = f"commits/{step:09}.json"
+        try:
+            return Commit(**json.loads(self.files.read(name)))
+        except (ValueError, TypeError) as error:
+            raise SourceError(
+                f"{self.path}/{name}: damaged ({error}); restore it, or start again with an empty "
+                "folder as state"
+            ) from None
+
+    def write_commit(self, commit: Commit) -> None:
+        """Say that a step is done."""
+        self.files.write(f"commits/{commit.step:09}.json", commit.to_json())
+
+    def write_log(self, step: int, log: pa.Table) -> list[int]:
+        """Write what began and ended in a step; give size and checksum."""
+        return self._write(f"log/{step:09}.arrow", [log], LOG)
+
+    def read_log(self, step: int, expected: list[int]) -> pa.Table | None:
+        """The log of a step, or None if it is not what was written."""
+        return self._read(f"log/{step:09}.arrow", expected)
+
+    def write_routed(self, plan: int, name: str, placed: Placed) -> None:
+        """Write a step, or a base, as the shards of a plan get it, and then that it is whole."""
+        shards, changes = placed
+        sums = {
+            ".arrow": self._write(f"routed/{plan}/{name}.arrow", shards, shards[0].schema),
+            ".wanted": self._write(f"routed/{plan}/{name}.wanted", [changes], changes.schema),
+        }
+        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode())
+
+    def has_routed(self, plan: int, name: str) -> bool:
+        """Whether what `write_routed` wrote is there and whole."""
+        try:
+            sums = json.loads(self.files.read(f"routed/{plan}/{name}.json"))
+            for ending, expected in sums.items():
+                data = self.files.map(f"routed/{plan}/{name}{ending}")
+                if [data.size, zlib.crc32(data)] != expected:
+                    return False
+        except (SourceError, ValueError, OSError):
+            return False
+        return True
+
+    def write_definitions(self, step: int, begun: pa.Table) -> None:
+        """Write all subscriptions there are after a step."""
+        size = self._write(f"definitions/{step:09}.arrow", [begun], LOG)
+        self.files.write(f"definitions/{step:09}.json", json.dumps(size).encode())
+
+    def definitions(self) -> list[int]:
+        """The steps after which all subscriptions were written."""
+        return _numbers(self.files, "definitions", ".json")
+
+    def read_definitions(self, step: int) -> pa.Table | None:
+        """All subscriptions there were after a step, or None if the file is not whole."""
+        expected = json.loads(self.files.read(f"definitions/{step:09}.json"))
+        return self._read(f"definitions/{step:09}.arrow", expected)
+
+    def write_window(self, step: int, entries: npt.NDArray[np.uint64]) -> None:
+        """Write the ids (two hashes each, as they are) and times of messages of a step."""
+        self.files.write(f"window/{step:09}.npy", np.ascontiguousarray(entries).tobytes())
+
+    def read_window(self, step: int) -> npt.NDArray[np.uint64]:
+        """What `write_window` wrote."""
+        data = np.frombuffer(self.files.read(f"window/{step:09}.npy"), np.uint64)
+        return data.reshape(-1, 3)
+
+    def windows(self) -> list[int]:
+        """The steps whose message ids are still kept."""
+        return _numbers(self.files, "window", ".npy")
+
+    def plans(self) -> list[int]:
+        """The numbers of all plans there were."""
+        return _numbers(self.files, "plans", ".plan")
+
+    def plan(self, number: int) -> Plan:
+        """A plan by its number."""
+        name = f"plans/{number}.plan"
+        return Plan.from_bytes(self.files.read(name), f"{self.path}/{name}")
+
+    def write_plan(self, plan: Plan) -> None:
+        """Keep a plan."""
+        self.files.write(f"plans/{plan.number}.plan", plan.to_bytes())
+
+    def forget_before(self, step: int, keep_commits: int = 100) -> None:
+        """Remove what is not needed any more once all subscriptions of `step` are written."""
+        for number in _numbers(self.files, "log", ".arrow"):
+            if number <= step:
+                self.files.remove(f"log/{number:09}.arrow")
+        for plan in self.files.names("routed"):
+            for name in self.files.names(f"routed/{plan}"):
+                number = int(name.removeprefix("base-").split(".")[0])
+                if number < step or (number == step and not name.startswith("base-")):
+                    self.files.remove(f"routed/{plan}/{name}")
+        for number in self.definitions():
+            if number < step:
+                self.files.remove(f"definitions/{number:09}.json")
+                self.files.remove(f"definitions/{number:09}.arrow")
+        for holder in self.files.names("snapshots"):
+            for name in self.files.names(f"snapshots/{holder}"):
+                if int(name) < step:
+                    self.files.remove(f"snapshots/{holder}/{name}")
+        for number in self.commits():
+            if number <= step - keep_commits:
+                self.files.remove(f"commits/{number:09}.json")
+
+    def forget_windows_before(self, step: int) -> None:
+        """Remove message ids that have left the window."""
+        for number in self.windows():
+            if number < step:
+                self.files.remove(f"window/{number:09}.npy")
+
+    def _write(self, name: str, tables: list[pa.Table], schema: pa.Schema) -> list[int]:
+        data = packed(tables, schema)
+        self.files.write(name, data)
+        return [len(data), zlib.crc32(data)]
+
+    def _read(self, name: str, expected: list[int]) -> pa.Table | None:
+        try:
+            data = self.files.map(name)
+        except SourceError:
+            return None
+        if [data.size, zlib.crc32(data)] != list(expected):
+            return None
+        with pa.ipc.open_file(data) as reader:
+            return reader.read_all()
+
+
+def packed(tables: list[pa.Table], schema: pa.Schema) -> pa.Buffer:
+    """Tables as one Arrow file, each as one record batch that can be read alone."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for table in tables:
+            batches = table.combine_chunks().to_batches()
+            writer.write_batch(batches[0] if batches else pa.RecordBatch.from_pylist([], schema))
+    return sink.getvalue()
+
+
+def read_about(files: Files) -> dict[str, Any]:
+    """What a folder says of itself; refuse one that is not the state of a pipeline."""
+    try:
+        about: dict[str, Any] = json.loads(files.read("about.json"))
+        found = (about["kind"], about["version"])
+    except (SourceError, ValueError, KeyError, TypeError) as error:
+        raise StateError(
+            f"{files.root}: not the state of a pipeline ({error}); give the folder that "
+            "`nearcast spark run --state` was given, or an empty one"
+        ) from None
+    if found != (KIND, VERSION):
+        raise StateError(
+            f"{files.root}: holds {found[0]!r} of version {found[1]}, this reads {KIND!r} of "
+            f"version {VERSION}; use the release that wrote it, or an empty folder"
+        )
+    return about
+
+
+def _difference(have: dict[str, Any], given: dict[str, Any]) -> str:
+    names = sorted({name for name in have | given if have.get(name) != given.get(name)})
+    return ", ".join(
+        f"{name}: {have.get(name)!r} there, {given.get(name)!r} here" for name in names
+    )
+
+
+def _numbers(files: Files, folder: str, ending: str) -> list[int]:
+    names = files.names(folder)
+    return sorted(
+        int(name.removesuffix(ending))
+        for name in names
+        if name.endswith(ending) and name.removesuffix(ending).isdigit()
+    )

@@ -1,0 +1,234 @@
+"""Streams and tables of events in, streams and tables of updates out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from nearcast.engine.settings import Settings
+from nearcast.errors import InvalidValue
+from nearcast.partition.plan import Plan
+from nearcast.partition.registry import PARTITIONERS
+from nearcast.spark.feed import Feed
+from nearcast.spark.outputs import FolderOutput, FunctionOutput
+from nearcast.spark.pipeline import STEP_ROWS, Output, Pipeline, planner
+from nearcast.spark.runner import SparkRunner
+from nearcast.spark.session import check, prepare
+from nearcast.spark.sources import file_names
+from nearcast.spark.state import State
+
+UPDATES = "event bigint, op string, subscription string, message string"
+"""The columns of updates."""
+
+ForeachBatch = Callable[[DataFrame, int], None]
+
+
+@dataclass
+class Options:
+    """How a pipeline is run."""
+
+    workers: int | None = None
+    partitioner: str = "auto"
+    plan: Plan | None = None
+    settings: Settings | None = None
+    quarantine: str | None = None
+    step_rows: int = STEP_ROWS
+
+
+def match_stream(
+    events: DataFrame,
+    *,
+    workers: int | None = None,
+    partitioner: str = "auto",
+    state: str | None = None,
+    output: str | None = None,
+    foreach_batch: ForeachBatch | None = None,
+    plan: Plan | None = None,
+    settings: Settings | None = None,
+    quarantine: str | None = None,
+    trigger: str | None = None,
+    available_now: bool = False,
+) -> Any:
+    """Match a frame of events, streaming or not, and give the updates.
+
+    `events` has the columns of the event log; `seq`, a growing 64-bit number, orders them. Without
+    it they are ordered by `at`, then as they arrived. An event whose `seq` is not beyond all that
+    were taken before is late, or came twice, and is passed over.
+
+    - `workers`, `partitioner`, `plan`: how subscriptions are spread; a plan made before goes first.
+    - `state`: a folder that survives the process; a stream needs one.
+    - `output`: a folder for the updates, as Parquet that grows by whole batches.
+    - `foreach_batch`: a function that is called with each batch of updates and its number instead;
+      after a crash it may be called again with the same number and the same updates.
+    - `quarantine`: a folder for events that are refused, with the reason, as JSON Lines.
+    - `trigger`, such as "1 second", and `available_now`: when a stream looks for more.
+
+    A frame that is not streaming is matched at once, and its updates are given as a frame. For a
+    stream with `output` or `foreach_batch` the running query is given; without either, a streaming
+    frame of updates, once what was already there has been matched.
+    """
+    session = events.sparkSession
+    prepare(session, state)
+    check(session)
+    options = Options(workers, partitioner, plan, settings, quarantine)
+    if not events.isStreaming:
+        return _match_table(events, state, output, foreach_batch, options)
+    if state is None:
+        raise InvalidValue("state", None, "a folder in which the stream finds itself again")
+    target = output or (None if foreach_batch else f"{state.rstrip('/')}/updates")
+    feed = open_feed(session, state, target, foreach_batch, options)
+    query = start(events, feed.take_rows, feed, trigger, available_now)
+    if output is not None or foreach_batch is not None:
+        return query
+    _wait_for_what_is_there(query)
+    return session.readStream.schema(UPDATES).parquet(str(target))
+
+
+def match_files(
+    session: SparkSession,
+    path: str,
+    *,
+    state: str,
+    output: str,
+    options: Options | None = None,
+    files_per_batch: int | None = None,
+    trigger: str | None = None,
+    available_now: bool = False,
+) -> StreamingQuery:
+    """Match the event files of a folder as they appear there, and write the updates."""
+    prepare(session, state)
+    check(session)
+    feed = open_feed(session, state, output, None, options or Options())
+    names = file_names(session, path, files_per_batch=files_per_batch)
+    return start(names, feed.take_files, feed, trigger, available_now)
+
+
+def _match_table(
+    events: DataFrame,
+    state: str | None,
+    output: str | None,
+    foreach_batch: ForeachBatch | None,
+    options: Options,
+) -> DataFrame | None:
+    session = events.sparkSession
+    state = state or tempfile.mkdtemp(prefix="nearcast-")
+    target = output or (None if foreach_batch else f"{state.rstrip('/')}/updates")
+    feed = open_feed(session, state, target, foreach_batch, options)
+    last = feed.pipeline.history.last
+    before = 0 if last is None else last.step
+    feed.take_rows(events, 0 if last is None else last.batch + 1)
+    if target is None:
+        return None
+    steps = range(before + 1, feed.pipeline.history.step.number + 1)
+    found = [f"{target}/batch={step}" for step in steps if feed.pipeline.has_updates(step)]
+    if not found:
+        return session.createDataFrame([], UPDATES)
+    return session.read.schema(UPDATES).parquet(*found)
+
+
+def open_feed(
+    session: SparkSession,
+    state: str,
+    output: str | None,
+    foreach_batch: ForeachBatch | None,
+    options: Options,
+) -> Feed:
+    """Open the pipeline of a state, made new or found again."""
+    settings = options.settings or Settings()
+    runner = SparkRunner(session)
+    workers = options.workers or runner.tasks
+    name = _partitioner(options.partitioner, session)
+    kept = State(state, _about(settings))
+    sink: Output
+    if foreach_batch is not None:
+        call = _call(session, foreach_batch)
+        sink = FunctionOutput(f"{state.rstrip('/')}/updates", call, options.quarantine)
+    else:
+        sink = FolderOutput(str(output), options.quarantine, kept.id)
+    choose = planner(name, workers, settings)
+    if options.plan is not None:
+        given = options.plan
+
+        def choose(number: int, begun: pa.Table, texts: Any) -> Plan:
+            del begun, texts
+            return given.changed(number=number)
+
+    pipeline = Pipeline(kept, settings, choose, sink, runner)
+    standing = pipeline.history.plan
+    if standing is not None and not _same(standing, options.plan, name, workers):
+        pipeline.replan()
+    return Feed(pipeline, options.step_rows)
+
+
+def _same(standing: Plan, given: Plan | None, name: str, workers: int) -> bool:
+    """Whether a pipeline may go on by the plan it has."""
+    if given is not None:
+        return given.changed(number=standing.number) == standing
+    same_workers = standing.workers == workers or standing.kind == "shared"
+    return standing.about.get("asked") == name and same_workers
+
+
+def _partitioner(name: str, session: SparkSession) -> str:
+    """The partitioner that a name means here: on one machine nothing needs to be split."""
+    known = ["auto", *(each for each in PARTITIONERS if each != "auto")]
+    if name not in known:
+        raise InvalidValue("partitioner", name, f"one of {', '.join(known)}")
+    if name == "auto" and (session.sparkContext.master or "").startswith("local"):
+        return "shared"
+    return name
+
+
+def _about(settings: Settings) -> dict[str, Any]:
+    analyser = settings.analyser
+    return {
+        "stemmer": analyser.stemmer,
+        "stop_words": sorted(analyser.stop_words),
+        "space": [*asdict(settings.space).values()],
+        "window": [settings.window.count, settings.window.seconds],
+    }
+
+
+def _call(session: SparkSession, foreach_batch: ForeachBatch) -> Callable[[list[str], int], None]:
+    def call(paths: list[str], step: int) -> None:
+        if paths:
+            frame = session.read.schema(UPDATES).parquet(*paths)
+        else:
+            frame = session.createDataFrame([], UPDATES)
+        foreach_batch(frame, step)
+
+    return call
+
+
+def start(
+    frame: DataFrame,
+    take: Callable[[DataFrame, int], None],
+    feed: Feed,
+    trigger: str | None,
+    available_now: bool,
+) -> StreamingQuery:
+    """Start the query that feeds a pipeline."""
+    state = feed.pipeline.state
+    writer = (
+        frame.writeStream.foreachBatch(take)
+        .option("checkpointLocation", state.checkpoint)
+        .queryName(f"nearcast-{state.id[:8]}")
+    )
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=trigger)
+    return writer.start()
+
+
+def _wait_for_what_is_there(query: StreamingQuery) -> None:
+    if query.isActive:
+        query.processAllAvailable()
+    error = query.exception()
+    if error is not None:
+        raise error

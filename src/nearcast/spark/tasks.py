@@ -1,0 +1,317 @@
+"""What runs in the tasks of a job: reading and matching messages, and dispatching them.
+
+A task gets a `Work`, which says everything it needs: which rows to read, which step the shards must
+have reached, where to write. It answers with one line of JSON. Updates do not go through the JVM:
+a task writes its own Parquet file, and the driver decides which files count.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from nearcast.index.table import Int32s, Int64s
+from nearcast.partition.owners import owns
+from nearcast.partition.plan import Plan
+from nearcast.partition.routing import route_messages
+from nearcast.spark.columns import mask_of
+from nearcast.spark.files import Files
+from nearcast.spark.messages import Texts, messages_of
+from nearcast.spark.node import NodeCache, Recipe, Step
+from nearcast.spark.outputs import UPDATES
+from nearcast.spark.packets import pack, unpack
+from nearcast.spark.report import WorkerReport
+from nearcast.spark.router import Router
+from nearcast.spark.shard import Messages, Shard
+from nearcast.spark.sink import Sink
+from nearcast.spark.slices import MESSAGE_COLUMNS, Slice
+from nearcast.text import Analyser
+
+_AT_ONCE = 1 << 16  # messages matched together
+_SHARED = "all"
+
+
+@dataclass
+class Part:
+    """A slice, and the rows of it that are not messages to be matched although they look it."""
+
+    slice: Slice
+    left_out: Int64s
+
+
+@dataclass
+class Work:
+    """One step, as its tasks are told."""
+
+    pipeline: str
+    state: str
+    plan: bytes
+    steps: list[Step]  # that shards follow, from the base on
+    analyser: Analyser
+    parts: list[list[Part]]  # by task
+    output: str  # the folder that updates are for
+    snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
+    save: bool = False  # shards are to be written as snapshots
+
+
+_caches: dict[str, NodeCache] = {}
+_plans: dict[bytes, Plan] = {}
+
+
+def _cache(pipeline: str) -> NodeCache:
+    if pipeline not in _caches:
+        _caches.clear()  # a process works for one pipeline at a time
+        _caches[pipeline] = NodeCache(pipeline)
+    return _caches[pipeline]
+
+
+def _plan(data: bytes) -> Plan:
+    if data not in _plans:
+        _plans.clear()
+        _plans[data] = Plan.from_bytes(data)
+    return _plans[data]
+
+
+class Node:
+    """What a task finds on its node."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.plan = _plan(work.plan)
+        self.cache = _cache(work.pipeline)
+        self._files = Files(work.state)
+
+    def _recipe(self, name: str) -> Recipe:
+        holder = f"{self.plan.number}-{name}"
+        step = self.work.snapshots.get(holder)
+        snapshot = None if step is None else f"snapshots/{holder}/{step:09}"
+        return Recipe(self._files, holder, snapshot, self.work.steps)
+
+    def _routed(self, step: Step, ending: str) -> Any:
+        base = "base-" if step == self.work.steps[0] else ""
+        data = self._files.map(f"routed/{self.plan.number}/{base}{step.number:09}{ending}")
+        return pa.ipc.open_file(data)
+
+    def shard(self, worker: int | None) -> Shard:
+        """The shard of a worker, or the one that has everything."""
+        number = 0 if worker is None else worker
+
+        def changes(step: Step) -> pa.Table:
+            return pa.Table.from_batches([self._routed(step, ".arrow").get_batch(number)])
+
+        name = _SHARED if worker is None else f"{number:05}"
+        return self.cache.get(Shard, self._recipe(name), changes)
+
+    def router(self) -> Router:
+        """What is wanted where."""
+        return self.cache.get(
+            Router,
+            self._recipe("wanted"),
+            lambda step: self._routed(step, ".wanted").read_all(),
+        )
+
+    def save(self, worker: int | None) -> None:
+        """Write a shard as a snapshot, if that is due."""
+        if self.work.save:
+            name = f"{self.plan.number}-{_SHARED if worker is None else f'{worker:05}'}"
+            step = self.work.steps[-1].number
+            self.cache.save_snapshot(name, self._files.below(f"snapshots/{name}/{step:09}"))
+
+
+def read_messages(parts: list[Part], analyser: Analyser) -> Texts:
+    """Read the messages of some slices."""
+    tables, seqs, masks = [], [], []
+    for part in parts:
+        table, seq = part.slice.read(MESSAGE_COLUMNS)
+        mask = mask_of(pc.equal(table["op"], "publish").combine_chunks())
+        if len(part.left_out):
+            mask = mask.copy()
+            mask[part.left_out] = False
+        tables.append(table)
+        seqs.append(seq)
+        masks.append(mask)
+    return messages_of(
+        pa.concat_tables(tables), np.concatenate(seqs), np.concatenate(masks), analyser
+    )
+
+
+class UpdateFile:
+    """Collects the updates of a task in one file, which is made when there is something for it."""
+
+    def __init__(self, work: Work, task: int, attempt: int) -> None:
+        self._place = (work.steps[-1].number, task, attempt)
+        self._sink = Sink(work.output)
+        self.name: str | None = None
+        self.rows = 0
+        self._stream: Any = None
+        self._writer: Any = None
+
+    def write(self, seq: Int64s, names: pa.Array, ids: pa.Array) -> None:
+        """Add updates."""
+        if not len(seq):
+            return
+        if self._writer is None:
+            self.name, self._stream = self._sink.open(*self._place)
+            self._writer = pq.ParquetWriter(
+                self._stream, UPDATES, compression="zstd", use_dictionary=["op", "message"]
+            )
+        op = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(seq), np.int8)), ["add"])
+        columns = [
+            pa.array(seq),
+            op.cast(pa.string()),
+            names.cast(pa.string()),
+            ids.cast(pa.string()),
+        ]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=UPDATES))
+        self.rows += len(seq)
+
+    def close(self) -> str | None:
+        """Finish the file, and give its name if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+            self._stream.close()
+        return self.name
+
+
+def _cut(messages: Messages, start: int, stop: int) -> Messages:
+    """Messages from one place to another."""
+    if start == 0 and stop == len(messages.boxes):
+        return messages
+    starts, hashes = messages.texts
+    texts = messages.texts._replace(
+        starts=starts[start : stop + 1] - starts[start], hashes=hashes[starts[start] : starts[stop]]
+    )
+    return Messages(texts, messages.boxes[start:stop], messages.number[start:stop], messages.seq)
+
+
+def _edges(number: Int32s) -> Iterator[tuple[int, int]]:
+    """Cut places into stretches that are matched together, never between those of one message."""
+    start = 0
+    while start < len(number):
+        stop = min(start + _AT_ONCE, len(number))
+        while stop < len(number) and number[stop] == number[stop - 1]:
+            stop += 1
+        yield start, stop
+        start = stop
+
+
+def match_into(
+    file: UpdateFile, shard: Shard, texts: Texts, plan: Plan, worker: int | None
+) -> tuple[int, int]:
+    """Match messages, write the updates, and give how many and how many candidates."""
+    messages, candidates = texts.messages, 0
+    for start, stop in _edges(messages.number):
+        some = _cut(messages, start, stop)
+        found = shard.match(some)
+        candidates += found.candidates
+        places, owners = found.places, found.owners
+        if worker is not None and plan.kind == "grid":
+            mine = owns(
+                plan, worker, some.boxes, shard.table.rows.box, shard.keys, places, found.rows
+            )
+            places, owners = places[mine], owners[mine]
+        numbers = some.number[places]
+        file.write(messages.seq[numbers], shard.names_of(owners), texts.ids.take(pa.array(numbers)))
+    return file.rows, candidates
+
+
+@dataclass
+class Report:
+    """What a task did."""
+
+    task: int
+    worker: int
+    messages: int
+    updates: int
+    candidates: int
+    rows: int
+    bytes: int
+    name: str | None
+    seconds: dict[str, float]
+    cpu_s: float
+
+    def summary(self) -> WorkerReport:
+        """What is kept of it."""
+        return WorkerReport(
+            worker=self.worker,
+            load=round(self.cpu_s, 6),
+            lag=round(self.seconds["catch up"], 6),
+            candidates=self.candidates,
+            messages=self.messages,
+            updates=self.updates,
+            rows=self.rows,
+            bytes=self.bytes,
+        )
+
+    def to_batch(self) -> pa.RecordBatch:
+        """As a row for the driver."""
+        return pa.RecordBatch.from_pydict({"report": [json.dumps(self.__dict__)]})
+
+
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def match_shared(work: Work, task: int, attempt: int) -> Report:
+    """Match the messages of some slices against everything there is."""
+    began, cpu = _now()
+    node = Node(work)
+    texts = read_messages(work.parts[task], work.analyser)
+    read = time.perf_counter()
+    shard = node.shard(None)
+    ready = time.perf_counter()
+    file = UpdateFile(work, task, attempt)
+    updates, candidates = match_into(file, shard, texts, node.plan, None)
+    name = file.close()
+    if task == 0:
+        node.save(None)
+    stats = shard.stats()
+    done, cpu_done = _now()
+    return Report(
+        task, task, len(texts.ids), updates, candidates, int(stats["rows"]), int(stats["bytes"]),
+        name, {"read": read - began, "catch up": ready - read, "match": done - ready},
+        cpu_done - cpu,
+    )  # fmt: skip
+
+
+def dispatch(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
+    """Read messages, and give for each worker those that may concern it, packed."""
+    node = Node(work)
+    texts = read_messages(work.parts[task], work.analyser)
+    messages = texts.messages
+    wanted = node.router().wanted
+    slots = None if wanted is None else wanted.slots
+    numbers, workers = route_messages(node.plan, slots, messages.boxes, *messages.texts)
+    for worker in range(node.plan.workers):
+        places = numbers[workers == worker]
+        if len(places):
+            yield worker, pack(texts, places)
+
+
+def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Report:
+    """Match what was dispatched to a worker."""
+    began, cpu = _now()
+    node = Node(work)
+    texts = unpack(packets)
+    read = time.perf_counter()
+    shard = node.shard(worker)
+    ready = time.perf_counter()
+    file = UpdateFile(work, worker, attempt)
+    updates, candidates = match_into(file, shard, texts, node.plan, worker)
+    name = file.close()
+    node.save(worker)
+    stats = shard.stats()
+    done, cpu_done = _now()
+    return Report(
+        worker, worker, len(texts.ids), updates, candidates, int(stats["rows"]),
+        int(stats["bytes"]), name,
+        {"read": read - began, "catch up": ready - read, "match": done - ready}, cpu_done - cpu,
+    )  # fmt: skip
