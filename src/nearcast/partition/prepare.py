@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearcast.partition import keys
 from nearcast.partition._tables import Terms
-from nearcast.partition.digest import Digest, Held, digest_of, hits_of, hold, units_for
+from nearcast.partition.digest import Digest, digest_of, hits_of, hold, units_for
+from nearcast.partition.estimate import Traced
 from nearcast.partition.grid import Grid, Int64s
 from nearcast.partition.layout import Layout, cells_and_maps
 from nearcast.partition.load import MEASURED, Costs
@@ -27,10 +29,11 @@ _HEAVY = 0.002  # a term that makes so much of a worker's share is a unit of its
 class Prepared(NamedTuple):
     """A sample on a grid: the part to plan by, and the part that plans are compared on."""
 
+    sample: Sample
     order: tuple[Terms, Int64s]
-    held: Held
     fit: Digest
-    check: Digest
+    fit_traced: Traced
+    check_traced: Traced
 
     def plan(self, scheme: str, workers: int, layout: Layout, about: dict[str, Any]) -> Plan:
         """Write a layout as a plan."""
@@ -48,7 +51,9 @@ def prepare(
     most_placed: int = MOST_PLACED,
     most_messages: int = MOST_MESSAGES,
 ) -> Prepared:
-    """Thin a sample out and put it on a grid."""
+    """Thin a sample out and put it on a grid; without messages held out, all are for both."""
+    if not sample.held_out.size:
+        sample = replace(sample, held_out=sample.messages)
     order = frequent_terms(sample.messages)
     before = sample.rows.size
     sample = sample.limited(MOST_ROWS, most_messages)
@@ -61,10 +66,15 @@ def prepare(
     placed = evenly(rows.size, most_placed)
     stands_for = rows.size / max(len(placed), 1)
     fit, check = (
-        digest_of(held, hits, units, costs, ns * stands_for, placed)
+        Traced(
+            digest_of(held, hits, units, costs, ns * stands_for, placed),
+            held.keys[hits.key],
+            rows.boxes[placed],
+            held.keys[held.key[placed]],
+        )
         for hits, ns in zip(parts, rate, strict=True)
     )
-    return Prepared(order, held, fit, check)
+    return Prepared(sample, order, fit.digest, fit, check)
 
 
 def evenly(count: int, most: int) -> Int64s:

@@ -84,6 +84,18 @@ class Refinement:
         """The load of the heaviest worker."""
         return max(hand.load for hand in self._hands)
 
+    def run(self, most: int) -> None:
+        """Move things until nothing helps any more, or so many were moved."""
+        for _ in range(most):
+            if not self.step():
+                return
+
+    def reweigh(self, digest: Digest) -> None:
+        """Go on with other costs of the same hits."""
+        self._digest = digest
+        for hand in self._hands:
+            hand.weigh(digest)
+
     def step(self) -> bool:
         """Move something from the heaviest worker to a light one; say whether anything helped."""
         order = sorted(range(len(self._hands)), key=lambda worker: self._hands[worker].load)
