@@ -33,11 +33,11 @@ def lean_kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a small kernel that becomes part of each kernel that calls it.
+    """Compile a small kernel, lean as well, that becomes part of each kernel that calls it.
 
     A call hands over every field of every array: several times the work of a small function.
     """
-    return cast("F", _njit(cache=True, nogil=True, forceinline=True)(function))
+    return cast("F", _njit(cache=True, nogil=True, forceinline=True, _nrt=False)(function))
 
 
 @contextmanager

@@ -29,7 +29,8 @@ from nearcast.index.rarest_term._layout import (
     wide,
 )
 from nearcast.index.rarest_term._rows import ask_for_row, rarest_terms, write_record
-from nearcast.index.rarest_term._tree import MARGIN, write_child, write_lane
+from nearcast.index.rarest_term._split import MARGIN
+from nearcast.index.rarest_term._tree import write_child, write_lane
 from nearcast.index.table import Int32s, Int64s, Rows
 
 _FAR, _NEAR = 16, 8  # how many rows ahead a row, and then its terms, are asked for

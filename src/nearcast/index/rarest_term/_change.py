@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
     BLOCK,
@@ -66,7 +66,7 @@ def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
     state.places[row if row >= 0 else ~row] = unit
 
 
-@kernel
+@lean_kernel
 def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
     """Add a record to a run of plain records, which may have to become a longer one, or a leaf."""
     size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
@@ -95,7 +95,7 @@ def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
     release(state, start, size)
 
 
-@kernel
+@lean_kernel
 def _take_out(state: State, row: int) -> None:
     """Remove the record of a row that is somewhere."""
     memory, ints = state.memory, state.ints
@@ -122,7 +122,7 @@ def _take_out(state: State, row: int) -> None:
     state.counts[RUNS] -= 1
 
 
-@kernel
+@lean_kernel
 def insert_rows(
     state: State, rows: Rows, frequency: Int64s, added: Int32s, start: int, scratch: Int32s
 ) -> int:
@@ -177,7 +177,7 @@ def insert_rows(
             base = unit * RECORD
             filled = ints[base + COUNT]
             if filled == LANES:
-                split_leaf(state, unit, scratch, at)
+                split_leaf(state, unit, scratch, floats, at)
                 continue
             lane = 0
             while memory[base + lane] != np.inf:  # only an empty box begins there
@@ -189,7 +189,7 @@ def insert_rows(
     return start
 
 
-@kernel
+@lean_kernel
 def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
     """Remove rows that are there; list in `lonely` those of the last few in a leaf.
 
@@ -222,7 +222,7 @@ def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
     return count
 
 
-@kernel
+@lean_kernel
 def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
     """Tell whether a box lies inside the bounding box of a leaf.
 
@@ -240,11 +240,13 @@ def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
     )
 
 
-@kernel
-def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s) -> int:
-    """Take over new boxes of rows in place; list in `far` those that had better move house."""
+@lean_kernel
+def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s, box: Float32s) -> int:
+    """Take over new boxes of rows in place; list in `far` those that had better move house.
+
+    In `box` one is put together.
+    """
     memory, ints = state.memory, state.ints
-    box = np.empty(4, np.float32)
     count = 0
     for row in moved:
         place = wide(state.places[row])
@@ -263,7 +265,7 @@ def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s) -> int:
     return count
 
 
-@kernel
+@lean_kernel
 def stale_rows(
     state: State, rows: Rows, frequency: Int64s, start: int, stop: int, stale: Int32s
 ) -> int:

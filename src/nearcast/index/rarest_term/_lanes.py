@@ -28,18 +28,18 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     return builder.gep(data, [at])
 
 
-def _plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int = 0) -> Any:
+def load_plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int = 0) -> Any:
     place = builder.add(at, at.type(LANES * number))
     vector = ir.VectorType(_FLOAT if kind.dtype == types.float32 else _INT32, LANES)
     pointer = _pointer(context, builder, kind, array, place)
     return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
 
 
-def _as_number(builder: Any, mask: Any) -> Any:
+def as_number(builder: Any, mask: Any) -> Any:
     return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), _INT64)
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def splat(builder: Any, value: Any) -> Any:
     vector = ir.VectorType(value.type, LANES)
     nothing = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(_INT32, 0))
@@ -65,14 +65,14 @@ def _boxes_test(upper: str, lower: str) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array, place, *sides = args
-            west, south, east, north = (_splat(builder, side) for side in sides)
+            west, south, east, north = (splat(builder, side) for side in sides)
             tests = ((upper, east), (upper, north), (lower, west), (lower, south))
             mask = None
             for number, (sign, side) in enumerate(tests):
-                plane = _plane(context, builder, signature.args[0], array, place, number)
+                plane = load_plane(context, builder, signature.args[0], array, place, number)
                 passed = builder.fcmp_ordered(sign, plane, side)
                 mask = passed if mask is None else builder.and_(mask, passed)
-            return _as_number(builder, mask)
+            return as_number(builder, mask)
 
         return signature, generate
 
@@ -108,9 +108,9 @@ def _least_growth(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array, place, *numbers = args
         west, south, east, north = (
-            _plane(context, builder, signature.args[0], array, place, number) for number in range(4)
+            load_plane(context, builder, signature.args[0], array, place, number) for number in range(4)
         )
-        x0, y0, x1, y1, margin = (_splat(builder, number) for number in numbers)
+        x0, y0, x1, y1, margin = (splat(builder, number) for number in numbers)
 
         def chosen(sign: str, one: Any, other: Any) -> Any:
             return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
@@ -127,10 +127,10 @@ def _least_growth(
         endless = ir.Constant(before.type, [float("inf")] * LANES)
         growth = builder.fsub(after, before)
         growth = builder.select(builder.fcmp_ordered("<", west, endless), growth, endless)
-        best = builder.fcmp_ordered("==", growth, _fold(builder, growth, "<"))
+        best = builder.fcmp_ordered("==", growth, fold(builder, growth, "<"))
         size = builder.select(best, before, endless)
-        best = builder.fcmp_ordered("==", size, _fold(builder, size, "<"))
-        return builder.cttz(_as_number(builder, best), ir.Constant(ir.IntType(1), 0))
+        best = builder.fcmp_ordered("==", size, fold(builder, size, "<"))
+        return builder.cttz(as_number(builder, best), ir.Constant(ir.IntType(1), 0))
 
     f = types.float32
     return types.int64(planes, types.int64, f, f, f, f, f), generate
@@ -152,7 +152,7 @@ lowest: Any = intrinsic(_lowest)
 """lowest(mask): give the number of the lowest bit of a mask that is not zero."""
 
 
-def _fold(builder: Any, vector: Any, sign: str) -> Any:
+def fold(builder: Any, vector: Any, sign: str) -> Any:
     """Reduce a vector to its least or greatest number, by halves; it stands in every lane then."""
     for half in (8, 4, 2, 1):
         lanes = [lane ^ half for lane in range(LANES)]
@@ -167,7 +167,7 @@ def _plane_fold(sign: str) -> Any:
 
     def typer(typing: Any, planes: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = _fold(builder, _plane(context, builder, signature.args[0], *args), sign)
+            vector = fold(builder, load_plane(context, builder, signature.args[0], *args), sign)
             return builder.extract_element(vector, ir.Constant(_INT32, 0))
 
         return types.float32(planes, types.int64), generate
@@ -183,9 +183,9 @@ greatest: Any = _plane_fold(">")
 
 def _not_negative(typing: Any, planes: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        plane = _plane(context, builder, signature.args[0], *args)
+        plane = load_plane(context, builder, signature.args[0], *args)
         zeros = ir.Constant(plane.type, [0] * LANES)
-        return _as_number(builder, builder.icmp_signed(">=", plane, zeros))
+        return as_number(builder, builder.icmp_signed(">=", plane, zeros))
 
     return types.int64(planes, types.int64), generate
 
@@ -197,7 +197,7 @@ not_negative: Any = intrinsic(_not_negative)
 def _pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array, place, bits, target, start = args
-        plane = _plane(context, builder, signature.args[0], array, place)
+        plane = load_plane(context, builder, signature.args[0], array, place)
         chosen = builder.bitcast(
             builder.trunc(bits, ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES)
         )
@@ -219,7 +219,7 @@ gaps, to `out[where]` and behind it."""
 def _repeat(typing: Any, value: Any, out: Any, where: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number, target, start = args
-        vector = _splat(builder, builder.trunc(number, _INT32))
+        vector = splat(builder, builder.trunc(number, _INT32))
         pointer = _pointer(context, builder, signature.args[1], target, start)
         builder.store(vector, builder.bitcast(pointer, vector.type.as_pointer()), align=4)
         return context.get_dummy_value()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from nearcast._jit import inlined, kernel
-from nearcast.index.rarest_term._lanes import greatest, least, least_growth
+from nearcast._jit import inlined, lean_kernel
+from nearcast.index.rarest_term._lanes import bit_count, greatest, least, least_growth, lowest
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
     COUNT,
@@ -30,14 +30,11 @@ from nearcast.index.rarest_term._layout import (
     release,
     wide,
 )
-from nearcast.index.table import Int32s, Int64s
+from nearcast.index.rarest_term._split import MARGIN, best_part
+from nearcast.index.table import Int32s
 
-MARGIN = np.float32(1e-3)
-"""Degrees added to the sides of a box before areas are compared, so that lines and points count."""
+ALL_LANES = 2**LANES - 1
 _KEPT = 7  # fields of a record that a leaf keeps
-_ENTRIES = LANES + 1  # of a block that has to be split
-_LEAST_PART, _MOST_PART = 6, 11  # how many of them the first part may have
-
 
 @inlined
 def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at: int) -> int:
@@ -49,7 +46,7 @@ def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at
     return child
 
 
-@kernel
+@lean_kernel
 def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
     """Let all nodes above a block know its present bounding box."""
     base = block * RECORD
@@ -71,53 +68,16 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
         parent = wide(ints[base + PARENT])
 
 
-@kernel
-def _best_split(boxes: Float32s, order: Int64s) -> int:
-    """Order 17 boxes so that the first part and the rest have the least areas; give where to cut.
+@inlined
+def part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> int:
+    """Choose which entries of a full block, and perhaps the new one, bit 16, go to a new block.
 
-    They are tried in order of their centres, in both directions, and of their sizes: a few large
-    boxes among small ones are best kept apart from them.
+    The part with more of those that are there already stays where it is.
     """
-    key = np.empty(_ENTRIES, np.float32)
-    trial = np.empty(_ENTRIES, np.int64)
-    tails = np.empty(_ENTRIES, np.float32)
-    best, cut = np.float32(np.inf), _ENTRIES // 2
-    for i in range(_ENTRIES):
-        order[i] = i
-    for axis in range(3):
-        for i in range(_ENTRIES):
-            at = i * RECORD
-            if axis < 2:
-                value = boxes[at + axis] + boxes[at + axis + 2]
-            else:
-                value = boxes[at + 2] - boxes[at] + boxes[at + 3] - boxes[at + 1]
-            j = i
-            while j > 0 and key[j - 1] > value:
-                key[j], trial[j] = key[j - 1], trial[j - 1]
-                j -= 1
-            key[j], trial[j] = value, i
-        x0 = y0 = np.float32(np.inf)
-        x1 = y1 = np.float32(-np.inf)
-        for i in range(_ENTRIES - 1, _LEAST_PART - 1, -1):
-            at = trial[i] * RECORD
-            x0, y0 = min(x0, boxes[at]), min(y0, boxes[at + 1])
-            x1, y1 = max(x1, boxes[at + 2]), max(y1, boxes[at + 3])
-            tails[i] = (x1 - x0 + MARGIN) * (y1 - y0 + MARGIN)
-        x0 = y0 = np.float32(np.inf)
-        x1 = y1 = np.float32(-np.inf)
-        better = False
-        for i in range(_MOST_PART):
-            at = trial[i] * RECORD
-            x0, y0 = min(x0, boxes[at]), min(y0, boxes[at + 1])
-            x1, y1 = max(x1, boxes[at + 2]), max(y1, boxes[at + 3])
-            if i + 1 >= _LEAST_PART:
-                cost = (x1 - x0 + MARGIN) * (y1 - y0 + MARGIN) + tails[i + 1]
-                if cost < best:
-                    best, cut, better = cost, i + 1, True
-        if better:
-            for i in range(_ENTRIES):
-                order[i] = trial[i]
-    return cut
+    part: int = best_part(memory, at, x0, y0, x1, y1, MARGIN)
+    if bit_count(part & ALL_LANES) > LANES // 2:
+        part ^= 2 * ALL_LANES + 1
+    return part
 
 
 @inlined
@@ -133,7 +93,7 @@ def write_lane(state: State, leaf: int, lane: int, record: Int32s, at: int) -> N
     state.places[row if row >= 0 else ~row] = ~(leaf + lane)
 
 
-@kernel
+@lean_kernel
 def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int) -> None:
     """Write a child and its present bounding box to a lane of a node."""
     at, base = node * RECORD + lane, child * RECORD
@@ -143,63 +103,77 @@ def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int
     ints[base + PARENT] = node + lane
 
 
-@kernel
-def split_leaf(state: State, leaf: int, record: Int32s, at: int) -> None:
-    """Part a full leaf and one record more in two leaves."""
-    base = leaf * RECORD
-    entries = np.empty(_ENTRIES * RECORD, np.int32)
-    for lane in range(LANES):
+@lean_kernel
+def split_leaf(state: State, leaf: int, record: Int32s, floats: Float32s, at: int) -> None:
+    """Part a full leaf and one record more, which stands at `at`, in two leaves."""
+    memory, ints, base = state.memory, state.ints, leaf * RECORD
+    leaving = part_to_leave(memory, base, floats[at], floats[at + 1], floats[at + 2], floats[at + 3])
+    other = new_block(state, wide(ints[base + OF_KEY]))
+    start, count = other * RECORD, wide(0)
+    moving = leaving & ALL_LANES
+    while moving:
+        lane = lowest(moving)
+        moving &= moving - 1
         for field in range(_KEPT):
-            entries[lane * RECORD + field] = state.ints[base + field * 16 + lane]
-    for field in range(_KEPT):
-        entries[LANES * RECORD + field] = record[at + field]
-    order = np.empty(_ENTRIES, np.int64)
-    cut = _best_split(entries.view(np.float32), order)
-    for lane in range(cut):
-        write_lane(state, leaf, lane, entries, order[lane] * RECORD)
-    for lane in range(cut, LANES):
-        empty_box(state.memory, base + lane, 16)
-    state.ints[base + COUNT] = cut
-    other = new_block(state, state.ints[base + OF_KEY])
-    for i in range(cut, _ENTRIES):
-        write_lane(state, other, i - cut, entries, order[i] * RECORD)
-    state.ints[other * RECORD + COUNT] = _ENTRIES - cut
+            ints[start + 16 * field + count] = ints[base + 16 * field + lane]
+        empty_box(memory, base + lane, 16)
+        row = ints[start + ROWS + count]
+        state.places[row if row >= 0 else ~row] = ~(other + count)
+        count += 1
+    stay = LANES - count
+    if leaving > ALL_LANES:
+        write_lane(state, other, count, record, at)
+        count += 1
+    else:
+        write_lane(state, leaf, lowest(leaving), record, at)
+        stay += 1
+    ints[base + COUNT] = stay
+    ints[start + COUNT] = count
     state.counts[LEAVES] += 1
     _attach(state, leaf, other)
 
 
-@kernel
+@lean_kernel
 def _split_node(state: State, node: int, child: int) -> int:
     """Part a full node and one child more in two nodes, and give the new one."""
     memory, ints = state.memory, state.ints
-    base = node * RECORD
-    children = np.empty(_ENTRIES, np.int64)
-    boxes = np.empty(_ENTRIES * RECORD, np.float32)
+    base, start = node * RECORD, child * RECORD
+    x0, y0 = least(memory, start), least(memory, start + 16)
+    x1, y1 = greatest(memory, start + 32), greatest(memory, start + 48)
+    leaving = part_to_leave(memory, base, x0, y0, x1, y1)
+    other = new_block(state, wide(ints[base + OF_KEY]))
+    stay = count = wide(0)
     for lane in range(LANES):
-        children[lane] = ints[base + CHILDREN + lane]
-        for plane in range(4):
-            boxes[lane * RECORD + plane] = memory[base + plane * 16 + lane]
-    children[LANES] = child
-    start = child * RECORD
-    at = LANES * RECORD
-    boxes[at], boxes[at + 1] = least(memory, start), least(memory, start + 16)
-    boxes[at + 2], boxes[at + 3] = greatest(memory, start + 32), greatest(memory, start + 48)
-    order = np.empty(_ENTRIES, np.int64)
-    cut = _best_split(boxes, order)
-    for lane in range(cut):
-        write_child(memory, ints, node, lane, children[order[lane]])
-    for lane in range(cut, LANES):
+        if leaving >> lane & 1:
+            _move_child(ints, node, lane, other, count)
+            count += 1
+        else:
+            _move_child(ints, node, lane, node, stay)
+            stay += 1
+    for lane in range(stay, LANES):
         empty_box(memory, base + lane, 16)
-    ints[base + COUNT] = cut
-    other = new_block(state, ints[base + OF_KEY])
-    for i in range(cut, _ENTRIES):
-        write_child(memory, ints, other, i - cut, children[order[i]])
-    ints[other * RECORD + COUNT] = _ENTRIES - cut
+    if leaving > ALL_LANES:
+        write_child(memory, ints, other, count, child)
+        count += 1
+    else:
+        write_child(memory, ints, node, stay, child)
+        stay += 1
+    ints[base + COUNT] = stay
+    ints[other * RECORD + COUNT] = count
     state.counts[NODES] += 1
     return other
 
 
-@kernel
+@inlined
+def _move_child(ints: Int32s, node: int, lane: int, other: int, place: int) -> None:
+    """Write a child and its known bounding box to another lane."""
+    source, target = node * RECORD + lane, other * RECORD + place
+    for plane in range(5):
+        ints[target + 16 * plane] = ints[source + 16 * plane]
+    ints[wide(ints[target + CHILDREN]) * RECORD + PARENT] = other + place
+
+
+@lean_kernel
 def _attach(state: State, old: int, new: int) -> None:
     """Put `new` beside `old`, which gave half of its entries to it, under the same node."""
     memory, ints = state.memory, state.ints
@@ -227,7 +201,7 @@ def _attach(state: State, old: int, new: int) -> None:
         old = node
 
 
-@kernel
+@lean_kernel
 def drop_leaf(state: State, leaf: int) -> None:
     """Take an empty leaf out of its tree, and nodes above that have nothing left."""
     memory, ints = state.memory, state.ints

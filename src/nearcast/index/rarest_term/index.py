@@ -126,7 +126,7 @@ class RarestTerm:
         rows = np.asarray(rows, np.int32)
         self._make_room()
         far = np.empty(len(rows), np.int32)
-        self._insert_again(far[: move_rows(self._state, self.table.rows, rows, far)])
+        self._insert_again(far[: move_rows(self._state, self.table.rows, rows, far, np.empty(4, np.float32))])
 
     def _insert_again(self, rows: Int32s) -> None:
         if len(rows):
