@@ -31,13 +31,13 @@ from nearcast.index.rarest_term._layout import (
 from nearcast.index.rarest_term._rows import ask_for_row, rarest_terms, write_record
 from nearcast.index.rarest_term._split import MARGIN
 from nearcast.index.rarest_term._tree import write_child, write_lane
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Int32s, Int64s, Parts
 
 _FAR, _NEAR = 16, 8  # how many rows ahead a row, and then its terms, are asked for
 
 
 @kernel
-def key_rows(rows: Rows, live: Int32s, frequency: Int64s, keys: Int32s, starts: Int64s) -> None:
+def key_rows(rows: Parts, live: Int32s, frequency: Int64s, keys: Int32s, starts: Int64s) -> None:
     """Find the key of each row, and count the rows of key k in `starts[k + 1]`."""
     for i in range(len(live)):
         row = live[i]
@@ -165,7 +165,7 @@ def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
 
 
 @inlined
-def ask_ahead(rows: Rows, places: Int32s, ordered: Int32s, at: int) -> None:
+def ask_ahead(rows: Parts, places: Int32s, ordered: Int32s, at: int) -> None:
     """Ask for what rows that come later in the order need: their order is not that of memory."""
     if at + _FAR < len(ordered):
         ask_for_row(rows, places, wide(ordered[at + _FAR]))
@@ -174,7 +174,7 @@ def ask_ahead(rows: Rows, places: Int32s, ordered: Int32s, at: int) -> None:
 
 @kernel
 def fill(
-    state: State, rows: Rows, frequency: Int64s, ordered: Int32s, ends: Int64s, scratch: Int32s
+    state: State, rows: Parts, frequency: Int64s, ordered: Int32s, ends: Int64s, scratch: Int32s
 ) -> None:
     """Write all runs into the empty arena; `scratch` has room for the longest of them."""
     floats = scratch.view(np.float32)

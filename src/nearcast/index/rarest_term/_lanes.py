@@ -108,7 +108,8 @@ def _least_growth(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array, place, *numbers = args
         west, south, east, north = (
-            load_plane(context, builder, signature.args[0], array, place, number) for number in range(4)
+            load_plane(context, builder, signature.args[0], array, place, number)
+            for number in range(4)
         )
         x0, y0, x1, y1, margin = (splat(builder, number) for number in numbers)
 
@@ -192,6 +193,20 @@ def _not_negative(typing: Any, planes: Any, at: Any) -> Any:
 
 not_negative: Any = intrinsic(_not_negative)
 """not_negative(planes, at): give the bits of those of sixteen int32 numbers that are 0 or more."""
+
+
+def _first_empty(typing: Any, planes: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        plane = load_plane(context, builder, signature.args[0], *args)
+        endless = ir.Constant(plane.type, [float("inf")] * LANES)
+        mask = as_number(builder, builder.fcmp_ordered("==", plane, endless))
+        return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(planes, types.int64), generate
+
+
+first_empty: Any = intrinsic(_first_empty)
+"""first_empty(planes, at): give the first of sixteen lanes that has an empty box, if one has."""
 
 
 def _pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> Any:

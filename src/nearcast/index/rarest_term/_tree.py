@@ -36,6 +36,7 @@ from nearcast.index.table import Int32s
 ALL_LANES = 2**LANES - 1
 _KEPT = 7  # fields of a record that a leaf keeps
 
+
 @inlined
 def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at: int) -> int:
     """Find the child whose bounding box grows least by taking in the box of a record."""
@@ -107,7 +108,9 @@ def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int
 def split_leaf(state: State, leaf: int, record: Int32s, floats: Float32s, at: int) -> None:
     """Part a full leaf and one record more, which stands at `at`, in two leaves."""
     memory, ints, base = state.memory, state.ints, leaf * RECORD
-    leaving = part_to_leave(memory, base, floats[at], floats[at + 1], floats[at + 2], floats[at + 3])
+    leaving = part_to_leave(
+        memory, base, floats[at], floats[at + 1], floats[at + 2], floats[at + 3]
+    )
     other = new_block(state, wide(ints[base + OF_KEY]))
     start, count = other * RECORD, wide(0)
     moving = leaving & ALL_LANES
