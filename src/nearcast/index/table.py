@@ -205,6 +205,11 @@ class Table:
         """Bytes in use."""
         return sum(int(array.nbytes) for array in self.rows)
 
+    @property
+    def has_shapes(self) -> bool:
+        """Whether any row may be a circle or a polygon."""
+        return self._circles.size > 0 or self._lons.size > 0
+
     def live_rows(self) -> Int32s:
         """The numbers of all rows in use."""
         return np.flatnonzero(self._owner.array != NOBODY).astype(np.int32)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import inlined, inner, kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
     COUNT,
@@ -75,7 +75,7 @@ def plan(ends: Int64s) -> tuple[int, int, int]:
     return records, blocks, longest
 
 
-@kernel
+@inner
 def _sort_key(boxes: Float32s, i: int, axis: int) -> Any:
     at = i * RECORD
     if axis < 2:
@@ -83,7 +83,7 @@ def _sort_key(boxes: Float32s, i: int, axis: int) -> Any:
     return boxes[at + 2] - boxes[at] + boxes[at + 3] - boxes[at + 1]
 
 
-@kernel
+@inner
 def _best_axis(boxes: Float32s, low: int, high: int) -> int:
     """Choose by what to halve a set of boxes: centres across, centres along, or sizes.
 
@@ -114,7 +114,7 @@ def _best_axis(boxes: Float32s, low: int, high: int) -> int:
     return 0 if across <= along else 1
 
 
-@kernel
+@inner
 def _halve(boxes: Float32s, low: int, high: int, middle: int, axis: int) -> None:
     """Reorder records so that none before `middle` comes after one behind it, by quickselect."""
     while high - low > 1:
@@ -141,7 +141,7 @@ def _halve(boxes: Float32s, low: int, high: int, middle: int, axis: int) -> None
             return
 
 
-@kernel
+@inner
 def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
     """Order records so that every sixteen, and every sixteen of those, lie close together."""
     unit = LANES
@@ -215,7 +215,7 @@ def reserve_records(state: State, units: int) -> None:
     state.counts[USED] = (units + LANES - 1) // LANES * LANES
 
 
-@kernel
+@inner
 def _plant(state: State, key: int, records: Int32s, size: int) -> None:
     """Make the leaves and nodes of a run out of arranged records."""
     level = (size + LANES - 1) // LANES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, lean_kernel
+from nearcast._jit import inlined, inner, lean_kernel
 from nearcast.index.rarest_term._lanes import first_empty, prefetch
 from nearcast.index.rarest_term._layout import (
     BLOCK,
@@ -72,7 +72,7 @@ def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
     state.places[row if row >= 0 else ~row] = unit
 
 
-@inlined
+@inner
 def _put_in_leaf(state: State, leaf: int, scratch: Int32s, floats: Float32s, at: int) -> None:
     """Add a record to a leaf, which is split if it is full."""
     base = leaf * RECORD
@@ -85,7 +85,7 @@ def _put_in_leaf(state: State, leaf: int, scratch: Int32s, floats: Float32s, at:
     tighten(state.memory, state.ints, leaf)
 
 
-@lean_kernel
+@inner
 def _put_short(state: State, record: Int32s, floats: Float32s, at: int, key: int) -> None:
     """Add a record to a run that was short, and may have become a longer one, or a tree."""
     size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
@@ -125,7 +125,7 @@ def _put_short(state: State, record: Int32s, floats: Float32s, at: int, key: int
     release(state, start, size)
 
 
-@lean_kernel
+@inner
 def _take_out(state: State, row: int) -> None:
     """Remove the record of a row that is somewhere."""
     memory, ints = state.memory, state.ints
@@ -166,7 +166,7 @@ def _ask_for_places(state: State, at: int, step: int, count: int) -> None:
         prefetch(state.places, row if row >= 0 else ~row)
 
 
-@lean_kernel
+@inner
 def _find_leaves(state: State, scratch: Int32s, floats: Float32s, count: int) -> None:
     """Find the leaf for each of some records whose key has leaves, and ask for what comes next.
 
@@ -274,7 +274,7 @@ def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
     return count
 
 
-@lean_kernel
+@inner
 def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
     """Tell whether a box lies inside the bounding box of a leaf.
 

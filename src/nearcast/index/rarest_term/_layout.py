@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, lean_kernel
+from nearcast._jit import inlined, inner
 from nearcast.index.table import Int32s, Int64s
 
 Float32s = npt.NDArray[np.float32]
@@ -118,7 +118,7 @@ def release(state: State, unit: int, units: int) -> None:
     state.counts[FREE + units] = unit
 
 
-@lean_kernel
+@inner
 def take_block(state: State) -> int:
     """Take a block, uninitialised."""
     counts = state.counts
@@ -131,7 +131,7 @@ def take_block(state: State) -> int:
     return unit
 
 
-@lean_kernel
+@inner
 def take_records(state: State, room: int) -> int:
     """Take a run of records, uninitialised."""
     counts = state.counts
@@ -153,7 +153,7 @@ def take_records(state: State, room: int) -> int:
     return unit
 
 
-@lean_kernel
+@inner
 def new_block(state: State, key: int) -> int:
     """Take a block with all lanes empty and no parent."""
     unit = take_block(state)

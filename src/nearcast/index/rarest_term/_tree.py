@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearcast._jit import inlined, lean_kernel
+from nearcast._jit import inlined, inner
 from nearcast.index.rarest_term._lanes import bit_count, greatest, least, least_growth, lowest
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
@@ -47,7 +47,7 @@ def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at
     return child
 
 
-@lean_kernel
+@inner
 def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
     """Let all nodes above a block know its present bounding box."""
     base = block * RECORD
@@ -69,8 +69,8 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
         parent = wide(ints[base + PARENT])
 
 
-@inlined
-def part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> int:
+@inner
+def _part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> int:
     """Choose which entries of a full block, and perhaps the new one, bit 16, go to a new block.
 
     The part with more of those that are there already stays where it is.
@@ -94,7 +94,7 @@ def write_lane(state: State, leaf: int, lane: int, record: Int32s, at: int) -> N
     state.places[row if row >= 0 else ~row] = ~(leaf + lane)
 
 
-@lean_kernel
+@inner
 def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int) -> None:
     """Write a child and its present bounding box to a lane of a node."""
     at, base = node * RECORD + lane, child * RECORD
@@ -104,11 +104,11 @@ def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int
     ints[base + PARENT] = node + lane
 
 
-@lean_kernel
+@inner
 def split_leaf(state: State, leaf: int, record: Int32s, floats: Float32s, at: int) -> None:
     """Part a full leaf and one record more, which stands at `at`, in two leaves."""
     memory, ints, base = state.memory, state.ints, leaf * RECORD
-    leaving = part_to_leave(
+    leaving = _part_to_leave(
         memory, base, floats[at], floats[at + 1], floats[at + 2], floats[at + 3]
     )
     other = new_block(state, wide(ints[base + OF_KEY]))
@@ -136,14 +136,14 @@ def split_leaf(state: State, leaf: int, record: Int32s, floats: Float32s, at: in
     _attach(state, leaf, other)
 
 
-@lean_kernel
+@inner
 def _split_node(state: State, node: int, child: int) -> int:
     """Part a full node and one child more in two nodes, and give the new one."""
     memory, ints = state.memory, state.ints
     base, start = node * RECORD, child * RECORD
     x0, y0 = least(memory, start), least(memory, start + 16)
     x1, y1 = greatest(memory, start + 32), greatest(memory, start + 48)
-    leaving = part_to_leave(memory, base, x0, y0, x1, y1)
+    leaving = _part_to_leave(memory, base, x0, y0, x1, y1)
     other = new_block(state, wide(ints[base + OF_KEY]))
     stay = count = wide(0)
     for lane in range(LANES):
@@ -176,14 +176,14 @@ def _move_child(ints: Int32s, node: int, lane: int, other: int, place: int) -> N
     ints[wide(ints[target + CHILDREN]) * RECORD + PARENT] = other + place
 
 
-@lean_kernel
+@inner
 def _attach(state: State, old: int, new: int) -> None:
     """Put `new` beside `old`, which gave half of its entries to it, under the same node."""
     memory, ints = state.memory, state.ints
     while True:
         parent = wide(ints[old * RECORD + PARENT])
         if parent == ROOT:
-            key = ints[old * RECORD + OF_KEY]
+            key = wide(ints[old * RECORD + OF_KEY])
             node = new_block(state, key)
             write_child(memory, ints, node, wide(0), old)
             write_child(memory, ints, node, wide(1), new)
@@ -204,7 +204,7 @@ def _attach(state: State, old: int, new: int) -> None:
         old = node
 
 
-@lean_kernel
+@inner
 def drop_leaf(state: State, leaf: int) -> None:
     """Take an empty leaf out of its tree, and nodes above that have nothing left."""
     memory, ints = state.memory, state.ints

@@ -78,6 +78,10 @@ class RarestTerm:
         rows, parts, live = self.table.rows, self.table.parts, self.table.live_rows()
         frequency = self.table.frequency
         terms = max(len(frequency), int(rows.terms.max(initial=0)) + 1)
+        if not len(live):
+            self._state = empty_state(terms, len(rows.owner), _SPARE)
+            self._started_over()
+            return
         keys = np.empty(len(live), np.int32)
         ends = np.zeros(terms + 1, np.int64)
         key_rows(parts, live, frequency, keys, ends)
@@ -142,8 +146,10 @@ class RarestTerm:
     def candidates(self, batch: Batch) -> Pairs:
         """Find the rows that match each message."""
         terms = max(len(self.table.frequency), len(self._state.runs) // 2)
+        table = self.table
+        shapes = table.rows if table.has_shapes else None
         with self._work.tools(terms) as tools:
-            return tools.collect(match_batch, self._state, self.table.rows, batch)
+            return tools.collect(match_batch, self._state, table.parts, shapes, batch)
 
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""
