@@ -39,6 +39,9 @@ from nearcast.index.rarest_term._rows import rarest_terms, write_box, write_reco
 from nearcast.index.rarest_term._tree import (
     choose_child,
     drop_leaf,
+    leaf_beside,
+    note_full,
+    part_to_leave,
     split_leaf,
     tighten,
     write_lane,
@@ -74,15 +77,24 @@ def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
 
 @inner
 def _put_in_leaf(state: State, leaf: int, scratch: Int32s, floats: Float32s, at: int) -> None:
-    """Add a record to a leaf, which is split if it is full."""
-    base = leaf * RECORD
-    filled = state.ints[base + COUNT]
-    if filled == LANES:
-        split_leaf(state, leaf, scratch, floats, at)
-        return
-    write_lane(state, leaf, first_empty(state.memory, base), scratch, at)
-    state.ints[base + COUNT] = filled + 1
-    tighten(state.memory, state.ints, leaf)
+    """Add a record to a leaf; if it is full, to one beside it, or it is split."""
+    memory, ints, base = state.memory, state.ints, leaf * RECORD
+    parent = wide(ints[base + PARENT])
+    if ints[base + COUNT] == LANES:
+        leaving, area = part_to_leave(
+            memory, base, floats[at], floats[at + 1], floats[at + 2], floats[at + 3]
+        )
+        leaf = ROOT if parent == ROOT else leaf_beside(memory, ints, parent, floats, at, area)
+        if leaf == ROOT:
+            split_leaf(state, base // RECORD, scratch, at, leaving)
+            return
+        base = leaf * RECORD
+        parent = wide(ints[base + PARENT])
+    write_lane(state, leaf, first_empty(memory, base), scratch, at)
+    ints[base + COUNT] += 1
+    if parent != ROOT:
+        note_full(ints, parent // LANES * LANES, parent % LANES, ints[base + COUNT] == LANES)
+        tighten(memory, ints, leaf)
 
 
 @inner

@@ -103,10 +103,10 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _least_growth(
-    typing: Any, planes: Any, at: Any, x0: Any, y0: Any, x1: Any, y1: Any, margin: Any
+    typing: Any, planes: Any, at: Any, x0: Any, y0: Any, x1: Any, y1: Any, margin: Any, but: Any
 ) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, place, *numbers = args
+        array, place, *numbers, but = args
         west, south, east, north = (
             load_plane(context, builder, signature.args[0], array, place, number)
             for number in range(4)
@@ -127,19 +127,24 @@ def _least_growth(
         )  # fmt: skip
         endless = ir.Constant(before.type, [float("inf")] * LANES)
         growth = builder.fsub(after, before)
-        growth = builder.select(builder.fcmp_ordered("<", west, endless), growth, endless)
+        but = builder.bitcast(
+            builder.trunc(but, ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES)
+        )
+        wanted = builder.and_(builder.fcmp_ordered("<", west, endless), builder.not_(but))
+        growth = builder.select(wanted, growth, endless)
         best = builder.fcmp_ordered("==", growth, fold(builder, growth, "<"))
         size = builder.select(best, before, endless)
         best = builder.fcmp_ordered("==", size, fold(builder, size, "<"))
         return builder.cttz(as_number(builder, best), ir.Constant(ir.IntType(1), 0))
 
     f = types.float32
-    return types.int64(planes, types.int64, f, f, f, f, f), generate
+    return types.int64(planes, types.int64, f, f, f, f, f, types.int64), generate
 
 
 least_growth: Any = intrinsic(_least_growth)
-"""least_growth(planes, at, x0, y0, x1, y1, margin): the lane, not an empty one, whose box grows
-least in area by taking in another, of equals the smallest. The margin is added to all sides."""
+"""least_growth(planes, at, x0, y0, x1, y1, margin, but): the lane, not an empty one and none of the
+bits in `but`, whose box grows least in area by taking in another, of equals the smallest. The
+margin is added to all sides."""
 
 
 def _lowest(typing: Any, mask: Any) -> Any:

@@ -126,10 +126,11 @@ def _best_part(
                 better = builder.fcmp_ordered("<", cost, least)
                 part = builder.select(better, members, part)
                 least = builder.select(better, cost, least)
-        return part
+        return context.make_tuple(builder, signature.return_type, (part, least))
 
     f = types.float32
-    return types.int64(planes, types.int64, f, f, f, f, f), generate
+    answer = types.Tuple((types.int64, f))  # type: ignore[no-untyped-call] # numba is half typed
+    return answer(planes, types.int64, f, f, f, f, f), generate
 
 
 def _members(builder: Any, key: Any, new_key: Any, last: Any) -> Any:
@@ -147,4 +148,4 @@ def _members(builder: Any, key: Any, new_key: Any, last: Any) -> Any:
 best_part: Any = intrinsic(_best_part)
 """best_part(planes, at, x0, y0, x1, y1, margin): the bits of those of sixteen boxes, and of one
 more as bit 16, that had better part from the others: the bounding boxes of both parts together
-have the least area then. The margin is added to all sides."""
+have the least area then, which is given too. The margin is added to all sides."""

@@ -9,6 +9,7 @@ from nearcast.index.rarest_term._lanes import bit_count, greatest, least, least_
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
     COUNT,
+    FULL,
     LANES,
     LEAVES,
     NODES,
@@ -42,7 +43,7 @@ def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at
     """Find the child whose bounding box grows least by taking in the box of a record."""
     base = node * RECORD
     box = record[at], record[at + 1], record[at + 2], record[at + 3]
-    lane = least_growth(memory, base, box[0], box[1], box[2], box[3], MARGIN)
+    lane = least_growth(memory, base, box[0], box[1], box[2], box[3], MARGIN, wide(0))
     child: int = wide(ints[base + CHILDREN + lane])
     return child
 
@@ -70,15 +71,66 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
 
 
 @inner
-def _part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> int:
+def part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> tuple[int, Any]:
     """Choose which entries of a full block, and perhaps the new one, bit 16, go to a new block.
 
-    The part with more of those that are there already stays where it is.
+    The part with more of those that are there already stays where it is. Gives the area of both
+    parts too.
     """
-    part: int = best_part(memory, at, x0, y0, x1, y1, MARGIN)
+    part, area = best_part(memory, at, x0, y0, x1, y1, MARGIN)
     if bit_count(part & ALL_LANES) > LANES // 2:
         part ^= 2 * ALL_LANES + 1
-    return part
+    return part, area
+
+
+@inlined
+def note_full(ints: Int32s, node: int, lane: int, full: bool) -> None:
+    """Note in a node whether the child in a lane is full."""
+    at, bit = node * RECORD + FULL, 1 << lane
+    noted = wide(ints[at])
+    ints[at] = noted | bit if full else noted & ~bit
+
+
+@inner
+def leaf_beside(
+    memory: Float32s, ints: Int32s, parent: int, record: Float32s, at: int, area: Any
+) -> int:
+    """Find a leaf with room beside a full one that had better take a record than that is split.
+
+    `parent` is where the full leaf hangs, `area` is what its two parts would have together. What
+    counts is how much area there is more in the end. Gives ROOT if there is no such leaf.
+    """
+    node, lane = parent // LANES * LANES, parent % LANES
+    base = node * RECORD
+    there = (1 << wide(ints[base + COUNT])) - 1
+    note_full(ints, node, lane, True)
+    full = wide(ints[base + FULL])
+    if there & ~full == 0:
+        return ROOT
+    x0, y0, x1, y1 = record[at], record[at + 1], record[at + 2], record[at + 3]
+    other = base + least_growth(memory, base, x0, y0, x1, y1, MARGIN, full)
+    growth = _area_with(memory, other, x0, y0, x1, y1) - _area(memory, other)
+    if growth >= area - _area(memory, base + lane):
+        return ROOT
+    leaf: int = wide(ints[other + CHILDREN])
+    if ints[leaf * RECORD + COUNT] == LANES:
+        note_full(ints, node, other - base, True)
+        return ROOT
+    return leaf
+
+
+@inlined
+def _area(memory: Float32s, at: int) -> Any:
+    """Give the area of the box in a lane of a node, with its margin."""
+    across = memory[at + 32] - memory[at] + MARGIN
+    return across * (memory[at + 48] - memory[at + 16] + MARGIN)
+
+
+@inlined
+def _area_with(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> Any:
+    """Give the area of the box in a lane after it has taken in another."""
+    across = max(memory[at + 32], x1) - min(memory[at], x0) + MARGIN
+    return across * (max(memory[at + 48], y1) - min(memory[at + 16], y0) + MARGIN)
 
 
 @inlined
@@ -102,15 +154,13 @@ def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int
     memory[at + 32], memory[at + 48] = greatest(memory, base + 32), greatest(memory, base + 48)
     ints[at + CHILDREN] = child
     ints[base + PARENT] = node + lane
+    note_full(ints, node, lane, ints[base + COUNT] == LANES)
 
 
 @inner
-def split_leaf(state: State, leaf: int, record: Int32s, floats: Float32s, at: int) -> None:
+def split_leaf(state: State, leaf: int, record: Int32s, at: int, leaving: int) -> None:
     """Part a full leaf and one record more, which stands at `at`, in two leaves."""
     memory, ints, base = state.memory, state.ints, leaf * RECORD
-    leaving = _part_to_leave(
-        memory, base, floats[at], floats[at + 1], floats[at + 2], floats[at + 3]
-    )
     other = new_block(state, wide(ints[base + OF_KEY]))
     start, count = other * RECORD, wide(0)
     moving = leaving & ALL_LANES
@@ -143,15 +193,18 @@ def _split_node(state: State, node: int, child: int) -> int:
     base, start = node * RECORD, child * RECORD
     x0, y0 = least(memory, start), least(memory, start + 16)
     x1, y1 = greatest(memory, start + 32), greatest(memory, start + 48)
-    leaving = _part_to_leave(memory, base, x0, y0, x1, y1)
+    leaving, _ = part_to_leave(memory, base, x0, y0, x1, y1)
     other = new_block(state, wide(ints[base + OF_KEY]))
     stay = count = wide(0)
+    full = wide(ints[base + FULL])
     for lane in range(LANES):
         if leaving >> lane & 1:
             _move_child(ints, node, lane, other, count)
+            note_full(ints, other, count, full >> lane & 1 == 1)
             count += 1
         else:
             _move_child(ints, node, lane, node, stay)
+            note_full(ints, node, stay, full >> lane & 1 == 1)
             stay += 1
     for lane in range(stay, LANES):
         empty_box(memory, base + lane, 16)
@@ -220,6 +273,7 @@ def drop_leaf(state: State, leaf: int) -> None:
             for plane in range(5):
                 ints[base + plane * 16 + lane] = ints[base + plane * 16 + last]
             ints[ints[base + CHILDREN + lane] * RECORD + PARENT] = parent
+            note_full(ints, node, lane, wide(ints[base + FULL]) >> last & 1 == 1)
         empty_box(memory, base + last, 16)
         ints[base + COUNT] = last
         if last > 0:
