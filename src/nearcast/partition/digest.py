@@ -185,9 +185,7 @@ def _count_places(blocks: Int32s, starts: Int64s, keys: Int32s) -> int:
         known = 0
         for place in range(starts[at], starts[at + 1]):
             known += keys[place] >= 0
-        count += (
-            known * (blocks[at, 2] - blocks[at, 0] + 1) * (blocks[at, 3] - blocks[at, 1] + 1)
-        )
+        count += known * (blocks[at, 2] - blocks[at, 0] + 1) * (blocks[at, 3] - blocks[at, 1] + 1)
     return count
 
 
