@@ -87,12 +87,9 @@ def levels_in_use(slots: Words) -> int:
 
 
 @lean_kernel
-def wanted_in_block(slots: Words, levels: int, across: int, x: int, y: int, key: np.uint64) -> int:
-    """Give, as bits, the cells of a block in which a key is wanted, by any of these levels.
-
-    The block is at column x and row y of blocks, `across` to a row.
-    """
-    found = cells_wanted(slots, word_of(0, y * across + x, key))
+def _wanted_coarsely(
+    slots: Words, levels: int, across: int, x: int, y: int, key: np.uint64
+) -> bool:
     level = 1
     while levels >> level:
         bit = (y % BLOCK) * BLOCK + x % BLOCK
@@ -100,9 +97,20 @@ def wanted_in_block(slots: Words, levels: int, across: int, x: int, y: int, key:
         if levels >> level & 1:
             word = word_of(level, y * across + x, key)
             if cells_wanted(slots, word) >> bit & 1:
-                return _ALL
+                return True
         level += 1
-    return found
+    return False
+
+
+@lean_kernel
+def wanted_in_block(slots: Words, levels: int, across: int, x: int, y: int, key: np.uint64) -> int:
+    """Give, as bits, the cells of a block in which a key is wanted, by any of these levels.
+
+    The block is at column x and row y of blocks, `across` to a row.
+    """
+    if levels != 0 and _wanted_coarsely(slots, levels, across, x, y, key):
+        return _ALL
+    return cells_wanted(slots, word_of(0, y * across + x, key))
 
 
 @inlined
