@@ -24,7 +24,7 @@ from nearcast.partition.digest import Digest
 from nearcast.partition.estimate import estimate_loads, hit_workers
 from nearcast.partition.grid import Grid
 from nearcast.partition.hilbert import hilbert_ranges
-from nearcast.partition.hybrid import Load, hybrid
+from nearcast.partition.hybrid import Load, planned
 from nearcast.partition.kdt import layout_of
 from nearcast.partition.layout import Layout
 from nearcast.partition.load import MEASURED, Costs
@@ -32,7 +32,7 @@ from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.prepare import Prepared, prepare
 from nearcast.partition.refine import Refinement
 from nearcast.partition.sample import Sample, SampleMessages, take_messages
-from nearcast.partition.simulate import Population, population_of, simulate
+from nearcast.partition.simulate import Simulator, population_of
 from nearcast.partition.text_metric import text_metric
 
 _MOST_CELLS = 1 << 20
@@ -126,14 +126,16 @@ class _Maker:
         self._costs = costs
         self._grid = prepared.fit.grid
         self._sample = prepared.sample
-        self._check = self._population(prepared.sample.held_out)
+        self._check = self._simulator(prepared.sample.held_out)
+        self._fit = self._simulator(prepared.sample.messages)
 
-    def _population(self, messages: SampleMessages) -> Population:
+    def _simulator(self, messages: SampleMessages) -> Simulator:
         sample = self._sample
         some = np.arange(min(messages.size, _MOST_SIMULATED), dtype=np.int64)
         arrived = max(sample.messages.size + sample.held_out.size, 1)
         rate = max(sample.operations / arrived, 0.0)
-        return population_of(sample.rows, take_messages(messages, some), rate * len(some))
+        taken = take_messages(messages, some)
+        return Simulator(population_of(sample.rows, taken, rate * len(some)), self._costs)
 
     def drafts(self) -> list[_Draft]:
         """Plan in every way."""
@@ -149,7 +151,7 @@ class _Maker:
         ]
 
     def _hybrid(self, load: Load) -> Plan:
-        return hybrid(self._sample, self._workers, self._grid, load, self._costs)
+        return planned(self._prepared, self._workers, load)
 
     def _bisection(self, name: str, by: By, step: int) -> _Draft:
         fit = self._prepared.fit
@@ -170,17 +172,16 @@ class _Maker:
 
     def measured(self, name: str, plan: Plan) -> Candidate:
         """Count the work of workers for the held-out messages."""
-        report = simulate(plan, self._check, costs=self._costs).report
+        report = self._check.run(plan).report
         return Candidate(name, plan, report["messages_per_s"], report["balance"])
 
     def corrected(self, draft: _Draft, refinement: Refinement) -> Plan:
         """Even out once more, with hits as dear as the index says they are at each worker."""
         traced = self._prepared.fit_traced
         fit = traced.digest
-        population = self._population(self._sample.messages)
-        counted = simulate(draft.plan, population, costs=self._costs).loads.candidates
+        counted = self._fit.run(draft.plan).loads.candidates
         worker = hit_workers(draft.plan, traced)
-        simulated = fit.message < population.messages.size
+        simulated = fit.message < self._fit.population.messages.size
         cost = np.where(simulated, fit.cost, 0.0)
         estimated = np.bincount(worker, cost, minlength=self._workers) / fit.check_ns
         ratio = np.clip(counted / np.maximum(estimated, 1.0), *_TRUSTED)

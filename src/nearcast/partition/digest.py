@@ -286,3 +286,23 @@ def digest_of(
         row_ns=row_ns,
         messages=hits.messages,
     )
+
+
+def thinned(d: Digest, most_messages: int, most_placed: int) -> Digest:
+    """Give a digest of the first messages, and of rows that stand for more rows each."""
+    messages = max(min(d.messages, most_messages), 1)
+    hits = int(np.searchsorted(d.message, messages))
+    every = max(-(-len(d.spans) // most_placed), 1)
+    spans = d.spans[::every]
+    stands_for = len(d.spans) / max(len(spans), 1)
+    return d._replace(
+        message=d.message[:hits],
+        column=d.column[:hits],
+        row=d.row[:hits],
+        unit=d.unit[:hits],
+        cost=d.cost[:hits],
+        spans=np.ascontiguousarray(spans),
+        row_unit=np.ascontiguousarray(d.row_unit[::every]),
+        row_ns=d.row_ns * stands_for * messages / max(d.messages, 1),
+        messages=messages,
+    )

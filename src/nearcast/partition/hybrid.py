@@ -19,6 +19,7 @@ What the paper leaves open, and how it is settled here:
 - A message counts in a node if some row there has one of its terms as its key: what H2 lets
   through.
 - "About 0" (line 9) is `EPSILON`; theta is `NODES` times the number of workers.
+- With more than 31 workers the balance is looked at after several cuts, not after each.
 - While some worker has nothing, L_max / L_min is infinite for any choice; a node then goes to such
   a worker rather than to the one whose load it increases least, unless they are the same.
 
@@ -34,7 +35,7 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.partition.bisect import Part, everything, part_by_space, sides_of
-from nearcast.partition.digest import Digest
+from nearcast.partition.digest import Digest, thinned
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
 from nearcast.partition.kdt import (
     COLUMNS,
@@ -50,7 +51,7 @@ from nearcast.partition.load import MEASURED, Costs
 from nearcast.partition.merge import Members, Weights, members_of, merge
 from nearcast.partition.part_counts import number_partitions
 from nearcast.partition.plan import Plan
-from nearcast.partition.prepare import prepare
+from nearcast.partition.prepare import Prepared, prepare
 from nearcast.partition.sample import Sample
 from nearcast.partition.similarity import Texts, texts_of
 
@@ -62,6 +63,8 @@ EPSILON = 0.01
 """A change of similarity that is about 0."""
 NODES = 4
 """How many nodes there may be for each worker, before evenness is given up."""
+
+_CUTS = 16  # workers for each cut between two looks at the balance
 
 MOST_PLACED, MOST_MESSAGES = 100_000, 50_000
 """Rows and messages that are dealt out; a larger sample is thinned out."""
@@ -88,11 +91,15 @@ def hybrid(
     costs: Costs = MEASURED,
 ) -> Plan:
     """Plan as PS2Stream does; `load` is what is minimised and evened out."""
-    prepared = prepare(sample, workers, grid, costs, MOST_PLACED, MOST_MESSAGES)
-    thinned = sample.limited(MOST_PLACED, MOST_MESSAGES)
-    work = Hybrid(prepared.fit, texts_of(thinned, grid), workers, weights_for(prepared.fit, load))
-    tree = work.partition_workload()
-    layout = layout_of(tree, grid, prepared.fit.units)
+    return planned(prepare(sample, workers, grid, costs), workers, load)
+
+
+def planned(prepared: Prepared, workers: int, load: Load) -> Plan:
+    """Plan from a sample that is on its grid already."""
+    fit = thinned(prepared.fit, MOST_MESSAGES, MOST_PLACED)
+    texts = texts_of(prepared.sample.limited(MOST_PLACED, MOST_MESSAGES), fit.grid)
+    work = Hybrid(fit, texts, workers, weights_for(fit, load))
+    layout = layout_of(work.partition_workload(), fit.grid, fit.units)
     scheme = "hybrid" if load == "definition-1" else "hybrid-real"
     return prepared.plan(scheme, workers, layout, work.about())
 
@@ -137,11 +144,15 @@ class Hybrid:
         self._find_subspaces()
         if len(self._nodes) < self._workers:
             self._cut_into_parts()
+        cuts = max(1, self._workers // _CUTS)
         while True:
             chosen, self._loads = self._merged()
             if float(self._loads.max()) <= SIGMA * float(self._loads.min()):
                 break
-            if len(self._nodes) >= NODES * self._workers or not self._cut_heaviest():
+            if len(self._nodes) >= NODES * self._workers:
+                break
+            if not all([self._cut_heaviest() for _ in range(cuts)]):
+                chosen, self._loads = self._merged()
                 break
         workers = {node.number: int(at) for node, at in zip(self._nodes, chosen, strict=True)}
         return self._growing.finished(workers)

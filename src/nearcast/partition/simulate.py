@@ -105,46 +105,78 @@ def simulate(
 
     With `wanted` messages go only where a term of theirs is wanted (H2 of PS2Stream).
     """
-    rows, messages = population.rows, population.messages
-    keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
-    filter_ = Wanted(plan.grid)
-    if wanted:
-        filter_.add_rows(rows.boxes, keys)
-    slots = filter_.slots if wanted else None
-    routed = route_messages(plan, slots, messages.boxes, messages.starts, messages.terms)
-    copies = 1 if plan.kind == "shared" else plan.workers
-    if plan.kind == "shared":
-        held = np.arange(rows.size, dtype=np.int32), np.zeros(rows.size, np.int32)
-    else:
-        held = route_rows(plan, rows.boxes, keys, rows.owners)
-    candidates = _candidates(plan, population, held, routed, copies)
-    counts = np.bincount(routed[1], minlength=plan.workers)
-    rows_held = np.bincount(held[1], minlength=copies).astype(np.float64)
-    if plan.kind == "shared":
-        rows_held = np.full(plan.workers, float(rows.size))
-    subscriptions = max(len(np.unique(rows.owners)), 1)
-    operations = rows_held * population.operations / subscriptions
-    loads = Loads(candidates, counts.astype(np.float64), operations)
-    reached = len(np.unique(routed[0]))
-    ns = loads.ns(costs)
-    sent = max(messages.size, 1)
-    return Simulation(
-        loads,
-        Report(
-            scheme=plan.scheme,
-            workers=plan.workers,
-            wanted=wanted,
-            total_ns=float(ns.sum()) / sent,
-            candidate_share=float(costs.check_ns * candidates.sum() / max(ns.sum(), 1e-9)),
-            balance=balance_of(ns),
-            replication=float(rows_held.sum()) / max(rows.size, 1),
-            workers_per_message=len(routed[0]) / sent,
-            dropped=1.0 - reached / sent,
-            plan_bytes=len(plan.to_bytes()),
-            wanted_bytes=int(filter_.slots.nbytes) if wanted else 0,
-            messages_per_s=rate_of(messages.size, ns),
-        ),
-    )
+    return Simulator(population, costs).run(plan, wanted)
+
+
+class Simulator:
+    """Simulates several plans; what plans with the same keys and grid have in common, once."""
+
+    def __init__(self, population: Population, costs: Costs = MEASURED) -> None:
+        self.population = population
+        self._costs = costs
+        self._keys: tuple[Terms, Int64s, Terms] | None = None
+        self._filter: Wanted | None = None
+
+    def run(self, plan: Plan, wanted: bool = True) -> Simulation:
+        """Simulate one plan."""
+        population, costs = self.population, self._costs
+        rows, messages = population.rows, population.messages
+        keys = self._keys_of(plan)
+        slots = self._wanted(plan, keys).slots if wanted else None
+        routed = route_messages(plan, slots, messages.boxes, messages.starts, messages.terms)
+        copies = 1 if plan.kind == "shared" else plan.workers
+        if plan.kind == "shared":
+            held = np.arange(rows.size, dtype=np.int32), np.zeros(rows.size, np.int32)
+        else:
+            held = route_rows(plan, rows.boxes, keys, rows.owners)
+        candidates = _candidates(plan, population, held, routed, copies)
+        counts = np.bincount(routed[1], minlength=plan.workers)
+        rows_held = np.bincount(held[1], minlength=copies).astype(np.float64)
+        if plan.kind == "shared":
+            rows_held = np.full(plan.workers, float(rows.size))
+        subscriptions = max(len(np.unique(rows.owners)), 1)
+        operations = rows_held * population.operations / subscriptions
+        loads = Loads(candidates, counts.astype(np.float64), operations)
+        ns = loads.ns(costs)
+        sent = max(messages.size, 1)
+        return Simulation(
+            loads,
+            Report(
+                scheme=plan.scheme,
+                workers=plan.workers,
+                wanted=wanted,
+                total_ns=float(ns.sum()) / sent,
+                candidate_share=float(costs.check_ns * candidates.sum() / max(ns.sum(), 1e-9)),
+                balance=balance_of(ns),
+                replication=float(rows_held.sum()) / max(rows.size, 1),
+                workers_per_message=len(routed[0]) / sent,
+                dropped=1.0 - len(np.unique(routed[0])) / sent,
+                plan_bytes=len(plan.to_bytes()),
+                wanted_bytes=int(slots.nbytes) if slots is not None else 0,
+                messages_per_s=rate_of(messages.size, ns),
+            ),
+        )
+
+    def _keys_of(self, plan: Plan) -> Terms:
+        """The keys of the rows by a plan."""
+        known = self._keys
+        if (
+            known is None
+            or not np.array_equal(known[0], plan.order_terms)
+            or not np.array_equal(known[1], plan.order_counts)
+        ):
+            rows = self.population.rows
+            keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
+            self._keys, self._filter = (plan.order_terms, plan.order_counts, keys), None
+            return keys
+        return known[2]
+
+    def _wanted(self, plan: Plan, keys: Terms) -> Wanted:
+        """What is wanted where, in the cells of a plan."""
+        if self._filter is None or self._filter.grid != plan.grid:
+            self._filter = Wanted(plan.grid)
+            self._filter.add_rows(self.population.rows.boxes, keys)
+        return self._filter
 
 
 def _candidates(
