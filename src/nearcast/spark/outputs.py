@@ -127,13 +127,17 @@ def _flush(path: Path) -> None:
 
 def read_updates(folder: str | Path) -> pa.Table:
     """All updates of a folder output, in the order in which engines report them."""
-    files = sorted(Path(folder).glob("batch=*/*.parquet"))
+    return sorted_updates([str(path) for path in sorted(Path(folder).glob("batch=*/*.parquet"))])
+
+
+def sorted_updates(paths: list[str]) -> pa.Table:
+    """The updates of some files, in the order in which engines report them."""
     schema = pa.schema(
         [("event", pa.int64()), ("op", pa.string()), ("subscription", pa.string()),
          ("message", pa.string())]
     )  # fmt: skip
     table = pa.concat_tables(
-        [schema.empty_table(), *(pq.read_table(file, partitioning=None) for file in files)]
+        [schema.empty_table(), *(pq.read_table(path, partitioning=None) for path in paths)]
     )
     return table.sort_by(
         [(name, "ascending") for name in ("event", "subscription", "message", "op")]

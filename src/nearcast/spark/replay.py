@@ -1,0 +1,138 @@
+"""A whole event log through the pipeline, from its first event to its last, or to the first bad one.
+
+The log is read here, record by record, as the other engines read it: so a refused event is told by
+its line and as it was given. Some records at a time become Parquet, and one step of a pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nearcast.engine.replay import Refusal, stop_at
+from nearcast.engine.settings import Settings
+from nearcast.errors import NearcastError, QueryError, StateError
+from nearcast.model import Publish, Record, Subscribe, Update
+from nearcast.spark.events import table_of
+from nearcast.spark.outputs import sorted_updates
+from nearcast.spark.pipeline import Pipeline, Runner, planner
+from nearcast.spark.slices import EventFile
+from nearcast.spark.state import State
+from nearcast.text import parse_query
+
+STEP_RECORDS = 1 << 16
+"""Records that are held in memory and matched together."""
+
+_SMALLEST_SHARE = 512  # rows that are worth a task of their own
+
+
+class _Kept:
+    """Keeps what a step committed until it has been handed on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.updates = pa.table({})
+        self.refused = pa.table({})
+
+    def staging(self, step: int) -> str:
+        """The folder that tasks write files to."""
+        return str(self._folder / str(step))
+
+    def commit(self, step: int, paths: list[str], refused: pa.Table) -> None:
+        """Read the updates of a step, in the order in which engines report them."""
+        del step
+        self.updates, self.refused = sorted_updates(paths), refused
+        for path in paths:
+            Path(path).unlink()
+
+
+def replay_steps(
+    records: Iterable[Record],
+    refuse: Refusal,
+    *,
+    name: str,
+    runner: Runner,
+    settings: Settings,
+    workers: int,
+    partitioner: str,
+    folder: Path,
+    step_records: int = STEP_RECORDS,
+) -> Iterator[tuple[int, list[Update]]]:
+    """Match a log in an empty folder; give each position with its updates.
+
+    What is refused goes to `refuse`, which raises to stop or returns to go on, as it does in
+    `nearcast.engine.replay`. `name` is what errors call the log.
+    """
+    kept = _Kept(folder / "updates")
+    choose = planner(partitioner, workers, settings)
+    pipeline = Pipeline(State(str(folder / "state"), {}), settings, choose, kept, runner)
+    rest = iter(records)
+    number = 0
+    while some := list(islice(rest, step_records)):
+        good, trouble = _supported(some)
+        if good:
+            path = folder / f"{number}.parquet"
+            group = max(_SMALLEST_SHARE, -(-len(good) // runner.tasks))
+            pq.write_table(table_of(good), path, row_group_size=group)
+            file = EventFile.look(str(path))
+            assert file is not None  # noqa: S101 - just written
+            pipeline.step(number, file.slices(pipeline.next_seq))
+            path.unlink()
+            yield from _told(good, kept, refuse, settings)
+            number += 1
+        if trouble is not None:
+            # It is not bad, only beyond us: to go on without it would give other updates.
+            stop_at(name)(some[len(good)], trouble)
+
+
+def _supported(records: list[Record]) -> tuple[list[Record], NearcastError | None]:
+    """The records before the first that other engines take and this one cannot, and why."""
+    for at, record in enumerate(records):
+        event = record.event
+        what = None
+        if isinstance(event, Publish) and event.message.ttl > 0:
+            what = f"ttl: {event.message.ttl:g} given; lasting messages"
+        elif isinstance(event, Subscribe) and event.subscription.top is not None:
+            what = f"top: {event.subscription.id!r} wants the best few; top-k subscriptions"
+        if what is not None:
+            problem = f"{what} are not matched on Spark yet; use --engine embedded"
+            return records[:at], StateError(problem)
+    return records, None
+
+
+def _told(
+    records: list[Record], kept: _Kept, refuse: Refusal, settings: Settings
+) -> Iterator[tuple[int, list[Update]]]:
+    """Go through the records of a step as if they had been matched one by one."""
+    refused = zip(kept.refused["line"].to_pylist(), kept.refused["error"].to_pylist(), strict=True)
+    errors = dict(refused)
+    events = kept.updates["event"].to_pylist()
+    pairs = zip(
+        kept.updates["subscription"].to_pylist(), kept.updates["message"].to_pylist(), strict=True
+    )
+    found = (Update("add", subscription, message) for subscription, message in pairs)
+    at = 0
+    for record in records:
+        if record.position in errors:
+            refuse(record, _error_of(record, errors[record.position], settings))
+            continue
+        start = at
+        while at < len(events) and events[at] == record.position:
+            at += 1
+        yield record.position, list(islice(found, at - start))
+
+
+def _error_of(record: Record, error: str, settings: Settings) -> NearcastError:
+    """The error of a refused record as the record's own reader would raise it."""
+    if record.error is not None:
+        return record.error
+    if isinstance(record.event, Subscribe):
+        try:
+            parse_query(record.event.subscription.query, settings.analyser)
+        except QueryError as problem:
+            return problem  # draws a caret under the place of the trouble
+    return StateError(error)
