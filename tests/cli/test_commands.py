@@ -13,7 +13,7 @@ from nearcast.model import open_log
 from nearcast.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["replay", "match", "generate", "demo", "bench"]
+COMMANDS = ["replay", "match", "generate", "demo", "bench", "spark"]
 
 
 @pytest.mark.parametrize("kind", sorted(WORKLOADS))
@@ -115,7 +115,10 @@ def test_bench_ingest_reports_rate_and_memory(capfd: pytest.CaptureFixture[str])
     assert report["peak_memory_mib"] > 0
 
 
-@pytest.mark.parametrize("command", [[], ["bench"], ["bench", "ingest"], *([c] for c in COMMANDS)])
+@pytest.mark.parametrize(
+    "command",
+    [[], ["bench", "ingest"], ["spark", "status"], *([c] for c in COMMANDS)],
+)
 def test_help_has_an_example(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--help"]) == 0
     out = capfd.readouterr().out

@@ -65,13 +65,13 @@ class Quarantine:
 
     def __call__(self, record: Record, error: NearcastError) -> None:
         """Set one record aside."""
-        entry = {"line": record.line, "error": str(error), "event": _as_given(record.raw)}
+        entry = {"line": record.line, "error": str(error), "event": as_given(record.raw)}
         self._file.write(_json(entry) + b"\n")
         self._file.flush()
         self.count += 1
 
 
-def _as_given(raw: bytes | dict[str, Any]) -> object:
+def as_given(raw: bytes | dict[str, Any]) -> object:
     """The event as JSON where it is JSON, as text where it is not."""
     if isinstance(raw, dict):
         return {key: value for key, value in raw.items() if value is not None}

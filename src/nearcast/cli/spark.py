@@ -1,0 +1,27 @@
+"""`nearcast spark`: the pipeline on Spark."""
+
+from __future__ import annotations
+
+import typer
+
+from nearcast.cli import spark_status
+
+spark = typer.Typer(no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command and its parts."""
+    app.add_typer(spark, name="spark")
+
+
+@spark.callback()
+def _spark() -> None:
+    """Run and watch the pipeline on Spark.
+
+    [bold]Example[/bold]
+
+      nearcast spark status state/
+    """
+
+
+spark.command("status")(spark_status.status)

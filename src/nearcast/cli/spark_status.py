@@ -1,0 +1,194 @@
+"""`nearcast spark status`: how a stream is doing, read from its state."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, TypedDict
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.cli.options import JsonOption
+from nearcast.errors import SourceError
+from nearcast.spark.metrics import Metrics
+from nearcast.spark.report import BatchReport, WorkerReport, balance, read_reports
+
+
+class WorkerStatus(TypedDict):
+    """One worker over the batches looked at; its size, lag and share as of the last of them."""
+
+    worker: int
+    share_of_load: float
+    load_s: float
+    lag: int
+    messages: int
+    operations: int
+    updates: int
+    rows: int
+    bytes: int
+
+
+class Status(TypedDict):
+    """A stream over the batches looked at."""
+
+    state: str
+    last_batch: int
+    plan: int
+    seconds_since_commit: float
+    batches: int
+    events: int
+    messages: int
+    operations: int
+    updates: int
+    refused: int
+    events_per_s: float
+    p50_batch_s: float
+    max_batch_s: float
+    seconds_by_step: dict[str, float]
+    balance: float
+    workers: list[WorkerStatus]
+
+
+def status(
+    state: Annotated[
+        str, typer.Argument(metavar="STATE", help="Where the state of the stream is.")
+    ],
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="Look at the last N batches.")] = 20,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="Write the figures as Prometheus reads them.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a stream is doing: its rate, and the load and lag of each worker.
+
+    Reads the reports that the stream leaves in its state with every batch; the stream need not
+    be running.
+
+    [bold]Example[/bold]
+
+      nearcast spark status state/ --last 100 --json
+    """
+    reports = read_reports(state, last)
+    if not reports:
+        raise SourceError(
+            f"{state}: no batch was committed here; give the --state of a stream that has run"
+        )
+    if prometheus:
+        typer.echo(Metrics(reports).exposition(), nl=False)
+        return
+    found = summary(state, reports, time.time())
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    _show(found)
+
+
+def summary(state: str, reports: list[BatchReport], now: float) -> Status:
+    """Add up what reports say."""
+    final = reports[-1]
+    seconds = [report.total_s for report in reports]
+    steps = {step for report in reports for step in report.seconds}
+    return Status(
+        state=state,
+        last_batch=final.batch,
+        plan=final.plan,
+        seconds_since_commit=max(0.0, now - final.committed_at),
+        batches=len(reports),
+        events=sum(report.events for report in reports),
+        messages=sum(report.messages for report in reports),
+        operations=sum(report.operations for report in reports),
+        updates=sum(report.updates for report in reports),
+        refused=sum(report.refused for report in reports),
+        events_per_s=sum(report.events for report in reports) / max(sum(seconds), 1e-9),
+        p50_batch_s=sorted(seconds)[len(seconds) // 2],
+        max_batch_s=max(seconds),
+        seconds_by_step={
+            step: sum(report.seconds.get(step, 0.0) for report in reports) / len(reports)
+            for step in sorted(steps)
+        },
+        balance=balance(_added_up(reports)),
+        workers=_workers(reports),
+    )
+
+
+def _added_up(reports: list[BatchReport]) -> list[WorkerReport]:
+    """The workers of the last plan, with what they did under it."""
+    plan = reports[-1].plan
+    added: dict[int, WorkerReport] = {}
+    for report in reports:
+        if report.plan != plan:
+            continue
+        for one in report.workers:
+            before = added.get(one.worker, WorkerReport(one.worker))
+            added[one.worker] = WorkerReport(
+                one.worker,
+                before.load + one.load,
+                one.lag,
+                before.messages + one.messages,
+                before.operations + one.operations,
+                before.updates + one.updates,
+                one.rows,
+                one.bytes,
+            )
+    return [added[worker] for worker in sorted(added)]
+
+
+def _workers(reports: list[BatchReport]) -> list[WorkerStatus]:
+    workers = _added_up(reports)
+    total = sum(worker.load for worker in workers)
+    return [
+        WorkerStatus(
+            worker=one.worker,
+            share_of_load=one.load / total if total else 1 / len(workers),
+            load_s=one.load,
+            lag=one.lag,
+            messages=one.messages,
+            operations=one.operations,
+            updates=one.updates,
+            rows=one.rows,
+            bytes=one.bytes,
+        )
+        for one in workers
+    ]
+
+
+def _show(found: Status) -> None:
+    console = Console()
+    steps = ", ".join(f"{step} {value:.3f}" for step, value in found["seconds_by_step"].items())
+    rows = {
+        "last batch": f"{found['last_batch']:,}, {found['seconds_since_commit']:,.0f} s ago",
+        "plan": f"{found['plan']}",
+        "batches looked at": f"{found['batches']:,}",
+        "events": f"{found['events']:,} ({found['events_per_s']:,.0f} a second)",
+        "messages": f"{found['messages']:,}",
+        "operations": f"{found['operations']:,}",
+        "updates": f"{found['updates']:,}",
+        "refused": f"{found['refused']:,}",
+        "seconds a batch": f"{found['p50_batch_s']:.3f} median, {found['max_batch_s']:.3f} most",
+        "steps, on average": steps,
+        "busiest worker": f"{found['balance']:.2f} of the average",
+    }
+    overview = Table(box=SIMPLE_HEAD, show_header=False)
+    for name, value in rows.items():
+        overview.add_row(name, value)
+    console.print(overview)
+    if not found["workers"]:
+        return
+    table = Table(box=SIMPLE_HEAD)
+    for heading in ("worker", "load", "lag", "messages", "operations", "updates", "rows", "MB"):
+        table.add_column(heading, justify="right")
+    for one in found["workers"]:
+        table.add_row(
+            str(one["worker"]),
+            f"{one['share_of_load']:.1%}",
+            f"{one['lag']:,}",
+            f"{one['messages']:,}",
+            f"{one['operations']:,}",
+            f"{one['updates']:,}",
+            f"{one['rows']:,}",
+            f"{one['bytes'] / 1e6:,.1f}",
+        )
+    console.print(table)

@@ -1,0 +1,62 @@
+"""What a stream says of itself: JSON Lines on the logger `nearcast.spark`."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import IO, Any
+
+import msgspec
+
+from nearcast.spark.report import BatchReport, balance
+
+logger = logging.getLogger("nearcast.spark")
+
+
+def tell(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+    """Log that something happened, with what there is to know about it."""
+    logger.log(level, event, extra={"fields": fields})
+
+
+def tell_batch(report: BatchReport) -> None:
+    """Log that a batch was committed."""
+    tell(
+        "batch committed",
+        batch=report.batch,
+        plan=report.plan,
+        events=report.events,
+        messages=report.messages,
+        operations=report.operations,
+        updates=report.updates,
+        refused=report.refused,
+        seconds={step: round(seconds, 4) for step, seconds in report.seconds.items()},
+        workers=len(report.workers),
+        balance=round(balance(report.workers), 3),
+    )
+
+
+class JsonLines(logging.Formatter):
+    """Writes a record as one line of JSON: time, level, logger, event, and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+def log_to(stream: IO[str], level: int = logging.INFO) -> logging.Handler:
+    """Write what is told as JSON Lines to a stream; give the handler, to be removed again."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    handler.setLevel(level)
+    logger.addHandler(handler)
+    logger.setLevel(min(level, logger.level or level))
+    return handler

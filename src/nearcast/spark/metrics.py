@@ -1,0 +1,125 @@
+"""Figures of a running stream for Prometheus, in its text form, made of the reports of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import NamedTuple
+
+from nearcast.spark.report import BatchReport, WorkerReport
+
+_PREFIX = "nearcast_spark_"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metric(NamedTuple):
+    """One figure: its name without the prefix, its type and what it says."""
+
+    name: str
+    kind: str
+    help: str
+
+
+BATCH_TOTALS = {
+    "events": Metric("events_total", "counter", "Events read."),
+    "messages": Metric("messages_total", "counter", "Messages matched."),
+    "operations": Metric("operations_total", "counter", "Subscriptions made, moved or removed."),
+    "updates": Metric("updates_total", "counter", "Updates written."),
+    "refused": Metric("refused_total", "counter", "Events refused."),
+}
+BATCHES = Metric("batches_total", "counter", "Batches committed.")
+LAST_BATCH = Metric("last_batch", "gauge", "The number of the last batch.")
+PLAN = Metric("plan_version", "gauge", "The version of the plan that is in use.")
+COMMITTED = Metric("last_commit_timestamp_seconds", "gauge", "When the last batch was committed.")
+STEPS = Metric("batch_seconds", "gauge", "Seconds of the last batch, by step.")
+TRIGGER = Metric("trigger_seconds", "gauge", "Seconds of the last trigger, as Spark has them.")
+WORKER_TOTALS = {
+    "load": Metric("worker_load_seconds_total", "counter", "Seconds of CPU of a worker."),
+    "messages": Metric("worker_messages_total", "counter", "Messages that reached a worker."),
+    "operations": Metric("worker_operations_total", "counter", "Operations that reached a worker."),
+    "updates": Metric("worker_updates_total", "counter", "Updates that a worker answered with."),
+}
+WORKER_NOW = {
+    "lag": Metric("worker_lag_operations", "gauge", "Operations a worker had to catch up with."),
+    "rows": Metric("worker_index_rows", "gauge", "Rows in the index of a worker."),
+    "bytes": Metric("worker_index_bytes", "gauge", "Bytes of the index of a worker."),
+}
+
+
+def all_metrics() -> list[Metric]:
+    """Give every metric there is, for the documentation."""
+    single = [BATCHES, LAST_BATCH, PLAN, COMMITTED, STEPS, TRIGGER]
+    return [*single, *BATCH_TOTALS.values(), *WORKER_TOTALS.values(), *WORKER_NOW.values()]
+
+
+class Metrics:
+    """Adds up the reports of batches since it was made, as Prometheus expects of counters."""
+
+    def __init__(self, reports: Iterable[BatchReport] = ()) -> None:
+        self._lock = Lock()
+        self._batches = 0
+        self._totals = dict.fromkeys(BATCH_TOTALS, 0)
+        self._workers: dict[int, dict[str, float]] = {}
+        self._now: dict[int, WorkerReport] = {}
+        self._last: BatchReport | None = None
+        self._trigger: dict[str, float] = {}
+        for report in reports:
+            self.observe(report)
+
+    def observe(self, report: BatchReport) -> None:
+        """Take the report of one more batch."""
+        with self._lock:
+            self._batches += 1
+            for name in self._totals:
+                self._totals[name] += getattr(report, name)
+            for worker in report.workers:
+                totals = self._workers.setdefault(worker.worker, dict.fromkeys(WORKER_TOTALS, 0.0))
+                for name in totals:
+                    totals[name] += getattr(worker, name)
+            self._now = {worker.worker: worker for worker in report.workers}
+            self._last = report
+
+    def triggered(self, milliseconds: Mapping[str, int]) -> None:
+        """Take the times that Spark measured in a trigger."""
+        with self._lock:
+            self._trigger = {step: value / 1000 for step, value in milliseconds.items()}
+
+    def exposition(self) -> str:
+        """Write all figures as Prometheus reads them."""
+        with self._lock:
+            return "".join(self._lines())
+
+    def _lines(self) -> Iterable[str]:
+        yield from _family(BATCHES, {"": self._batches})
+        for name, metric in BATCH_TOTALS.items():
+            yield from _family(metric, {"": self._totals[name]})
+        if self._last is not None:
+            yield from _family(LAST_BATCH, {"": self._last.batch})
+            yield from _family(PLAN, {"": self._last.plan})
+            yield from _family(COMMITTED, {"": self._last.committed_at})
+            yield from _family(STEPS, _labelled("step", self._last.seconds))
+        if self._trigger:
+            yield from _family(TRIGGER, _labelled("step", self._trigger))
+        for name, metric in WORKER_TOTALS.items():
+            values = {worker: totals[name] for worker, totals in sorted(self._workers.items())}
+            yield from _family(metric, _labelled("worker", values))
+        for name, metric in WORKER_NOW.items():
+            now = {worker: getattr(one, name) for worker, one in sorted(self._now.items())}
+            yield from _family(metric, _labelled("worker", now))
+
+
+def _labelled(label: str, values: Mapping[str, float] | Mapping[int, float]) -> dict[str, float]:
+    return {f'{{{label}="{_escaped(str(name))}"}}': value for name, value in values.items()}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _family(metric: Metric, samples: Mapping[str, float]) -> Iterable[str]:
+    if not samples:
+        return
+    name = _PREFIX + metric.name
+    yield f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind}\n"
+    for labels, value in samples.items():
+        yield f"{name}{labels} {value!r}\n"
