@@ -76,9 +76,9 @@ def match(
     if len(kinds) != 1:
         raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")
     kind, options = kinds[0]
-    populations = _numbers(subscriptions, "--subscriptions")
-    plan = Plan(workload, messages, choices, _numbers(threads, "--threads"), check, rounds)
-    with _progress() as tell:
+    populations = numbers(subscriptions, "--subscriptions")
+    plan = Plan(workload, messages, choices, numbers(threads, "--threads"), check, rounds)
+    with status_line() as tell:
         made = array_workload(kind, seed=seed, **options)
         reports = measure_match(plan, made, populations, tell)
     if plot is not None:
@@ -89,7 +89,8 @@ def match(
     _show(reports)
 
 
-def _numbers(text: str, field: str) -> list[int]:
+def numbers(text: str, field: str) -> list[int]:
+    """Read whole numbers with commas between them."""
     try:
         read = [int(part.replace("_", "")) for part in text.split(",")]
     except ValueError:
@@ -100,7 +101,7 @@ def _numbers(text: str, field: str) -> list[int]:
 
 
 @contextmanager
-def _progress() -> Iterator[Tell]:
+def status_line() -> Iterator[Tell]:
     """Say what is being done, where a person is looking."""
     if not sys.stderr.isatty():
         yield lambda _: None

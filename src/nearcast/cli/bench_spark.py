@@ -1,0 +1,80 @@
+"""`nearcast bench spark`: pipelines on Spark beside one that does nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.bench.spark import ARMS, Plan, SparkReport, measure_spark
+from nearcast.cli.bench_match import numbers, status_line
+from nearcast.cli.options import JsonOption
+from nearcast.errors import InvalidValue
+
+
+def spark(
+    batches: Annotated[
+        str, typer.Option(metavar="N,...", help="Events in a batch, for each run.")
+    ] = "100000,500000",
+    rounds: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Batches of each size that are timed.")
+    ] = 5,
+    subscriptions: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Subscriptions before the first batch.")
+    ] = 1_000_000,
+    ratio: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Messages to one change of subscriptions.")
+    ] = 5,
+    arms: Annotated[
+        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(ARMS)}.")
+    ] = ",".join(ARMS),
+    master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
+    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure pipelines on Spark: Parquet in, Parquet out, arms interleaved batch by batch.
+
+    Times are what Spark reports for a trigger, the median over the rounds; CPU is in microseconds
+    an event. The arm `identity` hands every event to Python and back, and does nothing with it.
+
+    [bold]Example[/bold]
+
+      nearcast bench spark --batches 100000 --rounds 5 --json
+    """
+    sizes = numbers(batches, "--batches")
+    chosen = {}
+    for name in arms.split(","):
+        if name not in ARMS:
+            raise InvalidValue("--arms", name, f"one of {', '.join(ARMS)}")
+        chosen[name] = ARMS[name]
+    plan = Plan(sizes, rounds, subscriptions, ratio, seed, master)
+    with status_line() as tell:
+        reports = measure_spark(plan, chosen, tell)
+    if as_json:
+        typer.echo(msgspec.json.encode(reports).decode())
+        return
+    _show(reports)
+
+
+def _show(reports: list[SparkReport]) -> None:
+    table = Table(box=SIMPLE_HEAD)
+    headings = ("arm", "batch", "s", "events/s", "of identity", "JVM us", "Python us", "driver us")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "arm" else "right")
+    for report in reports:
+        ratio = report["of_identity"]
+        table.add_row(
+            report["arm"],
+            f"{report['events_per_batch']:,}",
+            f"{report['seconds']:.2f}",
+            f"{report['events_per_s']:,.0f}",
+            "" if ratio is None else f"{ratio:.2f}",
+            f"{report['jvm_us']:.2f}",
+            f"{report['python_us']:.2f}",
+            f"{report['driver_us']:.2f}",
+        )
+    Console().print(table)
