@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -38,6 +39,7 @@ STEP_ROWS = 500_000
 """Events in a step, if there are so many: fewer and larger steps when behind."""
 
 _SNAPSHOT_EVERY = 250_000  # operations
+_REPORTS = 100  # that are kept in memory
 
 
 class Sink(Protocol):
@@ -117,7 +119,9 @@ class Pipeline:
         self._saved: dict[str, int] = {}
         self._since_saved = 0
         self._windows = {step: self._span(state.read_window(step)) for step in state.windows()}
-        self.reports: list[StepReport] = []
+        self.reports: deque[StepReport] = deque(maxlen=_REPORTS)
+        self.listeners: list[Callable[[StepReport], None]] = []
+        """Called with each step that is committed; one that raises stops the stream there."""
 
     @property
     def next_seq(self) -> int:
@@ -199,6 +203,8 @@ class Pipeline:
         self._after(number, work, history.plan, len(reading.log), reports)
         self.reports.append(report)
         logging.getLogger("nearcast.spark").debug("step %s", report)
+        for listener in self.listeners:
+            listener(report)
         return report
 
     def replan(self) -> None:

@@ -1,12 +1,13 @@
 """What is known of a batch that was committed, and where that is kept.
 
-One small JSON file a batch, `commits/<batch>.json` under the state of a stream. Whoever wants to
-see how a stream is doing reads these, while it runs or after.
+One small JSON file a batch, `commits/<batch>.json` under the state of a stream, which a pipeline
+writes as its commit. Whoever wants to see how a stream is doing reads these, while it runs or
+after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +74,26 @@ class BatchReport:
         """Read a report; what a later release may have added is passed over."""
         return msgspec.json.decode(data, type=cls)
 
+    @classmethod
+    def of_step(cls, step: Mapping[str, Any], committed_at: float) -> BatchReport:
+        """Make a report from what a pipeline says of a step."""
+        fields = {**step, "batch": step["step"], "committed_at": committed_at}
+        fields["workers"] = [
+            {**worker, "load": worker["cpu_s"]} for worker in _by_worker(step["workers"])
+        ]
+        return msgspec.convert(fields, cls)
+
+
+def _by_worker(tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What each worker did, which may have been in several tasks."""
+    found: dict[int, dict[str, Any]] = {}
+    for task in tasks:
+        one = found.setdefault(task["worker"], dict(task))
+        if one != task:
+            for name in ("cpu_s", "messages", "updates"):
+                one[name] += task[name]
+    return [found[worker] for worker in sorted(found)]
+
 
 def _commits(state: str) -> tuple[Any, str]:
     files, root = resolve(state)
@@ -89,31 +110,42 @@ def write_report(state: str, report: BatchReport) -> None:
     files.move(unfinished, f"{folder}/{report.batch}{_KIND}")
 
 
+def _found(state: str) -> dict[int, Any]:
+    files, folder = _commits(state)
+    infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+    named = ((info.base_name.removesuffix(_KIND), info) for info in infos)
+    return {
+        int(stem): info
+        for stem, info in sorted(named, key=lambda pair: pair[0])
+        if stem.isdigit() and info.base_name.endswith(_KIND)
+    }
+
+
 def reported_batches(state: str) -> list[int]:
     """Give the numbers of the batches that have a report, in order."""
-    files, folder = _commits(state)
-    found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-    stems = (info.base_name.removesuffix(_KIND) for info in found if info.base_name.endswith(_KIND))
-    return sorted(int(stem) for stem in stems if stem.isdigit())
+    return sorted(_found(state))
 
 
-def read_report(state: str, batch: int) -> BatchReport:
-    """Read the report of one batch."""
-    files, folder = _commits(state)
-    path = f"{folder}/{batch}{_KIND}"
+def _read(state: str, info: Any) -> BatchReport:
+    files, _ = _commits(state)
     try:
-        with files.open_input_stream(path) as file:
-            return BatchReport.from_json(file.read())
-    except (OSError, msgspec.DecodeError) as error:
+        with files.open_input_stream(info.path) as file:
+            data = file.read()
+        fields = msgspec.json.decode(data)
+        if isinstance(fields, dict) and "report" in fields:  # the commit of a pipeline
+            return BatchReport.of_step(fields["report"], info.mtime_ns / 1e9)
+        return BatchReport.from_json(data)
+    except (OSError, msgspec.DecodeError, KeyError, TypeError) as error:
         raise SourceError(
-            f"{path}: not a readable report of a batch ({error}); remove it, it is only for show"
+            f"{info.path}: not a readable report of a batch ({error}); restore it"
         ) from None
 
 
 def read_reports(state: str, last: int | None = None) -> list[BatchReport]:
     """Read the reports of a stream in order, or only the last so many."""
-    batches = reported_batches(state)
-    return [read_report(state, batch) for batch in (batches if last is None else batches[-last:])]
+    found = _found(state)
+    batches = sorted(found)
+    return [_read(state, found[at]) for at in (batches if last is None else batches[-last:])]
 
 
 def prune_reports(state: str, keep: int) -> None:
