@@ -24,6 +24,15 @@ StopWordsOption = Annotated[
         help="Ignore common words: a list, or a file of them.",
     ),
 ]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, show_default="one for each core", help="Shares of the work on Spark."
+    ),
+]
+PartitionerOption = Annotated[
+    str, typer.Option(metavar="NAME", help="How the work on Spark is shared out.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 
 

@@ -6,7 +6,7 @@ its line and as it was given. Some records at a time become Parquet, and one ste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
 from nearcast.model import Publish, Record, Subscribe, Update
 from nearcast.spark.events import table_of
+from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import sorted_updates
 from nearcast.spark.pipeline import Pipeline, Runner, planner
 from nearcast.spark.slices import EventFile
@@ -61,7 +62,7 @@ def replay_steps(
     partitioner: str,
     folder: Path,
     step_records: int = STEP_RECORDS,
-) -> Iterator[tuple[int, list[Update]]]:
+) -> Generator[tuple[int, list[Update]]]:
     """Match a log in an empty folder; give each position with its updates.
 
     What is refused goes to `refuse`, which raises to stop or returns to go on, as it does in
@@ -69,24 +70,43 @@ def replay_steps(
     """
     kept = _Kept(folder / "updates")
     choose = planner(partitioner, workers, settings)
-    pipeline = Pipeline(State(str(folder / "state"), {}), settings, choose, kept, runner)
+    state = State(str(folder / "state"), {})
+    pipeline = Pipeline(state, settings, choose, kept, runner)
+    try:
+        for number, some in enumerate(_portions(records, step_records)):
+            good, trouble = _supported(some)
+            if good:
+                path = folder / f"{number}.parquet"
+                group = max(_SMALLEST_SHARE, -(-len(good) // runner.tasks))
+                pq.write_table(table_of(good), path, row_group_size=group)
+                file = EventFile.look(str(path))
+                assert file is not None  # noqa: S101 - just written
+                pipeline.step(number, file.slices(pipeline.next_seq))
+                path.unlink()
+                yield from _told(good, kept, refuse, settings)
+            if trouble is not None:
+                # It is not bad, only beyond us: to go on without it would give other updates.
+                stop_at(name)(some[len(good)], trouble)
+    finally:
+        NodeCache(state.id).clear()
+
+
+def _portions(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
+    """Cut a log up; what was read before it turned out to be damaged counts as well."""
     rest = iter(records)
-    number = 0
-    while some := list(islice(rest, step_records)):
-        good, trouble = _supported(some)
-        if good:
-            path = folder / f"{number}.parquet"
-            group = max(_SMALLEST_SHARE, -(-len(good) // runner.tasks))
-            pq.write_table(table_of(good), path, row_group_size=group)
-            file = EventFile.look(str(path))
-            assert file is not None  # noqa: S101 - just written
-            pipeline.step(number, file.slices(pipeline.next_seq))
-            path.unlink()
-            yield from _told(good, kept, refuse, settings)
-            number += 1
-        if trouble is not None:
-            # It is not bad, only beyond us: to go on without it would give other updates.
-            stop_at(name)(some[len(good)], trouble)
+    damage: NearcastError | None = None
+    while damage is None:
+        some: list[Record] = []
+        try:
+            for record in islice(rest, most):
+                some.append(record)  # noqa: PERF402 - what came before an error is kept
+        except NearcastError as error:
+            damage = error
+        if some:
+            yield some
+        elif damage is None:
+            return
+    raise damage
 
 
 def _supported(records: list[Record]) -> tuple[list[Record], NearcastError | None]:
