@@ -257,3 +257,45 @@ def test_cells_of_a_box_hold_all_its_points(grid: Grid, box: Any) -> None:
     for (lon, lat), (x, y) in corners.items():
         assert cell_of(grid, lon, lat) == y * grid.columns + x
         assert cell_of(grid, lon, lat) in cells
+
+
+def test_a_full_table_is_as_exact_as_a_small_one() -> None:
+    """With thousands of keys in the table, messages go to the owners of wanted terms and no other.
+
+    A third of the terms is nobody's key; many slots are shared with a neighbour's overflow.
+    """
+    draws = np.random.default_rng(3)
+    grid = Grid(0.0, 0.0, 16.0, 16.0, 16, 16)
+    plan = Plan("any", 8, "grid", grid, draws.integers(0, 8, 256, np.int32))
+    corners = draws.random((4000, 2)) * 15
+    boxes = np.hstack((corners, corners + draws.random((4000, 2)) * 3))
+    chosen = hashed(draws.integers(0, 300, 4000))
+    wanted = Wanted(grid)
+    wanted.add_rows(boxes, chosen)
+    places = draws.random((2000, 2)) * 16
+    terms = hashed(draws.integers(0, 450, 4000))
+    messages = np.hstack((places, places)), np.arange(2001) * 2, terms
+    numbers, cells = cells_of(grid, boxes)
+    pairs = set(zip(cells.tolist(), chosen[numbers].tolist(), strict=True))
+    _, at = cells_of(grid, messages[0])
+    expected = [
+        (number, int(plan.cell_worker[cell]))
+        for number, cell in enumerate(at.tolist())
+        if {(cell, term) for term in terms[2 * number : 2 * number + 2].tolist()} & pairs
+    ]
+    assert 500 < len(expected) < 1500
+    assert listed(routing.route_messages(plan, wanted.slots, *messages)) == expected
+    for kind in ("hash", "shared"):
+        whole = plan.changed(kind=kind)
+        sent = routing.route_messages(whole, wanted.slots, *messages)[0]
+        assert sorted(set(sent.tolist())) == [number for number, _ in expected]
+
+
+def test_a_message_without_terms_goes_nowhere() -> None:
+    """Nobody can want a message that has no term, with the filter or without."""
+    grid = Grid(0.0, 0.0, 8.0, 8.0, 8, 8)
+    for kind in KINDS:
+        plan = Plan("any", 2, kind, grid, np.arange(64, dtype=np.int32) % 2)
+        for slots in (None, Wanted(grid).slots):
+            empty = np.array([[0.0, 0.0, 8.0, 8.0]]), np.zeros(2, np.int64), TERMS[:0]
+            assert listed(routing.route_messages(plan, slots, *empty)) == []

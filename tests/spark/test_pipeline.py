@@ -21,27 +21,26 @@ from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.pipeline import Pipeline, planner
+from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
 from nearcast.topk import Window
 
 
-class ListSink:
+class ListOutput:
     """Keeps what is committed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = str(folder)
         self.steps: dict[int, list[tuple[int, str, str]]] = {}
         self.refused: set[int] = set()
 
-    def staging(self, step: int) -> str:
-        return str(self.folder / str(step))
-
-    def commit(self, step: int, paths: list[str], refused: pa.Table) -> None:
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+        paths = [Sink(self.folder).staged(step, name) for name in names]
         rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
         found = [(row["event"], row["subscription"], row["message"]) for row in rows]
         assert self.steps.setdefault(step, found) == found
-        self.refused |= set(refused["line"].to_pylist())
+        self.refused |= {each.seq for each in refused}
 
     @property
     def pairs(self) -> list[tuple[int, str, str]]:
@@ -53,13 +52,13 @@ class Bench:
 
     def __init__(self, folder: Path, chosen: Settings) -> None:
         self.folder, self.chosen = folder, chosen
-        self.sink = ListSink(folder / "out")
+        self.output = ListOutput(folder / "out")
         self.pipeline: Pipeline | None = None
 
     def start(self, partitioner: str, workers: int) -> None:
         state = State(str(self.folder / "state"), {})
         choose = planner(partitioner, workers, self.chosen)
-        self.pipeline = Pipeline(state, self.chosen, choose, self.sink, InlineRunner())
+        self.pipeline = Pipeline(state, self.chosen, choose, self.output, InlineRunner())
         self.pipeline.replan()
 
     def take(self, events: pa.Table, group: int = 3) -> None:
@@ -71,9 +70,9 @@ class Bench:
         self.pipeline.step(0, file.slices(self.pipeline.next_seq))
 
     def check(self, expected: Pairs, refused: set[int]) -> None:
-        assert self.sink.refused == refused
-        assert len(self.sink.pairs) == len(set(self.sink.pairs))
-        assert set(self.sink.pairs) == expected
+        assert self.output.refused == refused
+        assert len(self.output.pairs) == len(set(self.output.pairs))
+        assert set(self.output.pairs) == expected
 
 
 SPLITS = st.lists(

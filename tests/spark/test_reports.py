@@ -59,7 +59,7 @@ def test_a_report_is_the_same_after_reading_it_back(state: str) -> None:
 
 
 def test_reports_are_json_under_the_number_of_their_batch(state: str) -> None:
-    fields = json.loads((Path(state) / "commits" / "10.json").read_text())
+    fields = json.loads((Path(state) / "reports" / "10.json").read_text())
     assert fields["batch"] == 10
     assert fields["workers"][1]["load"] == 3.0
 
@@ -80,13 +80,13 @@ def test_a_report_is_replaced_and_old_ones_are_removed(state: str) -> None:
 
 def test_an_unfinished_or_foreign_file_is_not_taken_for_a_report(state: str) -> None:
     for name in (".12.json", "notes.json", "13.tmp"):
-        (Path(state) / "commits" / name).write_text("{")
+        (Path(state) / "reports" / name).write_text("{")
     assert reported_batches(state) == list(range(12))
 
 
 def test_a_damaged_report_is_told(state: str) -> None:
-    (Path(state) / "commits" / "11.json").write_text('{"batch": ')
-    with pytest.raises(SourceError, match=r"commits/11.json: not a readable report"):
+    (Path(state) / "reports" / "11.json").write_text('{"batch": ')
+    with pytest.raises(SourceError, match=r"reports/11.json: not a readable report"):
         read_reports(state)
 
 
@@ -128,7 +128,7 @@ def test_status_is_a_table_for_people(state: str, capfd: pytest.CaptureFixture[s
     assert main(["spark", "status", state]) == 0
     out = capfd.readouterr().out
     assert "7,200 (300 a second)" in out
-    assert re.search(r"1\s+75\.0%\s+1\s+3,000\s+0\s+240\s+1,011\s+1\.0", out)
+    assert re.search(r"1\s+75\.0%\s+1\.00 s\s+3,000\s+0\s+240\s+1,011\s+1\.0", out)
 
 
 def test_status_of_a_folder_without_a_stream_is_told(

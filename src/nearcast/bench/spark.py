@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from nearcast.bench.processes import Cpu, cpu_used
 from nearcast.bench.spark_data import write_batches, write_population
+from nearcast.engine import Engine
 from nearcast.errors import NearcastError
 from nearcast.workloads.stream import EventStream
 
@@ -28,17 +33,19 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 IDENTITY = "identity"
+EMBEDDED = "embedded"
 _WARM_UP = 2
 
 
 class Arm(NamedTuple):
     """One contestant.
 
-    `start` starts a stream over the files that match a pattern, writing below a folder. An arm with
-    a `population` is given the subscriptions first, which are not timed.
+    `start` starts a stream over the files that match a pattern, writing below a folder; without
+    one, the embedded engine reads the files. An arm with a `population` is given the subscriptions
+    first, which are not timed.
     """
 
-    start: Callable[[SparkSession, str, Path], StreamingQuery]
+    start: Callable[[SparkSession, str, Path], StreamingQuery] | None
     population: bool = True
 
 
@@ -87,14 +94,85 @@ def start_identity(spark: SparkSession, files: str, work: Path) -> StreamingQuer
     )
 
 
-ARMS: dict[str, Arm] = {IDENTITY: Arm(start_identity, population=False)}
-"""All arms by name; the first of a run is what the others are compared with."""
+def start_pipeline(partitioner: str) -> Callable[[SparkSession, str, Path], StreamingQuery]:
+    """Match events as a pipeline does, spread by that partitioner."""
+
+    def start(spark: SparkSession, files: str, work: Path) -> StreamingQuery:
+        from nearcast.spark.stream import Options, match_files
+
+        options = Options(partitioner=partitioner)
+        state, output = str(work / "state"), str(work / "output")
+        return match_files(spark, files, state=state, output=output, options=options)
+
+    return start
+
+
+ARMS: dict[str, Arm] = {
+    IDENTITY: Arm(start_identity, population=False),
+    "shared": Arm(start_pipeline("shared")),
+    "hybrid": Arm(start_pipeline("hybrid")),
+    EMBEDDED: Arm(None),
+}
+"""All arms by name; `identity` is what the others are compared with."""
+
+
+class _Contestant(Protocol):
+    """An arm that runs."""
+
+    name: str
+
+    def feed(self, batch: Path) -> tuple[float, Cpu]:
+        """Hand over the files of a batch, wait for them, and give the seconds and CPU it took."""
+        ...
+
+    def stop(self) -> None:
+        """Let it end."""
+        ...
+
+
+class _Embedded:
+    """The engine in this process, over the same files, in the most favourable order.
+
+    It is told all changes of a batch at once and then all its messages, which is not what the log
+    says: its updates differ a little, and its cost is a lower bound of what the log would cost.
+    """
+
+    name = EMBEDDED
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._engine = Engine()
+
+    def feed(self, batch: Path) -> tuple[float, Cpu]:
+        """Take the files of a batch."""
+        before, began = cpu_used(), time.perf_counter()
+        for path in sorted(batch.iterdir()):
+            self._take(path)
+        return time.perf_counter() - began, cpu_used().since(before)
+
+    def _take(self, path: Path) -> None:
+        table = pq.read_table(path)
+        subscribed = table.filter(pc.equal(table["op"], "subscribe"))
+        ended = table.filter(pc.equal(table["op"], "unsubscribe"))["id"].to_pylist()
+        messages = table.filter(pc.equal(table["op"], "publish"))
+        self._engine.subscribe_table(subscribed.select(["id", "query", "region"]))
+        for id in ended:
+            self._engine.unsubscribe(id)
+        if len(messages):
+            updates = self._engine.publish_table(messages.select(["id", "text", "point"]))
+            target = self._folder / path.name
+            pq.write_table(updates.drop_columns(["score"]), target, compression="zstd")
+
+    def stop(self) -> None:
+        """Nothing runs."""
 
 
 class _Running:
     """An arm that runs, with the folder that it reads from."""
 
     def __init__(self, name: str, arm: Arm, spark: SparkSession, folder: Path) -> None:
+        assert arm.start is not None  # noqa: S101 - the other arm is not a stream
         self.name = name
         self.arm = arm
         self._inbox = folder / "in"
@@ -164,12 +242,14 @@ def _measure_size(
     population = None
     if any(arm.population for arm in arms.values()):
         population = write_population(folder / "population", stream)
-    running = []
+    running: list[_Contestant] = []
     took: dict[str, list[tuple[float, Cpu]]] = {name: [] for name in arms}
     try:
         for name, arm in arms.items():
             tell(f"batches of {size:,} events: starting {name}")
-            running.append(_Running(name, arm, spark, folder / name))
+            place = folder / name
+            embedded = arm.start is None
+            running.append(_Embedded(place) if embedded else _Running(name, arm, spark, place))
             if arm.population and population is not None:
                 running[-1].feed(population)
         for number, batch in enumerate(batches):

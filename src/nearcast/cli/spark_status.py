@@ -23,7 +23,7 @@ class WorkerStatus(TypedDict):
     worker: int
     share_of_load: float
     load_s: float
-    lag: int
+    lag: float
     messages: int
     operations: int
     updates: int
@@ -184,7 +184,7 @@ def _show(found: Status) -> None:
         table.add_row(
             str(one["worker"]),
             f"{one['share_of_load']:.1%}",
-            f"{one['lag']:,}",
+            f"{one['lag']:.2f} s",
             f"{one['messages']:,}",
             f"{one['operations']:,}",
             f"{one['updates']:,}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from uuid import uuid4
 
 from nearcast.partition.plan import Plan
 from nearcast.spark.tasks import Report, Work, dispatch, match_dispatched, match_shared
@@ -17,15 +16,13 @@ class InlineRunner:
 
     def run(self, work: Work, plan: Plan) -> list[Report]:
         """Match the messages of a step."""
-        attempt = uuid4().hex[:8]
         numbers = range(len(work.parts))
         if plan.kind == "shared":
-            return [match_shared(work, task, attempt) for task in numbers]
+            return [match_shared(work, task, 0) for task in numbers]
         packets = defaultdict[int, list[bytes]](list)
         for task in numbers:
             for worker, packet in dispatch(work, task):
                 packets[worker].append(packet)
         return [
-            match_dispatched(work, worker, iter(packets[worker]), attempt)
-            for worker in sorted(packets)
+            match_dispatched(work, worker, iter(packets[worker]), 0) for worker in sorted(packets)
         ]

@@ -40,7 +40,7 @@ WORKER_TOTALS = {
     "updates": Metric("worker_updates_total", "counter", "Updates that a worker answered with."),
 }
 WORKER_NOW = {
-    "lag": Metric("worker_lag_operations", "gauge", "Operations a worker had to catch up with."),
+    "lag": Metric("worker_lag_seconds", "gauge", "Seconds until a worker had caught up."),
     "rows": Metric("worker_index_rows", "gauge", "Rows in the index of a worker."),
     "bytes": Metric("worker_index_bytes", "gauge", "Bytes of the index of a worker."),
 }

@@ -10,11 +10,9 @@ before the commit is done again from the same events and comes to the same resul
 
 from __future__ import annotations
 
-import logging
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -31,6 +29,8 @@ from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import END, LOG
 from nearcast.spark.planning import make_plan
 from nearcast.spark.registrar import Reading, Registrar
+from nearcast.spark.report import BatchReport, prune_reports, write_report
+from nearcast.spark.sink import Refused
 from nearcast.spark.slices import ALL_COLUMNS, Slice
 from nearcast.spark.state import Commit, State
 from nearcast.spark.tasks import Part, Report, Work
@@ -39,18 +39,16 @@ STEP_ROWS = 500_000
 """Events in a step, if there are so many: fewer and larger steps when behind."""
 
 _SNAPSHOT_EVERY = 250_000  # operations
-_REPORTS = 100  # that are kept in memory
+_REPORTS_KEPT = 1000
 
 
-class Sink(Protocol):
+class Output(Protocol):
     """Takes the updates of a step, all or none."""
 
-    def staging(self, step: int) -> str:
-        """The folder that tasks write files to."""
-        ...
+    folder: str
 
-    def commit(self, step: int, paths: list[str], refused: pa.Table) -> None:
-        """Make the files part of the output, and nothing else; done twice, it is done once."""
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+        """Take the files that tasks wrote, and no others; done twice, it is done once."""
         ...
 
 
@@ -62,28 +60,6 @@ class Runner(Protocol):
     def run(self, work: Work, plan: Plan) -> list[Report]:
         """Match the messages of a step."""
         ...
-
-
-REFUSED = pa.schema([("line", pa.int64()), ("error", pa.string()), ("event", pa.string())])
-"""What is kept of events that had no effect."""
-
-
-@dataclass
-class StepReport:
-    """What a step did, and how long its parts took."""
-
-    step: int
-    batch: int
-    plan: int
-    events: int
-    messages: int
-    operations: int
-    updates: int
-    refused: int
-    late: int
-    subscriptions: int
-    seconds: dict[str, float]
-    workers: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -106,22 +82,20 @@ class Pipeline:
         state: State,
         settings: Settings,
         choose_plan: Callable[[int, pa.Table, Any], Plan],
-        sink: Sink,
+        output: Output,
         runner: Runner,
     ) -> None:
         self.state = state
         self.settings = settings
         self._choose_plan = choose_plan
-        self._sink = sink
+        self._output = output
         self._runner = runner
         self.history = History(state, settings, self._reread)
         self._plan_anew = self.history.plan is None
         self._saved: dict[str, int] = {}
         self._since_saved = 0
         self._windows = {step: self._span(state.read_window(step)) for step in state.windows()}
-        self.reports: deque[StepReport] = deque(maxlen=_REPORTS)
-        self.listeners: list[Callable[[StepReport], None]] = []
-        """Called with each step that is committed; one that raises stops the stream there."""
+        self.listeners: list[Callable[[BatchReport], None]] = []
 
     @property
     def next_seq(self) -> int:
@@ -151,9 +125,9 @@ class Pipeline:
 
     def has_updates(self, step: int) -> bool:
         """Whether a step that is done had any updates."""
-        return bool(self.state.commit(step).report["updates"])
+        return self.state.commit(step).updates > 0
 
-    def step(self, batch: int, slices: Sequence[Slice]) -> StepReport:
+    def step(self, batch: int, slices: Sequence[Slice]) -> BatchReport:
         """Take one step."""
         clock = _Clock()
         history = self.history
@@ -179,32 +153,46 @@ class Pipeline:
             steps=[*history.steps, step],
             analyser=self.settings.analyser,
             parts=self._parts(loaded, reading),
-            staging=self._sink.staging(number),
+            output=self._output.folder,
             snapshots=self._saved,
             save=self._since_saved > _SNAPSHOT_EVERY,
         )
         reports = self._runner.run(work, history.plan)
         clock.lap("match")
         refused = self._refused(loaded, reading)
-        paths = [report.path for report in reports if report.path]
-        self._sink.commit(number, paths, refused)
-        report = self._report(number, batch, loaded, reading, reports)
+        self._output.commit(number, [each.name for each in reports if each.name], refused)
+        subscriptions = history.count(reading.log)
         next_seq = max(self.next_seq, int(loaded.seq[-1]) + 1 if len(loaded.seq) else 0)
         now = history.registrar.ledger.now
         commit = Commit(
             number, step.key, batch, history.plan.number, next_seq,
             None if np.isnan(now) else float(now), [each.to_json() for each in slices], sums,
-            report.__dict__,
+            sum(each.updates for each in reports),
         )  # fmt: skip
-        clock.lap("commit")
-        report.seconds = clock.laps
         self.state.write_commit(commit)
+        clock.lap("commit")
         history.done(commit, reading.log, step.key)
         self._after(number, work, history.plan, len(reading.log), reports)
-        self.reports.append(report)
-        logging.getLogger("nearcast.spark").debug("step %s", report)
-        for listener in self.listeners:
-            listener(report)
+        clock.lap("keep")
+        report = BatchReport(
+            batch=number,
+            plan=history.plan.number,
+            events=len(loaded.order),
+            messages=int(reading.messages.sum()),
+            operations=len(reading.log),
+            updates=commit.updates,
+            refused=len(refused),
+            seconds=clock.laps,
+            late=loaded.late,
+            subscriptions=subscriptions,
+            workers=[each.summary() for each in reports],
+            committed_at=time.time(),
+        )
+        write_report(self.state.path, report)
+        if number % _REPORTS_KEPT == 0:
+            prune_reports(self.state.path, _REPORTS_KEPT)
+        for listen in self.listeners:
+            listen(report)
         return report
 
     def replan(self) -> None:
@@ -292,38 +280,11 @@ class Pipeline:
                 return
             kept += count
 
-    def _refused(self, loaded: _Loaded, reading: Reading) -> pa.Table:
-        rows = [
-            {
-                "line": int(loaded.seq[refusal.row]),
-                "error": refusal.error,
-                "event": _as_given(loaded.events, refusal.row),
-            }
+    def _refused(self, loaded: _Loaded, reading: Reading) -> list[Refused]:
+        return [
+            Refused(int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row))
             for refusal in reading.refusals
         ]
-        return pa.Table.from_pylist(rows, schema=REFUSED)
-
-    def _report(
-        self, step: int, batch: int, loaded: _Loaded, reading: Reading, reports: list[Report]
-    ) -> StepReport:
-        plan = self.history.plan
-        return StepReport(
-            step=step,
-            batch=batch,
-            plan=plan.number if plan else 0,
-            events=len(loaded.order),
-            messages=int(reading.messages.sum()),
-            operations=len(reading.log),
-            updates=sum(report.updates for report in reports),
-            refused=len(reading.refusals),
-            late=loaded.late,
-            subscriptions=self.history.count(reading.log),
-            seconds={},
-            workers=[
-                {key: value for key, value in report.__dict__.items() if key != "path"}
-                for report in reports
-            ],
-        )
 
     def _after(
         self, step: int, work: Work, plan: Plan, operations: int, reports: list[Report]
@@ -360,15 +321,13 @@ class _Clock:
         self._last = now
 
 
-def _as_given(events: pa.Table, row: int) -> str:
-    import msgspec
-
-    fields = events.slice(row, 1).to_pylist()[0]
-    raw = fields.get("raw")
-    if isinstance(raw, str):
-        return raw
-    given = {key: value for key, value in fields.items() if value is not None}
-    return msgspec.json.encode(given, enc_hook=repr).decode()
+def _given(events: pa.Table, row: int) -> bytes | dict[str, Any]:
+    """An event as it was given, as far as that is known."""
+    fields: dict[str, Any] = events.slice(row, 1).to_pylist()[0]
+    raw = fields.pop("raw")
+    if raw is not None:
+        return str(raw).encode()
+    return {key: value for key, value in fields.items() if value is not None and key != "problem"}
 
 
 def planner(name: str, workers: int, settings: Settings) -> Callable[[int, pa.Table, Any], Plan]:

@@ -16,8 +16,8 @@ from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample
 from nearcast.spark.messages import Texts
 from nearcast.spark.operations import OTHER, PLAIN, of_kind
 
-COLUMNS, ROWS = 128, 64
-"""The cells of the grid of a plan."""
+_COARSE, _FINE = (64, 32), (128, 64)
+_MANY = 16  # workers from which on cells must be finer, to be dealt out evenly
 
 _MOST_ROWS, _MOST_MESSAGES = 200_000, 50_000
 
@@ -26,7 +26,8 @@ def make_plan(
     name: str, workers: int, space: Box, begun: pa.Table, texts: Texts, number: int
 ) -> Plan:
     """Plan for what is known: subscriptions in the schema of the log, and some messages."""
-    grid = Grid(space.west, space.south, space.east, space.north, COLUMNS, ROWS)
+    cells = _FINE if workers > _MANY else _COARSE
+    grid = Grid(space.west, space.south, space.east, space.north, *cells)
     sample = _sample(begun, texts).limited(_MOST_ROWS, _MOST_MESSAGES)
     plan = partitioner_named(name)(sample, workers, grid)
     return plan.changed(number=number, about=dict(plan.about) | {"asked": name})

@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.engine.replay import Refusal, stop_at
@@ -19,8 +18,9 @@ from nearcast.errors import NearcastError, QueryError, StateError
 from nearcast.model import Publish, Record, Subscribe, Update
 from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
-from nearcast.spark.outputs import sorted_updates
+from nearcast.spark.outputs import UPDATES, sorted_updates
 from nearcast.spark.pipeline import Pipeline, Runner, planner
+from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
 from nearcast.text import parse_query
@@ -35,20 +35,16 @@ class _Kept:
     """Keeps what a step committed until it has been handed on."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.updates = pa.table({})
-        self.refused = pa.table({})
+        self.folder = str(folder)
+        self._sink = Sink(self.folder)
+        self.updates = UPDATES.empty_table()
+        self.refused: dict[int, str] = {}  # errors by place in the log
 
-    def staging(self, step: int) -> str:
-        """The folder that tasks write files to."""
-        return str(self._folder / str(step))
-
-    def commit(self, step: int, paths: list[str], refused: pa.Table) -> None:
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
         """Read the updates of a step, in the order in which engines report them."""
-        del step
-        self.updates, self.refused = sorted_updates(paths), refused
-        for path in paths:
-            Path(path).unlink()
+        self.updates = sorted_updates(self._sink.staged(step, name) for name in names)
+        self.refused = {each.seq: each.error for each in refused}
+        self._sink.discard(step)
 
 
 def replay_steps(
@@ -128,8 +124,6 @@ def _told(
     records: list[Record], kept: _Kept, refuse: Refusal, settings: Settings
 ) -> Iterator[tuple[int, list[Update]]]:
     """Go through the records of a step as if they had been matched one by one."""
-    refused = zip(kept.refused["line"].to_pylist(), kept.refused["error"].to_pylist(), strict=True)
-    errors = dict(refused)
     events = kept.updates["event"].to_pylist()
     pairs = zip(
         kept.updates["subscription"].to_pylist(), kept.updates["message"].to_pylist(), strict=True
@@ -137,8 +131,8 @@ def _told(
     found = (Update("add", subscription, message) for subscription, message in pairs)
     at = 0
     for record in records:
-        if record.position in errors:
-            refuse(record, _error_of(record, errors[record.position], settings))
+        if record.position in kept.refused:
+            refuse(record, _error_of(record, kept.refused[record.position], settings))
             continue
         start = at
         while at < len(events) and events[at] == record.position:

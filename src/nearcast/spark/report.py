@@ -1,13 +1,12 @@
 """What is known of a batch that was committed, and where that is kept.
 
-One small JSON file a batch, `commits/<batch>.json` under the state of a stream, which a pipeline
-writes as its commit. Whoever wants to see how a stream is doing reads these, while it runs or
-after.
+One small JSON file a batch, `reports/<batch>.json` under the state of a stream. Whoever wants to
+see how a stream is doing reads these, while it runs or after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +16,7 @@ from pyarrow import fs
 from nearcast.errors import SourceError
 from nearcast.spark.paths import resolve
 
-_FOLDER = "commits"
+_FOLDER = "reports"
 _KIND = ".json"
 
 
@@ -26,27 +25,30 @@ class WorkerReport:
     """What one worker did in a batch.
 
     - `load`: seconds of CPU that it spent;
-    - `lag`: operations that it had to catch up with before it could start;
+    - `lag`: seconds until its index had caught up and it could start;
     - `messages`, `operations`: those that reached it, and `updates` that it answered with;
-    - `rows`, `bytes`: the size of its index after the batch.
+    - `rows`, `bytes`: the size of its index after the batch;
+    - `candidates`: rows that its index looked at.
     """
 
     worker: int
     load: float = 0.0
-    lag: int = 0
+    lag: float = 0.0
     messages: int = 0
     operations: int = 0
     updates: int = 0
     rows: int = 0
     bytes: int = 0
+    candidates: int = 0
 
 
 @dataclass(frozen=True)
 class BatchReport:
     """What was done in a batch, under which plan, and how long each step took.
 
-    `seconds` has `total` for the whole batch, and the steps by name. `committed_at` is the time of
-    the commit, in seconds since 1970.
+    `late` events had come before, or out of order, and were passed over. `subscriptions` is how
+    many there are. `seconds` has `total` for the whole batch, and the steps by name.
+    `committed_at` is the time of the commit, in seconds since 1970.
     """
 
     batch: int
@@ -57,6 +59,8 @@ class BatchReport:
     updates: int
     refused: int
     seconds: dict[str, float]
+    late: int = 0
+    subscriptions: int = 0
     workers: list[WorkerReport] = field(default_factory=list)
     committed_at: float = 0.0
 
@@ -74,26 +78,6 @@ class BatchReport:
         """Read a report; what a later release may have added is passed over."""
         return msgspec.json.decode(data, type=cls)
 
-    @classmethod
-    def of_step(cls, step: Mapping[str, Any], committed_at: float) -> BatchReport:
-        """Make a report from what a pipeline says of a step."""
-        fields = {**step, "batch": step["step"], "committed_at": committed_at}
-        fields["workers"] = [
-            {**worker, "load": worker["cpu_s"]} for worker in _by_worker(step["workers"])
-        ]
-        return msgspec.convert(fields, cls)
-
-
-def _by_worker(tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What each worker did, which may have been in several tasks."""
-    found: dict[int, dict[str, Any]] = {}
-    for task in tasks:
-        one = found.setdefault(task["worker"], dict(task))
-        if one != task:
-            for name in ("cpu_s", "messages", "updates"):
-                one[name] += task[name]
-    return [found[worker] for worker in sorted(found)]
-
 
 def _commits(state: str) -> tuple[Any, str]:
     files, root = resolve(state)
@@ -110,42 +94,31 @@ def write_report(state: str, report: BatchReport) -> None:
     files.move(unfinished, f"{folder}/{report.batch}{_KIND}")
 
 
-def _found(state: str) -> dict[int, Any]:
-    files, folder = _commits(state)
-    infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-    named = ((info.base_name.removesuffix(_KIND), info) for info in infos)
-    return {
-        int(stem): info
-        for stem, info in sorted(named, key=lambda pair: pair[0])
-        if stem.isdigit() and info.base_name.endswith(_KIND)
-    }
-
-
 def reported_batches(state: str) -> list[int]:
     """Give the numbers of the batches that have a report, in order."""
-    return sorted(_found(state))
+    files, folder = _commits(state)
+    found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+    stems = (info.base_name.removesuffix(_KIND) for info in found if info.base_name.endswith(_KIND))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
-def _read(state: str, info: Any) -> BatchReport:
-    files, _ = _commits(state)
+def read_report(state: str, batch: int) -> BatchReport:
+    """Read the report of one batch."""
+    files, folder = _commits(state)
+    path = f"{folder}/{batch}{_KIND}"
     try:
-        with files.open_input_stream(info.path) as file:
-            data = file.read()
-        fields = msgspec.json.decode(data)
-        if isinstance(fields, dict) and "report" in fields:  # the commit of a pipeline
-            return BatchReport.of_step(fields["report"], info.mtime_ns / 1e9)
-        return BatchReport.from_json(data)
-    except (OSError, msgspec.DecodeError, KeyError, TypeError) as error:
+        with files.open_input_stream(path) as file:
+            return BatchReport.from_json(file.read())
+    except (OSError, msgspec.DecodeError) as error:
         raise SourceError(
-            f"{info.path}: not a readable report of a batch ({error}); restore it"
+            f"{path}: not a readable report of a batch ({error}); remove it, it is only for show"
         ) from None
 
 
 def read_reports(state: str, last: int | None = None) -> list[BatchReport]:
     """Read the reports of a stream in order, or only the last so many."""
-    found = _found(state)
-    batches = sorted(found)
-    return [_read(state, found[at]) for at in (batches if last is None else batches[-last:])]
+    batches = reported_batches(state)
+    return [read_report(state, batch) for batch in (batches if last is None else batches[-last:])]
 
 
 def prune_reports(state: str, keep: int) -> None:

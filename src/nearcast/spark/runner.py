@@ -38,10 +38,10 @@ class SparkRunner:
         return [Report(**json.loads(row.report)) for row in answers.collect()]
 
 
-def _attempt() -> str:
+def _attempt() -> int:
     """Tells what this attempt at a task writes from what another one did."""
     context = TaskContext.get()
-    return f"{context.taskAttemptId() if context else 0}"
+    return int(context.taskAttemptId()) if context else 0
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

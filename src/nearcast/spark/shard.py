@@ -30,6 +30,7 @@ from nearcast.text.columns import HashedTexts, Hashes, buffers
 
 FOREVER = 2**62
 _NO_ROW = -1
+_PIECE = 1 << 14
 _COUNTED = 4  # every so many-th message is counted for the frequencies of terms
 
 _COLUMNS: dict[str, tuple[type, int]] = {
@@ -225,18 +226,23 @@ class Shard:
 
     def _numbers_of(self, hashes: Hashes) -> Int32s:
         """The numbers of terms, new ones where there are none yet."""
-        room = self._terms + len(hashes)
-        if 2 * room > len(self._slots):
-            size = len(self._slots)
-            while 2 * room > size:
-                size *= 2
+        numbers = np.empty(len(hashes), np.int32)
+        # In pieces, as most terms are known and room is made for each as if it were new.
+        for start in range(0, len(hashes), _PIECE):
+            some = hashes[start : start + _PIECE]
+            self._make_room(self._terms + len(some))
+            self._terms = _intern(self._slots, some, self._terms, numbers[start : start + _PIECE])
+        self.table.ensure_terms(self._terms)
+        return numbers
+
+    def _make_room(self, terms: int) -> None:
+        size = len(self._slots)
+        while 2 * terms > size:
+            size *= 2
+        if size > len(self._slots):
             old = self._slots.copy()
             self._slots = self._new_slots(size)
             move_slots(old, self._slots)
-        numbers = np.empty(len(hashes), np.int32)
-        self._terms = _intern(self._slots, hashes, self._terms, numbers)
-        self.table.ensure_terms(self._terms)
-        return numbers
 
     def match(self, messages: Messages) -> Found:
         """Find who wants which message, by what each of them sees."""

@@ -6,14 +6,15 @@ what they wrote. The driver gathers exactly those files in one folder and rename
 task wrote that was tried again, or whose driver died, stays in the staging folder until a later
 commit removes it; readers pass over it, since its name starts with a dot.
 
-On local files and HDFS a rename is atomic; it outlives any process, though not a power failure in
-the moment after it. On object stores there is none: files are moved one by
-one and a `_SUCCESS` is written at the end, so a reader may see a part of the newest batch for a
-moment; what a crash left there is removed before the batch is committed again.
+On local files and HDFS a rename is atomic; local files are flushed to disk before it. On object
+stores there is none: files are moved one by one and a `_SUCCESS` is written at the end, so a reader
+may see a part of the newest batch for a moment; what a crash left there is removed before the batch
+is committed again.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from secrets import token_hex
@@ -71,6 +72,14 @@ class Sink:
         name = _staged_name(attempt, slice_, _JSON_LINES)
         return self._stage(batch, name, b"\n".join([*lines, b""]))
 
+    def open(self, batch: int, slice_: int, attempt: int) -> tuple[str, Any]:
+        """Open a file for the updates of one task: its name, for the commit, and the stream."""
+        files, root = self._place()
+        folder = f"{root}/{_STAGING}/{batch}"
+        files.create_dir(folder, recursive=True)
+        name = _staged_name(attempt, slice_, _PARQUET)
+        return name, files.open_output_stream(f"{folder}/{name}")
+
     def _stage(self, batch: int, name: str, content: pa.Table | bytes) -> str:
         files, root = self._place()
         folder = f"{root}/{_STAGING}/{batch}"
@@ -113,6 +122,14 @@ class Sink:
         self._clear(files, root, batch)
         return True
 
+    def staged(self, batch: int, name: str) -> str:
+        """The path of a file that a task wrote."""
+        return f"{self.output.rstrip('/')}/{_STAGING}/{batch}/{name}"
+
+    def discard(self, batch: int) -> None:
+        """Remove what was staged for this batch and those before it, without committing it."""
+        self._clear(*self._place(), batch)
+
     def batches(self) -> list[int]:
         """Give the numbers of the batches that are there, in order."""
         files, root = self._place()
@@ -139,8 +156,11 @@ class Sink:
         _remove(files, ready)
         files.create_dir(ready, recursive=True)
         for path, name in chosen.items():
+            _flush(files, path)
             files.move(path, f"{ready}/{name}")
+        _flush(files, ready)
         files.move(ready, self._final(root, batch))
+        _flush(files, root)
 
     def _move_each(self, files: Any, root: str, batch: int, chosen: dict[str, str]) -> None:
         final = self._final(root, batch)
@@ -197,6 +217,16 @@ def _line(refused: Refused) -> bytes:
     return msgspec.json.encode(
         {"seq": refused.seq, "error": refused.error, "event": as_given(refused.event)}, enc_hook=str
     )
+
+
+def _flush(files: Any, path: str) -> None:
+    """See to it that a local file or folder outlives a power failure."""
+    if files.type_name == "local":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _exists(files: Any, path: str) -> bool:

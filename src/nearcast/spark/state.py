@@ -8,6 +8,8 @@
     definitions/S.arrow  all subscriptions there were after step S: older logs are not needed
     snapshots/N-NAME/S   a shard as files that can be mapped
     commits/S.json       step S is done; written last
+    reports/S.json       what step S did, only to be looked at
+    inbox/B              events of batch B of Spark that had to be brought into another form
     checkpoint/          what Spark remembers of its source
 
 A step is done when its commit is there. What lies beyond the last commit is what a crash left, and
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -47,7 +49,7 @@ class Commit:
     now: float | None
     slices: list[dict[str, Any]]  # what was read
     log: list[int]  # the size and the checksum of its log
-    report: dict[str, Any] = field(default_factory=dict)
+    updates: int
 
     def to_json(self) -> bytes:
         """As bytes."""

@@ -16,8 +16,8 @@ from nearcast.errors import InvalidValue
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.feed import Feed
-from nearcast.spark.outputs import FunctionOutput, ParquetOutput
-from nearcast.spark.pipeline import STEP_ROWS, Pipeline, Sink, planner
+from nearcast.spark.outputs import FolderOutput, FunctionOutput
+from nearcast.spark.pipeline import STEP_ROWS, Output, Pipeline, planner
 from nearcast.spark.runner import SparkRunner
 from nearcast.spark.session import check, prepare
 from nearcast.spark.sources import file_names
@@ -145,12 +145,12 @@ def open_feed(
     workers = options.workers or runner.tasks
     name = partitioner_for(options.partitioner, session)
     kept = State(state, _about(settings))
-    sink: Sink
+    sink: Output
     if foreach_batch is not None:
         call = _call(session, foreach_batch)
         sink = FunctionOutput(f"{state.rstrip('/')}/updates", call, options.quarantine)
     else:
-        sink = ParquetOutput(str(output), options.quarantine, kept.id)
+        sink = FolderOutput(str(output), options.quarantine, kept.id)
     choose = planner(name, workers, settings)
     if options.plan is not None:
         given = options.plan
@@ -194,11 +194,8 @@ def _about(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _call(
-    session: SparkSession, foreach_batch: ForeachBatch
-) -> Callable[[list[str], pa.Table, int], None]:
-    def call(paths: list[str], refused: pa.Table, step: int) -> None:
-        del refused
+def _call(session: SparkSession, foreach_batch: ForeachBatch) -> Callable[[list[str], int], None]:
+    def call(paths: list[str], step: int) -> None:
         if paths:
             frame = session.read.schema(UPDATES).parquet(*paths)
         else:

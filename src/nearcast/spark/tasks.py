@@ -8,7 +8,6 @@ a task writes its own Parquet file, and the driver decides which files count.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,21 +26,14 @@ from nearcast.spark.columns import mask_of
 from nearcast.spark.files import Files
 from nearcast.spark.messages import Texts, messages_of
 from nearcast.spark.node import NodeCache, Recipe, Step
+from nearcast.spark.outputs import UPDATES
 from nearcast.spark.packets import pack, unpack
+from nearcast.spark.report import WorkerReport
 from nearcast.spark.router import Router
 from nearcast.spark.shard import Messages, Shard
+from nearcast.spark.sink import Sink
 from nearcast.spark.slices import MESSAGE_COLUMNS, Slice
 from nearcast.text import Analyser
-
-UPDATES = pa.schema(
-    [
-        ("event", pa.int64()),
-        ("op", pa.string()),
-        ("subscription", pa.string()),
-        ("message", pa.string()),
-    ]
-)
-"""The columns of updates."""
 
 _AT_ONCE = 1 << 16  # messages matched together
 _SHARED = "all"
@@ -65,10 +57,9 @@ class Work:
     steps: list[Step]  # that shards follow, from the base on
     analyser: Analyser
     parts: list[list[Part]]  # by task
-    staging: str  # the folder that files are written to
+    output: str  # the folder that updates are for
     snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
     save: bool = False  # shards are to be written as snapshots
-    wanted_cells: bool = False  # count messages by cell
 
 
 _caches: dict[str, NodeCache] = {}
@@ -155,9 +146,12 @@ def read_messages(parts: list[Part], analyser: Analyser) -> Texts:
 class UpdateFile:
     """Collects the updates of a task in one file, which is made when there is something for it."""
 
-    def __init__(self, staging: str, name: str) -> None:
-        self.path = f"{staging}/{name}"
+    def __init__(self, work: Work, task: int, attempt: int) -> None:
+        self._place = (work.steps[-1].number, task, attempt)
+        self._sink = Sink(work.output)
+        self.name: str | None = None
         self.rows = 0
+        self._stream: Any = None
         self._writer: Any = None
 
     def write(self, seq: Int64s, names: pa.Array, ids: pa.Array) -> None:
@@ -165,9 +159,9 @@ class UpdateFile:
         if not len(seq):
             return
         if self._writer is None:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)  # noqa: PTH103, PTH120 - a path or URI
+            self.name, self._stream = self._sink.open(*self._place)
             self._writer = pq.ParquetWriter(
-                self.path, UPDATES, compression="zstd", use_dictionary=["op", "message"]
+                self._stream, UPDATES, compression="zstd", use_dictionary=["op", "message"]
             )
         op = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(seq), np.int8)), ["add"])
         columns = [
@@ -180,11 +174,11 @@ class UpdateFile:
         self.rows += len(seq)
 
     def close(self) -> str | None:
-        """Finish the file, and give its path if there is one."""
-        if self._writer is None:
-            return None
-        self._writer.close()
-        return self.path
+        """Finish the file, and give its name if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+            self._stream.close()
+        return self.name
 
 
 def _cut(messages: Messages, start: int, stop: int) -> Messages:
@@ -240,9 +234,22 @@ class Report:
     candidates: int
     rows: int
     bytes: int
-    path: str | None
+    name: str | None
     seconds: dict[str, float]
     cpu_s: float
+
+    def summary(self) -> WorkerReport:
+        """What is kept of it."""
+        return WorkerReport(
+            worker=self.worker,
+            load=round(self.cpu_s, 6),
+            lag=round(self.seconds["catch up"], 6),
+            candidates=self.candidates,
+            messages=self.messages,
+            updates=self.updates,
+            rows=self.rows,
+            bytes=self.bytes,
+        )
 
     def to_batch(self) -> pa.RecordBatch:
         """As a row for the driver."""
@@ -253,7 +260,7 @@ def _now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def match_shared(work: Work, task: int, attempt: str) -> Report:
+def match_shared(work: Work, task: int, attempt: int) -> Report:
     """Match the messages of some slices against everything there is."""
     began, cpu = _now()
     node = Node(work)
@@ -261,16 +268,16 @@ def match_shared(work: Work, task: int, attempt: str) -> Report:
     read = time.perf_counter()
     shard = node.shard(None)
     ready = time.perf_counter()
-    file = UpdateFile(work.staging, f"{task:05}-{attempt}.parquet")
+    file = UpdateFile(work, task, attempt)
     updates, candidates = match_into(file, shard, texts, node.plan, None)
-    path = file.close()
+    name = file.close()
     if task == 0:
         node.save(None)
     stats = shard.stats()
     done, cpu_done = _now()
     return Report(
         task, task, len(texts.ids), updates, candidates, int(stats["rows"]), int(stats["bytes"]),
-        path, {"read": read - began, "catch up": ready - read, "match": done - ready},
+        name, {"read": read - began, "catch up": ready - read, "match": done - ready},
         cpu_done - cpu,
     )  # fmt: skip
 
@@ -289,7 +296,7 @@ def dispatch(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
             yield worker, pack(texts, places)
 
 
-def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt: str) -> Report:
+def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Report:
     """Match what was dispatched to a worker."""
     began, cpu = _now()
     node = Node(work)
@@ -297,14 +304,14 @@ def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt:
     read = time.perf_counter()
     shard = node.shard(worker)
     ready = time.perf_counter()
-    file = UpdateFile(work.staging, f"{worker:05}-{attempt}.parquet")
+    file = UpdateFile(work, worker, attempt)
     updates, candidates = match_into(file, shard, texts, node.plan, worker)
-    path = file.close()
+    name = file.close()
     node.save(worker)
     stats = shard.stats()
     done, cpu_done = _now()
     return Report(
         worker, worker, len(texts.ids), updates, candidates, int(stats["rows"]),
-        int(stats["bytes"]), path,
+        int(stats["bytes"]), name,
         {"read": read - began, "catch up": ready - read, "match": done - ready}, cpu_done - cpu,
     )  # fmt: skip
