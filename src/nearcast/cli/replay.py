@@ -53,19 +53,9 @@ def replay_command(
         Path | None,
         typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
     ] = None,
-    window_count: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", show_default="100000", help="Top-k chooses from the last N messages."
-        ),
-    ] = None,
-    window_seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="Top-k chooses from the last S seconds.")
-    ] = None,
-    space: Annotated[
-        str | None,
-        typer.Option(metavar="W,S,E,N", show_default="the world", help="The space of top-k."),
-    ] = None,
+    window_count: options.WindowCountOption = None,
+    window_seconds: options.WindowSecondsOption = None,
+    space: options.SpaceOption = None,
     on_error: Annotated[
         str,
         typer.Option(
@@ -98,10 +88,7 @@ def replay_command(
         raise InvalidValue("--engine", engine, f"one of {', '.join(_ENGINES)}")
     if index not in INDEX_NAMES:
         raise InvalidValue("--index", index, f"one of {', '.join(INDEX_NAMES)}")
-    if window_count is not None and window_seconds is not None:
-        raise InvalidValue(
-            "--window-seconds", window_seconds, "only one of --window-count and --window-seconds"
-        )
+    options.check_window(window_count, window_seconds)
     if engine != "spark" and (workers is not None or partitioner != "auto"):
         raise InvalidValue("--engine", engine, "spark, as --workers or --partitioner is given")
     _keep_apart(events, history, output, on_error)

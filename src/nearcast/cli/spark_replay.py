@@ -1,4 +1,4 @@
-"""`nearcast replay --engine spark`: the log through a pipeline of this machine, and nothing left."""
+"""`nearcast replay --engine spark`: the log through a pipeline on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from nearcast.cli.spark_setup import in_plain_words, need_spark, spark_session
+from nearcast.cli.spark_setup import need_spark, plainly, spark_session
+from nearcast.cli.spark_watch import interrupted_quietly
 from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
@@ -42,7 +43,12 @@ def replay_on_spark(
     from nearcast.spark.runner import SparkRunner
     from nearcast.spark.stream import partitioner_for
 
-    with spark_session() as session, TemporaryDirectory(prefix="nearcast-") as folder:
+    with (
+        plainly(),
+        interrupted_quietly(),
+        spark_session() as session,
+        TemporaryDirectory(prefix="nearcast-") as folder,
+    ):
         runner = SparkRunner(session)
         found = replay_steps(
             records,
@@ -56,10 +62,5 @@ def replay_on_spark(
         )
         try:
             yield found
-        except Exception as error:
-            plain = in_plain_words(error)
-            if plain is error:
-                raise
-            raise plain from error
         finally:
             found.close()

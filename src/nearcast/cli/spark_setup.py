@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib.util import find_spec
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from nearcast import errors
@@ -37,11 +39,35 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     """
     need_spark()
     from pyspark import SparkContext
+
+    running = SparkContext._active_spark_context is not None
+    session = _apart(lambda: _session(master, running))
+    try:
+        yield session
+    finally:
+        if not running:
+            session.stop()
+
+
+def _apart(make: Callable[[], SparkSession]) -> SparkSession:
+    """Call in another thread: in the main thread PySpark would take over Ctrl-C for good."""
+    made: Future[SparkSession] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:  # whatever it is, it is raised below
+            made.set_exception(error)
+
+    Thread(target=run, name="start of Spark", daemon=True).start()
+    return made.result()
+
+
+def _session(master: str | None, running: bool) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from nearcast.spark.session import check, local_session, prepare
 
-    running = SparkContext._active_spark_context is not None
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if running or (not submitted and (master or "local[*]").startswith("local")):
         session = local_session(master or "local[*]")
@@ -49,11 +75,7 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         builder = prepare(SparkSession.builder.appName("nearcast"))
         session = _started(builder if master is None else builder.master(master), master)
     check(session)
-    try:
-        yield session
-    finally:
-        if not running:
-            session.stop()
+    return session
 
 
 def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
@@ -67,6 +89,18 @@ def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Tell failures on Spark as what they began with."""
+    try:
+        yield
+    except Exception as error:
+        plain = in_plain_words(error)
+        if plain is error:
+            raise
+        raise plain from error
 
 
 def in_plain_words(error: BaseException) -> BaseException:

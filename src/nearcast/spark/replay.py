@@ -1,4 +1,4 @@
-"""A whole event log through the pipeline, from its first event to its last, or to the first bad one.
+"""A whole event log through a pipeline, from its first event to its last or to the first bad one.
 
 The log is read here, record by record, as the other engines read it: so a refused event is told by
 its line and as it was given. Some records at a time become Parquet, and one step of a pipeline.
