@@ -130,6 +130,7 @@ def run(
         stack.enter_context(stopping_on_signals(watch.stop))
         session = stack.enter_context(spark_session(master))
         when, shown = _When(interval, available_now), _Shown(metrics_port, log)
+        stack.enter_context(source.reached())
         watch.wait(_start(session, source, watch, chosen, when, shown, stack))
     _tell(watch.summary, quarantine, as_json)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,18 +23,31 @@ _POPULATION = 10_000
 
 
 class Source(NamedTuple):
-    """A source: how to read it, and whether it gives names of files instead of events."""
+    """A source: its name, how to read it, and whether it gives names of files, not events."""
 
+    name: str
     frame: Callable[[SparkSession], DataFrame]
     files: bool
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """Say it plainly where nobody answers."""
+        try:
+            yield
+        except Exception as error:
+            if self.name.startswith(_SOCKET) and "Connection refused" in str(error):
+                raise SourceError(
+                    f"{self.name}: nobody answers there; start what sends the events first"
+                ) from error
+            raise
 
 
 def source_of(given: str, files_per_batch: int | None) -> Source:
     """Understand an input, and refuse one that is not there."""
     if given.startswith(RATE):
-        return Source(_rate(given), files=False)
+        return Source(given, _rate(given), files=False)
     if given.startswith(_SOCKET):
-        return Source(_socket(given), files=False)
+        return Source(given, _socket(given), files=False)
     from nearcast.spark.paths import is_local, local_path
 
     if is_local(given) and not local_path(given).exists():
@@ -44,7 +58,7 @@ def source_of(given: str, files_per_batch: int | None) -> Source:
 
         return file_names(session, given, files_per_batch=files_per_batch)
 
-    return Source(read, files=True)
+    return Source(given, read, files=True)
 
 
 def _rate(given: str) -> Callable[[SparkSession], DataFrame]:
