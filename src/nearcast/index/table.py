@@ -77,7 +77,9 @@ class Column:
     ) -> None:
         self._memory, self._name = memory or Memory(), name
         self._width = width
-        self._data = self._room(max(16, size), np.dtype(dtype))
+        kind = np.dtype(dtype)
+        held = self._memory.room(name, kind.itemsize * max(width, 1)) if size else 0
+        self._data = self._room(max(16, size, held), kind)
         self._filled: npt.NDArray[Any] | None = None
         self.size = size
 
@@ -97,7 +99,8 @@ class Column:
         needed = self.size + extra
         if needed > len(self._data):
             grown = self._room(max(needed, 2 * len(self._data)), self._data.dtype)
-            grown[: self.size] = self._data[: self.size]
+            if not self._memory.keeps:
+                grown[: self.size] = self._data[: self.size]
             self._data = grown
 
     def replace(self, values: npt.NDArray[Any]) -> None:
