@@ -69,9 +69,10 @@ def test_arms_see_the_same_batches_and_those_that_want_it_the_population(
         return Arm(start, population=name == "with")
 
     plan = Plan(batches=[60], rounds=2, subscriptions=20)
-    reports = measure_spark(
+    reports, timed = measure_spark(
         plan, ARMS | {"with": arm("with"), "without": arm("without")}, lambda _: None
     )
+    assert timed == []
     assert seen == {"with": [20, *[60] * 5], "without": [60] * 5}
     assert [report["arm"] for report in reports] == [*ARMS, "with", "without"]
     assert reports[0]["ratios"][IDENTITY] == 1.0
