@@ -83,7 +83,7 @@ def fine_enough(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURE
 
 def _heaviest_atom(d: Digest) -> float:
     cell = d.row.astype(np.int64) * d.grid.columns + d.column
-    _, number = np.unique(cell * d.units.count + d.unit, return_inverse=True)
+    _, number = np.unique(cell * d.units.size + d.unit, return_inverse=True)
     return float(np.bincount(number.reshape(-1), d.cost, minlength=1).max())
 
 

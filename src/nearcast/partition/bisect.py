@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nearcast._jit import kernel
 from nearcast.errors import InvalidValue
-from nearcast.partition.digest import Digest
+from nearcast.partition.digest import Digest, sums
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.kdt import COLUMNS, ROWS, Leaf, Rect, SpaceSplit, TextSplit, Tree, whole
 
@@ -47,8 +47,8 @@ def everything(digest: Digest) -> Part:
     """All cells, all text."""
     return Part(
         whole(digest.grid),
-        np.ones(digest.units.count, np.bool_),
-        np.arange(digest.units.count, dtype=np.int32),
+        np.ones(digest.units.size, np.bool_),
+        np.arange(digest.units.size, dtype=np.int32),
         np.arange(len(digest.message), dtype=np.int64),
         np.arange(len(digest.spans), dtype=np.int64),
     )
@@ -114,7 +114,7 @@ def _bisected(work: _Work, part: Part, workers: int) -> Tree:
         parts = part_by_space(work.digest, part, cut.axis, cut.line)
         low, high = (_bisected(work, one, n) for one, n in zip(parts, counts, strict=True))
         return SpaceSplit(cut.axis, cut.line, low, high)
-    side = np.ones(work.digest.units.count, np.int32)
+    side = np.ones(work.digest.units.size, np.int32)
     side[cut.first] = 0
     parts = part_by_text(work.digest, part, side)
     children = [_bisected(work, one, n) for one, n in zip(parts, counts, strict=True)]
@@ -174,7 +174,7 @@ def _shared_out(one: Floats, other: Floats, workers: int) -> tuple[Int64s, Float
 def _text_cuts(d: Digest, weight: Floats, part: Part, workers: int) -> list[Cut]:
     if len(part.units) < 2:
         return []
-    load = np.bincount(d.unit[part.hits], weight[part.hits], minlength=d.units.count)[part.units]
+    load = sums(d.unit[part.hits], weight[part.hits], d.units.size)[part.units]
     order = np.argsort(-load, kind="stable")
     units, load = part.units[order], load[order]
     total = float(load.sum()) + 1e-9
@@ -189,7 +189,7 @@ def _text_cuts(d: Digest, weight: Floats, part: Part, workers: int) -> list[Cut]
     for first, count in ways:
         if not 0 < len(first) < len(units):
             continue
-        side = np.ones(d.units.count, np.int32)
+        side = np.ones(d.units.size, np.int32)
         side[first] = 0
         repeated = float(side_loads(d, part, side, 2).sum()) / before
         one = float(load[np.isin(units, first)].sum())
@@ -301,7 +301,7 @@ def part_by_space(d: Digest, part: Part, axis: int, line: int) -> tuple[Part, Pa
 
 
 def _units_at(d: Digest, part: Part, hits: Int64s, rows: Int64s) -> Int32s:
-    present = np.zeros(d.units.count, np.bool_)
+    present = np.zeros(d.units.size, np.bool_)
     present[d.unit[hits]] = True
     present[d.row_unit[rows]] = True
     return part.units[present[part.units]]

@@ -12,9 +12,11 @@ rows are spread over workers, so hits can be added up.
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nearcast._jit import inlined, kernel
 from nearcast.partition._tables import Terms
@@ -36,7 +38,7 @@ class Units(NamedTuple):
     heavy: Terms
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many units there are."""
         return len(self.heavy) + BUCKETS
 
@@ -99,13 +101,18 @@ class Digest(NamedTuple):
     messages: int
 
 
+def sums(numbers: npt.NDArray[np.integer], weights: Floats, size: int) -> Floats:
+    """Add up weights by number, for numbers below `size`."""
+    return np.asarray(np.bincount(numbers, weights, minlength=size), np.float64)
+
+
 def hold(rows: SampleRows, keys: Terms, grid: Grid, block: int) -> Held:
     """Put rows on a grid whose blocks of `block` x `block` cells are what H2 speaks of."""
     spans = spans_of(grid, rows.boxes)
     distinct, key = np.unique(keys, return_inverse=True)
-    key = key.reshape(-1).astype(np.int32)
+    key_of: Int32s = key.reshape(-1).astype(np.int32)
     columns = -(-grid.columns // block)
-    codes, listed = _code_rows(spans // np.int32(block), columns, key, len(distinct))
+    codes, listed = _code_rows(spans // np.int32(block), columns, key_of, len(distinct))
     order = np.argsort(codes, kind="stable")
     codes = codes[order]
     firsts = np.flatnonzero(np.diff(codes, prepend=-1))
@@ -115,8 +122,8 @@ def hold(rows: SampleRows, keys: Terms, grid: Grid, block: int) -> Held:
         boxes=rows.boxes,
         spans=spans,
         keys=distinct,
-        key=key,
-        runs=np.bincount(key, minlength=len(distinct)).astype(np.int64),
+        key=key_of,
+        runs=np.bincount(key_of, minlength=len(distinct)).astype(np.int64),
         codes=codes[firsts],
         starts=np.append(firsts, len(codes)).astype(np.int64),
         listed=listed[order],
@@ -148,10 +155,10 @@ def looked_at(run: int, met: int) -> float:
     Fitted to what the index counted for 38,000 hits in runs of 17 to 100,000 rows.
     """
     if run <= _SHORT:
-        return np.float64(run)  # type: ignore[return-value]  # a float to every caller
+        return float(run)
     if run <= _LEAF:
-        return np.float64(_LEAF)  # type: ignore[return-value]  # the same
-    return _FIRST_LEAF + _MET * met + _EDGE * np.sqrt(np.float64(met))
+        return float(_LEAF)
+    return _FIRST_LEAF + _MET * met + _EDGE * sqrt(met)
 
 
 def hits_of(held: Held, messages: SampleMessages, scale: float = 1.0) -> Hits:
@@ -170,7 +177,8 @@ def hits_of(held: Held, messages: SampleMessages, scale: float = 1.0) -> Hits:
     candidates = np.empty(most, np.float64)
     count = _find_hits(
         spans, messages.boxes, messages.starts, keys, held.grid, held.block, held.boxes,
-        held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys), scale, places, candidates,
+        held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys), scale,
+        places, candidates,
     )  # fmt: skip
     columns = [np.ascontiguousarray(places[:count, field]) for field in range(4)]
     return Hits(
@@ -252,10 +260,8 @@ def _find_hits(
 def units_for(held: Held, hits: Hits, costs: Costs, row_ns: float, share: float) -> Units:
     """Make a term a unit of its own if it carries more than this share of all load."""
     distinct = len(held.keys)
-    load = np.bincount(
-        hits.key, costs.check_ns * hits.candidates + costs.message_ns, minlength=distinct
-    )
-    load += row_ns * held.runs
+    own = costs.check_ns * hits.candidates + costs.message_ns
+    load = sums(hits.key, own, distinct) + row_ns * held.runs
     heavy = np.flatnonzero(load > share * load.sum())
     if len(heavy) > _MOST_HEAVY:
         heavy = np.sort(heavy[np.argsort(-load[heavy], kind="stable")[:_MOST_HEAVY]])

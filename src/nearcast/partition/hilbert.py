@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.partition.digest import Digest
+from nearcast.errors import InvalidValue
+from nearcast.partition.digest import Digest, sums
 from nearcast.partition.grid import Floats, Grid, Int64s
 from nearcast.partition.layout import Layout, loads_of
 
@@ -33,7 +34,7 @@ def hilbert_ranges(digest: Digest, workers: int, passes: int = 6) -> Layout:
     Rows that a cut repeats are not known before it is made, so each pass weighs cells by what the
     worker that had them did in the pass before.
     """
-    grid, units = digest.grid, digest.units.count
+    grid, units = digest.grid, digest.units.size
     order = np.argsort(hilbert_order(grid))
     weights = _cell_weights(digest)
     best, heaviest = None, np.inf
@@ -48,10 +49,10 @@ def hilbert_ranges(digest: Digest, workers: int, passes: int = 6) -> Layout:
         loads = loads_of(layout, digest, workers)
         if loads.max() < heaviest or best is None:
             best, heaviest = layout, float(loads.max())
-        had = np.bincount(chosen, weights, minlength=workers)
+        had = sums(chosen, weights, workers)
         weights = weights * np.divide(loads, had, out=np.ones(workers), where=had > 0)[chosen]
     if best is None:
-        raise ValueError("at least one pass is needed")
+        raise InvalidValue("passes", passes, "1 or more")
     return best
 
 
@@ -60,7 +61,7 @@ def _cell_weights(d: Digest) -> Floats:
     cells = d.grid.cells
     hits = d.row.astype(np.int64) * d.grid.columns + d.column
     each = np.bincount(d.message, minlength=1)[d.message]
-    weights = np.bincount(hits, d.cost + d.message_ns / each, minlength=cells)
+    weights = sums(hits, d.cost + d.message_ns / each, cells)
     middle = (d.spans[:, 1] + d.spans[:, 3]) // 2 * d.grid.columns
     middle += (d.spans[:, 0] + d.spans[:, 2]) // 2
     weights += d.row_ns * np.bincount(middle, minlength=cells)

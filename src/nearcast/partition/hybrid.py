@@ -151,8 +151,7 @@ class Hybrid:
                 break
             if len(self._nodes) >= NODES * self._workers:
                 break
-            if not all([self._cut_heaviest() for _ in range(cuts)]):
-                chosen, self._loads = self._merged()
+            if not self._cut_heaviest(cuts):
                 break
         workers = {node.number: int(at) for node, at in zip(self._nodes, chosen, strict=True)}
         return self._growing.finished(workers)
@@ -217,13 +216,19 @@ class Hybrid:
         # A node that cannot be cut any further does not get better by having more parts.
         return np.array(costs + costs[-1:] * (most - len(costs)))
 
-    def _cut_heaviest(self) -> bool:
-        """Lines 24 and 25; false if no node can be cut."""
+    def _cut_heaviest(self, cuts: int) -> bool:
+        """Lines 24 and 25, so many times; false if no node could be cut."""
+        done = 0
+        while done < cuts and self._cut_one():
+            done += 1
+        return done > 0
+
+    def _cut_one(self) -> bool:
         for node in sorted(self._nodes, key=lambda each: -each.load):
             parts = self._partition_node(node, 2, self._growing)
             if len(parts) == 2:
-                self._nodes.remove(node)
-                self._nodes += parts
+                others = [each for each in self._nodes if each.number != node.number]
+                self._nodes = others + parts
                 return True
         return False
 
@@ -287,7 +292,7 @@ class Hybrid:
             return None
         d, weights = self._digest, self._weights
         objects, queries, cost = side_contents(
-            d, part, np.arange(d.units.count, dtype=np.int32), d.units.count
+            d, part, np.arange(d.units.size, dtype=np.int32), d.units.size
         )
         objects, queries, cost = (each[part.units] for each in (objects, queries, cost))
         alone = (
@@ -297,7 +302,7 @@ class Hybrid:
             + weights.hits * cost
         )
         order = np.argsort(-alone, kind="stable")
-        side = np.zeros(d.units.count, np.int32)
+        side = np.zeros(d.units.size, np.int32)
         side[part.units[order]] = _deal(objects[order], queries[order], cost[order], weights, 2)
         return side
 

@@ -71,7 +71,7 @@ def whole(grid: Grid) -> Rect:
 
 def layout_of(tree: Tree, grid: Grid, units: Units) -> Layout:
     """Write a tree down cell by cell."""
-    layout = _painted(tree, whole(grid), units.count)
+    layout = _painted(tree, whole(grid), units.size)
     kinds, inverse = np.unique(layout.owners, axis=0, return_inverse=True)
     return Layout(inverse.reshape(-1).astype(np.int32)[layout.cells], kinds)
 

@@ -5,15 +5,11 @@ if every message were compared with every subscription. The index of a worker lo
 of them, and not at the same part everywhere. So our load counts what that index really looks at:
 
     check_ns x rows looked at + message_ns x messages + operation_ns x insertions and deletions
-
-`Definition1` is the paper's load, for planning as in the paper; `Costs` is ours.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-import numpy as np
 
 from nearcast.partition.grid import Floats
 
@@ -56,12 +52,3 @@ def rate_of(messages: int, ns: Floats) -> float:
     """The messages a second that the heaviest worker allows."""
     heaviest = float(ns.max()) if len(ns) else 0.0
     return messages * 1e9 / heaviest if heaviest > 0 else float("inf")
-
-
-def definition_1(costs: Costs, objects: Floats, queries: Floats) -> Floats:
-    """The load of PS2Stream, definition 1, with as many deletions as insertions of queries."""
-    return np.asarray(
-        costs.check_ns * objects * queries
-        + costs.message_ns * objects
-        + 2.0 * costs.operation_ns * queries
-    )

@@ -25,7 +25,7 @@ from nearcast.partition.bisect import (
     side_loads,
     space_profile,
 )
-from nearcast.partition.digest import Digest
+from nearcast.partition.digest import Digest, sums
 from nearcast.partition.grid import Int32s, Int64s
 from nearcast.partition.kdt import COLUMNS, ROWS, Growing, Leaf, Rect, SpaceSplit, TextSplit, Tree
 
@@ -140,7 +140,7 @@ class Refinement:
             parts = part_by_space(d, part, gift.axis, gift.line)
             kept, given = parts[::-1] if gift.low else parts
         else:
-            side = np.ones(d.units.count, np.int32)
+            side = np.ones(d.units.size, np.int32)
             side[gift.units] = 0
             given, kept = part_by_text(d, part, side)
         if not self._may_take(taker, given):
@@ -211,8 +211,8 @@ def _best_gift(d: Digest, part: Part, rest: float, taker: float) -> _Gift | None
 def _text_gifts(d: Digest, part: Part, rest: float, taker: float) -> list[_Gift]:
     if len(part.units) < 2:
         return []
-    load = np.bincount(d.unit[part.hits], d.cost[part.hits], minlength=d.units.count)
-    load += d.row_ns * np.bincount(d.row_unit[part.rows], minlength=d.units.count)
+    load = sums(d.unit[part.hits], d.cost[part.hits], d.units.size)
+    load += d.row_ns * np.bincount(d.row_unit[part.rows], minlength=d.units.size)
     load = load[part.units]
     order = np.argsort(-load, kind="stable")
     wanted = (rest + float(load.sum()) - taker) / 2
@@ -224,7 +224,7 @@ def _text_gifts(d: Digest, part: Part, rest: float, taker: float) -> list[_Gift]
     if not chosen:
         return []
     units = part.units[np.array(chosen)]
-    side = np.ones(d.units.count, np.int32)
+    side = np.ones(d.units.size, np.int32)
     side[units] = 0
     gives, keeps = side_loads(d, part, side, 2).tolist()
     return [_Gift(max(gives + taker, keeps + rest), units=units)]

@@ -40,9 +40,9 @@ class Texts(NamedTuple):
         objects = np.zeros(self.terms)
         queries = np.zeros(self.terms)
         _count_messages(
-            self.columns, self.rows, self.message_starts, self.message_terms, tuple(rect), objects
+            self.columns, self.rows, self.message_starts, self.message_terms, rect, objects
         )
-        _count_rows(self.spans, self.row_starts, self.row_terms, tuple(rect), queries)
+        _count_rows(self.spans, self.row_starts, self.row_terms, rect, queries)
         return cosine(objects, queries)
 
     def middle(self, rect: Rect, axis: int) -> int:
@@ -61,16 +61,16 @@ def texts_of(sample: Sample, grid: Grid) -> Texts:
     """Number the terms of a sample; a message with a box counts at its south-western cell."""
     messages, rows = sample.messages, sample.rows
     known, number = np.unique(np.concatenate((messages.terms, rows.terms)), return_inverse=True)
-    number = number.reshape(-1).astype(np.int32)
+    numbered: Int32s = number.reshape(-1).astype(np.int32)
     spans = spans_of(grid, messages.boxes)
     return Texts(
         columns=np.ascontiguousarray(spans[:, 0]),
         rows=np.ascontiguousarray(spans[:, 1]),
         message_starts=messages.starts,
-        message_terms=number[: len(messages.terms)],
+        message_terms=numbered[: len(messages.terms)],
         spans=spans_of(grid, rows.boxes),
         row_starts=rows.starts,
-        row_terms=number[len(messages.terms) :],
+        row_terms=numbered[len(messages.terms) :],
         terms=len(known),
     )
 
@@ -81,11 +81,11 @@ def _count_messages(
     rows: Int32s,
     starts: Int64s,
     terms: Int32s,
-    rect: tuple[int, int, int, int],
+    rect: Rect,
     counts: Floats,
 ) -> None:
     for at in range(len(columns)):
-        if rect[0] <= columns[at] < rect[2] and rect[1] <= rows[at] < rect[3]:
+        if rect.west <= columns[at] < rect.east and rect.south <= rows[at] < rect.north:
             for place in range(starts[at], starts[at + 1]):
                 counts[terms[place]] += 1.0
 
@@ -95,15 +95,15 @@ def _count_rows(
     spans: Int32s,
     starts: Int64s,
     terms: Int32s,
-    rect: tuple[int, int, int, int],
+    rect: Rect,
     counts: Floats,
 ) -> None:
     for at in range(len(spans)):
         if (
-            spans[at, 0] < rect[2]
-            and spans[at, 2] >= rect[0]
-            and spans[at, 1] < rect[3]
-            and spans[at, 3] >= rect[1]
+            spans[at, 0] < rect.east
+            and spans[at, 2] >= rect.west
+            and spans[at, 1] < rect.north
+            and spans[at, 3] >= rect.south
         ):
             for place in range(starts[at], starts[at + 1]):
                 counts[terms[place]] += 1.0
