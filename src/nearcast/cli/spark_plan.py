@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-import msgspec
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli import options
-from nearcast.cli.progress import Shown, progress_of
-from nearcast.errors import InvalidValue, NearcastError, SourceError
-from nearcast.geo import WORLD
-from nearcast.model import Event, EventLog, Subscribe, open_log
-from nearcast.text import Analyser, parse_query
 
 if TYPE_CHECKING:
-    from nearcast.partition.plan import Plan
-    from nearcast.partition.sample import Sample
+    pass
 
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".gz", ".zst", ".parquet")
 _PICTURES = (".html", ".htm", ".png")

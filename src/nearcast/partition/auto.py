@@ -59,7 +59,7 @@ def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> P
     best = max(candidates, key=lambda each: each.messages_per_s)
     about: dict[str, Any] = {
         "chosen": best.name,
-        "messages_per_s": {each.name: round(each.messages_per_s) for each in candidates},
+        "messages_per_s": {each.name: round(min(each.messages_per_s, 1e12)) for each in candidates},
         "balance": round(best.balance, 3),
         "costs_ns": list(costs),
     }
