@@ -267,7 +267,9 @@ def measure_spark(
     for size in plan.batches:
         with TemporaryDirectory(prefix="nearcast-bench-") as folder:
             reports += _measure_size(plan, arms, stream, spark, size, Path(folder), tell)
-    pipelines = [name for name in arms if name not in (IDENTITY, EMBEDDED)] if plan.rate else []
+    pipelines = [name for name, arm in arms.items() if arm.start and not arm.baseline]
+    if not plan.rate:
+        return reports, []
     return reports, [
         measure_latency(spark, stream, name, plan.rate, plan.seconds, tell) for name in pipelines
     ]
