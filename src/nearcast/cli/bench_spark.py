@@ -71,9 +71,7 @@ def spark(
 def _show(reports: list[SparkReport], timed: list[LatencyReport]) -> None:
     _show_batches(reports)
     if timed:
-        table = Table(box=SIMPLE_HEAD)
-        for heading in ("arm", "events/s offered", "files", "p50 s", "p99 s"):
-            table.add_column(heading, justify="left" if heading == "arm" else "right")
+        table = _table("arm", "events/s offered", "files", "p50 s", "p99 s")
         for report in timed:
             rate, files = f"{report['offered_events_per_s']:,}", f"{report['files']:,}"
             p50, p99 = f"{report['p50_s']:.2f}", f"{report['p99_s']:.2f}"
@@ -82,20 +80,29 @@ def _show(reports: list[SparkReport], timed: list[LatencyReport]) -> None:
 
 
 def _show_batches(reports: list[SparkReport]) -> None:
-    table = Table(box=SIMPLE_HEAD)
-    baselines = list(reports[0]["ratios"]) if reports else []
-    of_baselines = [f"of {name.replace('-', ' ')}" for name in baselines]
-    for heading in ("arm", "batch", "s", "events/s", *of_baselines, "JVM us", "Python us"):
-        arm = heading == "arm"
-        table.add_column(heading, justify="left" if arm else "right", no_wrap=arm)
+    console = Console()
+    times = _table("arm", "batch", "s", "events/s", "JVM us", "Python us")
+    baselines = list(reports[0]["ratios"])
+    ratios = _table("arm", "batch", *(f"of {name}" for name in baselines))
     for report in reports:
-        table.add_row(
+        batch = f"{report['events_per_batch']:,}"
+        times.add_row(
             report["arm"],
-            f"{report['events_per_batch']:,}",
+            batch,
             f"{report['seconds']:.2f}",
             f"{report['events_per_s']:,.0f}",
-            *(f"{report['ratios'][name]:.2f}" for name in baselines),
             f"{report['jvm_us']:.2f}",
             f"{report['python_us']:.2f}",
         )
-    Console().print(table)
+        of_baselines = (f"{report['ratios'][name]:.2f}" for name in baselines)
+        ratios.add_row(report["arm"], batch, *of_baselines)
+    console.print(times)
+    if baselines:
+        console.print(ratios)
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "arm" else "right", no_wrap=True)
+    return table

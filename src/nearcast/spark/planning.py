@@ -65,7 +65,7 @@ def _sample(begun: pa.Table, texts: Texts) -> Sample:
 
 
 def _as_messages(rows: SampleRows) -> SampleMessages:
-    """Let subscriptions stand for messages that nobody has seen yet: people ask for what happens."""
+    """Let subscriptions stand for messages that nobody has seen yet."""
     middle = (rows.boxes[:, :2] + rows.boxes[:, 2:]) / 2
     return SampleMessages(np.hstack([middle, middle]), rows.starts, rows.terms)
 
