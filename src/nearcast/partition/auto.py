@@ -15,6 +15,7 @@ nothing smaller than that can be given to a worker.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> P
     best = max(candidates, key=lambda each: each.messages_per_s)
     about: dict[str, Any] = {
         "chosen": best.name,
-        "messages_per_s": {each.name: round(each.messages_per_s) for each in candidates},
+        "messages_per_s": {each.name: _rounded(each.messages_per_s) for each in candidates},
         "balance": round(best.balance, 3),
         "costs_ns": list(costs),
     }
@@ -68,6 +69,11 @@ def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> P
         "auto", workers, "grid", plan.grid, plan.cell_worker, plan.maps,
         plan.order_terms, plan.order_counts, about=about,
     )  # fmt: skip
+
+
+def _rounded(rate: float) -> int | None:
+    """A rate as it is kept; without a message to go by there is none."""
+    return round(rate) if isfinite(rate) else None
 
 
 def fine_enough(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Prepared:

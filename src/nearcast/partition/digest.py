@@ -185,9 +185,7 @@ def _count_places(blocks: Int32s, starts: Int64s, keys: Int32s) -> int:
         known = 0
         for place in range(starts[at], starts[at + 1]):
             known += keys[place] >= 0
-        count += (
-            known * (blocks[at, 2] - blocks[at, 0] + 1) * (blocks[at, 3] - blocks[at, 1] + 1)
-        )
+        count += known * (blocks[at, 2] - blocks[at, 0] + 1) * (blocks[at, 3] - blocks[at, 1] + 1)
     return count
 
 
@@ -257,7 +255,7 @@ def units_for(held: Held, hits: Hits, costs: Costs, row_ns: float, share: float)
     load = np.bincount(
         hits.key, costs.check_ns * hits.candidates + costs.message_ns, minlength=distinct
     )
-    load += row_ns * held.runs
+    load = load + row_ns * held.runs  # whole numbers where there are no hits
     heavy = np.flatnonzero(load > share * load.sum())
     if len(heavy) > _MOST_HEAVY:
         heavy = np.sort(heavy[np.argsort(-load[heavy], kind="stable")[:_MOST_HEAVY]])

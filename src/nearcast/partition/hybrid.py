@@ -318,9 +318,7 @@ class Hybrid:
         )
 
 
-def side_contents(
-    d: Digest, part: Part, side: Int32s, sides: int
-) -> tuple[Floats, Floats, Floats]:
+def side_contents(d: Digest, part: Part, side: Int32s, sides: int) -> tuple[Floats, Floats, Floats]:
     """The messages and rows on each side of a cut by text, and what hits cost there."""
     messages, cost = np.zeros(sides), np.zeros(sides)
     _count_sides(d.message, d.unit, d.cost, part.hits, side, messages, cost)
@@ -348,9 +346,7 @@ def _count_sides(
 
 
 @kernel
-def _deal(
-    objects: Floats, queries: Floats, costs: Floats, weights: Weights, count: int
-) -> Int32s:
+def _deal(objects: Floats, queries: Floats, costs: Floats, weights: Weights, count: int) -> Int32s:
     """Deal units in order, each to the part with the least load if it took the unit."""
     dealt = np.empty(len(objects), np.int32)
     sums = np.zeros((3, count))

@@ -38,9 +38,7 @@ class Prepared(NamedTuple):
     def plan(self, scheme: str, workers: int, layout: Layout, about: dict[str, Any]) -> Plan:
         """Write a layout as a plan."""
         cells, maps = cells_and_maps(layout, self.fit.units)
-        return Plan(
-            scheme, workers, "grid", self.fit.grid, cells, maps, *self.order, about=about
-        )
+        return Plan(scheme, workers, "grid", self.fit.grid, cells, maps, *self.order, about=about)
 
 
 def prepare(

@@ -212,7 +212,7 @@ def _text_gifts(d: Digest, part: Part, rest: float, taker: float) -> list[_Gift]
     if len(part.units) < 2:
         return []
     load = np.bincount(d.unit[part.hits], d.cost[part.hits], minlength=d.units.count)
-    load += d.row_ns * np.bincount(d.row_unit[part.rows], minlength=d.units.count)
+    load = load + d.row_ns * np.bincount(d.row_unit[part.rows], minlength=d.units.count)
     load = load[part.units]
     order = np.argsort(-load, kind="stable")
     wanted = (rest + float(load.sum()) - taker) / 2
