@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nearcast.bench.processes import Cpu, cpu_used
-from nearcast.bench.spark import Arm, Plan, measure_spark
+from nearcast.bench.spark import ARMS, Arm, Plan, measure_spark
 from nearcast.bench.spark_data import write_batches, write_population
 from nearcast.cli.main import main
 from nearcast.errors import InvalidValue

@@ -64,5 +64,5 @@ def _cell_weights(d: Digest) -> Floats:
     weights = sums(hits, d.cost + d.message_ns / each, cells)
     middle = (d.spans[:, 1] + d.spans[:, 3]) // 2 * d.grid.columns
     middle += (d.spans[:, 0] + d.spans[:, 2]) // 2
-    weights += d.row_ns * np.bincount(middle, minlength=cells)
+    weights = weights + d.row_ns * np.bincount(middle, minlength=cells)
     return np.asarray(weights + max(float(weights.sum()), 1.0) * 1e-6 / cells)

@@ -27,7 +27,7 @@ from nearcast.spark.history import History, next_step
 from nearcast.spark.ledger import FINE, POINT
 from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import END, LOG
-from nearcast.spark.planning import make_plan
+from nearcast.spark.planning import is_blind, make_plan
 from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.report import BatchReport, prune_reports, write_report
 from nearcast.spark.sink import Refused
@@ -91,7 +91,7 @@ class Pipeline:
         self._output = output
         self._runner = runner
         self.history = History(state, settings, self._reread)
-        self._plan_anew = self.history.plan is None
+        self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
         self._saved: dict[str, int] = {}
         self._since_saved = 0
         self._windows = {step: self._span(state.read_window(step)) for step in state.windows()}
@@ -135,7 +135,7 @@ class Pipeline:
         clock.lap("read")
         reading = history.registrar.read(loaded.events, loaded.seq)
         clock.lap("decide")
-        if self._plan_anew:
+        if self._plan_anew and (history.plan is None or reading.messages.any()):
             self._make_plan(loaded, reading)
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
@@ -196,7 +196,7 @@ class Pipeline:
         return report
 
     def replan(self) -> None:
-        """Make another plan when the next step has been read, and go on by it from there on."""
+        """Make another plan with the next messages that come, and go on by it from there on."""
         self._plan_anew = True
 
     def _load(self, slices: Sequence[Slice]) -> _Loaded:
@@ -248,9 +248,10 @@ class Pipeline:
         standing = self.history.registrar.definitions(self.history.live)
         number = max(self.state.plans(), default=0) + 1
         known = pa.concat_tables([standing, begun])
-        self.history.adopt(self._choose_plan(number, known, texts))
+        plan = self._choose_plan(number, known, texts)
+        self.history.adopt(plan)
         self._saved = {}
-        self._plan_anew = False
+        self._plan_anew = is_blind(plan)
 
     def _write_window(self, step: int, reading: Reading) -> None:
         count = int(((reading.verdict == FINE) & (reading.kinds == POINT)).sum())
