@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_samples import GRID, made_sample
 
+from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition.bisect import By, bisect, everything, load_of
 from nearcast.partition.digest import BUCKETS, Units
@@ -43,7 +43,9 @@ def test_parts_have_everything_once(by: By, seed: int, workers: int) -> None:
 def test_cuts_are_of_the_kind_that_was_asked_for() -> None:
     """By space no cell is split by text, by text all are, and lines keep to their steps."""
     fit = prepare(made_sample(3), 4, GRID).fit
-    cells, maps = cells_and_maps(layout_of(bisect(fit, 4, "space").tree, GRID, fit.units), fit.units)
+    cells, maps = cells_and_maps(
+        layout_of(bisect(fit, 4, "space").tree, GRID, fit.units), fit.units
+    )
     assert not maps
     assert set(cells.tolist()) == {0, 1, 2, 3}
     cells, maps = cells_and_maps(layout_of(bisect(fit, 4, "text").tree, GRID, fit.units), fit.units)
@@ -120,7 +122,12 @@ def test_a_growing_tree_puts_workers_at_its_leaves() -> None:
 def test_units_tell_heavy_terms_from_buckets() -> None:
     """A heavy term is its own unit, any other belongs to the bucket of its hash."""
     units = Units(np.array([3, 600], np.uint64))
-    assert units.of(np.array([3, 600, 4, 600 + BUCKETS], np.uint64)).tolist() == [0, 1, 2 + 4, 2 + 88]
+    assert units.of(np.array([3, 600, 4, 600 + BUCKETS], np.uint64)).tolist() == [
+        0,
+        1,
+        2 + 4,
+        2 + 88,
+    ]
     assert Units(np.empty(0, np.uint64)).of(np.array([5], np.uint64)).tolist() == [5]
 
 

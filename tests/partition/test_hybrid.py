@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_samples import GRID, made_sample
 
+from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys, routing
 from nearcast.partition.grid import Grid
@@ -30,7 +30,9 @@ from nearcast.partition.similarity import cosine, texts_of
     ),
     data=st.data(),
 )
-def test_parts_are_shared_out_at_the_least_cost(costs: list[list[int]], data: st.DataObject) -> None:
+def test_parts_are_shared_out_at_the_least_cost(
+    costs: list[list[int]], data: st.DataObject
+) -> None:
     """The dynamic programme finds what trying everything finds."""
     table = np.array(costs, np.float64)
     nodes, most = table.shape
@@ -117,7 +119,9 @@ def test_text_is_split_where_messages_and_rows_differ() -> None:
     low = draw.random((500, 2)) * 7
     # Everyone talks of 0 to 4; in the east rows ask for what is rarely said.
     rare = draw.random(2000) < 0.02
-    said = np.where(rare & (points[:, 0] > 4), draw.integers(50, 60, 2000), draw.integers(0, 5, 2000))
+    said = np.where(
+        rare & (points[:, 0] > 4), draw.integers(50, 60, 2000), draw.integers(0, 5, 2000)
+    )
     asked = np.where(low[:, 0] > 4, draw.integers(50, 60, 500), draw.integers(0, 5, 500))
     sample = sample_of(
         rows_of(np.hstack((low, low + 0.2)), np.arange(501), asked),
@@ -142,7 +146,9 @@ def test_plans_are_valid(load: str, seed: int, workers: int) -> None:
     assert plan.cell_worker.min() >= -len(plan.maps)
     rows, messages = sample.rows, sample.held_out
     chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
-    held = set(zip(*(each.tolist() for each in routing.route_rows(plan, rows.boxes, chosen)), strict=True))
+    held = set(
+        zip(*(each.tolist() for each in routing.route_rows(plan, rows.boxes, chosen)), strict=True)
+    )
     assert {worker for _, worker in held} == set(range(workers))
     sent = routing.route_messages(plan, None, *messages)
     by_message: dict[int, set[int]] = {}
