@@ -11,7 +11,7 @@ Fields = dict[str, Any]
 
 _WORDS = ["a", "b", "c", "d", "É", "ﬁ", "ß", "x1", "x2", "x3"]
 _JOINS = [" ", " AND ", " OR ", " NOT "]
-_BAD = [
+_BAD: list[Any] = [
     {"op": "unsubscribe", "id": "nobody"},
     {"op": "move", "id": "nobody", "region": {"type": "Box", "bbox": [0, 0, 1, 1]}},
     {"op": "publish", "id": "m-1", "point": [0, 0]},
@@ -41,7 +41,8 @@ def _event(draw: Random, number: int, names: int) -> Fields:
     name = f"s{draw.randrange(names)}"
     chance = draw.random()
     if chance < 0.05:
-        return dict(draw.choice(_BAD))
+        bad_event: Fields = draw.choice(_BAD)
+        return bad_event.copy()
     if chance < 0.35 or number < 5:
         bad = draw.random()
         return {

@@ -15,12 +15,13 @@ nothing smaller than that can be given to a worker.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearcast.partition.bisect import By, bisect
-from nearcast.partition.digest import Digest
+from nearcast.partition.digest import Digest, sums
 from nearcast.partition.estimate import estimate_loads, hit_workers
 from nearcast.partition.grid import Grid
 from nearcast.partition.hilbert import hilbert_ranges
@@ -59,7 +60,7 @@ def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> P
     best = max(candidates, key=lambda each: each.messages_per_s)
     about: dict[str, Any] = {
         "chosen": best.name,
-        "messages_per_s": {each.name: round(min(each.messages_per_s, 1e12)) for each in candidates},
+        "messages_per_s": {each.name: _rounded(each.messages_per_s) for each in candidates},
         "balance": round(best.balance, 3),
         "costs_ns": list(costs),
     }
@@ -68,6 +69,11 @@ def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> P
         "auto", workers, "grid", plan.grid, plan.cell_worker, plan.maps,
         plan.order_terms, plan.order_counts, about=about,
     )  # fmt: skip
+
+
+def _rounded(rate: float) -> int | None:
+    """A whole number for JSON; nothing if there was no load to tell a rate by."""
+    return round(rate) if isfinite(rate) else None
 
 
 def fine_enough(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Prepared:
@@ -82,9 +88,11 @@ def fine_enough(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURE
 
 
 def _heaviest_atom(d: Digest) -> float:
+    """The most that a term in a cell costs, with its part of the messages' own cost."""
     cell = d.row.astype(np.int64) * d.grid.columns + d.column
     _, number = np.unique(cell * d.units.size + d.unit, return_inverse=True)
-    return float(np.bincount(number.reshape(-1), d.cost, minlength=1).max())
+    each = np.bincount(d.message, minlength=1)[d.message]
+    return float(sums(number.reshape(-1), d.cost + d.message_ns / each, 1).max())
 
 
 def _all_load(d: Digest) -> float:
