@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nearcast.bench.processes import Cpu, cpu_used
-from nearcast.bench.spark import ARMS, IDENTITY, Arm, Plan, measure_spark
+from nearcast.bench.spark import ARMS, FLAT_IDENTITY, IDENTITY, Arm, Plan, measure_spark
 from nearcast.bench.spark_data import write_batches, write_population
 from nearcast.cli.main import main
 from nearcast.errors import InvalidValue
@@ -69,12 +69,14 @@ def test_arms_see_the_same_batches_and_those_that_want_it_the_population(
         return Arm(start, population=name == "with")
 
     plan = Plan(batches=[60], rounds=2, subscriptions=20)
-    reports = measure_spark(
+    reports, timed = measure_spark(
         plan, ARMS | {"with": arm("with"), "without": arm("without")}, lambda _: None
     )
-    assert seen == {"with": [20, 60, 60, 60, 60], "without": [60, 60, 60, 60]}
-    assert [report["arm"] for report in reports] == [IDENTITY, "with", "without"]
-    assert reports[0]["of_identity"] == 1.0
+    assert timed == []
+    assert seen == {"with": [20, *[60] * 5], "without": [60] * 5}
+    assert [report["arm"] for report in reports] == [*ARMS, "with", "without"]
+    assert reports[0]["ratios"][IDENTITY] == 1.0
+    assert {tuple(report["ratios"]) for report in reports} == {(IDENTITY, FLAT_IDENTITY)}
     assert all(report["rounds"] == 2 and report["seconds"] > 0 for report in reports)
     assert spark.streams.active == []
 
@@ -85,7 +87,10 @@ def test_the_command_prints_what_was_measured(
     assert spark.streams.active == []
     sizes = ["--batches", "60", "--rounds", "1", "--subscriptions", "20"]
     assert main(["bench", "spark", *sizes, "--json"]) == 0
-    (report,) = json.loads(capfd.readouterr().out)
-    assert (report["arm"], report["events_per_batch"]) == (IDENTITY, 60)
+    reports = json.loads(capfd.readouterr().out)
+    assert [(report["arm"], report["events_per_batch"]) for report in reports] == [
+        (IDENTITY, 60),
+        (FLAT_IDENTITY, 60),
+    ]
     assert main(["bench", "spark", "--arms", "magic"]) == 2
     assert "expected one of identity" in capfd.readouterr().err

@@ -70,8 +70,12 @@ class Files:
         except OSError as error:
             raise SourceError(f"{self.root}/{name}: cannot be read ({error})") from None
 
-    def write(self, name: str, data: Any) -> None:
-        """Write a file; whoever looks sees the old one, none, or all of the new one."""
+    def write(self, name: str, data: Any, *, lasting: bool = True) -> None:
+        """Write a file; whoever looks sees the old one, none, or all of the new one.
+
+        One that is not `lasting` may be lost or torn if the power fails: it is checked when it is
+        read, and can be made again.
+        """
         if self.local is None:
             if "/" in name:
                 self._system.create_dir(f"{self._base}/{name.rsplit('/', 1)[0]}")
@@ -84,9 +88,11 @@ class Files:
         with fresh.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         fresh.replace(place)
-        _settle(place.parent)
+        if lasting:
+            _settle(place.parent)
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder, if it is there."""

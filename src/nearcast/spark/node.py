@@ -93,6 +93,7 @@ class NodeCache:
     def __init__(self, pipeline: str, root: Path | None = None) -> None:
         self.folder = (root or cache_root()) / pipeline
         self._attached: dict[str, tuple[str, Any]] = {}
+        self._memories: dict[str, MappedMemory] = {}
         self.waited = 0.0
         """Seconds spent in bringing holders up to date, or in waiting for others to do it."""
 
@@ -120,10 +121,10 @@ class NodeCache:
         done = keys.index(head["key"]) + 1 if head and head["key"] in keys else None
         if head is None or done is None:
             holder, done = self._anew(kind, place, recipe)
-        elif done == len(keys):
-            return kind.attach(MappedMemory(place), head["holder"])
         else:
-            holder = kind.attach(MappedMemory(place), head["holder"])
+            holder = kind.attach(self._memory(place), head["holder"])
+            if done == len(keys):
+                return holder
         (place / _HEAD).unlink(missing_ok=True)  # until it is whole again
         for step in recipe.steps[done:]:
             holder.apply(changes(step))
@@ -138,12 +139,15 @@ class NodeCache:
             try:
                 head = load_snapshot(recipe.files.below(recipe.snapshot), place)
                 done = [step.key for step in recipe.steps].index(head["key"]) + 1
-                return kind.attach(MappedMemory(place), head["holder"]), done
+                return kind.attach(self._memory(place), head["holder"]), done
             except (SourceError, OSError, ValueError, KeyError) as error:
                 logging.getLogger("nearcast.spark").warning("%s: %s", recipe.name, error)
                 for file in place.glob("*.bin"):
                     file.unlink()
-        return kind(MappedMemory(place)), 0
+        return kind(self._memory(place)), 0
+
+    def _memory(self, place: Path) -> MappedMemory:
+        return self._memories.setdefault(place.name, MappedMemory(place))
 
     def save_snapshot(self, name: str, files: Files) -> None:
         """Copy a holder, as it is on this node, to a folder that all nodes can reach."""

@@ -59,16 +59,16 @@ class Commit:
 class State:
     """The folder of one pipeline."""
 
-    def __init__(self, path: str, settings: dict[str, Any]) -> None:
+    def __init__(self, path: str, settings: dict[str, Any] | None) -> None:
         self.files = Files(path)
         self.path = path
-        if not self.files.exists("about.json"):
+        if settings is not None and not self.files.exists("about.json"):
             if self.files.exists("commits"):
                 raise StateError(f"{path}: has no about.json; give an empty folder as state")
             about = {"kind": KIND, "version": VERSION, "id": uuid4().hex, "settings": settings}
             self.files.write("about.json", json.dumps(about).encode())
         self.about = read_about(self.files)
-        if self.about["settings"] != settings:
+        if settings is not None and self.about["settings"] != settings:
             raise StateError(
                 f"{path}: belongs to a pipeline with other settings "
                 f"({_difference(self.about['settings'], settings)}); use them, or give another "
@@ -116,10 +116,12 @@ class State:
         """Write a step, or a base, as the shards of a plan get it, and then that it is whole."""
         shards, changes = placed
         sums = {
-            ".arrow": self._write(f"routed/{plan}/{name}.arrow", shards, shards[0].schema),
-            ".wanted": self._write(f"routed/{plan}/{name}.wanted", [changes], changes.schema),
+            ".arrow": self._write(f"routed/{plan}/{name}.arrow", shards, shards[0].schema, False),
+            ".wanted": self._write(
+                f"routed/{plan}/{name}.wanted", [changes], changes.schema, False
+            ),
         }
-        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode())
+        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), lasting=False)
 
     def has_routed(self, plan: int, name: str) -> bool:
         """Whether what `write_routed` wrote is there and whole."""
@@ -201,9 +203,11 @@ class State:
             if number < step:
                 self.files.remove(f"window/{number:09}.npy")
 
-    def _write(self, name: str, tables: list[pa.Table], schema: pa.Schema) -> list[int]:
+    def _write(
+        self, name: str, tables: list[pa.Table], schema: pa.Schema, lasting: bool = True
+    ) -> list[int]:
         data = packed(tables, schema)
-        self.files.write(name, data)
+        self.files.write(name, data, lasting=lasting)
         return [len(data), zlib.crc32(data)]
 
     def _read(self, name: str, expected: list[int]) -> pa.Table | None:
@@ -215,6 +219,11 @@ class State:
             return None
         with pa.ipc.open_file(data) as reader:
             return reader.read_all()
+
+
+def open_state(path: str) -> State:
+    """Open the state of a pipeline to look at it, whatever its settings are."""
+    return State(path, None)
 
 
 def packed(tables: list[pa.Table], schema: pa.Schema) -> pa.Buffer:
