@@ -32,20 +32,26 @@ class MappedMemory(Memory):
     """Gives arrays that are files in a folder, seen by every process that maps them.
 
     An array that is asked for again has what was in it. A file grows with its array and is sparse:
-    room that was never written takes no memory and no disk.
+    room that was never written takes no memory and no disk. What should be there must be: if
+    `complete`, a file that is missing or too small is an OSError.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, complete: bool = False) -> None:
         self.folder = folder
+        self.complete = complete
 
     def array(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         """Map the file of that name, made as large as needed."""
         kind = np.dtype(dtype)
         count = shape if isinstance(shape, int) else prod(shape)
         size = max(count * kind.itemsize, 1)
-        descriptor = os.open(self.folder / f"{name}.bin", os.O_RDWR | os.O_CREAT, 0o600)
+        path = self.folder / f"{name}.bin"
+        made = 0 if self.complete else os.O_CREAT
+        descriptor = os.open(path, os.O_RDWR | made, 0o600)
         try:
             if os.fstat(descriptor).st_size < size:
+                if self.complete:
+                    raise OSError(f"{path}: is smaller than {size} bytes")
                 os.ftruncate(descriptor, size)
             mapped = mmap.mmap(descriptor, size)
         finally:
