@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from nearcast.bench.processes import Cpu, cpu_used
 from nearcast.bench.spark_data import write_batches, write_population
+from nearcast.bench.spark_latency import LatencyReport, measure_latency
 from nearcast.engine import Engine
 from nearcast.errors import NearcastError
 from nearcast.workloads.stream import EventStream
@@ -73,7 +74,9 @@ class Plan(NamedTuple):
     ratio: int = 5
     seed: int = 1
     master: str = "local[2]"
-    workload: str = "tweets"
+    workload: str = "shifted"
+    rate: int = 0
+    seconds: float = 20.0
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -205,8 +208,10 @@ class _Running:
         self._query.stop()
 
 
-def measure_spark(plan: Plan, arms: dict[str, Arm], tell: Tell) -> list[SparkReport]:
-    """Run all arms over the same batches, interleaved, at each size of batch."""
+def measure_spark(
+    plan: Plan, arms: dict[str, Arm], tell: Tell
+) -> tuple[list[SparkReport], list[LatencyReport]]:
+    """Run all arms over the same batches, interleaved, at each size of batch; then time files."""
     from nearcast.spark.session import local_session
 
     stream = EventStream(
@@ -218,14 +223,17 @@ def measure_spark(plan: Plan, arms: dict[str, Arm], tell: Tell) -> list[SparkRep
         **{
             "spark.driver.memory": "2g",
             # streams that wait for their turn must not keep the machine busy looking for files
-            "spark.sql.streaming.pollingDelay": "250ms",
+            "spark.sql.streaming.pollingDelay": "100ms",
         },
     )
-    reports = []
+    reports: list[SparkReport] = []
     for size in plan.batches:
         with TemporaryDirectory(prefix="nearcast-bench-") as folder:
             reports += _measure_size(plan, arms, stream, spark, size, Path(folder), tell)
-    return reports
+    pipelines = [name for name in arms if name not in (IDENTITY, EMBEDDED)] if plan.rate else []
+    return reports, [
+        measure_latency(spark, stream, name, plan.rate, plan.seconds, tell) for name in pipelines
+    ]
 
 
 def _measure_size(

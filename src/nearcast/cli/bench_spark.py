@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.spark import ARMS, Plan, SparkReport, measure_spark
+from nearcast.bench.spark_latency import LatencyReport
 from nearcast.cli.bench_match import numbers, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
@@ -32,6 +33,12 @@ def spark(
     arms: Annotated[
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(ARMS)}.")
     ] = ",".join(ARMS),
+    rate: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Also time files at so many events a second.")
+    ] = 8000,
+    workload: Annotated[
+        str, typer.Option(metavar="NAME", help="A kind of events, as in bench match.")
+    ] = "shifted",
     master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,
@@ -51,16 +58,29 @@ def spark(
         if name not in ARMS:
             raise InvalidValue("--arms", name, f"one of {', '.join(ARMS)}")
         chosen[name] = ARMS[name]
-    plan = Plan(sizes, rounds, subscriptions, ratio, seed, master)
+    plan = Plan(sizes, rounds, subscriptions, ratio, seed, master, workload, rate)
     with status_line() as tell:
-        reports = measure_spark(plan, chosen, tell)
+        reports, timed = measure_spark(plan, chosen, tell)
     if as_json:
-        typer.echo(msgspec.json.encode(reports).decode())
+        typer.echo(msgspec.json.encode([*reports, *timed]).decode())
         return
-    _show(reports)
+    _show(reports, timed)
 
 
-def _show(reports: list[SparkReport]) -> None:
+def _show(reports: list[SparkReport], timed: list[LatencyReport]) -> None:
+    _show_batches(reports)
+    if timed:
+        table = Table(box=SIMPLE_HEAD)
+        for heading in ("arm", "events/s offered", "files", "p50 s", "p99 s"):
+            table.add_column(heading, justify="left" if heading == "arm" else "right")
+        for report in timed:
+            rate, files = f"{report['offered_events_per_s']:,}", f"{report['files']:,}"
+            p50, p99 = f"{report['p50_s']:.2f}", f"{report['p99_s']:.2f}"
+            table.add_row(report["arm"], rate, files, p50, p99)
+        Console().print(table)
+
+
+def _show_batches(reports: list[SparkReport]) -> None:
     table = Table(box=SIMPLE_HEAD)
     headings = ("arm", "batch", "s", "events/s", "of identity", "JVM us", "Python us", "driver us")
     for heading in headings:

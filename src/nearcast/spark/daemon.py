@@ -32,18 +32,13 @@ def _warm_index() -> None:
     warm_up(RarestTerm)
 
 
-def _warm_terms() -> None:
-    import pyarrow as pa
+def _warm_tasks() -> None:
+    from nearcast.spark.warm import warm_tasks
 
-    from nearcast import Engine
-
-    engine = Engine()
-    box = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
-    engine.subscribe_table(pa.table({"id": ["s"], "query": ["a"], "region": [box]}))
-    engine.publish_table(pa.table({"id": ["m"], "text": ["a"], "point": [[0.5, 0.5]]}))
+    warm_tasks()
 
 
-STEPS: list[Callable[[], object]] = [_warm_index, _warm_terms]
+STEPS: list[Callable[[], object]] = [_warm_index, _warm_tasks]
 """What is done once, so that its kernels are compiled: each on its own, in this order.
 
 None may run a kernel on OpenMP threads, which do not work in a fork of a process that had them.

@@ -72,16 +72,16 @@ class Pending:
 class State:
     """The folder of one pipeline."""
 
-    def __init__(self, path: str, settings: dict[str, Any]) -> None:
+    def __init__(self, path: str, settings: dict[str, Any] | None) -> None:
         self.files = Files(path)
         self.path = path
-        if not self.files.exists("about.json"):
+        if settings is not None and not self.files.exists("about.json"):
             if self.files.exists("commits"):
                 raise StateError(f"{path}: has no about.json; give an empty folder as state")
             about = {"kind": KIND, "version": VERSION, "id": uuid4().hex, "settings": settings}
             self.files.write("about.json", json.dumps(about).encode())
         self.about = read_about(self.files)
-        if self.about["settings"] != settings:
+        if settings is not None and self.about["settings"] != settings:
             raise StateError(
                 f"{path}: belongs to a pipeline with other settings "
                 f"({_difference(self.about['settings'], settings)}); use them, or give another "
@@ -255,6 +255,11 @@ class State:
             return None
         with pa.ipc.open_file(data) as reader:
             return reader.read_all()
+
+
+def open_state(path: str) -> State:
+    """Open the state of a pipeline to look at it, whatever its settings are."""
+    return State(path, None)
 
 
 def packed(tables: list[pa.Table], schema: pa.Schema) -> pa.Buffer:

@@ -1,0 +1,80 @@
+"""Runs every kernel that tasks need once, on next to nothing, so that it is compiled."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from nearcast.engine.settings import Settings
+from nearcast.index.memory import MappedMemory
+from nearcast.model import event_from_json
+from nearcast.model.log import Record
+from nearcast.partition.grid import Grid
+from nearcast.partition.owners import owns
+from nearcast.partition.plan import Plan, TextMap
+from nearcast.partition.routing import route_messages
+from nearcast.spark.events import table_of
+from nearcast.spark.messages import messages_of
+from nearcast.spark.operations import LOG
+from nearcast.spark.packets import pack, unpack
+from nearcast.spark.placing import place
+from nearcast.spark.registrar import Registrar
+from nearcast.spark.router import Router
+from nearcast.spark.shard import Shard
+
+_EVENTS = [
+    {"op": "subscribe", "id": "a", "query": "x y", "region": {"type": "Box", "bbox": [0, 0, 9, 9]}},
+    {"op": "subscribe", "id": "b", "query": "x OR z NOT y",
+     "region": {"type": "Circle", "center": [5, 5], "radius": 1000}},
+    {"op": "publish", "id": "m", "text": "x y", "point": [5, 5]},
+    {"op": "publish", "id": "n", "text": "x", "region": {"type": "Box", "bbox": [9, 0, 4, 9]}},
+    {"op": "unsubscribe", "id": "a"},
+    {"op": "subscribe", "id": "c", "query": "z", "region": {"type": "Box", "bbox": [0, 0, 9, 9]}},
+]  # fmt: skip
+
+
+def warm_tasks() -> None:
+    """Take two small steps through a shard and the table of what is wanted."""
+    records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_EVENTS)]
+    events, seq = table_of(records), np.arange(len(records))
+    plan = _plan()
+    registrar = Registrar(Settings())
+    none = LOG.empty_table()
+    with tempfile.TemporaryDirectory() as folder:
+        memory = MappedMemory(Path(folder))
+        shard, router = Shard(memory), Router(memory)
+        for part in (slice(0, 4), slice(4, 6)):
+            some, numbers = events[part.start : part.stop], seq[part]
+            reading = registrar.read(some, numbers)
+            placed = place(plan, reading.log, none, none)
+            shard.apply(placed.shards[0])
+            router.apply(placed.changes)
+            texts = messages_of(some, numbers, reading.messages, Settings().analyser)
+            if not len(texts.ids) or router.wanted is None:
+                continue
+            slots = router.wanted.slots
+            messages = texts.messages
+            route_messages(plan, slots, messages.boxes, *messages.texts)
+            for each in (texts, unpack([pack(texts, np.arange(len(texts.ids), dtype=np.int32))])):
+                found = shard.match(each.messages)
+                owns(
+                    plan, 0, each.messages.boxes, shard.table.rows.box, shard.keys, found.places,
+                    found.rows,
+                )  # fmt: skip
+                shard.names_of(found.owners)
+        del shard, router
+
+
+def _plan() -> Plan:
+    """A plan with a split cell and a whole one."""
+    split = TextMap(np.empty(0, np.uint64), np.empty(0, np.int32), np.zeros(1, np.int32))
+    return Plan(
+        scheme="hybrid",
+        workers=1,
+        kind="grid",
+        grid=Grid(-180.0, -90.0, 180.0, 90.0, 2, 1),
+        cell_worker=np.array([0, -1], np.int32),
+        maps=[split],
+    )
