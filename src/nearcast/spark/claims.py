@@ -33,9 +33,9 @@ def claim(folder: Path) -> None:
     except OSError:  # a file system without locks
         os.close(descriptor)
         return
+    _held[path] = descriptor
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    _held[path] = descriptor
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

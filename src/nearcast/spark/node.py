@@ -16,6 +16,7 @@ import os
 import shutil
 import tempfile
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -98,7 +99,7 @@ class NodeCache:
 
     def __init__(self, pipeline: str, run: str = "", root: Path | None = None) -> None:
         self.folder = (root or cache_root()) / pipeline / run
-        self._in_use: Any = None
+        self._occupied = False
         self._attached: dict[str, tuple[str, Any]] = {}
         self.waited = 0.0
         """Seconds spent in bringing holders up to date, or in waiting for others to do it."""
@@ -109,9 +110,11 @@ class NodeCache:
         mark = self.folder / _IN_USE
         with suppress(FileExistsError), mark.open("x") as file:
             file.write(str(os.getppid()))
-        self._in_use = mark.open("r+")
+        descriptor = os.open(mark, os.O_RDWR)
+        weakref.finalize(self, os.close, descriptor)
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(self._in_use, fcntl.LOCK_SH)
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        self._occupied = True
         pipeline = self.folder.parent
         for other in _folders(pipeline.parent):
             for run in _folders(other):
@@ -129,7 +132,7 @@ class NodeCache:
             return holder
         place = self.folder / recipe.name
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._in_use is not None:
+        if self._occupied:
             with suppress(OSError):
                 os.utime(self.folder / _IN_USE)
         began = time.perf_counter()
