@@ -40,13 +40,15 @@ class MappedMemory(Memory):
     """Gives arrays that are files in a folder, seen by every process that maps them.
 
     An array that is asked for again has what was in it. A file grows with its array and is sparse:
-    room that was never written takes no memory and no disk.
+    room that was never written takes no memory and no disk. What should be there must be: if
+    `complete`, a file that is missing or too small is an OSError.
     """
 
     keeps = True
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, complete: bool = False) -> None:
         self.folder = folder
+        self.complete = complete
         self._mapped: dict[str, tuple[int, int, mmap.mmap]] = {}
 
     def room(self, name: str, row: int) -> int:
@@ -64,7 +66,9 @@ class MappedMemory(Memory):
         return np.frombuffer(mapped, kind, count).reshape(shape)
 
     def _map(self, name: str, size: int) -> mmap.mmap:
-        descriptor = os.open(self.folder / f"{name}.bin", os.O_RDWR | os.O_CREAT, 0o600)
+        path = self.folder / f"{name}.bin"
+        made = 0 if self.complete else os.O_CREAT
+        descriptor = os.open(path, os.O_RDWR | made, 0o600)
         try:
             found = os.fstat(descriptor)
             known = self._mapped.get(name)
@@ -72,6 +76,8 @@ class MappedMemory(Memory):
             if known and known[0] == found.st_ino and size <= known[1] <= found.st_size:
                 return known[2]
             if found.st_size < size:
+                if self.complete:
+                    raise OSError(f"{path}: is smaller than {size} bytes")
                 os.ftruncate(descriptor, size)
             whole = max(size, found.st_size)
             mapped = mmap.mmap(descriptor, whole)

@@ -93,6 +93,14 @@ def _wait_for_threads() -> None:
             thread.join(_SECONDS_FOR_THREADS)
 
 
+def _tidy(pid: int) -> None:
+    """Remove what workers kept on this node, when Spark stops or is gone."""
+    if os.getpid() == pid:  # and not one of the workers, which end by the same way
+        from nearcast.spark.node import remove_what_children_made
+
+        remove_what_children_made()
+
+
 def main() -> None:
     """Warm up, freeze, and fork workers for Spark until it says to stop."""
     from pyspark.daemon import manager
@@ -106,7 +114,10 @@ def main() -> None:
         ours._settled = True
         _wait_for_threads()
     freeze()
-    manager()
+    try:
+        manager()
+    finally:
+        _tidy(os.getpid())
 
 
 if __name__ == "__main__":

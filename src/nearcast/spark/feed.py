@@ -17,6 +17,7 @@ from nearcast.spark.pipeline import STEP_ROWS, Pipeline
 from nearcast.spark.slices import SEQ, EventFile, Slice
 
 _LANDED = "path string"
+_INBOXES_KEPT = 2  # for logs that turn out to be damaged, besides that of the batch being taken
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong
@@ -60,24 +61,19 @@ class Feed:
 
     def take_rows(self, rows: DataFrame, batch: int) -> None:
         """Take a batch of rows with the columns of the event log."""
+        self._forget_inbox(batch)
+        if self.pipeline.done(batch):
+            return
         folder = self._folder(batch)
         shutil.rmtree(folder, ignore_errors=True)
         numbered = SEQ in rows.columns
-        first = None if numbered else self._first_of(batch)
+        first = None if numbered else self.pipeline.next_seq
         frame = rows if numbered else rows.coalesce(1)
         landed = frame.mapInArrow(_row_lander(str(folder), first), _LANDED).collect()
         files = [EventFile.look(path) for path in sorted(row.path for row in landed)]
         slices = [each for file in files if file is not None for each in file.slices(None)]
-        self._forget_inbox(batch)
-        if slices and not self.pipeline.done(batch):
+        if slices:
             self.pipeline.step(batch, slices)
-
-    def _first_of(self, batch: int) -> int:
-        """The number of the first row of a batch, also when it is taken for the second time."""
-        last = self.pipeline.history.last
-        if last is not None and last.batch >= batch:
-            return 0  # it is passed over
-        return self.pipeline.next_seq
 
     def _take(self, files: Sequence[EventFile], batch: int) -> None:
         done = {(each.path, each.first) for each in self.pipeline.done(batch)}
@@ -101,8 +97,8 @@ class Feed:
         return self._inbox / f"{batch:09}"
 
     def _forget_inbox(self, batch: int) -> None:
-        """Remove what was landed for batches that no log in use came from."""
-        needed = self.pipeline.oldest_batch()
+        """Remove what was landed for batches from which no log is likely to be made again."""
+        needed = max(self.pipeline.oldest_batch(), batch - _INBOXES_KEPT)
         if self._inbox.is_dir():
             for folder in self._inbox.iterdir():
                 if folder.name.isdigit() and int(folder.name) < min(needed, batch):

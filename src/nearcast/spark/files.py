@@ -8,6 +8,7 @@ appears whole when it is closed, or is moved into place where the store can move
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from nearcast.errors import SourceError
+
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 class Files:
@@ -70,11 +73,10 @@ class Files:
         except OSError as error:
             raise SourceError(f"{self.root}/{name}: cannot be read ({error})") from None
 
-    def write(self, name: str, data: Any, *, lasting: bool = True) -> None:
+    def write(self, name: str, data: Any, flush: bool = True) -> None:
         """Write a file; whoever looks sees the old one, none, or all of the new one.
 
-        One that is not `lasting` may be lost or torn if the power fails: it is checked when it is
-        read, and can be made again.
+        Without `flush` that does not hold through a power failure: for what can be made again.
         """
         if self.local is None:
             if "/" in name:
@@ -85,14 +87,24 @@ class Files:
         place = self.local / name
         place.parent.mkdir(parents=True, exist_ok=True)
         fresh = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
-        with fresh.open("wb") as file:
-            file.write(data)
-            file.flush()
-            if lasting:
-                os.fsync(file.fileno())
-        fresh.replace(place)
-        if lasting:
+        try:
+            with fresh.open("wb") as file:
+                file.write(data)
+                file.flush()
+                if flush:
+                    os.fsync(file.fileno())
+            fresh.replace(place)
+        except OSError as error:  # such as a disk that is full
+            fresh.unlink(missing_ok=True)
+            raise SourceError(f"{place}: cannot be written ({error.strerror or error})") from None
+        if flush:
             _settle(place.parent)
+
+    def sweep(self, folder: str = "") -> None:
+        """Remove what a crash has left of files that were being written in a folder."""
+        for name in self.names(folder):
+            if _UNFINISHED.fullmatch(name):
+                self.remove(f"{folder}/{name}" if folder else name)
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder, if it is there."""

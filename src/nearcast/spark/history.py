@@ -8,7 +8,9 @@ the base, it is written anew and they go.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +25,27 @@ from nearcast.spark.ledger import Ledger
 from nearcast.spark.node import Step
 from nearcast.spark.operations import END, LOG
 from nearcast.spark.placing import Placed, place, place_base, place_whole
-from nearcast.spark.registrar import Registrar, hash_ids
+from nearcast.spark.recent import Recent
+from nearcast.spark.registrar import Reading, Registrar, hash_ids
 from nearcast.spark.state import Commit, State
 
 FIRST = Step(0, "start")
-_WORTH_REBASING = 100_000
+_ALL = 2**62
 
-Reread = Callable[[Commit, Registrar], pa.Table]
-"""Reads the events of a step once more, to make its log again."""
+Reread = Callable[[Commit, Registrar, int], Reading]
+"""Reads the events of a step once more, those from a sequence number on, to make its log again."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """When a pipeline makes its state shorter."""
+
+    snapshot_every: int = 250_000
+    """Operations after which shards are written as they are."""
+    rebase_every: int = 100_000
+    """Operations after which all subscriptions are written, if there are not even more of them."""
+    most_steps: int = 2_000
+    """Steps after which they are written in any case: each step leaves some files behind."""
 
 
 def next_step(before: Step, sums: list[int]) -> Step:
@@ -42,9 +57,13 @@ def next_step(before: Step, sums: list[int]) -> Step:
 class History:
     """The registrar, the plan, and the steps since the base."""
 
-    def __init__(self, state: State, settings: Settings, reread: Reread) -> None:
+    def __init__(
+        self, state: State, settings: Settings, reread: Reread, upkeep: Upkeep | None = None
+    ) -> None:
         self.state = state
         self.settings = settings
+        self.upkeep = upkeep or Upkeep()
+        self.recent = Recent(state.files, settings.window)
         self.registrar = Registrar(settings)
         self.plan: Plan | None = None
         self.steps: list[Step] = [FIRST]
@@ -53,33 +72,63 @@ class History:
         self.since_base = 0
         self._ended: Int32s = np.empty(0, np.int32)  # owners that ended in the last step
         self._gone = LOG.empty_table()  # and what they were: their numbers are used again
-        if state.commits():
-            self._recover(reread)
+        self.pending = state.pending()
+        state.sweep()
+        self.last = self._last_commit()
+        if self.last is not None:
+            self._recover(self.last, reread)
+        if self.pending is not None and self.pending.step != self.step.number + 1:
+            self.pending = None  # it is done
 
     @property
     def step(self) -> Step:
         """The last step that is done."""
         return self.steps[-1]
 
-    def _recover(self, reread: Reread) -> None:
-        commits = {number: self.state.commit(number) for number in self.state.commits()}
-        self.last = last = commits[max(commits)]
+    def _last_commit(self) -> Commit | None:
+        """The last step that is done; if its commit is damaged, the one before it.
+
+        That may be done if the step can be taken again, with the same events.
+        """
+        numbers = self.state.commits()
+        if not numbers:
+            return None
+        try:
+            return self.state.commit(numbers[-1])
+        except SourceError:
+            known = self.pending is not None and self.pending.step == numbers[-1]
+            if not known or numbers[-1] in self.state.definitions():
+                raise
+        return self.state.commit(numbers[-2]) if len(numbers) > 1 else None
+
+    def _recover(self, last: Commit, reread: Reread) -> None:
         base, begun = self._base(last.step)
         self.registrar.remember(begun)
         self._begin(begun["owner"].to_numpy())
-        self.steps = [Step(base, commits[base].key) if base else FIRST]
+        before = self.state.commit(base) if base else None
+        self.steps = [Step(base, before.key) if before else FIRST]
         for number in range(base + 1, last.step + 1):
-            commit = commits[number]
+            commit = self.state.commit(number)
             log = self.state.read_log(number, commit.log)
-            if log is None:
-                log = self._read_again(commit, reread)
-            self.registrar.remember(log)
+            if log is None or self.recent.damaged(number):
+                log = self._read_again(commit, before, reread)
+            else:
+                self.registrar.remember(log)
             self._follow(log, Step(number, commit.key))
+            before = commit
         self._gone = self.registrar.definitions(self._ended)
         self.registrar.ledger = self._ledger(last.step, last.now)
         if last.plan:
-            self.plan = self.state.plan(last.plan)
-            self._check_routed()
+            self._find_plan(last.plan)
+
+    def _find_plan(self, number: int) -> None:
+        """Take up the plan of the last step; without one, another is made with the next step."""
+        try:
+            self.plan = self.state.plan(number)
+        except SourceError as error:
+            logging.getLogger("nearcast.spark").warning("%s; it is made anew", error)
+            return
+        self._check_routed()
 
     def _base(self, last: int) -> tuple[int, pa.Table]:
         """The latest base that is whole; the beginning of all if the logs go back to it."""
@@ -94,23 +143,34 @@ class History:
             )
         return 0, LOG.empty_table()
 
-    def _read_again(self, commit: Commit, reread: Reread) -> pa.Table:
-        """Make a log that was lost from the events it came from."""
-        before = commit.step - 1
-        then = self.state.commit(before).now if before else np.nan
-        self.registrar.ledger = self._ledger(before, then)
-        log = reread(commit, self.registrar)
-        if self.state.write_log(commit.step, log) != commit.log:
+    def _read_again(self, commit: Commit, before: Commit | None, reread: Reread) -> pa.Table:
+        """Make a log that was lost from the events it came from, and the ids of its messages."""
+        name = f"{self.state.path}/log/{commit.step:09}.arrow"
+        self.registrar.ledger = self._ledger(commit.step - 1, before.now if before else None)
+        try:
+            reading = reread(commit, self.registrar, before.next_seq if before else 0)
+        except SourceError as error:
             raise SourceError(
-                f"{self.state.path}/log/{commit.step:09}.arrow: damaged, and the events it was "
-                "made from have changed since; restore one of them"
+                f"{name}, or what belongs to it, is damaged, and the events it was made from are "
+                f"gone ({error}); restore one of them, or start again with an empty folder as state"
+            ) from None
+        if self.state.write_log(commit.step, reading.log) != commit.log:
+            raise SourceError(
+                f"{name}: damaged, and the events it was made from have changed since; restore one "
+                "of them, or start again with an empty folder as state"
             )
-        return log
+        self.keep_ids(commit.step, reading)
+        return reading.log
+
+    def keep_ids(self, step: int, reading: Reading) -> None:
+        """Write the ids of the messages of a step that was just read."""
+        count = reading.points
+        if count:
+            self.recent.keep(step, self.registrar.ledger.recent(count))
 
     def _ledger(self, step: int, now: float | None) -> Ledger:
         window = self.settings.window
-        parts = [self.state.read_window(n) for n in self.state.windows() if n <= step]
-        entries = np.concatenate([np.empty((0, 3), np.uint64), *parts])
+        entries = self.recent.entries(step)
         if window.seconds is None:
             entries = entries[max(0, len(entries) - (window.count or 0)) :]
         ids = hash_ids(self.registrar.definitions(self.live)["id"].combine_chunks())
@@ -160,6 +220,10 @@ class History:
 
     def done(self, commit: Commit, log: pa.Table, key: str) -> None:
         """Take note of a step that is committed."""
+        # Ids go one step late, so that the last step could be taken once more.
+        if self.last is not None:
+            then = self.last.now
+            self.recent.forget(self.last.step, np.nan if then is None else then)
         self.last = commit
         self._follow(log, Step(commit.step, key))
 
@@ -174,6 +238,10 @@ class History:
         begun = self.registrar.definitions(self.live)
         self._write_base(begun)
         self.registrar.start_from(begun)
+        self.recent.keep_whole(self.step.number, self.registrar.ledger.recent(_ALL))
+        assert self.last is not None  # noqa: S101 - there is a step
+        self.state.forget_commits(self.last.step, self.last.batch)
+        self.state.forget_plans_before(self.last.plan)
 
     def _write_base(self, begun: pa.Table) -> None:
         assert self.plan is not None  # noqa: S101 - a base is for a plan
@@ -191,8 +259,24 @@ class History:
         self.since_base = 0
 
     def worth_rebasing(self) -> bool:
-        """Whether the logs have become as long as what they change."""
-        return self.since_base > max(_WORTH_REBASING, int(self._alive.sum()))
+        """Whether the logs have become as long as what they change, or very many."""
+        return len(self.steps) > self.upkeep.most_steps or (
+            self.since_base > max(self.upkeep.rebase_every, int(self._alive.sum()))
+        )
+
+    def snapshots(self) -> dict[str, int]:
+        """The last snapshot of each shard of the plan that the history can go on from."""
+        if self.plan is None:
+            return {}
+        numbers = {step.number for step in self.steps}
+        found = {}
+        for holder in self.state.files.names("snapshots"):
+            if holder.split("-")[0] == str(self.plan.number):
+                names = self.state.files.names(f"snapshots/{holder}")
+                steps = [int(name) for name in names if name.isdigit() and int(name) in numbers]
+                if steps:
+                    found[holder] = max(steps)
+        return found
 
     def _check_routed(self) -> None:
         """Cut logs up again whose parts for the shards are not whole."""

@@ -107,4 +107,6 @@ def _write(target: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
         for table in tables:
             if len(table):
                 writer.write_table(table, row_group_size=GROUP)
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())  # a step may have to be taken again from it
     fresh.replace(target)

@@ -77,16 +77,16 @@ class Ledger:
         return Decisions(verdict, begins, ends, times)
 
     def _reuse(self) -> None:
-        """Those that ended in the batch before are out of every shard when the next one begins."""
+        """Those that ended in the batch before are out of every shard when the next one begins.
+
+        The lowest number goes first, so that who gets which depends only on who has one: events
+        that are read once more, after a stop, come to the same.
+        """
         free = int(self._numbers[_FREE])
-        needed = free + len(self._ended)
-        if needed > len(self._free):
-            larger = np.empty(2 * needed, np.int32)
-            larger[:free] = self._free[:free]
-            self._free = larger
-        self._free[free:needed] = self._ended
-        self._numbers[_FREE] = needed
-        self._ended = self._ended[:0]
+        if len(self._ended):
+            self._free = np.sort(np.concatenate([self._free[:free], self._ended]))[::-1].copy()
+            self._numbers[_FREE] = len(self._free)
+            self._ended = self._ended[:0]
 
     def _make_room(self, count: int) -> None:
         live = self.owners - int(self._numbers[_FREE])
@@ -126,7 +126,7 @@ class Ledger:
         count = int(max(owners.max(initial=-1), ended.max(initial=-1))) + 1
         free = np.ones(count, np.bool_)
         free[owners] = free[ended] = False
-        ledger._free = np.flatnonzero(free).astype(np.int32)
+        ledger._free = np.flatnonzero(free)[::-1].astype(np.int32)
         ledger._numbers[:] = (count, len(ledger._free), 0, len(state["ring"]))
         ledger._ended = ended
         ledger._ids = _roomy(ledger._ids, len(owners))

@@ -4,7 +4,7 @@ A holder (a shard, or the table of what is wanted where) is brought from one ste
 first process that needs it, under a lock, from the log of the steps; the others map what is there.
 A holder that is being changed has no head: whoever finds it so, or finds it torn, builds it anew
 from the last snapshot and the log. Nothing here is needed to be right; it may be deleted at any
-time.
+time. A run of a pipeline trusts only what it made itself: what an earlier one left is removed.
 """
 
 from __future__ import annotations
@@ -16,20 +16,27 @@ import os
 import shutil
 import tempfile
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
 
 from nearcast.errors import SourceError
 from nearcast.index.memory import MappedMemory, Memory
 from nearcast.spark.files import Files
+from nearcast.spark.sealed import seal, unseal
 
 _HEAD = "head.json"
+_IN_USE = "in-use"
 _PLACE_VARIABLE = "NEARCAST_CACHE"
+_ROOM = 64 << 20  # bytes that must be free besides what a step may need
+_BLOCK = 1 << 20
+_FORGOTTEN_S = 3600.0
 
 
 class Holder(Protocol):
@@ -88,14 +95,34 @@ def cache_root() -> Path:
 
 
 class NodeCache:
-    """The holders of one pipeline on this node."""
+    """The holders of one run of a pipeline on this node; those of all its runs without `run`."""
 
-    def __init__(self, pipeline: str, root: Path | None = None) -> None:
-        self.folder = (root or cache_root()) / pipeline
+    def __init__(self, pipeline: str, run: str = "", root: Path | None = None) -> None:
+        self.folder = (root or cache_root()) / pipeline / run
+        self._occupied = False
         self._attached: dict[str, tuple[str, Any]] = {}
         self._memories: dict[str, MappedMemory] = {}
         self.waited = 0.0
         """Seconds spent in bringing holders up to date, or in waiting for others to do it."""
+
+    def occupy(self) -> None:
+        """Say that this process uses the folder until it ends; remove those that nobody does."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark = self.folder / _IN_USE
+        with suppress(FileExistsError), mark.open("x") as file:
+            file.write(str(os.getppid()))
+        descriptor = os.open(mark, os.O_RDWR)
+        weakref.finalize(self, os.close, descriptor)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        self._occupied = True
+        pipeline = self.folder.parent
+        for other in _folders(pipeline.parent):
+            for run in _folders(other):
+                # One run at a time has the state, and this is the latest.
+                older = other == pipeline and run.name < self.folder.name
+                if older or (other != pipeline and _forgotten(run)):
+                    _remove_run(run)
 
     def get(self, kind: type[H], recipe: Recipe, changes: Callable[[Step], pa.Table]) -> H:
         """Give a holder as it is after the last step of its recipe."""
@@ -106,6 +133,9 @@ class NodeCache:
             return holder
         place = self.folder / recipe.name
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._occupied:
+            with suppress(OSError):
+                os.utime(self.folder / _IN_USE)
         began = time.perf_counter()
         with _locked(place):
             holder = self._up_to_date(kind, place, recipe, changes)
@@ -117,30 +147,48 @@ class NodeCache:
         self, kind: type[H], place: Path, recipe: Recipe, changes: Callable[[Step], pa.Table]
     ) -> H:
         keys = [step.key for step in recipe.steps]
-        head = _read_head(place)
-        done = keys.index(head["key"]) + 1 if head and head["key"] in keys else None
-        if head is None or done is None:
-            holder, done = self._anew(kind, place, recipe)
-        else:
-            holder = kind.attach(self._memory(place), head["holder"])
-            if done == len(keys):
-                return holder
+        holder, done = self._found(kind, place, keys) or self._anew(kind, place, recipe)
+        if done == len(keys):
+            return holder
         (place / _HEAD).unlink(missing_ok=True)  # until it is whole again
+        files = _files(place)
         for step in recipe.steps[done:]:
-            holder.apply(changes(step))
+            some = changes(step)
+            _make_sure_of_room(place, 4 * some.nbytes)
+            holder.apply(some)
+        now = _files(place)
+        if any(now.get(name) != file for name, file in files.items()):
+            raise SourceError(f"{place}: files were removed from it while they were used")
         _write_head(place, keys[-1], holder.describe())
         return holder
 
+    def _found(self, kind: type[H], place: Path, keys: list[str]) -> tuple[H, int] | None:
+        """The holder that is there, and how many steps it has taken, if it is whole."""
+        head = _read_head(place)
+        if head is None or head["key"] not in keys:
+            return None
+        memory = self._memory(place)
+        memory.complete = True
+        try:
+            holder = kind.attach(memory, head["holder"])
+        except (OSError, KeyError, TypeError):
+            return None
+        finally:
+            memory.complete = False
+        return holder, keys.index(head["key"]) + 1
+
     def _anew(self, kind: type[H], place: Path, recipe: Recipe) -> tuple[H, int]:
+        (place / _HEAD).unlink(missing_ok=True)
         for file in place.glob("*.bin"):
             file.unlink()
-        (place / _HEAD).unlink(missing_ok=True)
         if recipe.snapshot is not None:
             try:
                 head = load_snapshot(recipe.files.below(recipe.snapshot), place)
                 done = [step.key for step in recipe.steps].index(head["key"]) + 1
-                return kind.attach(self._memory(place), head["holder"]), done
-            except (SourceError, OSError, ValueError, KeyError) as error:
+                holder = kind.attach(self._memory(place), head["holder"])
+                _write_head(place, head["key"], head["holder"])
+                return holder, done
+            except (SourceError, OSError, ValueError, KeyError, TypeError) as error:
                 logging.getLogger("nearcast.spark").warning("%s: %s", recipe.name, error)
                 for file in place.glob("*.bin"):
                     file.unlink()
@@ -162,23 +210,87 @@ class NodeCache:
                     data = stream.read(size)
                 sums[file] = zlib.crc32(data)
                 files.write(file, data)
-            files.write(_HEAD, json.dumps(head | {"sums": sums}).encode())
+            files.write(_HEAD, seal(head | {"sums": sums}))
 
     def clear(self) -> None:
         """Forget everything."""
         self._attached.clear()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove(self.folder)
 
 
 def load_snapshot(files: Files, place: Path) -> dict[str, Any]:
     """Copy a snapshot to a folder of this node, and give its head; refuse a damaged one."""
-    head: dict[str, Any] = json.loads(files.read(_HEAD))
+    head = unseal(files.read(_HEAD))
     for file, size in head["files"].items():
         data = files.read(file)
         if len(data) != size or zlib.crc32(data) != head["sums"][file]:
             raise SourceError(f"{files.root}/{file}: damaged; it is built anew from the log")
-        (place / file).write_bytes(data)
+        _write_sparse(place / file, data)
     return head
+
+
+def _write_sparse(path: Path, data: bytes) -> None:
+    """Write a file; stretches of zeros, room that was never used, take no memory."""
+    _make_sure_of_room(path.parent, len(data))
+    with path.open("wb") as file:
+        for start in range(0, len(data), _BLOCK):
+            block = memoryview(data)[start : start + _BLOCK]
+            if block.tobytes().strip(b"\0"):
+                file.seek(start)
+                file.write(block)
+        file.truncate(len(data))
+
+
+def _make_sure_of_room(place: Path, size: int) -> None:
+    """Refuse to go on without room: to write to a mapped file then would end the process."""
+    free = shutil.disk_usage(place).free
+    if free < size + _ROOM:
+        raise SourceError(
+            f"{place}: {free >> 20} MB free, up to {(size + _ROOM) >> 20} MB needed; make room, or "
+            f"set {_PLACE_VARIABLE} to a folder on a file system with more of it, on every node"
+        )
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        return [each for each in place.iterdir() if each.is_dir()]
+    except OSError:
+        return []
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, at once for those that look; what they have mapped they keep."""
+    gone = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _remove_run(run: Path) -> None:
+    _remove(run)
+    with suppress(OSError):
+        run.parent.rmdir()  # if it was the last
+
+
+def _forgotten(run: Path) -> bool:
+    """Whether no process uses the folder of a run, nor has for a while."""
+    try:
+        with (run / _IN_USE).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return time.time() - (run / _IN_USE).stat().st_mtime > _FORGOTTEN_S
+    except FileNotFoundError:
+        return time.time() - run.stat().st_mtime > _FORGOTTEN_S
+    except OSError:
+        return False
+
+
+def remove_what_children_made() -> None:
+    """Remove the folders that children of this process made: they are gone, or about to be."""
+    for pipeline in _folders(cache_root()):
+        for run in _folders(pipeline):
+            with suppress(OSError):
+                if (run / _IN_USE).read_text() == str(os.getpid()):
+                    _remove_run(run)
 
 
 def _read_head(place: Path) -> dict[str, Any] | None:
@@ -186,9 +298,14 @@ def _read_head(place: Path) -> dict[str, Any] | None:
     try:
         head: dict[str, Any] = json.loads((place / _HEAD).read_bytes())
         whole = all((place / file).stat().st_size >= size for file, size in head["files"].items())
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return head if whole else None
+
+
+def _files(place: Path) -> dict[str, int]:
+    """The files of a holder, by name, and which ones they are."""
+    return {file.name: file.stat().st_ino for file in place.glob("*.bin")}
 
 
 def _write_head(place: Path, key: str, described: dict[str, Any]) -> None:
@@ -201,6 +318,11 @@ def _write_head(place: Path, key: str, described: dict[str, Any]) -> None:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    with (place / "lock").open("w") as file:
+    path = place / "lock"
+    with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return
+        raise SourceError(f"{place}: was removed while it was used")

@@ -36,6 +36,19 @@ class FolderOutput:
         self._refused = None if quarantine is None else Sink(quarantine)
         claim(folder, state_id)
 
+    def check(self, done: int) -> None:
+        """Refuse to go on if there are updates of steps that the state knows nothing of.
+
+        The step after those that are done may be there: it is taken again, with the same events.
+        """
+        beyond = [step for step in self._updates.batches() if step > done]
+        if beyond:
+            raise StateError(
+                f"{self.folder}: holds batch={beyond[0]}, but the state ends with step {done}, as "
+                "if it was restored from an older copy; remove the folders from "
+                f"batch={beyond[0]} on, or restore the state that belongs to them"
+            )
+
     def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
         """Make the files of a step part of the output: what was refused, then the updates."""
         keep(self._refused, step, refused)
@@ -79,8 +92,10 @@ def claim(folder: str, state_id: str) -> None:
         with files.open_input_stream(path) as stream:
             owner = json.loads(stream.read()).get("state")
     except FileNotFoundError:
-        with files.open_output_stream(path) as stream:
+        fresh = f"{root}/.{_MARK}"
+        with files.open_output_stream(fresh) as stream:
             stream.write(json.dumps({"state": state_id}).encode())
+        files.move(fresh, path)
         return
     except ValueError:
         owner = None

@@ -17,14 +17,14 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.engine.settings import Settings
+from nearcast.errors import StateError
 from nearcast.partition.plan import Plan
-from nearcast.spark.history import History, next_step
-from nearcast.spark.ledger import FINE, POINT
+from nearcast.spark.history import History, Upkeep, next_step
+from nearcast.spark.ledger import FINE
 from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import END, LOG
 from nearcast.spark.planning import is_blind, make_plan
@@ -32,13 +32,12 @@ from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.report import BatchReport, prune_reports, write_report
 from nearcast.spark.sink import Refused
 from nearcast.spark.slices import ALL_COLUMNS, Slice
-from nearcast.spark.state import Commit, State
+from nearcast.spark.state import Commit, Pending, State
 from nearcast.spark.tasks import Part, Report, Work
 
 STEP_ROWS = 500_000
 """Events in a step, if there are so many: fewer and larger steps when behind."""
 
-_SNAPSHOT_EVERY = 250_000  # operations
 _REPORTS_KEPT = 1000
 
 
@@ -84,17 +83,21 @@ class Pipeline:
         choose_plan: Callable[[int, pa.Table, Any], Plan],
         output: Output,
         runner: Runner,
+        upkeep: Upkeep | None = None,
     ) -> None:
+        state.claim()
         self.state = state
         self.settings = settings
         self._choose_plan = choose_plan
         self._output = output
         self._runner = runner
-        self.history = History(state, settings, self._reread)
+        self._run = f"{time.time_ns():019}"  # nodes start anew with every run
+        self.history = History(state, settings, self._reread, upkeep)
+        self._pending = self.history.pending
+        self._broken = False
         self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
-        self._saved: dict[str, int] = {}
-        self._since_saved = 0
-        self._windows = {step: self._span(state.read_window(step)) for step in state.windows()}
+        self._saved = self.history.snapshots()
+        self._since_saved = self.history.since_base
         self.listeners: list[Callable[[BatchReport], None]] = []
 
     @property
@@ -102,6 +105,11 @@ class Pipeline:
         """The sequence number of the next event of a source without any."""
         last = self.history.last
         return 0 if last is None else last.next_seq
+
+    @property
+    def begun(self) -> int:
+        """The last step that is done, or that has to be done again."""
+        return self.history.step.number + (self._pending is not None)
 
     def done(self, batch: int) -> list[Slice]:
         """What was already taken of a batch of Spark, by a run that was cut off."""
@@ -127,27 +135,52 @@ class Pipeline:
         """Whether a step that is done had any updates."""
         return self.state.commit(step).updates > 0
 
+    def resume(self) -> BatchReport | None:
+        """Take the step again, with the same events, that was begun last and is not done.
+
+        Nothing else may be taken before: some may have seen its updates.
+        """
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return None
+        return self.step(pending.batch, [Slice(**each) for each in pending.slices])
+
     def step(self, batch: int, slices: Sequence[Slice]) -> BatchReport:
         """Take one step."""
+        if self._broken or self._pending is not None:
+            raise StateError(
+                f"{self.state.path}: a step was cut off; open the pipeline again and call resume"
+            )
+        self._broken = True
+        report = self._step(batch, slices)
+        self._broken = False
+        for listen in self.listeners:
+            listen(report)
+        return report
+
+    def _step(self, batch: int, slices: Sequence[Slice]) -> BatchReport:
         clock = _Clock()
         history = self.history
-        loaded = self._load(slices)
+        number = history.step.number + 1
+        given = [each.to_json() for each in slices]
+        loaded = self._load(slices, self.next_seq)
         clock.lap("read")
         reading = history.registrar.read(loaded.events, loaded.seq)
+        self.state.write_pending(Pending(number, batch, given))
         clock.lap("decide")
         if self._plan_anew and (history.plan is None or reading.messages.any()):
             self._make_plan(loaded, reading)
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
-        number = history.step.number + 1
         sums = self.state.write_log(number, reading.log)
         step = next_step(history.step, sums)
         placed = history.placed(reading.log)
         self.state.write_routed(history.plan.number, f"{number:09}", placed)
-        self._write_window(number, reading)
+        history.keep_ids(number, reading)
         clock.lap("log")
         work = Work(
             pipeline=self.state.id,
+            run=self._run,
             state=self.state.path,
             plan=history.plan.to_bytes(),
             steps=[*history.steps, step],
@@ -155,7 +188,7 @@ class Pipeline:
             parts=self._parts(loaded, reading),
             output=self._output.folder,
             snapshots=self._saved,
-            save=self._since_saved > _SNAPSHOT_EVERY,
+            save=self._since_saved > history.upkeep.snapshot_every,
         )
         reports = self._runner.run(work, history.plan)
         clock.lap("match")
@@ -166,7 +199,7 @@ class Pipeline:
         now = history.registrar.ledger.now
         commit = Commit(
             number, step.key, batch, history.plan.number, next_seq,
-            None if np.isnan(now) else float(now), [each.to_json() for each in slices], sums,
+            None if np.isnan(now) else float(now), given, sums,
             sum(each.updates for each in reports),
         )  # fmt: skip
         self.state.write_commit(commit)
@@ -191,15 +224,13 @@ class Pipeline:
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:
             prune_reports(self.state.path, _REPORTS_KEPT)
-        for listen in self.listeners:
-            listen(report)
         return report
 
     def replan(self) -> None:
         """Make another plan with the next messages that come, and go on by it from there on."""
         self._plan_anew = True
 
-    def _load(self, slices: Sequence[Slice]) -> _Loaded:
+    def _load(self, slices: Sequence[Slice], first: int) -> _Loaded:
         tables, seqs, starts, rows = [], [], [], 0
         for each in slices:
             table, seq = each.read(ALL_COLUMNS)
@@ -213,7 +244,7 @@ class Pipeline:
         if any(each.seq is None for each in slices):
             order = np.argsort(seq, kind="stable")
             ascending = seq[order]
-            fresh = ascending >= self.next_seq
+            fresh = ascending >= first
             fresh[1:] &= ascending[1:] != ascending[:-1]
             order, late = order[fresh], int(rows - fresh.sum())
             events, seq = events.take(pa.array(order)), seq[order]
@@ -253,34 +284,6 @@ class Pipeline:
         self._saved = {}
         self._plan_anew = is_blind(plan)
 
-    def _write_window(self, step: int, reading: Reading) -> None:
-        count = int(((reading.verdict == FINE) & (reading.kinds == POINT)).sum())
-        if not count:
-            return
-        entries = self.history.registrar.ledger.recent(count)
-        self.state.write_window(step, entries)
-        self._windows[step] = self._span(entries)
-
-    def _span(self, entries: npt.NDArray[np.uint64]) -> tuple[int, float]:
-        """How many messages a part of the window has, and when the last one came."""
-        last = entries[-1:, 2].view(np.float64)
-        return len(entries), float(last[0]) if len(last) else -np.inf
-
-    def _forget_windows(self) -> None:
-        """Remove message ids that have left the window."""
-        window, now = self.settings.window, self.history.registrar.ledger.now
-        kept = 0
-        for step in sorted(self._windows, reverse=True):
-            count, last = self._windows[step]
-            gone = kept >= (window.count or 0)
-            if window.seconds is not None:
-                gone = last <= now - window.seconds
-            if gone:
-                self.state.forget_windows_before(step + 1)
-                self._windows = {at: span for at, span in self._windows.items() if at > step}
-                return
-            kept += count
-
     def _refused(self, loaded: _Loaded, reading: Reading) -> list[Refused]:
         return [
             Refused(int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row))
@@ -291,7 +294,6 @@ class Pipeline:
         self, step: int, work: Work, plan: Plan, operations: int, reports: list[Report]
     ) -> None:
         """Do what is due now and then, once a step is committed."""
-        self._forget_windows()
         self._since_saved += operations
         if work.save:
             for report in reports:
@@ -303,9 +305,9 @@ class Pipeline:
             self.history.rebase()
             self._saved = {name: at for name, at in self._saved.items() if at >= step}
 
-    def _reread(self, commit: Commit, registrar: Registrar) -> pa.Table:
-        loaded = self._load([Slice(**each) for each in commit.slices])
-        return registrar.read(loaded.events, loaded.seq).log
+    def _reread(self, commit: Commit, registrar: Registrar, first: int) -> Reading:
+        loaded = self._load([Slice(**each) for each in commit.slices], first)
+        return registrar.read(loaded.events, loaded.seq)
 
 
 class _Clock:

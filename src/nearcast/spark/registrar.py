@@ -77,6 +77,11 @@ class Reading:
         good: npt.NDArray[np.bool_] = (self.verdict == FINE) & (self.kinds <= RANGE)
         return good
 
+    @property
+    def points(self) -> int:
+        """How many messages came into the window."""
+        return int(((self.verdict == FINE) & (self.kinds == POINT)).sum())
+
 
 @dataclass
 class _Parsed:

@@ -3,17 +3,20 @@
     about.json           what this is, and for which settings
     plans/N.plan         routing tables, by their numbers
     log/S.arrow          what began and ended in step S
-    window/S.npy         the ids of the messages of step S, while they are in the window
+    window/S.ids         the ids of the messages of step S, while they are in the window
+    window/S.all         those of all messages that were in the window after step S
     routed/N/S.arrow     the log of step S as the shards of plan N get it
     definitions/S.arrow  all subscriptions there were after step S: older logs are not needed
     snapshots/N-NAME/S   a shard as files that can be mapped
+    pending.json         the events of the step that was begun last
     commits/S.json       step S is done; written last
     reports/S.json       what step S did, only to be looked at
     inbox/B              events of batch B of Spark that had to be brought into another form
     checkpoint/          what Spark remembers of its source
 
-A step is done when its commit is there. What lies beyond the last commit is what a crash left, and
-is written again.
+A step is done when its commit is there. What lies beyond the last commit is what a crash left: the
+step is done again, with the same events, and all that is written for it is written again. Every
+file tells by a checksum, its own or one in another file, whether it is whole.
 """
 
 from __future__ import annotations
@@ -24,17 +27,18 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.errors import SourceError, StateError
 from nearcast.partition.plan import Plan
+from nearcast.spark.claims import claim
 from nearcast.spark.files import Files
 from nearcast.spark.operations import LOG
 from nearcast.spark.placing import Placed
+from nearcast.spark.sealed import seal, unseal
 
 KIND, VERSION = "nearcast pipeline", 1
+_COMMITS_KEPT = 100
 
 
 @dataclass
@@ -53,7 +57,16 @@ class Commit:
 
     def to_json(self) -> bytes:
         """As bytes."""
-        return json.dumps(self.__dict__).encode()
+        return seal(self.__dict__)
+
+
+@dataclass
+class Pending:
+    """A step that was begun: which events it has, and which batch of Spark they are from."""
+
+    step: int
+    batch: int
+    slices: list[dict[str, Any]]
 
 
 class State:
@@ -66,7 +79,7 @@ class State:
             if self.files.exists("commits"):
                 raise StateError(f"{path}: has no about.json; give an empty folder as state")
             about = {"kind": KIND, "version": VERSION, "id": uuid4().hex, "settings": settings}
-            self.files.write("about.json", json.dumps(about).encode())
+            self.files.write("about.json", seal(about))
         self.about = read_about(self.files)
         if settings is not None and self.about["settings"] != settings:
             raise StateError(
@@ -74,6 +87,11 @@ class State:
                 f"({_difference(self.about['settings'], settings)}); use them, or give another "
                 "folder as state"
             )
+
+    def claim(self) -> None:
+        """See to it that no other process works on this state until this one ends."""
+        if self.files.local is not None:
+            claim(self.files.local)
 
     @property
     def id(self) -> str:
@@ -93,8 +111,8 @@ class State:
         """What is known of a step."""
         name = f"commits/{step:09}.json"
         try:
-            return Commit(**json.loads(self.files.read(name)))
-        except (ValueError, TypeError) as error:
+            return Commit(**unseal(self.files.read(name)))
+        except (SourceError, ValueError, TypeError) as error:
             raise SourceError(
                 f"{self.path}/{name}: damaged ({error}); restore it, or start again with an empty "
                 "folder as state"
@@ -103,6 +121,17 @@ class State:
     def write_commit(self, commit: Commit) -> None:
         """Say that a step is done."""
         self.files.write(f"commits/{commit.step:09}.json", commit.to_json())
+
+    def write_pending(self, pending: Pending) -> None:
+        """Say which events a step has, before anything is done for it."""
+        self.files.write("pending.json", seal(pending.__dict__))
+
+    def pending(self) -> Pending | None:
+        """The step that was begun last, as far as that is known."""
+        try:
+            return Pending(**unseal(self.files.read("pending.json")))
+        except (SourceError, ValueError, TypeError):
+            return None
 
     def write_log(self, step: int, log: pa.Table) -> list[int]:
         """Write what began and ended in a step; give size and checksum."""
@@ -115,13 +144,14 @@ class State:
     def write_routed(self, plan: int, name: str, placed: Placed) -> None:
         """Write a step, or a base, as the shards of a plan get it, and then that it is whole."""
         shards, changes = placed
+        # Not flushed: if a power failure takes them, they are made again from the log.
         sums = {
             ".arrow": self._write(f"routed/{plan}/{name}.arrow", shards, shards[0].schema, False),
             ".wanted": self._write(
                 f"routed/{plan}/{name}.wanted", [changes], changes.schema, False
             ),
         }
-        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), lasting=False)
+        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), flush=False)
 
     def has_routed(self, plan: int, name: str) -> bool:
         """Whether what `write_routed` wrote is there and whole."""
@@ -146,21 +176,11 @@ class State:
 
     def read_definitions(self, step: int) -> pa.Table | None:
         """All subscriptions there were after a step, or None if the file is not whole."""
-        expected = json.loads(self.files.read(f"definitions/{step:09}.json"))
-        return self._read(f"definitions/{step:09}.arrow", expected)
-
-    def write_window(self, step: int, entries: npt.NDArray[np.uint64]) -> None:
-        """Write the ids (two hashes each, as they are) and times of messages of a step."""
-        self.files.write(f"window/{step:09}.npy", np.ascontiguousarray(entries).tobytes())
-
-    def read_window(self, step: int) -> npt.NDArray[np.uint64]:
-        """What `write_window` wrote."""
-        data = np.frombuffer(self.files.read(f"window/{step:09}.npy"), np.uint64)
-        return data.reshape(-1, 3)
-
-    def windows(self) -> list[int]:
-        """The steps whose message ids are still kept."""
-        return _numbers(self.files, "window", ".npy")
+        try:
+            expected = json.loads(self.files.read(f"definitions/{step:09}.json"))
+            return self._read(f"definitions/{step:09}.arrow", list(expected))
+        except (ValueError, TypeError):
+            return None
 
     def plans(self) -> list[int]:
         """The numbers of all plans there were."""
@@ -175,39 +195,55 @@ class State:
         """Keep a plan."""
         self.files.write(f"plans/{plan.number}.plan", plan.to_bytes())
 
-    def forget_before(self, step: int, keep_commits: int = 100) -> None:
+    def forget_before(self, step: int) -> None:
         """Remove what is not needed any more once all subscriptions of `step` are written."""
-        for number in _numbers(self.files, "log", ".arrow"):
-            if number <= step:
-                self.files.remove(f"log/{number:09}.arrow")
+        for name in self.files.names("log"):
+            if _number(name) <= step:
+                self.files.remove(f"log/{name}")
         for plan in self.files.names("routed"):
             for name in self.files.names(f"routed/{plan}"):
-                number = int(name.removeprefix("base-").split(".")[0])
+                number = _number(name.removeprefix("base-"))
                 if number < step or (number == step and not name.startswith("base-")):
                     self.files.remove(f"routed/{plan}/{name}")
-        for number in self.definitions():
-            if number < step:
-                self.files.remove(f"definitions/{number:09}.json")
-                self.files.remove(f"definitions/{number:09}.arrow")
+            self._remove_empty(f"routed/{plan}")
+        for name in self.files.names("definitions"):
+            if _number(name) < step:
+                self.files.remove(f"definitions/{name}")
         for holder in self.files.names("snapshots"):
             for name in self.files.names(f"snapshots/{holder}"):
-                if int(name) < step:
+                if _number(name) < step:
                     self.files.remove(f"snapshots/{holder}/{name}")
-        for number in self.commits():
-            if number <= step - keep_commits:
-                self.files.remove(f"commits/{number:09}.json")
+            self._remove_empty(f"snapshots/{holder}")
 
-    def forget_windows_before(self, step: int) -> None:
-        """Remove message ids that have left the window."""
-        for number in self.windows():
-            if number < step:
-                self.files.remove(f"window/{number:09}.npy")
+    def forget_commits(self, step: int, batch: int) -> None:
+        """Remove old commits, but none that tells what was taken of a batch that is not done."""
+        for number in self.commits():
+            if number > step - _COMMITS_KEPT or self.commit(number).batch >= batch:
+                return
+            self.files.remove(f"commits/{number:09}.json")
+
+    def forget_plans_before(self, number: int) -> None:
+        """Remove plans that are not used any more."""
+        for plan in self.plans():
+            if plan < number:
+                self.files.remove(f"plans/{plan}.plan")
+
+    def sweep(self) -> None:
+        """Remove what a crash has left of files that were being written."""
+        folders = ["", "commits", "log", "window", "definitions", "plans"]
+        folders += [f"routed/{plan}" for plan in self.files.names("routed")]
+        for folder in folders:
+            self.files.sweep(folder)
+
+    def _remove_empty(self, folder: str) -> None:
+        if not self.files.names(folder):
+            self.files.remove(folder)
 
     def _write(
-        self, name: str, tables: list[pa.Table], schema: pa.Schema, lasting: bool = True
+        self, name: str, tables: list[pa.Table], schema: pa.Schema, flush: bool = True
     ) -> list[int]:
         data = packed(tables, schema)
-        self.files.write(name, data, lasting=lasting)
+        self.files.write(name, data, flush)
         return [len(data), zlib.crc32(data)]
 
     def _read(self, name: str, expected: list[int]) -> pa.Table | None:
@@ -232,6 +268,11 @@ def packed(tables: list[pa.Table], schema: pa.Schema) -> pa.Buffer:
     with pa.ipc.new_file(sink, schema) as writer:
         for table in tables:
             batches = table.combine_chunks().to_batches()
+            if len(batches) > 1:
+                raise SourceError(
+                    f"a step of {len(table):,} operations with more than 2 GB of text; give files "
+                    "with fewer events"
+                )
             writer.write_batch(batches[0] if batches else pa.RecordBatch.from_pylist([], schema))
     return sink.getvalue()
 
@@ -239,7 +280,7 @@ def packed(tables: list[pa.Table], schema: pa.Schema) -> pa.Buffer:
 def read_about(files: Files) -> dict[str, Any]:
     """What a folder says of itself; refuse one that is not the state of a pipeline."""
     try:
-        about: dict[str, Any] = json.loads(files.read("about.json"))
+        about = unseal(files.read("about.json"))
         found = (about["kind"], about["version"])
     except (SourceError, ValueError, KeyError, TypeError) as error:
         raise StateError(
@@ -259,6 +300,12 @@ def _difference(have: dict[str, Any], given: dict[str, Any]) -> str:
     return ", ".join(
         f"{name}: {have.get(name)!r} there, {given.get(name)!r} here" for name in names
     )
+
+
+def _number(name: str) -> int:
+    """The number that a name begins with, or one beyond all others."""
+    start = name.split(".")[0]
+    return int(start) if start.isdigit() else 2**62
 
 
 def _numbers(files: Files, folder: str, ending: str) -> list[int]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nearcast.engine.settings import Settings
-from nearcast.errors import InvalidValue
+from nearcast.errors import InvalidValue, StateError
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.feed import Feed
@@ -120,6 +120,11 @@ def _match_table(
     state = state or tempfile.mkdtemp(prefix="nearcast-")
     target = output or (None if foreach_batch else f"{state.rstrip('/')}/updates")
     feed = open_feed(session, state, target, foreach_batch, options)
+    if _spark_batches(feed.pipeline.state):
+        raise StateError(
+            f"{state}: belongs to a stream, which would lose count of its batches if a table came "
+            "between them; give another folder as state"
+        )
     last = feed.pipeline.history.last
     before = 0 if last is None else last.step
     feed.take_rows(events, 0 if last is None else last.batch + 1)
@@ -160,9 +165,12 @@ def open_feed(
             return given.changed(number=number)
 
     pipeline = Pipeline(kept, settings, choose, sink, runner)
+    if isinstance(sink, FolderOutput):
+        sink.check(pipeline.begun)
     standing = pipeline.history.plan
     if standing is not None and not _same(standing, options.plan, name, workers):
         pipeline.replan()
+    pipeline.resume()
     return Feed(pipeline, options.step_rows)
 
 
@@ -214,6 +222,13 @@ def start(
 ) -> StreamingQuery:
     """Start the query that feeds a pipeline."""
     state = feed.pipeline.state
+    last = feed.pipeline.history.last
+    if last is not None and last.batch > max(_spark_batches(state), default=-1):
+        raise StateError(
+            f"{state.path}: its last step has events of batch {last.batch}, which the folder "
+            "checkpoint in it does not know, as if it was removed or was restored from an older "
+            "copy, or the state was used for a table; restore it, or give an empty folder as state"
+        )
     writer = (
         frame.writeStream.foreachBatch(take)
         .option("checkpointLocation", state.checkpoint)
@@ -224,6 +239,11 @@ def start(
     elif trigger is not None:
         writer = writer.trigger(processingTime=trigger)
     return writer.start()
+
+
+def _spark_batches(state: State) -> list[int]:
+    """The batches that Spark remembers of the stream a state belongs to."""
+    return [int(name) for name in state.files.names("checkpoint/offsets") if name.isdigit()]
 
 
 def _wait_for_what_is_there(query: StreamingQuery) -> None:

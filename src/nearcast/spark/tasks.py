@@ -52,6 +52,7 @@ class Work:
     """One step, as its tasks are told."""
 
     pipeline: str
+    run: str  # of the pipeline: what nodes keep is for one run only
     state: str
     plan: bytes
     steps: list[Step]  # that shards follow, from the base on
@@ -62,15 +63,16 @@ class Work:
     save: bool = False  # shards are to be written as snapshots
 
 
-_caches: dict[str, NodeCache] = {}
+_caches: dict[tuple[str, str], NodeCache] = {}
 _plans: dict[bytes, Plan] = {}
 
 
-def _cache(pipeline: str) -> NodeCache:
-    if pipeline not in _caches:
+def _cache(pipeline: str, run: str) -> NodeCache:
+    if (pipeline, run) not in _caches:
         _caches.clear()  # a process works for one pipeline at a time
-        _caches[pipeline] = NodeCache(pipeline)
-    return _caches[pipeline]
+        cache = _caches[pipeline, run] = NodeCache(pipeline, run)
+        cache.occupy()
+    return _caches[pipeline, run]
 
 
 def _plan(data: bytes) -> Plan:
@@ -86,7 +88,7 @@ class Node:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.plan = _plan(work.plan)
-        self.cache = _cache(work.pipeline)
+        self.cache = _cache(work.pipeline, work.run)
         self._files = Files(work.state)
 
     def _recipe(self, name: str) -> Recipe:

@@ -1,0 +1,127 @@
+"""A process that dies in the middle: between any two changes that it makes to files."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+from nearcast.index.rarest_term.index import RarestTerm
+from nearcast.spark import paths, tasks
+from nearcast.spark.router import Router
+from nearcast.spark.shard import Shard
+
+
+class Crash(BaseException):
+    """The end of a process; nothing catches it."""
+
+
+class Crashes:
+    """Dies between two changes to files below a folder that it has not yet died between.
+
+    Changes are told apart by what they do to which kind of file. Once all are known, it lives.
+    """
+
+    def __init__(self) -> None:
+        self._below = ""
+        self._dead = False
+        self._before = "start"
+        self.known: set[tuple[str, str]] = set()
+
+    @contextmanager
+    def anywhere_new(self, below: Path) -> Iterator[None]:
+        """Run as a process that may die."""
+        self._below, self._dead, self._before = str(below), False, "start"
+        try:
+            yield
+        finally:
+            self._below = ""
+            tasks._caches.clear()  # nothing that was in memory is there in the next process
+
+    def point(self, name: str) -> None:
+        """Something is about to be changed."""
+        if not self._below:
+            return
+        if not self._dead:
+            step = (self._before, _VARIES.sub("*", name))
+            self._before = step[1]
+            if step in self.known:
+                return
+            self.known.add(step)
+            self._dead = True
+        raise Crash(name)  # nor does the dead change anything later
+
+    def _audit(self, event: str, given: tuple[Any, ...]) -> None:
+        if not self._below or event not in _CHANGES:
+            return
+        path = given[0]
+        if event == "open" and not given[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            return
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if isinstance(path, os.PathLike):
+            path = os.fspath(path)
+        if isinstance(path, int) or not path.startswith("/") or path.startswith(self._below):
+            self.point(f"{event} {Path(str(path)).name}")
+
+
+# Names are told apart only by what kind of file they are.
+_VARIES = re.compile(r"[0-9a-f]{8,}|[0-9]+|[a-z_-]+(?=\.bin)")
+_CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
+_crashes = Crashes()
+sys.addaudithook(_crashes._audit)
+
+
+class _Files(pafs.LocalFileSystem):  # type: ignore[misc] # pyarrow has no types
+    """Local files that Python does not see being changed, as they are in pyarrow."""
+
+    def create_dir(self, path: str, *, recursive: bool = True) -> None:
+        _crashes.point("create_dir")
+        super().create_dir(path, recursive=recursive)
+
+    def move(self, source: str, target: str) -> None:
+        _crashes.point("move")
+        super().move(source, target)
+
+    def delete_dir(self, path: str) -> None:
+        _crashes.point("delete_dir")
+        super().delete_dir(path)
+
+    def delete_file(self, path: str) -> None:
+        _crashes.point("delete_file")
+        super().delete_file(path)
+
+    def open_output_stream(self, path: str, **options: Any) -> Any:
+        _crashes.point("open_output_stream")
+        return super().open_output_stream(path, **options)
+
+
+def _before(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*given: Any, **named: Any) -> Any:
+        _crashes.point(name)
+        return function(*given, **named)
+
+    return run
+
+
+def install(patch: pytest.MonkeyPatch) -> Crashes:
+    """Make every change to a file a place to die at; flushes take no time."""
+    patch.setattr(os, "fsync", lambda _: _crashes.point("fsync"))
+    patch.setattr(paths.fs, "LocalFileSystem", _Files)
+    for kind, names in {
+        pq.ParquetWriter: ["write_table", "close"],
+        Shard: ["_withdraw", "_begin_plain", "_begin_others", "match"],
+        RarestTerm: ["insert", "delete"],
+        Router: ["apply"],
+    }.items():
+        for name in names:
+            patch.setattr(kind, name, _before(name, getattr(kind, name)))
+    return _crashes
