@@ -19,7 +19,7 @@ from nearcast.spark.feed import Feed
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import FolderOutput, read_updates
-from nearcast.spark.pipeline import Pipeline, planner
+from nearcast.spark.pipeline import Pipeline, Runner, planner
 from nearcast.spark.state import State
 
 WORDS = ["jazz", "blues", "pizza", "sale"]
@@ -44,7 +44,11 @@ def _event(some: random.Random, number: int) -> dict[str, Any]:
     if kind < 0.47:
         return at | {"op": "unsubscribe", "id": id}
     text = " ".join(some.choices(WORDS, k=some.randint(1, 4)))
-    message = at | {"op": "publish", "id": f"m{number - some.choice([0, 0, 0, 0, 5])}", "text": text}
+    message = at | {
+        "op": "publish",
+        "id": f"m{number - some.choice([0, 0, 0, 0, 5])}",
+        "text": text,
+    }
     if kind < 0.55:
         west, south = some.uniform(-9, 5), some.uniform(-9, 5)
         return message | {"region": {"type": "Box", "bbox": [west, south, west + 4, south + 4]}}
@@ -109,17 +113,14 @@ class Small:
         self.partitioner, self.workers = "shared", 1
         self.step_rows = 12
         self.upkeep = OFTEN
+        self.runner: Runner = InlineRunner()
 
     def open(self, replan: bool = False) -> Feed:
         """Open the pipeline, as a new process would, and finish the step that was cut off."""
         state = State(str(self.folder / "state"), {})
-        output = FolderOutput(
-            str(self.folder / "out"), str(self.folder / "quarantine"), state.id
-        )
+        output = FolderOutput(str(self.folder / "out"), str(self.folder / "quarantine"), state.id)
         choose = planner(self.partitioner, self.workers, self.settings)
-        pipeline = Pipeline(
-            state, self.settings, choose, output, InlineRunner(), upkeep=self.upkeep
-        )
+        pipeline = Pipeline(state, self.settings, choose, output, self.runner, upkeep=self.upkeep)
         output.check(pipeline.begun)
         if replan:
             pipeline.replan()
