@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearcast.index.rarest_term.index import RarestTerm
-from nearcast.spark import paths, tasks
+from nearcast.spark import tasks
 from nearcast.spark.router import Router
 from nearcast.spark.shard import Shard
 
@@ -101,7 +101,13 @@ class _Files(pafs.LocalFileSystem):  # type: ignore[misc] # pyarrow has no types
 
     def open_output_stream(self, path: str, **options: Any) -> Any:
         _crashes.point("open_output_stream")
-        return super().open_output_stream(path, **options)
+        stream = super().open_output_stream(path, **options)
+        try:
+            _crashes.point("write to output stream")
+        except Crash:
+            stream.close()  # and nothing is in the file
+            raise
+        return stream
 
 
 def _before(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +121,7 @@ def _before(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def install(patch: pytest.MonkeyPatch) -> Crashes:
     """Make every change to a file a place to die at; flushes take no time."""
     patch.setattr(os, "fsync", lambda _: _crashes.point("fsync"))
-    patch.setattr(paths.fs, "LocalFileSystem", _Files)
+    patch.setattr(pafs, "LocalFileSystem", _Files)
     for kind, names in {
         pq.ParquetWriter: ["write_table", "close"],
         Shard: ["_withdraw", "_begin_plain", "_begin_others", "match"],

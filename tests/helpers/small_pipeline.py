@@ -19,7 +19,7 @@ from nearcast.spark.feed import Feed
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import FolderOutput, read_updates
-from nearcast.spark.pipeline import Pipeline, planner
+from nearcast.spark.pipeline import Pipeline, Runner, planner
 from nearcast.spark.state import State
 
 WORDS = ["jazz", "blues", "pizza", "sale"]
@@ -113,15 +113,14 @@ class Small:
         self.partitioner, self.workers = "shared", 1
         self.step_rows = 12
         self.upkeep = OFTEN
+        self.runner: Runner = InlineRunner()
 
     def open(self, replan: bool = False) -> Feed:
         """Open the pipeline, as a new process would, and finish the step that was cut off."""
         state = State(str(self.folder / "state"), {})
         output = FolderOutput(str(self.folder / "out"), str(self.folder / "quarantine"), state.id)
         choose = planner(self.partitioner, self.workers, self.settings)
-        pipeline = Pipeline(
-            state, self.settings, choose, output, InlineRunner(), upkeep=self.upkeep
-        )
+        pipeline = Pipeline(state, self.settings, choose, output, self.runner, upkeep=self.upkeep)
         output.check(pipeline.begun)
         if replan:
             pipeline.replan()

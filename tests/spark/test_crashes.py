@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from crashes import Crash, Crashes, install
 from instant_logs import scanned
+from nearcast.partition.plan import Plan
 from nearcast.spark.feed import Feed
+from nearcast.spark.inline import InlineRunner
+from nearcast.spark.tasks import Report, Work
 from small_pipeline import Small, churn, write_events
+
+
+class Tried:
+    """Runs tasks again that died, as Spark does when a Python worker was killed."""
+
+    def __init__(self, crashes: Crashes, below: Path) -> None:
+        self._crashes, self._below = crashes, below
+        self._inner = InlineRunner()
+        self.tasks = self._inner.tasks
+        self.deaths = 0
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        while True:
+            try:
+                with self._crashes.anywhere_new(self._below):
+                    return self._inner.run(work, plan)
+            except Crash:
+                self.deaths += 1
+
 
 PLANS = [("shared", 1), ("space-kd", 3), ("hash", 2)]
 BATCHES, ROWS = 36, 20
 
 
 @pytest.fixture
-def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crashes]:
+def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Crashes:
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
-    return install(monkeypatch)
+    crashes = install(monkeypatch)
+    crashes.known.clear()
+    return crashes
 
 
 def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
@@ -50,3 +73,21 @@ def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
     small.check(expected)
     assert small.refused() == refused
     assert deaths == len(crashes.known) > 200
+
+
+def test_a_task_that_dies_at_any_point_is_run_again(tmp_path: Path, crashes: Crashes) -> None:
+    """What it had begun to change on its node is not believed."""
+    batches = 12
+    log = churn(batches * ROWS, seed=3)
+    small = Small(tmp_path)
+    small.runner = runner = Tried(crashes, tmp_path)
+    expected, _ = scanned(log, small.settings)
+    feed: Feed | None = None
+    for batch, path in enumerate(write_events(tmp_path / "in", log, batches, 5)):
+        if batch % 4 == 0:
+            small.partitioner, small.workers = PLANS[batch // 4]
+            feed = small.open(replan=True)
+        assert feed is not None
+        small.take(feed, batch, [path])
+    small.check(expected)
+    assert runner.deaths == len(crashes.known) > 50

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from instant_logs import Pairs, scanned
 from nearcast.errors import NearcastError, SourceError, StateError
 from nearcast.spark import tasks
 from nearcast.spark.history import Upkeep
+from nearcast.spark.shard import Shard
 from small_pipeline import Small, churn, write_events
 
 BATCHES, BEFORE, ROWS = 10, 9, 20
@@ -41,7 +43,7 @@ KINDS = {
     "about.json": False,
 }
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "emptied": lambda data: b"",
+    "emptied": lambda data: data[:0],
     "cut in the middle": lambda data: data[: len(data) // 2],
     "without its last byte": lambda data: data[:-1],
     "with another byte": lambda data: _changed(data, len(data) // 2),
@@ -191,14 +193,14 @@ def test_files_that_vanish_while_a_step_is_applied_are_noticed(
     """A file that takes the place of one that is gone is empty: it must not be believed."""
     small = kept.copy()
     feed = small.open()
-    applied = tasks.Shard.apply
+    applied = Shard.apply
 
-    def apply(shard: tasks.Shard, operations: object) -> None:
+    def apply(shard: Shard, operations: Any) -> None:
         for path in cache.rglob("*.bin"):
             path.unlink()
-        applied(shard, operations)  # type: ignore[arg-type] # passed on as it is
+        applied(shard, operations)
 
-    monkeypatch.setattr(tasks.Shard, "apply", apply)
+    monkeypatch.setattr(Shard, "apply", apply)
     with pytest.raises(SourceError, match="removed"):
         small.take(feed, BEFORE, [kept.paths[BEFORE]])
     monkeypatch.undo()
@@ -215,43 +217,49 @@ def _stop(*_: object) -> None:
 
 
 def test_what_a_step_left_is_not_taken_for_another_with_its_number(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: Kept, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When it is not known how a step was cut, and nobody saw its updates, it is cut anew."""
     small = kept.copy()
     small.step_rows = ROWS
     feed = small.open()
-    with monkeypatch.context() as patch, pytest.raises(_Stop):
-        patch.setattr("nearcast.spark.outputs.FolderOutput.commit", _stop)
+    monkeypatch.setattr("nearcast.spark.outputs.FolderOutput.commit", _stop)
+    with pytest.raises(_Stop):
         small.take(feed, BEFORE, [kept.paths[BEFORE]])
+    monkeypatch.undo()
+    monkeypatch.setenv("NEARCAST_CACHE", str(cache))
     (small.folder / "state" / "pending.json").unlink()
     small.step_rows = 5
     kept.go_on(small)
 
 
 def test_updates_that_were_seen_are_not_forgotten(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: Kept, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When it is not known how a step was cut whose updates are out, that is an error."""
     small = kept.copy()
     feed = small.open()
-    with monkeypatch.context() as patch, pytest.raises(_Stop):
-        patch.setattr("nearcast.spark.state.State.write_commit", _stop)
+    monkeypatch.setattr("nearcast.spark.state.State.write_commit", _stop)
+    with pytest.raises(_Stop):
         small.take(feed, BEFORE, [kept.paths[BEFORE]])
+    monkeypatch.undo()
+    monkeypatch.setenv("NEARCAST_CACHE", str(cache))
     (small.folder / "state" / "pending.json").unlink()
     with pytest.raises(StateError, match=r"batch=19.*ends with step 18.*remove.*batch=19"):
         small.open()
 
 
 def test_a_pipeline_whose_step_failed_must_be_opened_again(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: Kept, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it has in memory is ahead of what is done."""
     small = kept.copy()
     feed = small.open()
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
-        patch.setattr("nearcast.spark.outputs.FolderOutput.commit", _full)
+    monkeypatch.setattr("nearcast.spark.outputs.FolderOutput.commit", _full)
+    with pytest.raises(OSError, match="full"):
         small.take(feed, BEFORE, [kept.paths[BEFORE]])
+    monkeypatch.undo()
+    monkeypatch.setenv("NEARCAST_CACHE", str(cache))
     with pytest.raises(StateError, match="open the pipeline again"):
         small.take(feed, BEFORE, [kept.paths[BEFORE]])
     kept.go_on(small)

@@ -13,8 +13,6 @@ import fcntl
 import json
 import logging
 import os
-import shutil
-import tempfile
 import time
 import weakref
 import zlib
@@ -22,21 +20,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
-from uuid import uuid4
 
 import pyarrow as pa
 
 from nearcast.errors import SourceError
 from nearcast.index.memory import MappedMemory, Memory
 from nearcast.spark.files import Files
+from nearcast.spark.rooms import (
+    cache_root,
+    make_sure_of_room,
+    occupy,
+    remove,
+    remove_forgotten,
+    still_occupy,
+)
 from nearcast.spark.sealed import seal, unseal
 
 _HEAD = "head.json"
-_IN_USE = "in-use"
-_PLACE_VARIABLE = "NEARCAST_CACHE"
-_ROOM = 64 << 20  # bytes that must be free besides what a step may need
 _BLOCK = 1 << 20
-_FORGOTTEN_S = 3600.0
 
 
 class Holder(Protocol):
@@ -82,18 +83,6 @@ class Recipe(NamedTuple):
     steps: Sequence[Step]
 
 
-def cache_root() -> Path:
-    """The folder for what a node keeps: in memory where there is room, or a temporary one."""
-    chosen = os.environ.get(_PLACE_VARIABLE)
-    if chosen:
-        return Path(chosen)
-    shared = Path("/dev/shm")  # noqa: S108 - folders in it are made for this user only
-    good = shared.is_dir() and os.access(shared, os.W_OK)
-    if good and shutil.disk_usage(shared).free > 1 << 30:
-        return shared / f"nearcast-{os.getuid()}"
-    return Path(tempfile.gettempdir()) / f"nearcast-{os.getuid()}"
-
-
 class NodeCache:
     """The holders of one run of a pipeline on this node; those of all its runs without `run`."""
 
@@ -107,22 +96,9 @@ class NodeCache:
 
     def occupy(self) -> None:
         """Say that this process uses the folder until it ends; remove those that nobody does."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark = self.folder / _IN_USE
-        with suppress(FileExistsError), mark.open("x") as file:
-            file.write(str(os.getppid()))
-        descriptor = os.open(mark, os.O_RDWR)
-        weakref.finalize(self, os.close, descriptor)
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        weakref.finalize(self, os.close, occupy(self.folder))
         self._occupied = True
-        pipeline = self.folder.parent
-        for other in _folders(pipeline.parent):
-            for run in _folders(other):
-                # One run at a time has the state, and this is the latest.
-                older = other == pipeline and run.name < self.folder.name
-                if older or (other != pipeline and _forgotten(run)):
-                    _remove_run(run)
+        remove_forgotten(self.folder)
 
     def get(self, kind: type[H], recipe: Recipe, changes: Callable[[Step], pa.Table]) -> H:
         """Give a holder as it is after the last step of its recipe."""
@@ -134,8 +110,7 @@ class NodeCache:
         place = self.folder / recipe.name
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._occupied:
-            with suppress(OSError):
-                os.utime(self.folder / _IN_USE)
+            still_occupy(self.folder)
         began = time.perf_counter()
         with _locked(place):
             holder = self._up_to_date(kind, place, recipe, changes)
@@ -154,7 +129,7 @@ class NodeCache:
         files = _files(place)
         for step in recipe.steps[done:]:
             some = changes(step)
-            _make_sure_of_room(place, 4 * some.nbytes)
+            make_sure_of_room(place, 4 * some.nbytes)
             holder.apply(some)
         now = _files(place)
         if any(now.get(name) != file for name, file in files.items()):
@@ -215,7 +190,7 @@ class NodeCache:
     def clear(self) -> None:
         """Forget everything."""
         self._attached.clear()
-        _remove(self.folder)
+        remove(self.folder)
 
 
 def load_snapshot(files: Files, place: Path) -> dict[str, Any]:
@@ -231,7 +206,7 @@ def load_snapshot(files: Files, place: Path) -> dict[str, Any]:
 
 def _write_sparse(path: Path, data: bytes) -> None:
     """Write a file; stretches of zeros, room that was never used, take no memory."""
-    _make_sure_of_room(path.parent, len(data))
+    make_sure_of_room(path.parent, len(data))
     with path.open("wb") as file:
         for start in range(0, len(data), _BLOCK):
             block = memoryview(data)[start : start + _BLOCK]
@@ -239,58 +214,6 @@ def _write_sparse(path: Path, data: bytes) -> None:
                 file.seek(start)
                 file.write(block)
         file.truncate(len(data))
-
-
-def _make_sure_of_room(place: Path, size: int) -> None:
-    """Refuse to go on without room: to write to a mapped file then would end the process."""
-    free = shutil.disk_usage(place).free
-    if free < size + _ROOM:
-        raise SourceError(
-            f"{place}: {free >> 20} MB free, up to {(size + _ROOM) >> 20} MB needed; make room, or "
-            f"set {_PLACE_VARIABLE} to a folder on a file system with more of it, on every node"
-        )
-
-
-def _folders(place: Path) -> list[Path]:
-    try:
-        return [each for each in place.iterdir() if each.is_dir()]
-    except OSError:
-        return []
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, at once for those that look; what they have mapped they keep."""
-    gone = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
-    with suppress(OSError):
-        folder.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
-
-
-def _remove_run(run: Path) -> None:
-    _remove(run)
-    with suppress(OSError):
-        run.parent.rmdir()  # if it was the last
-
-
-def _forgotten(run: Path) -> bool:
-    """Whether no process uses the folder of a run, nor has for a while."""
-    try:
-        with (run / _IN_USE).open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return time.time() - (run / _IN_USE).stat().st_mtime > _FORGOTTEN_S
-    except FileNotFoundError:
-        return time.time() - run.stat().st_mtime > _FORGOTTEN_S
-    except OSError:
-        return False
-
-
-def remove_what_children_made() -> None:
-    """Remove the folders that children of this process made: they are gone, or about to be."""
-    for pipeline in _folders(cache_root()):
-        for run in _folders(pipeline):
-            with suppress(OSError):
-                if (run / _IN_USE).read_text() == str(os.getpid()):
-                    _remove_run(run)
 
 
 def _read_head(place: Path) -> dict[str, Any] | None:

@@ -1,0 +1,117 @@
+"""Folders of a node in which pipelines keep what they need there: `ROOT/PIPELINE/RUN`.
+
+They lie in memory, so none must stay for longer than it is used. A process that uses one holds a
+lock in it. When Spark stops a node's Python workers, the process they came from removes what they
+made; whatever is left, because that one was killed too, goes when a pipeline next starts there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from nearcast.errors import SourceError
+
+_IN_USE = "in-use"
+_PLACE_VARIABLE = "NEARCAST_CACHE"
+_ROOM = 64 << 20  # bytes that must be free besides what a step may need
+_FORGOTTEN_S = 3600.0
+
+
+def cache_root() -> Path:
+    """The folder for what a node keeps: in memory where there is room, or a temporary one."""
+    chosen = os.environ.get(_PLACE_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    shared = Path("/dev/shm")  # noqa: S108 - folders in it are made for this user only
+    good = shared.is_dir() and os.access(shared, os.W_OK)
+    if good and shutil.disk_usage(shared).free > 1 << 30:
+        return shared / f"nearcast-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"nearcast-{os.getuid()}"
+
+
+def occupy(folder: Path) -> int:
+    """Make a folder, and say that this process uses it; a descriptor holds it until closed."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mark = folder / _IN_USE
+    with suppress(FileExistsError), mark.open("x") as file:
+        file.write(str(os.getppid()))
+    descriptor = os.open(mark, os.O_RDWR)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def still_occupy(folder: Path) -> None:
+    """Say that a folder was used just now."""
+    with suppress(OSError):
+        os.utime(folder / _IN_USE)
+
+
+def remove_forgotten(mine: Path) -> None:
+    """Remove folders of earlier runs of the pipeline that has `mine`, and of others that ended."""
+    pipeline = mine.parent
+    for other in _folders(pipeline.parent):
+        for run in _folders(other):
+            # Runs are numbered, and one at a time has the state of a pipeline.
+            older = other == pipeline and run.name < mine.name
+            if older or (other != pipeline and _forgotten(run)):
+                _remove_run(run)
+
+
+def make_sure_of_room(place: Path, size: int) -> None:
+    """Refuse to go on without room: to write to a mapped file then would end the process."""
+    free = shutil.disk_usage(place).free
+    if free < size + _ROOM:
+        raise SourceError(
+            f"{place}: {free >> 20} MB free, up to {(size + _ROOM) >> 20} MB needed; make room, or "
+            f"set {_PLACE_VARIABLE} to a folder on a file system with more of it, on every node"
+        )
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        return [each for each in place.iterdir() if each.is_dir()]
+    except OSError:
+        return []
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, at once for those that look; what they have mapped they keep."""
+    gone = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _remove_run(run: Path) -> None:
+    remove(run)
+    with suppress(OSError):
+        run.parent.rmdir()  # if it was the last
+
+
+def _forgotten(run: Path) -> bool:
+    """Whether no process uses the folder of a run, nor has for a while."""
+    try:
+        with (run / _IN_USE).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return time.time() - (run / _IN_USE).stat().st_mtime > _FORGOTTEN_S
+    except FileNotFoundError:
+        return time.time() - run.stat().st_mtime > _FORGOTTEN_S
+    except OSError:
+        return False
+
+
+def remove_what_children_made() -> None:
+    """Remove the folders that children of this process made: they are gone, or about to be."""
+    for pipeline in _folders(cache_root()):
+        for run in _folders(pipeline):
+            with suppress(OSError):
+                if (run / _IN_USE).read_text() == str(os.getpid()):
+                    _remove_run(run)
