@@ -32,12 +32,27 @@ def lean_kernel(function: F) -> F:
     return cast("F", _njit(cache=True, nogil=True, _nrt=False)(function))
 
 
+_FOR_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def inner(function: F) -> F:
+    """Compile, as `lean_kernel` does, a function that only other kernels call.
+
+    Python cannot call it: what would take the arguments from Python is as long to compile as a
+    small kernel, and is left out.
+    """
+    return cast("F", _njit(cache=True, nogil=True, _nrt=False, **_FOR_KERNELS)(function))
+
+
 def inlined(function: F) -> F:
-    """Compile a small kernel that becomes part of each kernel that calls it.
+    """Compile, as `inner` does, a small function that becomes part of each kernel that calls it.
 
     A call hands over every field of every array: several times the work of a small function.
     """
-    return cast("F", _njit(cache=True, nogil=True, forceinline=True)(function))
+    return cast(
+        "F",
+        _njit(cache=True, nogil=True, _nrt=False, forceinline=True, **_FOR_KERNELS)(function),
+    )
 
 
 @contextmanager

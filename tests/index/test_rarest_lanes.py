@@ -17,6 +17,7 @@ from hypothesis.extra.numpy import arrays
 
 from nearcast._jit import kernel
 from nearcast.index.rarest_term import _lanes as lanes
+from nearcast.index.rarest_term._split import best_part
 
 Array = npt.NDArray[Any]
 small = st.sampled_from([-np.inf, -2, -1, 0, 1, 2, np.inf]).map(np.float32)
@@ -59,8 +60,52 @@ def test_folds_find_the_least_and_the_greatest(numbers: Array, at: int) -> None:
 
 
 @kernel
+def empty_lane(boxes: Any, at: int) -> Any:
+    return lanes.first_empty(boxes, at)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(planes, st.integers(0, 54))
+def test_the_first_empty_lane_is_found(numbers: Array, at: int) -> None:
+    """A box that begins at plus infinity is an empty one."""
+    numbers[at + 15] = np.inf
+    assert empty_lane(numbers, at) == numbers[at : at + 16].tolist().index(np.inf)
+
+
+@kernel
+def parted(boxes: Any, at: int, w: Any, s: Any, e: Any, n: Any) -> Any:
+    return best_part(boxes, at, w, s, e, n, f32(0.5))
+
+
+def area(boxes: Array) -> float:
+    """The area of what bounds all of some boxes, with the margin used here."""
+    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+    return float(np.prod(high - low + 0.5))
+
+
+@settings(deadline=None)  # the first call compiles
+@given(arrays(np.float32, 68, elements=st.integers(-9, 9).map(np.float32)))
+def test_a_full_block_is_parted_where_both_parts_are_smallest(numbers: Array) -> None:
+    """No order and no place to cut is better, and neither part has too few of the boxes."""
+    sides = numbers.reshape(17, 2, 2)
+    boxes = np.concatenate((sides.min(axis=2), sides.max(axis=2)), axis=1)
+    block = np.ascontiguousarray(boxes[:16].T).reshape(-1)
+    bits, together = parted(block, 0, *boxes[16])
+    part = (bits >> np.arange(17) & 1).astype(bool)
+    assert 6 <= part.sum() <= 11
+    least = np.inf
+    keys = boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3], boxes @ [-1.0, -1.0, 1.0, 1.0]
+    for key in keys:
+        order = np.lexsort((np.arange(17), key))
+        for cut in range(6, 12):
+            if order[cut - 1] != 16:  # the new one is not tried as the last of the first part
+                least = min(least, area(boxes[order[:cut]]) + area(boxes[order[cut:]]))
+    assert area(boxes[part]) + area(boxes[~part]) == least == together
+
+
+@kernel
 def home(boxes: Any, at: int, w: Any, s: Any, e: Any, n: Any) -> Any:
-    return lanes.least_growth(boxes, at, w, s, e, n, f32(0.5))
+    return lanes.least_growth(boxes, at, w, s, e, n, f32(0.5), 0)
 
 
 @settings(deadline=None)  # the first call compiles

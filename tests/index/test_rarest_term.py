@@ -231,6 +231,32 @@ def test_deep_trees_built_and_grown_agree() -> None:
     assert index.stats()["directories"] > 100
 
 
+def large_boxes(rng: Rng, table: Table, count: int) -> Ints:
+    """Boxes of one term that overlap so much that parting them saves nothing."""
+    middle = np.column_stack((rng.uniform(-100, 100, count), rng.uniform(-50, 50, count)))
+    half = rng.uniform(4, 30, (count, 2))
+    owners = len(table) + np.arange(count, dtype=np.int32)
+    boxes = np.column_stack((middle - half, middle + half))
+    return table.add_boxes(owners, boxes, np.arange(count + 1), np.zeros(count, np.int32))
+
+
+def test_a_fifth_more_makes_a_message_look_at_hardly_more() -> None:
+    """Full leaves are not split where one beside them has room: the new rows fill those."""
+    rng = np.random.default_rng(21)
+    table = Table()
+    large_boxes(rng, table, 10_000)
+    index = RarestTerm(table)
+    index.build()
+    index.insert(large_boxes(rng, table, 2000))
+    check_order(index)
+    batch = far_messages(rng, 200, 8)
+    assert check(index, batch) > 1000
+    fresh = RarestTerm(table)
+    fresh.build()
+    assert index.candidates(batch).candidates < 1.1 * fresh.candidates(batch).candidates
+    assert index.stats()["blocks"] < 1.2 * fresh.stats()["blocks"]
+
+
 def test_deleting_everything_frees_everything() -> None:
     """No leaf, node or record stays behind, and the room is used again."""
     rng = np.random.default_rng(8)

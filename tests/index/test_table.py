@@ -82,6 +82,26 @@ def test_many_boxes_at_once_are_rows_like_any_other() -> None:
     assert match(index, message).owners.tolist() == [7]
 
 
+def test_boxes_take_numbers_that_are_free_in_whatever_order() -> None:
+    table = Table()
+    boxes = np.arange(24.0).reshape(6, 4)
+    starts, terms = np.arange(7), np.arange(6, dtype=np.int32)
+    table.add_boxes(np.arange(6, dtype=np.int32), boxes, starts, terms)
+    gone = np.array([4, 1], np.int32)
+    table.remove(gone)
+    table.release(gone)
+    rows = table.add_boxes(np.array([7, 8, 9], np.int32), boxes[:3] + 50, starts[:4], terms[3:])
+    assert sorted(rows.tolist()) == [1, 4, 6]
+    now = table.rows
+    assert now.owner[rows].tolist() == [7, 8, 9]
+    assert (now.box[rows] == boxes[:3] + 50).all()
+    assert now.terms[now.first[rows]].tolist() == [3, 4, 5]
+    others = [0, 2, 3, 5]
+    assert now.owner[others].tolist() == others
+    assert (now.box[others] == boxes[others]).all()
+    assert now.terms[now.first[others]].tolist() == others
+
+
 def test_a_table_that_was_saved_goes_on_where_it_was(tmp_path: Path) -> None:
     table = Table()
     table.ensure_terms(4)

@@ -2,10 +2,14 @@
 
 import io
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
 
 import pytest
 
 from nearcast import _jit
+from nearcast.index import index_named, warm
 
 
 class Terminal(io.StringIO):
@@ -35,3 +39,20 @@ def test_nothing_is_said_when_nothing_takes_long(monkeypatch: pytest.MonkeyPatch
     with _jit.announced_compilation():
         pass
     assert said == []
+
+
+def test_each_task_is_made_ready_once_and_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever only matches messages does not wait for what bulk loads and shapes need."""
+    announced: list[str] = []
+
+    @contextmanager
+    def announcing() -> Iterator[None]:
+        announced.append("")
+        yield
+
+    monkeypatch.setattr(warm, "_warm", set())
+    monkeypatch.setattr(warm, "announced_compilation", announcing)
+    kind = index_named("rarest-term")
+    for task, times in (("messages", 1), ("messages", 1), ("bulk", 2), ("shapes", 3), ("bulk", 3)):
+        warm.warm_up(kind, cast("warm.Task", task))
+        assert len(announced) == times

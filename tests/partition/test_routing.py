@@ -170,6 +170,38 @@ def test_a_filter_sends_to_those_who_own_a_wanted_term(plan: Plan, world: World)
     assert set(listed(routing.route_messages(plan, wanted.slots, *messages))) == expected
 
 
+@given(st.integers(0, 10**6), st.sampled_from([(70, 3), (128, 64), (33, 90), (300, 1), (17, 17)]))
+@settings(max_examples=60, deadline=None)
+def test_large_rows_are_never_missed(seed: int, shape: tuple[int, int]) -> None:
+    """Rows over many blocks, entered coarsely, get every message of theirs, beside small rows.
+
+    Coarse entries reach no further than the blocks of their level that the box meets.
+    """
+    draws = np.random.default_rng(seed)
+    grid = Grid(0.0, 0.0, float(shape[0]), float(shape[1]), *shape)
+    corners = np.sort(draws.random((2, 12, 2)) ** 2, axis=0) * shape
+    rows = np.hstack((corners[0], corners[1]))
+    chosen = hashed(draws.integers(0, 8, 12))
+    wanted = Wanted(grid)
+    wanted.add_rows(rows, chosen)
+    sides = np.where(draws.random((300, 1)) < 0.5, 0.0, draws.random((300, 2)) * 9)
+    places = draws.random((300, 2)) * shape
+    messages = np.hstack((places, np.minimum(places + sides, shape)))
+    terms = hashed(draws.integers(0, 9, 300))
+    plan = Plan("any", 1, "grid", grid, np.zeros(grid.cells, np.int32))
+    sent = set(routing.route_messages(plan, wanted.slots, messages, np.arange(301), terms)[0])
+    cells = spans_of(grid, rows)
+    for number, span in enumerate(spans_of(grid, messages)):
+        meet = (span[:2] <= cells[:, 2:]).all(axis=1) & (cells[:, :2] <= span[2:]).all(axis=1)
+        if (meet & (chosen == terms[number])).any():
+            assert number in sent
+        elif terms[number] not in chosen:
+            assert number not in sent
+    wanted.remove_rows(rows, chosen)
+    assert len(wanted) == 0
+    assert not len(routing.route_messages(plan, wanted.slots, messages, np.arange(301), terms)[0])
+
+
 @given(plans().filter(lambda plan: plan.kind == "grid"), worlds())
 @settings(max_examples=100, deadline=None)
 def test_rows_go_to_the_owners_of_their_keys_and_no_further(plan: Plan, world: World) -> None:
@@ -295,7 +327,7 @@ def test_a_message_without_terms_goes_nowhere() -> None:
     """Nobody can want a message that has no term, with the filter or without."""
     grid = Grid(0.0, 0.0, 8.0, 8.0, 8, 8)
     for kind in KINDS:
-        plan = Plan("any", 2, kind, grid, np.arange(64, dtype=np.int32) % 2)
+        plan = Plan("any", 2, kind, grid, np.ones(64, np.int32))
         for slots in (None, Wanted(grid).slots):
             empty = np.array([[0.0, 0.0, 8.0, 8.0]]), np.zeros(2, np.int64), TERMS[:0]
             assert listed(routing.route_messages(plan, slots, *empty)) == []

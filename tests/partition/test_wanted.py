@@ -137,6 +137,30 @@ def test_rows_of_counters_are_used_again() -> None:
     assert wanted.arrays.state[ROWS] == 10
 
 
+def test_a_row_around_the_world_takes_few_entries() -> None:
+    """However many cells a row meets it takes 16 entries or less, and all cells know of it."""
+    grid = Grid(-180.0, -90.0, 180.0, 90.0, 128, 64)
+    wanted = Wanted(grid)
+    wanted.add_rows(np.array([[-180.0, -90.0, 180.0, 90.0]] * 3), KEYS[[0, 0, 1]])
+    assert len(wanted) <= 2 * 16 + 1
+    cells = np.arange(grid.cells)
+    assert (wanted.counts(cells, np.repeat(KEYS[0], len(cells))) == 2).all()
+    assert (wanted.counts(cells, np.repeat(KEYS[1], len(cells))) == 1).all()
+    assert not wanted.counts(cells, np.repeat(KEYS[2], len(cells))).any()
+
+
+def test_a_coarse_entry_reaches_as_far_as_its_blocks() -> None:
+    """A box of 20 x 20 cells is known to the 16 x 16-cell parts it meets, to the block in them."""
+    grid = Grid(0.0, 0.0, 128.0, 64.0, 128, 64)
+    wanted = Wanted(grid)
+    wanted.add_rows(np.array([[17.5, 2.5, 37.5, 22.5]]), KEYS[:1])
+    cells = np.arange(grid.cells)
+    known = wanted.counts(cells, np.repeat(KEYS[0], len(cells))).reshape(64, 128)
+    rows, columns = np.nonzero(known)
+    assert (columns.min(), rows.min(), columns.max(), rows.max()) == (16, 0, 39, 23)
+    assert known[:24, 16:40].all()
+
+
 def test_a_saved_table_goes_on(tmp_path: Path) -> None:
     """What was saved counts on after loading, and a foreign folder is refused in words."""
     wanted = Wanted(GRID)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nearcast.bench.processes import Cpu, cpu_used
-from nearcast.bench.spark import ARMS, IDENTITY, Arm, Plan, measure_spark
+from nearcast.bench.spark import ARMS, Arm, Plan, measure_spark
 from nearcast.bench.spark_data import write_batches, write_population
 from nearcast.cli.main import main
 from nearcast.errors import InvalidValue
@@ -66,15 +66,16 @@ def test_arms_see_the_same_batches_and_those_that_want_it_the_population(
                 .start()
             )
 
-        return Arm(start, population=name == "with")
+        return Arm(start, population=name == "with", baseline=name == "without")
 
     plan = Plan(batches=[60], rounds=2, subscriptions=20)
-    reports = measure_spark(
-        plan, ARMS | {"with": arm("with"), "without": arm("without")}, lambda _: None
-    )
-    assert seen == {"with": [20, 60, 60, 60, 60], "without": [60, 60, 60, 60]}
-    assert [report["arm"] for report in reports] == [IDENTITY, "with", "without"]
-    assert reports[0]["of_identity"] == 1.0
+    arms = {name: arm(name) for name in ("with", "without")}
+    reports, timed = measure_spark(plan, arms, lambda _: None)
+    assert timed == []
+    assert seen == {"with": [20, *[60] * 5], "without": [60] * 5}
+    assert [report["arm"] for report in reports] == ["with", "without"]
+    assert [list(report["ratios"]) for report in reports] == [["without"], ["without"]]
+    assert reports[1]["ratios"]["without"] == 1.0
     assert all(report["rounds"] == 2 and report["seconds"] > 0 for report in reports)
     assert spark.streams.active == []
 
@@ -83,9 +84,11 @@ def test_the_command_prints_what_was_measured(
     spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert spark.streams.active == []
-    sizes = ["--batches", "60", "--rounds", "1", "--subscriptions", "20"]
+    sizes = ["--batches", "60", "--rounds", "1", "--subscriptions", "20", "--rate", "0"]
     assert main(["bench", "spark", *sizes, "--json"]) == 0
-    (report,) = json.loads(capfd.readouterr().out)
-    assert (report["arm"], report["events_per_batch"]) == (IDENTITY, 60)
+    reports = json.loads(capfd.readouterr().out)
+    assert [(report["arm"], report["events_per_batch"]) for report in reports] == [
+        (name, 60) for name in ARMS
+    ]
     assert main(["bench", "spark", "--arms", "magic"]) == 2
     assert "expected one of identity" in capfd.readouterr().err

@@ -73,7 +73,7 @@ def state_of_worker(rows: Iterable[int]) -> Iterator[dict[str, Any]]:
         "frozen": gc.get_freeze_count(),
         "in_use": len(gc.get_objects()),
         "loaded": loaded,
-        "warm": [kind.__name__ for kind in _warm],
+        "warm": sorted({kind.__name__ for kind, _ in _warm}),
     }
 
 

@@ -106,6 +106,18 @@ def rounds(
     return [(median(taken), tally) for taken, tally in zip(seconds, tallies, strict=True)]
 
 
+def beside_a_fresh_one(
+    contestant: Contestant, slices: list[Batch], count: int
+) -> list[tuple[float, Tally]]:
+    """Let an index match in turn with one built anew, as `rounds` does, and go on with that."""
+    fresh = Contestant(contestant.choice, contestant.index.table)
+    fresh.slices = contestant.slices
+    fresh.build()
+    measured = rounds([contestant, fresh], slices, 1, count)
+    contestant.index = fresh.index
+    return measured
+
+
 def single_calls(index: Index, batch: Batch, budget_s: float) -> npt.NDArray[np.float64]:
     """Time calls with one message each, in microseconds of CPU, until the budget is spent."""
     taken = []

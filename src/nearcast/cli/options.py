@@ -24,6 +24,28 @@ StopWordsOption = Annotated[
         help="Ignore common words: a list, or a file of them.",
     ),
 ]
+WindowCountOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", show_default="100000", help="Top-k chooses from the last N messages."
+    ),
+]
+WindowSecondsOption = Annotated[
+    float | None, typer.Option(metavar="S", help="Top-k chooses from the last S seconds.")
+]
+SpaceOption = Annotated[
+    str | None,
+    typer.Option(metavar="W,S,E,N", show_default="the world", help="The space of top-k."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, show_default="one for each core", help="Shares of the work on Spark."
+    ),
+]
+PartitionerOption = Annotated[
+    str, typer.Option(metavar="NAME", help="How the work on Spark is shared out.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 
 
@@ -58,6 +80,14 @@ def region(value: str, field: str) -> Region:
         return box(value, field)
     except InvalidValue as error:
         raise error if error.field.startswith(field) else error.inside(field) from None
+
+
+def check_window(count: int | None, seconds: float | None) -> None:
+    """Refuse two windows at once."""
+    if count is not None and seconds is not None:
+        raise InvalidValue(
+            "--window-seconds", seconds, "only one of --window-count and --window-seconds"
+        )
 
 
 def analyser(stem: str | None, stop_words: str | None) -> Analyser:

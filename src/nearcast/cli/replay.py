@@ -12,6 +12,7 @@ import typer
 
 from nearcast.cli import options
 from nearcast.cli.progress import progress_of
+from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
     INDEX_NAMES,
     Engine,
@@ -27,7 +28,7 @@ from nearcast.geo import WORLD
 from nearcast.model import open_log
 from nearcast.model.streams import STANDARD, open_sink, same_file
 
-_ENGINES = ("embedded", "scan")
+_ENGINES = ("embedded", "spark", "scan")
 _QUARANTINE = "quarantine="
 
 
@@ -41,28 +42,20 @@ def replay_command(
         str, typer.Argument(metavar="EVENTS", help="The event log; - is standard input.")
     ],
     engine: Annotated[
-        str, typer.Option(metavar="NAME", help="What does the matching: embedded or scan.")
+        str, typer.Option(metavar="NAME", help="What does the matching: embedded, spark or scan.")
     ] = "embedded",
     index: Annotated[
         str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
     ] = "auto",
+    workers: options.WorkersOption = None,
+    partitioner: options.PartitionerOption = "auto",
     history: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
     ] = None,
-    window_count: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", show_default="100000", help="Top-k chooses from the last N messages."
-        ),
-    ] = None,
-    window_seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="Top-k chooses from the last S seconds.")
-    ] = None,
-    space: Annotated[
-        str | None,
-        typer.Option(metavar="W,S,E,N", show_default="the world", help="The space of top-k."),
-    ] = None,
+    window_count: options.WindowCountOption = None,
+    window_seconds: options.WindowSecondsOption = None,
+    space: options.SpaceOption = None,
     on_error: Annotated[
         str,
         typer.Option(
@@ -85,31 +78,41 @@ def replay_command(
       nearcast generate tweets --subscriptions 1000 --messages 1000 --output log.jsonl
 
       nearcast replay log.jsonl --output updates.jsonl
+
+    On Spark it is matched by several workers of this machine; messages must be matched at once
+    (no ttl) and subscriptions have regions.
+
+      nearcast replay log.jsonl --engine spark --workers 8 --partitioner hybrid
     """
     if engine not in _ENGINES:
         raise InvalidValue("--engine", engine, f"one of {', '.join(_ENGINES)}")
     if index not in INDEX_NAMES:
         raise InvalidValue("--index", index, f"one of {', '.join(INDEX_NAMES)}")
-    if window_count is not None and window_seconds is not None:
-        raise InvalidValue(
-            "--window-seconds", window_seconds, "only one of --window-count and --window-seconds"
-        )
+    options.check_window(window_count, window_seconds)
+    if engine != "spark" and (workers is not None or partitioner != "auto"):
+        raise InvalidValue("--engine", engine, "spark, as --workers or --partitioner is given")
     _keep_apart(events, history, output, on_error)
     analyser = options.analyser(stem, stop_words)
     matcher = Engine(
-        index="scan" if engine == "scan" else index,
+        index=index if engine == "embedded" else "scan",
         window_count=window_count,
         window_seconds=window_seconds,
         space=WORLD if space is None else options.box(space, "--space"),
         history=None if history is None else history_from(history, analyser),
         analyser=analyser,
     )
+    if engine == "spark":
+        check_partitioner(partitioner)
     with ExitStack() as stack:
         log = stack.enter_context(open_log(events))
         refuse = stack.enter_context(_refusal(on_error, log.name))
         sink = stack.enter_context(open_sink(output))
+        found = replay(log, matcher, refuse)
+        if engine == "spark":
+            chosen = Chosen(matcher.settings, workers, partitioner)
+            found = stack.enter_context(replay_on_spark(log, log.name, refuse, chosen))
         shown = stack.enter_context(progress_of(log, "replaying"))
-        for position, updates in replay(log, matcher, refuse):
+        for position, updates in found:
             if updates:
                 sink.write(b"".join([update_line(position, update) for update in updates]))
             shown.step(len(updates))

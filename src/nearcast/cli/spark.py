@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from nearcast.cli import spark_status
+from nearcast.cli import spark_plan, spark_run, spark_status
 
 spark = typer.Typer(no_args_is_help=True)
 
@@ -20,8 +20,12 @@ def _spark() -> None:
 
     [bold]Example[/bold]
 
-      nearcast spark status state/
+      nearcast spark run --input events --output updates --state state
+
+      nearcast spark status state
     """
 
 
+spark.command("run")(spark_run.run)
+spark.command("plan")(spark_plan.plan)
 spark.command("status")(spark_status.status)

@@ -33,9 +33,9 @@ class IndexedPopulation:
 
     def __init__(self, index: str, analyser: Analyser) -> None:
         self.table = Table()
-        kind = index_named(index)
-        warm_up(kind)
-        self.index = kind(self.table)
+        self._kind = index_named(index)
+        warm_up(self._kind)
+        self.index = self._kind(self.table)
         self.index.build()
         self.terms = TermIds(self.table, analyser)
         self._analyser = analyser
@@ -82,6 +82,8 @@ class IndexedPopulation:
             for c in interest.query.conjuncts
         ]
         self.table.check_room(conjuncts, region)
+        if not isinstance(region, Box):
+            warm_up(self._kind, "shapes")
         if owner is None:
             owner = self._new_owner(id)
         else:
@@ -121,6 +123,7 @@ class IndexedPopulation:
             self._ids[owner], self._queries[owner], self._rows[owner] = id, query, row
         self._owners.update(zip(ids, chain(again, fresh), strict=True))
         if self.table.live == len(rows):
+            warm_up(self._kind, "bulk")
             self.index.build()
         else:
             self.index.insert(rows)

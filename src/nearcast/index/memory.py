@@ -15,6 +15,14 @@ import numpy.typing as npt
 class Memory:
     """Gives arrays in ordinary memory."""
 
+    keeps = False
+    """Whether an array that is asked for again, for more room, has what was in it."""
+
+    def room(self, name: str, row: int) -> int:
+        """How many rows of so many bytes an array has room for that was made before."""
+        del name, row
+        return 0
+
     def array(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         """Give an array, uninitialised, to take the place of a smaller one of that name."""
         del name
@@ -36,24 +44,44 @@ class MappedMemory(Memory):
     `complete`, a file that is missing or too small is an OSError.
     """
 
-    def __init__(self, folder: Path, complete: bool = False) -> None:
+    keeps = True
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.complete = complete
+        self.complete = False
+        self._mapped: dict[str, tuple[int, int, mmap.mmap]] = {}
+
+    def room(self, name: str, row: int) -> int:
+        """How many rows of so many bytes the file of that name has room for."""
+        try:
+            return int((self.folder / f"{name}.bin").stat().st_size // row)
+        except FileNotFoundError:
+            return 0
 
     def array(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         """Map the file of that name, made as large as needed."""
         kind = np.dtype(dtype)
         count = shape if isinstance(shape, int) else prod(shape)
-        size = max(count * kind.itemsize, 1)
+        mapped = self._map(name, max(count * kind.itemsize, 1))
+        return np.frombuffer(mapped, kind, count).reshape(shape)
+
+    def _map(self, name: str, size: int) -> mmap.mmap:
         path = self.folder / f"{name}.bin"
         made = 0 if self.complete else os.O_CREAT
         descriptor = os.open(path, os.O_RDWR | made, 0o600)
         try:
-            if os.fstat(descriptor).st_size < size:
+            found = os.fstat(descriptor)
+            known = self._mapped.get(name)
+            # What is mapped already need not be found in memory again, page by page.
+            if known and known[0] == found.st_ino and size <= known[1] <= found.st_size:
+                return known[2]
+            if found.st_size < size:
                 if self.complete:
                     raise OSError(f"{path}: is smaller than {size} bytes")
                 os.ftruncate(descriptor, size)
-            mapped = mmap.mmap(descriptor, size)
+            whole = max(size, found.st_size)
+            mapped = mmap.mmap(descriptor, whole)
         finally:
             os.close(descriptor)
-        return np.frombuffer(mapped, kind, count).reshape(shape)
+        self._mapped[name] = (found.st_ino, whole, mapped)
+        return mapped

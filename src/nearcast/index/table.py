@@ -64,6 +64,16 @@ class Rows(NamedTuple):
     lats: Floats
 
 
+class Parts(NamedTuple):
+    """Those of `Rows` that say what a row asks for, shapes and excluded terms aside."""
+
+    box: Floats
+    flags: npt.NDArray[np.uint8]
+    first: Int32s
+    required: Int32s
+    terms: Int32s
+
+
 class Column:
     """An array that grows at its end, in steps that double."""
 
@@ -77,7 +87,9 @@ class Column:
     ) -> None:
         self._memory, self._name = memory or Memory(), name
         self._width = width
-        self._data = self._room(max(16, size), np.dtype(dtype))
+        kind = np.dtype(dtype)
+        held = self._memory.room(name, kind.itemsize * max(width, 1)) if size else 0
+        self._data = self._room(max(16, size, held), kind)
         self._filled: npt.NDArray[Any] | None = None
         self.size = size
 
@@ -97,7 +109,8 @@ class Column:
         needed = self.size + extra
         if needed > len(self._data):
             grown = self._room(max(needed, 2 * len(self._data)), self._data.dtype)
-            grown[: self.size] = self._data[: self.size]
+            if not self._memory.keeps:
+                grown[: self.size] = self._data[: self.size]
             self._data = grown
 
     def replace(self, values: npt.NDArray[Any]) -> None:
@@ -216,9 +229,26 @@ class Table:
         )
 
     @property
+    def parts(self) -> Parts:
+        """What an index keeps of rows, with the room behind them; ask again after every change."""
+        # Not cut to size, which would take longer than to insert a row.
+        return Parts(
+            self._box._data,
+            self._flags._data,
+            self._first._data,
+            self._required._data,
+            self._terms._data,
+        )
+
+    @property
     def nbytes(self) -> int:
         """Bytes in use."""
         return sum(int(array.nbytes) for array in self.rows)
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether any row may be a circle or a polygon."""
+        return self._circles.size > 0 or self._lons.size > 0
 
     def live_rows(self) -> Int32s:
         """The numbers of all rows in use."""
@@ -264,12 +294,15 @@ class Table:
         """
         _check_size(self._terms.size + len(terms))
         self._rows = None
+        start, some_again = len(self), bool(self._free)
         rows = self._numbers(len(owners))
-        self._first.array[rows] = self._terms.extend(terms) + starts[:-1]
-        self._required.array[rows] = np.diff(starts)
-        self._owner.array[rows] = owners
-        self._box.array[rows] = boxes
-        self._flags.array[rows] = 0
+        # New numbers follow each other, and writing to a slice is several times faster.
+        where = rows if some_again else slice(start, None)
+        self._first.array[where] = starts[:-1] + self._terms.extend(terms)
+        self._required.array[where] = starts[1:] - starts[:-1]
+        self._owner.array[where] = owners
+        self._box.array[where] = boxes
+        self._flags.array[where] = 0
         self.live += len(rows)
         self.own_rows = self.own_rows and bool((owners == rows).all())
         return rows
@@ -422,7 +455,7 @@ class Table:
         for column in (self._box, self._owner, self._flags, self._first, self._required):
             column.lengthen(more)
         fresh = np.arange(start, start + more, dtype=np.int32)
-        return np.concatenate([np.array(again, np.int32), fresh])
+        return np.concatenate([np.array(again, np.int32), fresh]) if again else fresh
 
     def _row(
         self, owner: int, box: tuple[float, float, float, float], flags: int, first: int, n: int

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel, lean_kernel
-from nearcast.geo.kernels import box_meets_circle, box_meets_polygon, point_in_polygon
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Rows
+from nearcast._jit import inner, kernel
+from nearcast.geo.kernels import box_meets_circle
+from nearcast.geo.predicates import plain_box_meets_polygon, point_in_polygon
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Parts, Rows
 
 Bitmap = npt.NDArray[np.uint64]
 
@@ -22,7 +23,7 @@ def bitmap_for(terms: int) -> Bitmap:
     return np.zeros((terms + 63) // 64 + 1, np.uint64)
 
 
-@lean_kernel
+@inner
 def set_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
     """Mark the terms of a message."""
     for at in range(start, stop):
@@ -30,21 +31,21 @@ def set_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
         bitmap[term >> 6] |= np.uint64(1) << np.uint64(term & 63)
 
 
-@lean_kernel
+@inner
 def clear_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
     """Forget the terms of a message."""
     for at in range(start, stop):
         bitmap[terms[at] >> 6] = np.uint64(0)
 
 
-@lean_kernel
+@inner
 def has_term(bitmap: Bitmap, term: int) -> bool:
     """Tell whether the message has a term."""
     return bool((bitmap[term >> 6] >> np.uint64(term & 63)) & np.uint64(1))
 
 
-@lean_kernel
-def accepts_text(rows: Rows, row: int, bitmap: Bitmap) -> bool:
+@inner
+def accepts_text(rows: Rows | Parts, row: int, bitmap: Bitmap) -> bool:
     """Tell whether the message has all required and no excluded terms of a row."""
     at = rows.first[row]
     stop = at + rows.required[row]
@@ -74,16 +75,28 @@ def _meets_shape(
     first, last = rings[shape], rings[shape + 1]
     if west == east and south == north:
         return bool(point_in_polygon(west, south, lons, lats, starts, first, last))
-    return bool(box_meets_polygon(west, south, east, north, lons, lats, starts, first, last))
+    return bool(plain_box_meets_polygon(west, south, east, north, lons, lats, starts, first, last))
 
 
-@lean_kernel
+@inner
+def accepts_box(
+    box: Floats, row: int, west: float, south: float, east: float, north: float
+) -> bool:
+    """Tell whether the plain box of a message, of size zero for a point, meets a row's box."""
+    return bool(
+        (box[row, 0] <= east)
+        & (box[row, 2] >= west)
+        & (box[row, 1] <= north)
+        & (box[row, 3] >= south)
+    )
+
+
+@inner
 def accepts_place(
     rows: Rows, row: int, west: float, south: float, east: float, north: float
 ) -> bool:
     """Tell whether the plain box of a message, of size zero for a point, meets a row's region."""
-    box = rows.box
-    if box[row, 0] > east or box[row, 2] < west or box[row, 1] > north or box[row, 3] < south:
+    if not accepts_box(rows.box, row, west, south, east, north):
         return False
     flags = rows.flags[row]
     if flags & (CIRCLE | POLYGON) == 0:
@@ -95,7 +108,7 @@ def accepts_place(
     )  # fmt: skip
 
 
-@lean_kernel
+@inner
 def accepts(
     rows: Rows, row: int, west: float, south: float, east: float, north: float, bitmap: Bitmap
 ) -> bool:

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from nearcast._jit import announced_compilation
-from nearcast.geo import Box
+from nearcast.geo import Box, Circle
 from nearcast.index.base import Batch, Index, match
 from nearcast.index.table import Table
 
-_warm: set[type[Index]] = set()
+Task = Literal["messages", "bulk", "shapes"]
+_warm: set[tuple[type[Index], Task]] = set()
 
 
-def warm_up(kind: type[Index]) -> None:
-    """Let an index do everything once on a tiny table, once in a process.
+def warm_up(kind: type[Index], task: Task = "messages") -> None:
+    """Let an index do a task once on a tiny table, once in a process.
 
-    What is not compiled on this machine yet is compiled here, and said so.
+    What is not compiled on this machine yet is compiled here, and said so: what inserting and
+    matching need, what building from many subscriptions needs, or what shapes need. The rest is
+    compiled when it is used, so that nobody waits for what is not.
     """
-    if kind in _warm:
+    if (kind, task) in _warm:
         return
     with announced_compilation():
         table = Table()
         table.ensure_terms(2)
         index = kind(table)
-        table.add(0, [([0], [])], Box(0, 0, 1, 1))
         index.build()
-        rows = table.add(1, [([0, 1], [])], Box(0, 0, 1, 1))
-        index.insert(rows)
-        index.move(rows)
-        message = Batch(np.array([0, 2]), np.array([0, 1], np.int32), np.zeros((1, 4)))
-        match(index, message)
-        index.delete(rows)
-    _warm.add(kind)
+        region = Circle((0, 0), 1) if task == "shapes" else Box(0, 0, 1, 1)
+        rows = table.add(0, [([0, 1], [])], region)
+        if task == "bulk":
+            index.build()
+        else:
+            index.insert(rows)
+            message = Batch(np.array([0, 2]), np.array([0, 1], np.int32), np.zeros((1, 4)))
+            match(index, message)
+    _warm.add((kind, task))

@@ -15,7 +15,15 @@ from nearcast._jit import kernel, lean_kernel
 from nearcast._slots import mixed
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.partition._tables import Terms
-from nearcast.partition._wanted import CELLS, Words, cells_in_block, cells_wanted, home_of, word_of
+from nearcast.partition._wanted import (
+    CELLS,
+    Words,
+    cells_in_block,
+    home_of,
+    levels_in_use,
+    wanted_in_block,
+    word_of,
+)
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, cell_of, span_of
 from nearcast.partition.owners import worker_of
 from nearcast.partition.plan import BLOCK, MIXED, PlanArrays
@@ -92,7 +100,7 @@ def _look_ahead(
     across = (grid.columns + BLOCK - 1) // BLOCK
     block = cell // grid.columns // BLOCK * across + cell % grid.columns // BLOCK
     for at in range(starts[number], min(starts[number + 1], starts[number] + _MOST_AHEAD)):
-        prefetch(slots, home_of(slots, word_of(block, terms[at])))
+        prefetch(slots, home_of(slots, word_of(0, block, terms[at])))
 
 
 @lean_kernel
@@ -107,14 +115,16 @@ def _look_ahead_in_map(
 
 
 @lean_kernel
-def _is_wanted(grid: Grid, slots: Words, box: Floats, terms: Terms, begin: int, end: int) -> bool:
+def _is_wanted(
+    grid: Grid, slots: Words, levels: int, box: Floats, terms: Terms, begin: int, end: int
+) -> bool:
     across = (grid.columns + BLOCK - 1) // BLOCK
     x0, y0, x1, y1 = span_of(grid, box)
     for by in range(y0 // BLOCK, y1 // BLOCK + 1):
         for bx in range(x0 // BLOCK, x1 // BLOCK + 1):
             cells = cells_in_block(bx, by, x0, y0, x1, y1)
             for at in range(begin, end):
-                if cells_wanted(slots, word_of(by * across + bx, terms[at])) & cells:
+                if wanted_in_block(slots, levels, across, bx, by, terms[at]) & cells:
                     return True
     return False
 
@@ -129,12 +139,13 @@ def any_wanted(
     found: npt.NDArray[np.bool_],
 ) -> None:
     """Say which messages have a term that is wanted in a cell of theirs."""
+    levels = levels_in_use(slots)
     for number in range(len(boxes)):
         if number + _AHEAD < len(boxes):
             cell = cell_of(grid, boxes[number + _AHEAD, 0], boxes[number + _AHEAD, 1])
             _look_ahead(grid, slots, starts, terms, number + _AHEAD, cell)
         begin, end = starts[number], starts[number + 1]
-        found[number] = _is_wanted(grid, slots, boxes[number], terms, begin, end)
+        found[number] = _is_wanted(grid, slots, levels, boxes[number], terms, begin, end)
 
 
 @lean_kernel
@@ -152,6 +163,7 @@ def route_messages(
 ) -> tuple[int, int]:
     """Route messages by their places and terms."""
     grid, across = plan.grid, plan.block_columns
+    levels = levels_in_use(slots) if filtered else 0
     filled = 0
     for number in range(start, len(boxes)):
         if filled + plan.workers >= len(numbers):
@@ -181,7 +193,7 @@ def route_messages(
                     term = terms[at]
                     here = cells
                     if filtered:
-                        here &= cells_wanted(slots, word_of(block, term))
+                        here &= wanted_in_block(slots, levels, across, bx, by, term)
                         if here == 0:
                             continue
                     if code != MIXED:

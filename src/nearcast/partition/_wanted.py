@@ -5,6 +5,11 @@ one bit for each cell in which the key is wanted. A slot of 0 is free; one witho
 an entry that is gone. Two entries with the same 48 bits would share a slot, always and everywhere,
 so that counting stays right and a message may only be sent where nobody wants it.
 
+A box that meets many blocks is entered coarsely, so that no row takes more than 16 entries: at
+level 1, blocks are 4 times as wide and high and have a bit for each of 16 blocks of level 0, and so
+on. There the key is wanted in all cells of a block if in any. An entry of its own counts the uses
+of each level above 0, so that levels without any cost nobody a look.
+
 How often each cell of an entry was asked for stands beside the slot, in `uses`: a number above 0
 counts uses that all have the same cells, as with most keys; below 0 it is -1 - the row of
 `counters` that has a count for each of the 16 cells.
@@ -32,15 +37,18 @@ TAKEN, LIVE, ROWS, FREE = 0, 1, 2, 3
 CELLS = BLOCK * BLOCK
 _AHEAD = 8
 _BITS = np.uint64(CELLS)
-_MASK = np.uint64((1 << CELLS) - 1)
+_MASK = np.uint64(0xFFFF)
 _ZERO = np.uint64(0)
+_ALL = (1 << CELLS) - 1
 _STEP = np.uint64(0xD1342543DE82EF95)
+_MOST_ENTRIES = 16
+_LEVELS = 12  # enough for a grid of any allowed size, also one of a single row
 
 
 @inlined
-def word_of(block: int, key: np.uint64) -> np.uint64:
+def word_of(level: int, block: int, key: np.uint64) -> np.uint64:
     """Give the hash of an entry, in the place that it has in a slot."""
-    word = mixed(key ^ (np.uint64(block + 1) * _STEP)) & ~_MASK
+    word = mixed(key ^ (np.uint64((level << 32) + block + 1) * _STEP)) & ~_MASK
     return word if word != _ZERO else _MASK + np.uint64(1)
 
 
@@ -60,6 +68,49 @@ def cells_wanted(slots: Words, word: np.uint64) -> int:
             return np.int64(slots[at] & _MASK)  # type: ignore[return-value]  # an int to callers
         at = (at + 1) & last
     return 0
+
+
+@inlined
+def _flag_of(level: int) -> np.uint64:
+    """Give the hash of the entry that counts the uses of a level."""
+    return word_of(level, -1, _ZERO)
+
+
+@lean_kernel
+def levels_in_use(slots: Words) -> int:
+    """Give the levels above 0 that have entries, as bits."""
+    levels = 0
+    for level in range(1, _LEVELS):
+        if cells_wanted(slots, _flag_of(level)):
+            levels |= 1 << level
+    return levels
+
+
+@lean_kernel
+def _wanted_coarsely(
+    slots: Words, levels: int, across: int, x: int, y: int, key: np.uint64
+) -> bool:
+    level = 1
+    while levels >> level:
+        bit = (y % BLOCK) * BLOCK + x % BLOCK
+        x, y, across = x // BLOCK, y // BLOCK, (across + BLOCK - 1) // BLOCK
+        if levels >> level & 1:
+            word = word_of(level, y * across + x, key)
+            if cells_wanted(slots, word) >> bit & 1:
+                return True
+        level += 1
+    return False
+
+
+@lean_kernel
+def wanted_in_block(slots: Words, levels: int, across: int, x: int, y: int, key: np.uint64) -> int:
+    """Give, as bits, the cells of a block in which a key is wanted, by any of these levels.
+
+    The block is at column x and row y of blocks, `across` to a row.
+    """
+    if levels != 0 and _wanted_coarsely(slots, levels, across, x, y, key):
+        return _ALL
+    return cells_wanted(slots, word_of(0, y * across + x, key))
 
 
 @inlined
@@ -155,6 +206,12 @@ def _has_room(slots: Words, counters: Int32s, state: Int64s, entries: int) -> bo
     )
 
 
+@inlined
+def _blocks_in(x0: int, y0: int, x1: int, y1: int) -> int:
+    """Count the blocks that a span meets."""
+    return (x1 // BLOCK - x0 // BLOCK + 1) * (y1 // BLOCK - y0 // BLOCK + 1)
+
+
 @lean_kernel
 def change_boxes(
     grid: Grid,
@@ -172,24 +229,33 @@ def change_boxes(
     Gives the number of the box that there was no room for, or how many boxes there are; the
     entries it would need; and how many entries were to go that were not there.
     """
-    across = (grid.columns + BLOCK - 1) // BLOCK
     missing = 0
     for number in range(start, len(boxes)):
         ahead = number + _AHEAD
         if ahead < len(boxes):
             x0, y0, x1, y1 = span_of(grid, boxes[ahead])
+            across = (grid.columns + BLOCK - 1) // BLOCK
             for y in range(y0 // BLOCK, min(y1, y0 + BLOCK) // BLOCK + 1):
                 for x in range(x0 // BLOCK, min(x1, x0 + BLOCK) // BLOCK + 1):
-                    at = home_of(slots, word_of(y * across + x, keys[ahead]))
+                    at = home_of(slots, word_of(0, y * across + x, keys[ahead]))
                     prefetch(slots, at)
                     prefetch(uses, at)
         x0, y0, x1, y1 = span_of(grid, boxes[number])
-        entries = (x1 // BLOCK - x0 // BLOCK + 1) * (y1 // BLOCK - y0 // BLOCK + 1)
-        if not _has_room(slots, counters, state, entries):
-            return number, entries, missing
+        across = (grid.columns + BLOCK - 1) // BLOCK
+        entries = _blocks_in(x0, y0, x1, y1)
+        level = 0
+        while entries > _MOST_ENTRIES:
+            x0, y0, x1, y1 = x0 // BLOCK, y0 // BLOCK, x1 // BLOCK, y1 // BLOCK
+            across = (across + BLOCK - 1) // BLOCK
+            entries = _blocks_in(x0, y0, x1, y1)
+            level += 1
+        if not _has_room(slots, counters, state, entries + 1):
+            return number, entries + 1, missing
+        if level > 0:
+            missing += _change(slots, uses, counters, state, _flag_of(level), 1, delta)
         for y in range(y0 // BLOCK, y1 // BLOCK + 1):
             for x in range(x0 // BLOCK, x1 // BLOCK + 1):
-                word = word_of(y * across + x, keys[number])
+                word = word_of(level, y * across + x, keys[number])
                 cells = cells_in_block(x, y, x0, y0, x1, y1)
                 missing += _change(slots, uses, counters, state, word, cells, delta)
     return len(boxes), 0, missing
@@ -221,27 +287,36 @@ def change_cells(
         if not _has_room(slots, counters, state, 1):
             return number, 1, missing
         block, bit = _place_of(grid, cells[number])
-        word = word_of(block, keys[number])
+        word = word_of(0, block, keys[number])
         missing += _change(slots, uses, counters, state, word, 1 << bit, delta)
     return len(cells), 0, missing
+
+
+@lean_kernel
+def _count_of(slots: Words, uses: Int32s, counters: Int32s, word: np.uint64, bit: int) -> int:
+    last = len(slots) - 1
+    at = home_of(slots, word)
+    while slots[at] != _ZERO and (slots[at] ^ word) > _MASK:
+        at = (at + 1) & last
+    if np.int64(slots[at] & _MASK) >> bit & 1 == 0:
+        return 0
+    use = uses[at]
+    return int(use) if use > 0 else int(counters[-1 - use, bit])
 
 
 @kernel
 def counts_of(
     grid: Grid, slots: Words, uses: Int32s, counters: Int32s, cells: Any, keys: Terms
 ) -> Int32s:
-    """Give how often each key was asked for in each cell."""
+    """Give how often each key was asked for in each cell, at all levels together."""
     counts = np.zeros(len(cells), np.int32)
-    last = len(slots) - 1
     for number in range(len(cells)):
-        block, bit = _place_of(grid, cells[number])
-        word = word_of(block, keys[number])
-        at = home_of(slots, word)
-        while slots[at] != _ZERO and (slots[at] ^ word) > _MASK:
-            at = (at + 1) & last
-        if np.int64(slots[at] & _MASK) >> bit & 1:
-            use = uses[at]
-            counts[number] = use if use > 0 else counters[-1 - use, bit]
+        x, y, across = cells[number] % grid.columns, cells[number] // grid.columns, grid.columns
+        for level in range(_LEVELS):
+            bit = (y % BLOCK) * BLOCK + x % BLOCK
+            x, y, across = x // BLOCK, y // BLOCK, (across + BLOCK - 1) // BLOCK
+            word = word_of(level, y * across + x, keys[number])
+            counts[number] += _count_of(slots, uses, counters, word, bit)
     return counts
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from nearcast.errors import InvalidValue
+from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
+from nearcast.partition.hybrid import hybrid, hybrid_real
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
 from nearcast.partition.space_grid import space_grid
@@ -29,6 +31,9 @@ PARTITIONERS: dict[str, Partitioner] = {
     "space-grid": space_grid,
     "space-kd": space_kd,
     "space-rtree": space_rtree,
+    "hybrid": hybrid,
+    "hybrid-real": hybrid_real,
+    "auto": auto,
 }
 
 

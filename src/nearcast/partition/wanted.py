@@ -3,8 +3,10 @@
 A message with no term that is wanted in its cells concerns nobody, and goes nowhere. The paper
 keeps a map for each cell and never says how a key leaves it; here one table serves all cells, and
 a key is wanted in a cell for as long as some row with that key meets the cell. Blocks of 4 x 4
-cells share an entry (`_wanted`), so that a row of many cells needs few, and a row that spans the
-world 512 in a grid of 128 x 64 instead of 8,192.
+cells share an entry, and rows of many blocks are entered coarsely (`_wanted`), so that a row needs
+16 entries at most; one that spans the world would need 8,192 in a grid of 128 x 64. So a key may
+count as wanted in cells around the box of a row that meets more than 16 blocks, never the other
+way round.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class Wanted:
         return self.arrays.slots
 
     def __len__(self) -> int:
-        """Count the entries: pairs of a key and a block in which it is wanted."""
+        """Count the entries: a key and a block in which it is wanted, or a level in use."""
         return int(self.arrays.state[LIVE])
 
     @property
@@ -70,7 +72,7 @@ class Wanted:
         return sum(array.nbytes for array in self.arrays)
 
     def add_rows(self, boxes: Floats, keys: Terms) -> None:
-        """Want each key in all cells that its box meets."""
+        """Want each key in all cells that its box meets, if large also in some around it."""
         self._change(_wanted.change_boxes, boxes, keys, 1)
 
     def remove_rows(self, boxes: Floats, keys: Terms) -> None:
@@ -86,7 +88,7 @@ class Wanted:
         self._change(_wanted.change_cells, self._cells(cells), keys, -1)
 
     def counts(self, cells: npt.NDArray[np.integer], keys: Terms) -> Int32s:
-        """Give how often each pair was added and not removed."""
+        """Give how often each pair was added and not removed; large boxes count around them too."""
         slots, uses, counters, _ = self.arrays
         return _wanted.counts_of(self.grid, slots, uses, counters, self._cells(cells), keys)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,18 @@ _LANDED = "path string"
 _INBOXES_KEPT = 2  # for logs that turn out to be damaged, besides that of the batch being taken
 
 
+class Stopped(Exception):  # noqa: N818 - nothing is wrong
+    """A batch was left where somebody wanted the stream to stop; the next run goes on there."""
+
+
 class Feed:
     """Feeds a pipeline with the batches of a stream."""
 
     def __init__(self, pipeline: Pipeline, step_rows: int = STEP_ROWS) -> None:
         self.pipeline = pipeline
         self._step_rows = step_rows
+        self.stopping: Callable[[], bool] = lambda: False
+        """Asked between two steps of a batch whether to leave it there."""
         if pipeline.state.files.local is None:
             raise StateError(
                 f"{pipeline.state.path}: is on another file system; give a folder that is mounted "
@@ -81,7 +87,9 @@ class Feed:
                     each = Slice(each.path, each.first, each.stop, each.rows, seq)
                     seq += each.rows
                 slices.append(each)
-        for some in _steps(slices, self._step_rows):
+        for number, some in enumerate(_steps(slices, self._step_rows)):
+            if number and self.stopping():
+                raise Stopped
             self.pipeline.step(batch, some)
         self._forget_inbox(batch)
 

@@ -90,6 +90,7 @@ class NodeCache:
         self.folder = (root or cache_root()) / pipeline / run
         self._occupied = False
         self._attached: dict[str, tuple[str, Any]] = {}
+        self._memories: dict[str, MappedMemory] = {}
         self.waited = 0.0
         """Seconds spent in bringing holders up to date, or in waiting for others to do it."""
 
@@ -141,12 +142,14 @@ class NodeCache:
         head = _read_head(place)
         if head is None or head["key"] not in keys:
             return None
-        memory = MappedMemory(place, complete=True)
+        memory = self._memory(place)
+        memory.complete = True
         try:
             holder = kind.attach(memory, head["holder"])
         except (OSError, KeyError, TypeError):
             return None
-        memory.complete = False
+        finally:
+            memory.complete = False
         return holder, keys.index(head["key"]) + 1
 
     def _anew(self, kind: type[H], place: Path, recipe: Recipe) -> tuple[H, int]:
@@ -157,14 +160,17 @@ class NodeCache:
             try:
                 head = load_snapshot(recipe.files.below(recipe.snapshot), place)
                 done = [step.key for step in recipe.steps].index(head["key"]) + 1
-                holder = kind.attach(MappedMemory(place), head["holder"])
+                holder = kind.attach(self._memory(place), head["holder"])
                 _write_head(place, head["key"], head["holder"])
                 return holder, done
             except (SourceError, OSError, ValueError, KeyError, TypeError) as error:
                 logging.getLogger("nearcast.spark").warning("%s: %s", recipe.name, error)
                 for file in place.glob("*.bin"):
                     file.unlink()
-        return kind(MappedMemory(place)), 0
+        return kind(self._memory(place)), 0
+
+    def _memory(self, place: Path) -> MappedMemory:
+        return self._memories.setdefault(place.name, MappedMemory(place))
 
     def save_snapshot(self, name: str, files: Files) -> None:
         """Copy a holder, as it is on this node, to a folder that all nodes can reach."""

@@ -108,7 +108,11 @@ def claim(folder: str, state_id: str) -> None:
 
 def read_updates(folder: str | Path) -> pa.Table:
     """All updates in a folder of this machine, in the order in which engines report them."""
-    files = sorted(Path(folder).glob("batch=*/*.parquet"))
+    return sorted_updates(sorted(Path(folder).glob("batch=*/*.parquet")))
+
+
+def sorted_updates(files: Iterable[str | Path]) -> pa.Table:
+    """The updates of files of this machine, in the order in which engines report them."""
     tables = [pq.read_table(file, partitioning=None) for file in files]
     table = pa.concat_tables([UPDATES.empty_table(), *tables])
     return table.sort_by([(name, "ascending") for name in _ORDER])

@@ -27,7 +27,7 @@ from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
 from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import END, LOG
-from nearcast.spark.planning import make_plan
+from nearcast.spark.planning import is_blind, make_plan
 from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.report import BatchReport, prune_reports, write_report
 from nearcast.spark.sink import Refused
@@ -95,7 +95,7 @@ class Pipeline:
         self.history = History(state, settings, self._reread, upkeep)
         self._pending = self.history.pending
         self._broken = False
-        self._plan_anew = self.history.plan is None
+        self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
         self._saved = self.history.snapshots()
         self._since_saved = self.history.since_base
         self.listeners: list[Callable[[BatchReport], None]] = []
@@ -168,7 +168,7 @@ class Pipeline:
         reading = history.registrar.read(loaded.events, loaded.seq)
         self.state.write_pending(Pending(number, batch, given))
         clock.lap("decide")
-        if self._plan_anew:
+        if self._plan_anew and (history.plan is None or reading.messages.any()):
             self._make_plan(loaded, reading)
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
@@ -227,7 +227,7 @@ class Pipeline:
         return report
 
     def replan(self) -> None:
-        """Make another plan when the next step has been read, and go on by it from there on."""
+        """Make another plan with the next messages that come, and go on by it from there on."""
         self._plan_anew = True
 
     def _load(self, slices: Sequence[Slice], first: int) -> _Loaded:
@@ -279,9 +279,10 @@ class Pipeline:
         standing = self.history.registrar.definitions(self.history.live)
         number = max(self.state.plans(), default=0) + 1
         known = pa.concat_tables([standing, begun])
-        self.history.adopt(self._choose_plan(number, known, texts))
+        plan = self._choose_plan(number, known, texts)
+        self.history.adopt(plan)
         self._saved = {}
-        self._plan_anew = False
+        self._plan_anew = is_blind(plan)
 
     def _refused(self, loaded: _Loaded, reading: Reading) -> list[Refused]:
         return [

@@ -26,11 +26,23 @@ def make_plan(
     name: str, workers: int, space: Box, begun: pa.Table, texts: Texts, number: int
 ) -> Plan:
     """Plan for what is known: subscriptions in the schema of the log, and some messages."""
+    sample = _sample(begun, texts).limited(_MOST_ROWS, _MOST_MESSAGES)
+    plan = plan_for(name, workers, space, sample)
+    return plan.changed(number=number, about={**plan.about, "messages": len(texts.ids)})
+
+
+def plan_for(name: str, workers: int, space: Box, sample: Sample) -> Plan:
+    """Plan for a sample, and note by which name the partitioner was asked for."""
     cells = _FINE if workers > _MANY else _COARSE
     grid = Grid(space.west, space.south, space.east, space.north, *cells)
-    sample = _sample(begun, texts).limited(_MOST_ROWS, _MOST_MESSAGES)
     plan = partitioner_named(name)(sample, workers, grid)
-    return plan.changed(number=number, about=dict(plan.about) | {"asked": name})
+    messages = sample.messages.size + sample.held_out.size
+    return plan.changed(number=1, about={**plan.about, "asked": name, "messages": messages})
+
+
+def is_blind(plan: Plan) -> bool:
+    """Whether a plan was made before any message had come: it does not know what is a load."""
+    return plan.kind != "shared" and plan.about.get("messages") == 0
 
 
 def _sample(begun: pa.Table, texts: Texts) -> Sample:
@@ -58,8 +70,16 @@ def _sample(begun: pa.Table, texts: Texts) -> Sample:
         np.concatenate([terms, flat]),
         np.concatenate([np.arange(len(plain)), owners]).astype(np.int32),
     )
-    messages = texts.messages
-    return sample_of(rows, SampleMessages(messages.boxes, *messages.texts), len(begun))
+    messages = SampleMessages(texts.messages.boxes, *texts.messages.texts)
+    if not messages.size:
+        messages = _as_messages(rows)
+    return sample_of(rows, messages, len(begun))
+
+
+def _as_messages(rows: SampleRows) -> SampleMessages:
+    """Let subscriptions stand for messages that nobody has seen yet."""
+    middle = (rows.boxes[:, :2] + rows.boxes[:, 2:]) / 2
+    return SampleMessages(np.hstack([middle, middle]), rows.starts, rows.terms)
 
 
 def _lists(lists: Any) -> tuple[Any, Any]:

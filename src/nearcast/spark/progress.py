@@ -38,6 +38,7 @@ class Line:
             f"{self._events:,} events",
             f"{rate:,.0f} a second",
             f"{self._updates:,} updates",
+            f"{report.subscriptions:,} subscriptions",
         ]
         if self._refused:
             parts.append(f"[red]{self._refused:,} refused[/red]")

@@ -55,7 +55,8 @@ class Slice:
 def unreadable(path: str, error: Exception) -> SourceError:
     """Say that a file cannot be read, and what to do."""
     reason = str(error).splitlines()[0]
-    return SourceError(f"{path}: not a readable Parquet file ({reason}); repair or remove it")
+    place = local_path(path) or path
+    return SourceError(f"{place}: not a readable Parquet file ({reason}); repair or remove it")
 
 
 def open_file(path: str) -> pa.NativeFile:

@@ -148,7 +148,7 @@ def open_feed(
     settings = options.settings or Settings()
     runner = SparkRunner(session)
     workers = options.workers or runner.tasks
-    name = _partitioner(options.partitioner, session)
+    name = partitioner_for(options.partitioner, session)
     kept = State(state, _about(settings))
     sink: Output
     if foreach_batch is not None:
@@ -182,7 +182,7 @@ def _same(standing: Plan, given: Plan | None, name: str, workers: int) -> bool:
     return standing.about.get("asked") == name and same_workers
 
 
-def _partitioner(name: str, session: SparkSession) -> str:
+def partitioner_for(name: str, session: SparkSession) -> str:
     """The partitioner that a name means here: on one machine nothing needs to be split."""
     known = ["auto", *(each for each in PARTITIONERS if each != "auto")]
     if name not in known:

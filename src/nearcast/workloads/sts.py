@@ -65,7 +65,7 @@ class StsOptions(Options, frozen=True):
     switch_share: Share = 0.1
 
 
-class _Subscriptions:
+class StsSubscriptions:
     """The subscriptions of one group, by number."""
 
     def __init__(self, group: Group, corpus: Corpus, options: StsOptions) -> None:
@@ -84,6 +84,16 @@ class _Subscriptions:
 
     def events(self, numbers: Ints) -> list[Event]:
         """Write the subscriptions as events."""
+        boxes, keywords, either = self.drawn(numbers)
+        phrases = self._corpus.words.phrases(*keywords)
+        queries = [
+            phrase.replace(" ", " OR " if or_ else " AND ")
+            for phrase, or_ in zip(phrases, either.tolist(), strict=True)
+        ]
+        return subscribed(numbers, queries, boxes)
+
+    def drawn(self, numbers: Ints) -> tuple[Floats, Ragged, NDArray[np.bool_]]:
+        """Give the boxes, the terms, and which subscriptions join theirs by OR."""
         corpus = self._corpus
         sources = corpus.sources(numbers)
         points = corpus.cities.points(sources)
@@ -93,13 +103,7 @@ class _Subscriptions:
         self._make_rare(numbers[second], keywords, second)
         reach = np.where(second, _Q2_KM, _Q1_KM) - _MIN_KM
         boxes = square_boxes(points, _MIN_KM + self._side.uniform(numbers) * reach)
-        phrases = corpus.words.phrases(*keywords)
-        either = self._joint.integers(numbers, 0, 1).tolist()
-        queries = [
-            phrase.replace(" ", " OR " if or_ else " AND ")
-            for phrase, or_ in zip(phrases, either, strict=True)
-        ]
-        return subscribed(numbers, queries, boxes)
+        return boxes, keywords, self._joint.integers(numbers, 0, 1) == 1
 
     def _make_rare(self, numbers: Ints, keywords: Ragged, chosen: NDArray[np.bool_]) -> None:
         """Give each chosen row a rare last term, if all its terms are frequent."""
@@ -164,7 +168,7 @@ def _requests(
 
 def _events(group: Group, request: Request, options: StsOptions) -> Iterator[Event]:
     corpus = Corpus(request.seed, options)
-    write = _Subscriptions(group, corpus, options).events
+    write = StsSubscriptions(group, corpus, options).events
     first = chain.from_iterable(map(write, corpus.chunks(0, request.subscriptions)))
     stream = heapq.merge(
         corpus.publishes(0, request.messages),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import inlined, inner, kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
     COUNT,
@@ -29,14 +29,15 @@ from nearcast.index.rarest_term._layout import (
     wide,
 )
 from nearcast.index.rarest_term._rows import ask_for_row, rarest_terms, write_record
-from nearcast.index.rarest_term._tree import MARGIN, write_child, write_lane
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.rarest_term._split import MARGIN
+from nearcast.index.rarest_term._tree import write_child, write_lane
+from nearcast.index.table import Int32s, Int64s, Parts
 
 _FAR, _NEAR = 16, 8  # how many rows ahead a row, and then its terms, are asked for
 
 
 @kernel
-def key_rows(rows: Rows, live: Int32s, frequency: Int64s, keys: Int32s, starts: Int64s) -> None:
+def key_rows(rows: Parts, live: Int32s, frequency: Int64s, keys: Int32s, starts: Int64s) -> None:
     """Find the key of each row, and count the rows of key k in `starts[k + 1]`."""
     for i in range(len(live)):
         row = live[i]
@@ -74,7 +75,7 @@ def plan(ends: Int64s) -> tuple[int, int, int]:
     return records, blocks, longest
 
 
-@kernel
+@inner
 def _sort_key(boxes: Float32s, i: int, axis: int) -> Any:
     at = i * RECORD
     if axis < 2:
@@ -82,7 +83,7 @@ def _sort_key(boxes: Float32s, i: int, axis: int) -> Any:
     return boxes[at + 2] - boxes[at] + boxes[at + 3] - boxes[at + 1]
 
 
-@kernel
+@inner
 def _best_axis(boxes: Float32s, low: int, high: int) -> int:
     """Choose by what to halve a set of boxes: centres across, centres along, or sizes.
 
@@ -113,7 +114,7 @@ def _best_axis(boxes: Float32s, low: int, high: int) -> int:
     return 0 if across <= along else 1
 
 
-@kernel
+@inner
 def _halve(boxes: Float32s, low: int, high: int, middle: int, axis: int) -> None:
     """Reorder records so that none before `middle` comes after one behind it, by quickselect."""
     while high - low > 1:
@@ -140,7 +141,7 @@ def _halve(boxes: Float32s, low: int, high: int, middle: int, axis: int) -> None
             return
 
 
-@kernel
+@inner
 def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
     """Order records so that every sixteen, and every sixteen of those, lie close together."""
     unit = LANES
@@ -164,7 +165,7 @@ def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
 
 
 @inlined
-def ask_ahead(rows: Rows, places: Int32s, ordered: Int32s, at: int) -> None:
+def ask_ahead(rows: Parts, places: Int32s, ordered: Int32s, at: int) -> None:
     """Ask for what rows that come later in the order need: their order is not that of memory."""
     if at + _FAR < len(ordered):
         ask_for_row(rows, places, wide(ordered[at + _FAR]))
@@ -173,7 +174,7 @@ def ask_ahead(rows: Rows, places: Int32s, ordered: Int32s, at: int) -> None:
 
 @kernel
 def fill(
-    state: State, rows: Rows, frequency: Int64s, ordered: Int32s, ends: Int64s, scratch: Int32s
+    state: State, rows: Parts, frequency: Int64s, ordered: Int32s, ends: Int64s, scratch: Int32s
 ) -> None:
     """Write all runs into the empty arena; `scratch` has room for the longest of them."""
     floats = scratch.view(np.float32)
@@ -214,7 +215,7 @@ def reserve_records(state: State, units: int) -> None:
     state.counts[USED] = (units + LANES - 1) // LANES * LANES
 
 
-@kernel
+@inner
 def _plant(state: State, key: int, records: Int32s, size: int) -> None:
     """Make the leaves and nodes of a run out of arranged records."""
     level = (size + LANES - 1) // LANES

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel
-from nearcast.index.rarest_term._lanes import prefetch
+from nearcast._jit import inlined, inner, lean_kernel
+from nearcast.index.rarest_term._lanes import first_empty, prefetch
 from nearcast.index.rarest_term._layout import (
     BLOCK,
     COUNT,
@@ -38,16 +39,24 @@ from nearcast.index.rarest_term._rows import rarest_terms, write_box, write_reco
 from nearcast.index.rarest_term._tree import (
     choose_child,
     drop_leaf,
+    leaf_beside,
+    note_full,
+    part_to_leave,
     split_leaf,
     tighten,
     write_lane,
 )
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Floats, Int32s, Int64s, Parts
 
 LONELY = 3
 """Rows of a leaf that are too few to keep it when others are deleted."""
 AHEAD = 32
 """Rows that are got ready together: their cache misses overlap."""
+# Work space behind the records that are got ready: where each is in its tree, and levels below it.
+_UNITS = AHEAD * RECORD
+_LEVELS = _UNITS + AHEAD
+SCRATCH = _LEVELS + AHEAD
+"""How many numbers the work space has."""
 MOST_UNITS = 24 * LANES
 """More than one insertion can take: a block for each level of a tree, and some."""
 
@@ -66,10 +75,43 @@ def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
     state.places[row if row >= 0 else ~row] = unit
 
 
-@kernel
-def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
-    """Add a record to a run of plain records, which may have to become a longer one, or a leaf."""
+@inner
+def _put_in_leaf(state: State, leaf: int, scratch: Int32s, floats: Float32s, at: int) -> None:
+    """Add a record to a leaf; if it is full, to one beside it, or it is split."""
+    memory, ints, base = state.memory, state.ints, leaf * RECORD
+    parent = wide(ints[base + PARENT])
+    if ints[base + COUNT] == LANES:
+        leaving, area = part_to_leave(
+            memory, base, floats[at], floats[at + 1], floats[at + 2], floats[at + 3]
+        )
+        leaf = ROOT if parent == ROOT else leaf_beside(memory, ints, parent, floats, at, area)
+        if leaf == ROOT:
+            split_leaf(state, base // RECORD, scratch, at, leaving)
+            return
+        base = leaf * RECORD
+        parent = wide(ints[base + PARENT])
+    write_lane(state, leaf, first_empty(memory, base), scratch, at)
+    ints[base + COUNT] += 1
+    if parent != ROOT:
+        note_full(ints, parent // LANES * LANES, parent % LANES, ints[base + COUNT] == LANES)
+        tighten(memory, ints, leaf)
+
+
+@inner
+def _put_short(state: State, record: Int32s, floats: Float32s, at: int, key: int) -> None:
+    """Add a record to a run that was short, and may have become a longer one, or a tree."""
     size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
+    if size < 0:
+        for _ in range(LEAF_RUN - size):
+            start = choose_child(state.memory, state.ints, start, floats, at)
+        _put_in_leaf(state, start, record, floats, at)
+        return
+    if size == 0:
+        unit = take_records(state, wide(1))
+        _copy_record(state, unit, record, at)
+        state.runs[2 * key], state.runs[2 * key + 1] = 1, unit
+        state.counts[RUNS] += 1
+        return
     for unit in range(start, start + size):
         if state.memory[unit * RECORD] == np.inf:
             _copy_record(state, unit, record, at)
@@ -95,7 +137,7 @@ def _put_short(state: State, record: Int32s, at: int, key: int) -> None:
     release(state, start, size)
 
 
-@kernel
+@inner
 def _take_out(state: State, row: int) -> None:
     """Remove the record of a row that is somewhere."""
     memory, ints = state.memory, state.ints
@@ -122,74 +164,96 @@ def _take_out(state: State, row: int) -> None:
     state.counts[RUNS] -= 1
 
 
-@kernel
-def insert_rows(
-    state: State, rows: Rows, frequency: Int64s, added: Int32s, start: int, scratch: Int32s
-) -> int:
-    """Add rows from `added[start]` on; stop and say where when an array has to grow first."""
+@inlined
+def _ask_for_block(ints: Int32s, unit: int) -> None:
+    for line in range(unit * RECORD, unit * RECORD + BLOCK, 16):
+        prefetch(ints, line)
+
+
+@inlined
+def _ask_for_places(state: State, at: int, step: int, count: int) -> None:
+    """Ask for where the places of rows stand, whose numbers stand `step` apart from `at` on."""
+    for i in range(count):
+        row = wide(state.ints[at + i * step])
+        prefetch(state.places, row if row >= 0 else ~row)
+
+
+@inner
+def _find_leaves(state: State, scratch: Int32s, floats: Float32s, count: int) -> None:
+    """Find the leaf for each of some records whose key has leaves, and ask for what comes next.
+
+    They go down their trees together, a level at a time: their cache misses overlap. The leaf is
+    written in place of the key, inverted. It stays a leaf of that key whatever happens to others.
+    """
     runs, memory, ints = state.runs, state.memory, state.ints
+    deepest = wide(0)
+    for i in range(count):
+        key = wide(scratch[i * RECORD + KEY])
+        kind, unit = wide(runs[2 * key]), wide(runs[2 * key + 1])
+        scratch[_UNITS + i], scratch[_LEVELS + i] = unit, LEAF_RUN - kind
+        deepest = max(deepest, LEAF_RUN - kind)
+        if kind > 0:
+            prefetch(ints, unit * RECORD)
+            prefetch(ints, (unit + kind - 1) * RECORD)
+        elif kind < 0:
+            _ask_for_block(ints, unit)
+    for level in range(deepest, 0, -1):
+        for i in range(count):
+            if scratch[_LEVELS + i] >= level:
+                unit = choose_child(memory, ints, wide(scratch[_UNITS + i]), floats, i * RECORD)
+                scratch[_UNITS + i] = unit
+                scratch[_LEVELS + i] = level - 1
+                _ask_for_block(ints, unit)
+    for i in range(count):
+        at, unit = i * RECORD, wide(scratch[_UNITS + i])
+        if scratch[_LEVELS + i] == 0:
+            scratch[at + KEY] = ~unit
+            if ints[unit * RECORD + COUNT] == LANES:
+                _ask_for_places(state, unit * RECORD + ROWS, 1, LANES)
+        else:
+            size = LEAF_RUN - wide(scratch[_LEVELS + i])
+            _ask_for_places(state, unit * RECORD + ROW, RECORD, size)
+
+
+@lean_kernel
+def insert_rows(
+    runs: Int32s, places: Int32s, counts: Int64s, memory: Float32s,
+    box: Floats, flags: npt.NDArray[np.uint8], first: Int32s, required: Int32s, terms: Int32s,
+    frequency: Int64s, added: Int32s, start: int, scratch: Int32s,
+) -> int:  # fmt: skip
+    """Add rows from `added[start]` on; stop and say where when an array has to grow first.
+
+    Tuples of arrays would make the call of this kernel take longer than to insert a row.
+    """
+    state = State(runs, places, counts, memory, memory.view(np.int32))
+    rows = Parts(box, flags, first, required, terms)
     floats = scratch.view(np.float32)
     while start < len(added):
         count = min(AHEAD, len(added) - start)
         if not _has_room(state, count):
             return start
         for i in range(count):
+            row = added[start + i]
+            for at in range(first[row], first[row] + required[row]):
+                prefetch(frequency, wide(terms[at]))
+        for i in range(count):
             key = write_record(rows, added[start + i], frequency, floats, scratch, i * RECORD)
             if 2 * key >= len(runs):
                 return start
             prefetch(runs, 2 * key)
-        for i in range(count):
-            key = wide(scratch[i * RECORD + KEY])
-            kind, base = runs[2 * key], wide(runs[2 * key + 1]) * RECORD
-            if kind > 0:
-                prefetch(ints, base)
-            elif kind < 0:
-                for line in range(0, BLOCK, 16):
-                    prefetch(ints, base + line)
-        for at in range(0, count * RECORD, RECORD):
-            # Where the record will go, as far as can be told now.
-            key = wide(scratch[at + KEY])
-            kind, unit = wide(runs[2 * key]), wide(runs[2 * key + 1])
-            if kind < LEAF_RUN:
-                base = choose_child(memory, ints, unit, floats, at) * RECORD
-                for line in range(0, BLOCK, 16):
-                    prefetch(ints, base + line)
-            elif kind > 0:
-                for base in range(unit * RECORD, (unit + kind) * RECORD, RECORD):
-                    row = wide(ints[base + ROW])
-                    prefetch(state.places, row if row >= 0 else ~row)
+        _find_leaves(state, scratch, floats, count)
         state.counts[LIVE] += count
         for at in range(0, count * RECORD, RECORD):
             key = wide(scratch[at + KEY])
-            kind, unit = wide(runs[2 * key]), wide(runs[2 * key + 1])
-            if kind == 0:
-                unit = take_records(state, wide(1))
-                _copy_record(state, unit, scratch, at)
-                runs[2 * key], runs[2 * key + 1] = 1, unit
-                state.counts[RUNS] += 1
-                continue
-            if kind > 0:
-                _put_short(state, scratch, at, key)
-                continue
-            while kind < LEAF_RUN:
-                unit = choose_child(memory, ints, unit, floats, at)
-                kind += 1
-            base = unit * RECORD
-            filled = ints[base + COUNT]
-            if filled == LANES:
-                split_leaf(state, unit, scratch, at)
-                continue
-            lane = 0
-            while memory[base + lane] != np.inf:  # only an empty box begins there
-                lane += 1
-            write_lane(state, unit, lane, scratch, at)
-            ints[base + COUNT] = filled + 1
-            tighten(memory, ints, unit)
+            if key >= 0:
+                _put_short(state, scratch, floats, at, key)
+            else:
+                _put_in_leaf(state, ~key, scratch, floats, at)
         start += count
     return start
 
 
-@kernel
+@lean_kernel
 def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
     """Remove rows that are there; list in `lonely` those of the last few in a leaf.
 
@@ -222,7 +286,7 @@ def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
     return count
 
 
-@kernel
+@inner
 def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
     """Tell whether a box lies inside the bounding box of a leaf.
 
@@ -240,11 +304,13 @@ def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
     )
 
 
-@kernel
-def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s) -> int:
-    """Take over new boxes of rows in place; list in `far` those that had better move house."""
+@lean_kernel
+def move_rows(state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float32s) -> int:
+    """Take over new boxes of rows in place; list in `far` those that had better move house.
+
+    In `box` one is put together.
+    """
     memory, ints = state.memory, state.ints
-    box = np.empty(4, np.float32)
     count = 0
     for row in moved:
         place = wide(state.places[row])
@@ -263,9 +329,9 @@ def move_rows(state: State, rows: Rows, moved: Int32s, far: Int32s) -> int:
     return count
 
 
-@kernel
+@lean_kernel
 def stale_rows(
-    state: State, rows: Rows, frequency: Int64s, start: int, stop: int, stale: Int32s
+    state: State, rows: Parts, frequency: Int64s, start: int, stop: int, stale: Int32s
 ) -> int:
     """List in `stale` those of some rows whose key is twice as frequent as the best they have."""
     count = 0

@@ -28,18 +28,18 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
     return builder.gep(data, [at])
 
 
-def _plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int = 0) -> Any:
+def load_plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int = 0) -> Any:
     place = builder.add(at, at.type(LANES * number))
     vector = ir.VectorType(_FLOAT if kind.dtype == types.float32 else _INT32, LANES)
     pointer = _pointer(context, builder, kind, array, place)
     return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
 
 
-def _as_number(builder: Any, mask: Any) -> Any:
+def as_number(builder: Any, mask: Any) -> Any:
     return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), _INT64)
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def splat(builder: Any, value: Any) -> Any:
     vector = ir.VectorType(value.type, LANES)
     nothing = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(_INT32, 0))
@@ -65,14 +65,14 @@ def _boxes_test(upper: str, lower: str) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array, place, *sides = args
-            west, south, east, north = (_splat(builder, side) for side in sides)
+            west, south, east, north = (splat(builder, side) for side in sides)
             tests = ((upper, east), (upper, north), (lower, west), (lower, south))
             mask = None
             for number, (sign, side) in enumerate(tests):
-                plane = _plane(context, builder, signature.args[0], array, place, number)
+                plane = load_plane(context, builder, signature.args[0], array, place, number)
                 passed = builder.fcmp_ordered(sign, plane, side)
                 mask = passed if mask is None else builder.and_(mask, passed)
-            return _as_number(builder, mask)
+            return as_number(builder, mask)
 
         return signature, generate
 
@@ -103,14 +103,15 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _least_growth(
-    typing: Any, planes: Any, at: Any, x0: Any, y0: Any, x1: Any, y1: Any, margin: Any
+    typing: Any, planes: Any, at: Any, x0: Any, y0: Any, x1: Any, y1: Any, margin: Any, but: Any
 ) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, place, *numbers = args
+        array, place, *numbers, but = args
         west, south, east, north = (
-            _plane(context, builder, signature.args[0], array, place, number) for number in range(4)
+            load_plane(context, builder, signature.args[0], array, place, number)
+            for number in range(4)
         )
-        x0, y0, x1, y1, margin = (_splat(builder, number) for number in numbers)
+        x0, y0, x1, y1, margin = (splat(builder, number) for number in numbers)
 
         def chosen(sign: str, one: Any, other: Any) -> Any:
             return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
@@ -126,19 +127,24 @@ def _least_growth(
         )  # fmt: skip
         endless = ir.Constant(before.type, [float("inf")] * LANES)
         growth = builder.fsub(after, before)
-        growth = builder.select(builder.fcmp_ordered("<", west, endless), growth, endless)
-        best = builder.fcmp_ordered("==", growth, _fold(builder, growth, "<"))
+        but = builder.bitcast(
+            builder.trunc(but, ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES)
+        )
+        wanted = builder.and_(builder.fcmp_ordered("<", west, endless), builder.not_(but))
+        growth = builder.select(wanted, growth, endless)
+        best = builder.fcmp_ordered("==", growth, fold(builder, growth, "<"))
         size = builder.select(best, before, endless)
-        best = builder.fcmp_ordered("==", size, _fold(builder, size, "<"))
-        return builder.cttz(_as_number(builder, best), ir.Constant(ir.IntType(1), 0))
+        best = builder.fcmp_ordered("==", size, fold(builder, size, "<"))
+        return builder.cttz(as_number(builder, best), ir.Constant(ir.IntType(1), 0))
 
     f = types.float32
-    return types.int64(planes, types.int64, f, f, f, f, f), generate
+    return types.int64(planes, types.int64, f, f, f, f, f, types.int64), generate
 
 
 least_growth: Any = intrinsic(_least_growth)
-"""least_growth(planes, at, x0, y0, x1, y1, margin): the lane, not an empty one, whose box grows
-least in area by taking in another, of equals the smallest. The margin is added to all sides."""
+"""least_growth(planes, at, x0, y0, x1, y1, margin, but): the lane, not an empty one and none of the
+bits in `but`, whose box grows least in area by taking in another, of equals the smallest. The
+margin is added to all sides."""
 
 
 def _lowest(typing: Any, mask: Any) -> Any:
@@ -152,7 +158,7 @@ lowest: Any = intrinsic(_lowest)
 """lowest(mask): give the number of the lowest bit of a mask that is not zero."""
 
 
-def _fold(builder: Any, vector: Any, sign: str) -> Any:
+def fold(builder: Any, vector: Any, sign: str) -> Any:
     """Reduce a vector to its least or greatest number, by halves; it stands in every lane then."""
     for half in (8, 4, 2, 1):
         lanes = [lane ^ half for lane in range(LANES)]
@@ -167,7 +173,7 @@ def _plane_fold(sign: str) -> Any:
 
     def typer(typing: Any, planes: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = _fold(builder, _plane(context, builder, signature.args[0], *args), sign)
+            vector = fold(builder, load_plane(context, builder, signature.args[0], *args), sign)
             return builder.extract_element(vector, ir.Constant(_INT32, 0))
 
         return types.float32(planes, types.int64), generate
@@ -183,9 +189,9 @@ greatest: Any = _plane_fold(">")
 
 def _not_negative(typing: Any, planes: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        plane = _plane(context, builder, signature.args[0], *args)
+        plane = load_plane(context, builder, signature.args[0], *args)
         zeros = ir.Constant(plane.type, [0] * LANES)
-        return _as_number(builder, builder.icmp_signed(">=", plane, zeros))
+        return as_number(builder, builder.icmp_signed(">=", plane, zeros))
 
     return types.int64(planes, types.int64), generate
 
@@ -194,10 +200,24 @@ not_negative: Any = intrinsic(_not_negative)
 """not_negative(planes, at): give the bits of those of sixteen int32 numbers that are 0 or more."""
 
 
+def _first_empty(typing: Any, planes: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        plane = load_plane(context, builder, signature.args[0], *args)
+        endless = ir.Constant(plane.type, [float("inf")] * LANES)
+        mask = as_number(builder, builder.fcmp_ordered("==", plane, endless))
+        return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(planes, types.int64), generate
+
+
+first_empty: Any = intrinsic(_first_empty)
+"""first_empty(planes, at): give the first of sixteen lanes that has an empty box, if one has."""
+
+
 def _pack(typing: Any, planes: Any, at: Any, mask: Any, out: Any, where: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array, place, bits, target, start = args
-        plane = _plane(context, builder, signature.args[0], array, place)
+        plane = load_plane(context, builder, signature.args[0], array, place)
         chosen = builder.bitcast(
             builder.trunc(bits, ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES)
         )
@@ -219,7 +239,7 @@ gaps, to `out[where]` and behind it."""
 def _repeat(typing: Any, value: Any, out: Any, where: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number, target, start = args
-        vector = _splat(builder, builder.trunc(number, _INT32))
+        vector = splat(builder, builder.trunc(number, _INT32))
         pointer = _pointer(context, builder, signature.args[1], target, start)
         builder.store(vector, builder.bitcast(pointer, vector.type.as_pointer()), align=4)
         return context.get_dummy_value()

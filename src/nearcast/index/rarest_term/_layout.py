@@ -6,7 +6,8 @@ Every row hangs on the rarest of its required terms, its *key*. The rows of one 
 - up to 16: one *leaf*, a block whose records are stored as planes, sixteen numbers of each field;
 - more: a tree of *nodes* over leaves. A node is a block with the bounding boxes of up to 16
   children as planes; all leaves of a run are equally deep. It is an R-tree: full blocks split in
-  two, so that it grows without ever being built anew.
+  two, unless a leaf beside a full one had better take the record, so that it grows without ever
+  being built anew.
 
 A record keeps the row's box in 32 bits, rounded outward, and the two next rarest terms. Free
 places have an empty box (from +inf to -inf), which no message meets.
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import inlined, inner
 from nearcast.index.memory import Memory
 from nearcast.index.table import Int32s, Int64s
 
@@ -48,7 +49,8 @@ NO_TERM = -1
 BLOCK = RECORD * LANES
 ROWS, SECONDS, THIRDS = 64, 80, 96
 CHILDREN = 64
-PARENT, OF_KEY, COUNT = 112, 113, 114
+PARENT, OF_KEY, COUNT, FULL = 112, 113, 114, 115
+"""FULL, in a node over leaves: the bits of those that were full when last seen. It may be wrong."""
 ROOT = -1
 """The parent of a block that has none; other parents are a node's unit plus the lane in it."""
 
@@ -117,7 +119,7 @@ def release(state: State, unit: int, units: int) -> None:
     state.counts[FREE + units] = unit
 
 
-@kernel
+@inner
 def take_block(state: State) -> int:
     """Take a block, uninitialised."""
     counts = state.counts
@@ -130,7 +132,7 @@ def take_block(state: State) -> int:
     return unit
 
 
-@kernel
+@inner
 def take_records(state: State, room: int) -> int:
     """Take a run of records, uninitialised."""
     counts = state.counts
@@ -152,7 +154,7 @@ def take_records(state: State, room: int) -> int:
     return unit
 
 
-@kernel
+@inner
 def new_block(state: State, key: int) -> int:
     """Take a block with all lanes empty and no parent."""
     unit = take_block(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import lean_kernel
 from nearcast.index.rarest_term._lanes import (
     bit_count,
     lowest,
@@ -32,16 +32,17 @@ from nearcast.index.rarest_term._layout import (
     State,
     wide,
 )
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
-from nearcast.index.verify import Bitmap, accepts_place, accepts_text
+from nearcast.index.table import Floats, Int32s, Int64s, Parts, Rows
+from nearcast.index.verify import Bitmap, accepts_box, accepts_place, accepts_text
 
 _FAR, _NEAR = 48, 24  # how many terms ahead a run, and then what it names, is asked for
 
 
-@kernel
+@lean_kernel
 def match_batch(
     state: State,
-    rows: Rows,
+    rows: Parts,
+    shapes: Rows | None,
     starts: Int64s,
     terms: Int32s,
     boxes: Floats,
@@ -54,7 +55,9 @@ def match_batch(
     """Match messages from `start` on while what they find fits into `messages` and `found`.
 
     Gives the next message, the pairs written, the records looked at, and whether it stopped for
-    want of room in the queue. The last word of the bitmap is all ones, the others are zero.
+    want of room in the queue. Without `shapes` all rows are plain boxes, and what tells circles
+    and polygons need not even be compiled. The last word of the bitmap is all ones, the others
+    are zero.
     """
     runs, memory, ints = state.runs, state.memory, state.ints
     known = 64 * (len(bitmap) - 1)
@@ -125,9 +128,11 @@ def match_batch(
                                 (x0 < east_lo) & (y0 < north_lo) & (x1 > west_hi) & (y1 > south_hi)
                             ):
                                 row = row if row >= 0 else ~row
-                                if not accepts_place(rows, row, west, south, east, north):
-                                    continue
-                                if not accepts_text(rows, row, bitmap):
+                                if shapes is None:
+                                    near = accepts_box(rows.box, row, west, south, east, north)
+                                else:
+                                    near = accepts_place(shapes, row, west, south, east, north)
+                                if not near or not accepts_text(rows, row, bitmap):
                                     continue
                             messages[written] = message
                             found[written] = row
@@ -184,9 +189,11 @@ def match_batch(
                     row = wide(ints[base + ROWS + lowest(mask)])
                     mask &= mask - 1
                     row = row if row >= 0 else ~row
-                    if accepts_place(rows, row, west, south, east, north) and accepts_text(
-                        rows, row, bitmap
-                    ):
+                    if shapes is None:
+                        near = accepts_box(rows.box, row, west, south, east, north)
+                    else:
+                        near = accepts_place(shapes, row, west, south, east, north)
+                    if near and accepts_text(rows, row, bitmap):
                         messages[written] = message
                         found[written] = row
                         written += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nearcast._jit import inlined
 from nearcast.index.rarest_term._lanes import prefetch, rounded_down, rounded_up
 from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s, wide
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Rows
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Parts
 
 _MORE_THAN_ANY = 2**62
 
@@ -42,7 +42,7 @@ def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
 
 @inlined
 def write_record(
-    rows: Rows, row: int, frequency: Int64s, memory: Float32s, ints: Int32s, at: int
+    rows: Parts, row: int, frequency: Int64s, memory: Float32s, ints: Int32s, at: int
 ) -> int:
     """Write the record of a row to `at` and the seven numbers behind it, and give its key."""
     write_box(rows.box, row, memory, at)
@@ -57,7 +57,7 @@ def write_record(
 
 
 @inlined
-def ask_for_row(rows: Rows, places: Int32s, row: int) -> None:
+def ask_for_row(rows: Parts, places: Int32s, row: int) -> None:
     """Ask for what `write_record` reads of a row, but its terms, and for where its place stands."""
     prefetch(rows.box, row * 4)
     prefetch(rows.first, row)

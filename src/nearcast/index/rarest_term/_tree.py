@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from nearcast._jit import inlined, kernel
-from nearcast.index.rarest_term._lanes import greatest, least, least_growth
+from nearcast._jit import inlined, inner
+from nearcast.index.rarest_term._lanes import bit_count, greatest, least, least_growth, lowest
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
     COUNT,
+    FULL,
     LANES,
     LEAVES,
     NODES,
@@ -30,13 +31,11 @@ from nearcast.index.rarest_term._layout import (
     release,
     wide,
 )
-from nearcast.index.table import Int32s, Int64s
+from nearcast.index.rarest_term._split import MARGIN, best_part
+from nearcast.index.table import Int32s
 
-MARGIN = np.float32(1e-3)
-"""Degrees added to the sides of a box before areas are compared, so that lines and points count."""
+ALL_LANES = 2**LANES - 1
 _KEPT = 7  # fields of a record that a leaf keeps
-_ENTRIES = LANES + 1  # of a block that has to be split
-_LEAST_PART, _MOST_PART = 6, 11  # how many of them the first part may have
 
 
 @inlined
@@ -44,12 +43,12 @@ def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at
     """Find the child whose bounding box grows least by taking in the box of a record."""
     base = node * RECORD
     box = record[at], record[at + 1], record[at + 2], record[at + 3]
-    lane = least_growth(memory, base, box[0], box[1], box[2], box[3], MARGIN)
+    lane = least_growth(memory, base, box[0], box[1], box[2], box[3], MARGIN, wide(0))
     child: int = wide(ints[base + CHILDREN + lane])
     return child
 
 
-@kernel
+@inner
 def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
     """Let all nodes above a block know its present bounding box."""
     base = block * RECORD
@@ -71,53 +70,67 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
         parent = wide(ints[base + PARENT])
 
 
-@kernel
-def _best_split(boxes: Float32s, order: Int64s) -> int:
-    """Order 17 boxes so that the first part and the rest have the least areas; give where to cut.
+@inner
+def part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> tuple[int, Any]:
+    """Choose which entries of a full block, and perhaps the new one, bit 16, go to a new block.
 
-    They are tried in order of their centres, in both directions, and of their sizes: a few large
-    boxes among small ones are best kept apart from them.
+    The part with more of those that are there already stays where it is. Gives the area of both
+    parts too.
     """
-    key = np.empty(_ENTRIES, np.float32)
-    trial = np.empty(_ENTRIES, np.int64)
-    tails = np.empty(_ENTRIES, np.float32)
-    best, cut = np.float32(np.inf), _ENTRIES // 2
-    for i in range(_ENTRIES):
-        order[i] = i
-    for axis in range(3):
-        for i in range(_ENTRIES):
-            at = i * RECORD
-            if axis < 2:
-                value = boxes[at + axis] + boxes[at + axis + 2]
-            else:
-                value = boxes[at + 2] - boxes[at] + boxes[at + 3] - boxes[at + 1]
-            j = i
-            while j > 0 and key[j - 1] > value:
-                key[j], trial[j] = key[j - 1], trial[j - 1]
-                j -= 1
-            key[j], trial[j] = value, i
-        x0 = y0 = np.float32(np.inf)
-        x1 = y1 = np.float32(-np.inf)
-        for i in range(_ENTRIES - 1, _LEAST_PART - 1, -1):
-            at = trial[i] * RECORD
-            x0, y0 = min(x0, boxes[at]), min(y0, boxes[at + 1])
-            x1, y1 = max(x1, boxes[at + 2]), max(y1, boxes[at + 3])
-            tails[i] = (x1 - x0 + MARGIN) * (y1 - y0 + MARGIN)
-        x0 = y0 = np.float32(np.inf)
-        x1 = y1 = np.float32(-np.inf)
-        better = False
-        for i in range(_MOST_PART):
-            at = trial[i] * RECORD
-            x0, y0 = min(x0, boxes[at]), min(y0, boxes[at + 1])
-            x1, y1 = max(x1, boxes[at + 2]), max(y1, boxes[at + 3])
-            if i + 1 >= _LEAST_PART:
-                cost = (x1 - x0 + MARGIN) * (y1 - y0 + MARGIN) + tails[i + 1]
-                if cost < best:
-                    best, cut, better = cost, i + 1, True
-        if better:
-            for i in range(_ENTRIES):
-                order[i] = trial[i]
-    return cut
+    part, area = best_part(memory, at, x0, y0, x1, y1, MARGIN)
+    if bit_count(part & ALL_LANES) > LANES // 2:
+        part ^= 2 * ALL_LANES + 1
+    return part, area
+
+
+@inlined
+def note_full(ints: Int32s, node: int, lane: int, full: bool) -> None:
+    """Note in a node whether the child in a lane is full."""
+    at, bit = node * RECORD + FULL, 1 << lane
+    noted = wide(ints[at])
+    ints[at] = noted | bit if full else noted & ~bit
+
+
+@inner
+def leaf_beside(
+    memory: Float32s, ints: Int32s, parent: int, record: Float32s, at: int, area: Any
+) -> int:
+    """Find a leaf with room beside a full one that had better take a record than that is split.
+
+    `parent` is where the full leaf hangs, `area` is what its two parts would have together. What
+    counts is how much area there is more in the end. Gives ROOT if there is no such leaf.
+    """
+    node, lane = parent // LANES * LANES, parent % LANES
+    base = node * RECORD
+    there = (1 << wide(ints[base + COUNT])) - 1
+    note_full(ints, node, lane, True)
+    full = wide(ints[base + FULL])
+    if there & ~full == 0:
+        return ROOT
+    x0, y0, x1, y1 = record[at], record[at + 1], record[at + 2], record[at + 3]
+    other = base + least_growth(memory, base, x0, y0, x1, y1, MARGIN, full)
+    growth = _area_with(memory, other, x0, y0, x1, y1) - _area(memory, other)
+    if growth >= area - _area(memory, base + lane):
+        return ROOT
+    leaf: int = wide(ints[other + CHILDREN])
+    if ints[leaf * RECORD + COUNT] == LANES:
+        note_full(ints, node, other - base, True)
+        return ROOT
+    return leaf
+
+
+@inlined
+def _area(memory: Float32s, at: int) -> Any:
+    """Give the area of the box in a lane of a node, with its margin."""
+    across = memory[at + 32] - memory[at] + MARGIN
+    return across * (memory[at + 48] - memory[at + 16] + MARGIN)
+
+
+@inlined
+def _area_with(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> Any:
+    """Give the area of the box in a lane after it has taken in another."""
+    across = max(memory[at + 32], x1) - min(memory[at], x0) + MARGIN
+    return across * (max(memory[at + 48], y1) - min(memory[at + 16], y0) + MARGIN)
 
 
 @inlined
@@ -133,7 +146,7 @@ def write_lane(state: State, leaf: int, lane: int, record: Int32s, at: int) -> N
     state.places[row if row >= 0 else ~row] = ~(leaf + lane)
 
 
-@kernel
+@inner
 def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int) -> None:
     """Write a child and its present bounding box to a lane of a node."""
     at, base = node * RECORD + lane, child * RECORD
@@ -141,72 +154,89 @@ def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int
     memory[at + 32], memory[at + 48] = greatest(memory, base + 32), greatest(memory, base + 48)
     ints[at + CHILDREN] = child
     ints[base + PARENT] = node + lane
+    note_full(ints, node, lane, ints[base + COUNT] == LANES)
 
 
-@kernel
-def split_leaf(state: State, leaf: int, record: Int32s, at: int) -> None:
-    """Part a full leaf and one record more in two leaves."""
-    base = leaf * RECORD
-    entries = np.empty(_ENTRIES * RECORD, np.int32)
-    for lane in range(LANES):
+@inner
+def split_leaf(state: State, leaf: int, record: Int32s, at: int, leaving: int) -> None:
+    """Part a full leaf and one record more, which stands at `at`, in two leaves."""
+    memory, ints, base = state.memory, state.ints, leaf * RECORD
+    other = new_block(state, wide(ints[base + OF_KEY]))
+    start, count = other * RECORD, wide(0)
+    moving = leaving & ALL_LANES
+    while moving:
+        lane = lowest(moving)
+        moving &= moving - 1
         for field in range(_KEPT):
-            entries[lane * RECORD + field] = state.ints[base + field * 16 + lane]
-    for field in range(_KEPT):
-        entries[LANES * RECORD + field] = record[at + field]
-    order = np.empty(_ENTRIES, np.int64)
-    cut = _best_split(entries.view(np.float32), order)
-    for lane in range(cut):
-        write_lane(state, leaf, lane, entries, order[lane] * RECORD)
-    for lane in range(cut, LANES):
-        empty_box(state.memory, base + lane, 16)
-    state.ints[base + COUNT] = cut
-    other = new_block(state, state.ints[base + OF_KEY])
-    for i in range(cut, _ENTRIES):
-        write_lane(state, other, i - cut, entries, order[i] * RECORD)
-    state.ints[other * RECORD + COUNT] = _ENTRIES - cut
+            ints[start + 16 * field + count] = ints[base + 16 * field + lane]
+        empty_box(memory, base + lane, 16)
+        row = ints[start + ROWS + count]
+        state.places[row if row >= 0 else ~row] = ~(other + count)
+        count += 1
+    stay = LANES - count
+    if leaving > ALL_LANES:
+        write_lane(state, other, count, record, at)
+        count += 1
+    else:
+        write_lane(state, leaf, lowest(leaving), record, at)
+        stay += 1
+    ints[base + COUNT] = stay
+    ints[start + COUNT] = count
     state.counts[LEAVES] += 1
     _attach(state, leaf, other)
 
 
-@kernel
+@inner
 def _split_node(state: State, node: int, child: int) -> int:
     """Part a full node and one child more in two nodes, and give the new one."""
     memory, ints = state.memory, state.ints
-    base = node * RECORD
-    children = np.empty(_ENTRIES, np.int64)
-    boxes = np.empty(_ENTRIES * RECORD, np.float32)
+    base, start = node * RECORD, child * RECORD
+    x0, y0 = least(memory, start), least(memory, start + 16)
+    x1, y1 = greatest(memory, start + 32), greatest(memory, start + 48)
+    leaving, _ = part_to_leave(memory, base, x0, y0, x1, y1)
+    other = new_block(state, wide(ints[base + OF_KEY]))
+    stay = count = wide(0)
+    full = wide(ints[base + FULL])
     for lane in range(LANES):
-        children[lane] = ints[base + CHILDREN + lane]
-        for plane in range(4):
-            boxes[lane * RECORD + plane] = memory[base + plane * 16 + lane]
-    children[LANES] = child
-    start = child * RECORD
-    at = LANES * RECORD
-    boxes[at], boxes[at + 1] = least(memory, start), least(memory, start + 16)
-    boxes[at + 2], boxes[at + 3] = greatest(memory, start + 32), greatest(memory, start + 48)
-    order = np.empty(_ENTRIES, np.int64)
-    cut = _best_split(boxes, order)
-    for lane in range(cut):
-        write_child(memory, ints, node, lane, children[order[lane]])
-    for lane in range(cut, LANES):
+        if leaving >> lane & 1:
+            _move_child(ints, node, lane, other, count)
+            note_full(ints, other, count, full >> lane & 1 == 1)
+            count += 1
+        else:
+            _move_child(ints, node, lane, node, stay)
+            note_full(ints, node, stay, full >> lane & 1 == 1)
+            stay += 1
+    for lane in range(stay, LANES):
         empty_box(memory, base + lane, 16)
-    ints[base + COUNT] = cut
-    other = new_block(state, ints[base + OF_KEY])
-    for i in range(cut, _ENTRIES):
-        write_child(memory, ints, other, i - cut, children[order[i]])
-    ints[other * RECORD + COUNT] = _ENTRIES - cut
+    if leaving > ALL_LANES:
+        write_child(memory, ints, other, count, child)
+        count += 1
+    else:
+        write_child(memory, ints, node, stay, child)
+        stay += 1
+    ints[base + COUNT] = stay
+    ints[other * RECORD + COUNT] = count
     state.counts[NODES] += 1
     return other
 
 
-@kernel
+@inlined
+def _move_child(ints: Int32s, node: int, lane: int, other: int, place: int) -> None:
+    """Write a child and its known bounding box to another lane."""
+    source, target = node * RECORD + lane, other * RECORD + place
+    for plane in range(5):
+        ints[target + 16 * plane] = ints[source + 16 * plane]
+    ints[wide(ints[target + CHILDREN]) * RECORD + PARENT] = other + place
+
+
+@inner
 def _attach(state: State, old: int, new: int) -> None:
     """Put `new` beside `old`, which gave half of its entries to it, under the same node."""
     memory, ints = state.memory, state.ints
     while True:
         parent = wide(ints[old * RECORD + PARENT])
         if parent == ROOT:
-            key = ints[old * RECORD + OF_KEY]
+            key = wide(ints[old * RECORD + OF_KEY])
             node = new_block(state, key)
             write_child(memory, ints, node, wide(0), old)
             write_child(memory, ints, node, wide(1), new)
@@ -227,7 +257,7 @@ def _attach(state: State, old: int, new: int) -> None:
         old = node
 
 
-@kernel
+@inner
 def drop_leaf(state: State, leaf: int) -> None:
     """Take an empty leaf out of its tree, and nodes above that have nothing left."""
     memory, ints = state.memory, state.ints
@@ -243,6 +273,7 @@ def drop_leaf(state: State, leaf: int) -> None:
             for plane in range(5):
                 ints[base + plane * 16 + lane] = ints[base + plane * 16 + last]
             ints[ints[base + CHILDREN + lane] * RECORD + PARENT] = parent
+            note_full(ints, node, lane, wide(ints[base + FULL]) >> last & 1 == 1)
         empty_box(memory, base + last, 16)
         ints[base + COUNT] = last
         if last > 0:

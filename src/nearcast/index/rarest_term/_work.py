@@ -9,7 +9,7 @@ import numpy as np
 
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.rarest_term._layout import State
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Int32s, Int64s, Parts, Rows
 from nearcast.index.verify import Bitmap, bitmap_for
 
 Kernel = Callable[..., tuple[int, int, int, bool]]
@@ -29,14 +29,16 @@ class Tools:
             self.bitmap = bitmap_for(terms)
             self.bitmap[-1] = ~np.uint64(0)
 
-    def collect(self, kernel: Kernel, state: State, rows: Rows, batch: Batch) -> Pairs:
+    def collect(
+        self, kernel: Kernel, state: State, rows: Parts, shapes: Rows | None, batch: Batch
+    ) -> Pairs:
         """Match a batch, with a larger queue for messages that need one."""
 
         def scan(start: int, messages: Int32s, found: Int32s) -> tuple[int, int, int]:
             while True:
                 following, written, looked, full = kernel(
-                    state, rows, batch.starts, batch.terms, batch.boxes, self.bitmap, self.queue,
-                    start, messages, found,
+                    state, rows, shapes, batch.starts, batch.terms, batch.boxes, self.bitmap,
+                    self.queue, start, messages, found,
                 )  # fmt: skip
                 if not full or following > start:
                     return following, written, looked

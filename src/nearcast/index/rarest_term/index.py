@@ -24,6 +24,7 @@ from nearcast.index.rarest_term._change import (
     AHEAD,
     LONELY,
     MOST_UNITS,
+    SCRATCH,
     delete_rows,
     insert_rows,
     move_rows,
@@ -51,7 +52,8 @@ from nearcast.index.table import Int32s, Table
 
 _VERSION = 1
 _SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes
-_LOOK = 8192  # rows inserted between two looks at the frequencies
+_LOOK = 8192  # rows inserted, at least, between two looks at the frequencies
+_LOOK_SHARE = 8  # and one for so many terms, since a look adds all of them up
 
 
 class RarestTerm:
@@ -62,7 +64,7 @@ class RarestTerm:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._work = Workshop()
-        self._scratch = np.zeros(AHEAD * RECORD, np.int32)
+        self._scratch = np.zeros(SCRATCH, np.int32)
         self._state = empty_state(table.memory, 16, 16, _SPARE)
         self._started_over()
 
@@ -73,12 +75,16 @@ class RarestTerm:
 
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
-        rows, live = self.table.rows, self.table.live_rows()
+        rows, parts, live = self.table.rows, self.table.parts, self.table.live_rows()
         frequency = self.table.frequency
         terms = max(len(frequency), int(rows.terms.max(initial=0)) + 1)
+        if not len(live):
+            self._state = empty_state(self.table.memory, terms, len(rows.owner), _SPARE)
+            self._started_over()
+            return
         keys = np.empty(len(live), np.int32)
         ends = np.zeros(terms + 1, np.int64)
-        key_rows(rows, live, frequency, keys, ends)
+        key_rows(parts, live, frequency, keys, ends)
         np.cumsum(ends, out=ends)
         ordered = np.empty(len(live), np.int32)
         order_rows(live, keys, ends, ordered)
@@ -89,7 +95,7 @@ class RarestTerm:
         # As much again is set aside, which takes no memory until it is used.
         self._state = empty_state(self.table.memory, terms, len(rows.owner), 2 * units + _SPARE)
         reserve_records(self._state, records)
-        fill(self._state, rows, frequency, ordered, ends, np.empty(longest * RECORD, np.int32))
+        fill(self._state, parts, frequency, ordered, ends, np.empty(longest * RECORD, np.int32))
         self._started_over()
 
     def insert(self, rows: Int32s) -> None:
@@ -100,11 +106,13 @@ class RarestTerm:
         self._refresh(len(rows))
 
     def _insert(self, rows: Int32s) -> None:
-        table, start = self.table.rows, 0
+        table, start = self.table, 0
         while True:
+            runs, places, counts, memory, _ = self._state
             start = insert_rows(
-                self._state, table, self.table.frequency, rows, start, self._scratch
-            )
+                runs, places, counts, memory, *table.parts, table.frequency, rows, start,
+                self._scratch,
+            )  # fmt: skip
             if start == len(rows):
                 return
             self._grow()
@@ -126,7 +134,9 @@ class RarestTerm:
         rows = np.asarray(rows, np.int32)
         self._make_room()
         far = np.empty(len(rows), np.int32)
-        self._insert_again(far[: move_rows(self._state, self.table.rows, rows, far)])
+        self._insert_again(
+            far[: move_rows(self._state, self.table.parts, rows, far, np.empty(4, np.float32))]
+        )
 
     def _insert_again(self, rows: Int32s) -> None:
         if len(rows):
@@ -136,8 +146,10 @@ class RarestTerm:
     def candidates(self, batch: Batch) -> Pairs:
         """Find the rows that match each message."""
         terms = max(len(self.table.frequency), len(self._state.runs) // 2)
+        table = self.table
+        shapes = table.rows if table.has_shapes else None
         with self._work.tools(terms) as tools:
-            return tools.collect(match_batch, self._state, self.table.rows, batch)
+            return tools.collect(match_batch, self._state, table.parts, shapes, batch)
 
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""
@@ -191,7 +203,7 @@ class RarestTerm:
         """Find an index again in the memory of a table that is kept in files."""
         index, home = cls.__new__(cls), table.memory
         index.table, index._work = table, Workshop()
-        index._scratch = np.zeros(AHEAD * RECORD, np.int32)
+        index._scratch = np.zeros(SCRATCH, np.int32)
         index._state = make_state(
             home.array("index-runs", described["runs"], np.int32),
             home.array("index-places", described["places"], np.int32),
@@ -230,7 +242,7 @@ class RarestTerm:
         """Look at as many old rows as new ones came, when frequencies have doubled since."""
         self._since += inserted
         if self._swept >= self._sweep_end:
-            if self._since < _LOOK:
+            if self._since < max(_LOOK, len(self.table.frequency) // _LOOK_SHARE):
                 return
             self._since = 0
             weight = int(self.table.frequency.sum())
@@ -240,7 +252,7 @@ class RarestTerm:
         stop = min(self._swept + inserted, self._sweep_end)
         stale = np.empty(stop - self._swept, np.int32)
         count = stale_rows(
-            self._state, self.table.rows, self.table.frequency, self._swept, stop, stale
+            self._state, self.table.parts, self.table.frequency, self._swept, stop, stale
         )
         self._insert_again(stale[:count])
         self._swept = stop

@@ -1,0 +1,257 @@
+"""`nearcast spark run`: a stream of events in, a folder of updates that grows."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
+import typer
+
+from nearcast.cli import options
+from nearcast.cli.spark_replay import check_partitioner
+from nearcast.cli.spark_setup import need_spark, plainly, spark_session
+from nearcast.cli.spark_sources import Source, source_of
+from nearcast.cli.spark_watch import Summary, Watch, stopping_on_signals
+from nearcast.engine.settings import Settings
+from nearcast.errors import InvalidValue, SourceError
+from nearcast.geo import WORLD
+from nearcast.topk import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from nearcast.partition.plan import Plan
+    from nearcast.spark.stream import Options
+
+_TRIGGER = re.compile(r"\s*(\d+)\s*(milliseconds?|seconds?|minutes?|hours?|ms|s|m|h)\s*")
+Listen = Callable[[Any], None]
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
+
+
+def run(
+    input: Annotated[
+        str,
+        typer.Option(
+            "--input",
+            metavar="EVENTS",
+            help="A folder or file of JSON Lines or Parquet; for trying out, rate:N (made-up "
+            "events a second) or socket://HOST:PORT (lines of JSON).",
+        ),
+    ],
+    output: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the updates go, as Parquet.")
+    ],
+    state: Annotated[
+        str, typer.Option(metavar="FOLDER", help="What the stream remembers; it goes on from it.")
+    ],
+    workers: options.WorkersOption = None,
+    partitioner: options.PartitionerOption = "auto",
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A plan that `nearcast spark plan --save` made."),
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", show_default="at once", help='How often to look for more: "1 second".'
+        ),
+    ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Take what is there, and end.")
+    ] = False,
+    quarantine: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Where refused events go, with the reason."),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", show_default="local[*]", help="The cluster to run on."),
+    ] = None,
+    files_per_batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, show_default="all", help="Files of one batch at most."),
+    ] = None,
+    window_count: options.WindowCountOption = None,
+    window_seconds: options.WindowSecondsOption = None,
+    space: options.SpaceOption = None,
+    stem: options.StemOption = None,
+    stop_words: options.StopWordsOption = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65535, help="Serve figures for Prometheus here."),
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append what happens, as JSON Lines.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write the summary at the end as JSON.")
+    ] = False,
+) -> None:
+    """Match a stream of events on Spark, each exactly once, and write the updates.
+
+    Events are taken in the order of the names of their files and of the lines in them. Stopped by
+    Ctrl-C or by force, the same command goes on where it stopped; other --workers, --partitioner
+    or --plan take effect from there on. Messages are matched once, as they come; subscriptions
+    have regions. Anything else, and whatever is not an event, is refused and passed over.
+
+    [bold]Example[/bold]
+
+      nearcast generate tweets --subscriptions 1000 --messages 1000 --output events/log.jsonl
+
+      nearcast spark run --input events --output updates --state state --available-now
+    """
+    options.check_window(window_count, window_seconds)
+    settings = Settings(
+        window=Window(window_count, window_seconds),
+        space=WORLD if space is None else options.box(space, "--space"),
+        analyser=options.analyser(stem, stop_words),
+    )
+    check_partitioner(partitioner)
+    if available_now and trigger is not None:
+        raise InvalidValue("--trigger", trigger, "no --trigger together with --available-now")
+    interval = None if trigger is None else _interval(trigger)
+    given = None if plan is None else _plan(plan, workers)
+    source = source_of(input, files_per_batch)
+    folders = {"--output": output, "--state": state, "--quarantine": quarantine}
+    _keep_apart(folders | ({"--input": input} if source.files else {}), "--input")
+    need_spark()
+    from nearcast.spark.stream import Options
+
+    chosen = Options(workers, partitioner, given, settings, quarantine)
+    watch = Watch(Summary(state, output))
+    with ExitStack() as stack:
+        stack.enter_context(plainly())
+        stack.enter_context(stopping_on_signals(watch.stop))
+        session = stack.enter_context(spark_session(master))
+        when, shown = _When(interval, available_now), _Shown(metrics_port, log)
+        stack.enter_context(source.reached())
+        watch.wait(_start(session, source, watch, chosen, when, shown, stack))
+    _tell(watch.summary, quarantine, as_json)
+
+
+class _When(NamedTuple):
+    """When a stream looks for more."""
+
+    interval: str | None
+    available_now: bool
+
+
+class _Shown(NamedTuple):
+    """How a stream is to be seen."""
+
+    metrics_port: int | None
+    log: Path | None
+
+
+def _start(
+    session: SparkSession,
+    source: Source,
+    watch: Watch,
+    chosen: Options,
+    when: _When,
+    shown: _Shown,
+    stack: ExitStack,
+) -> StreamingQuery:
+    from nearcast.spark.node import NodeCache
+    from nearcast.spark.progress import progress
+    from nearcast.spark.session import prepare
+    from nearcast.spark.stream import open_feed, start
+
+    summary = watch.summary
+    prepare(session, summary.state)
+    feed = open_feed(session, summary.state, summary.output, None, chosen)
+    name = feed.pipeline.state.id
+    if (session.sparkContext.master or "").startswith("local"):
+        # What this machine keeps in memory is made again from the state when it is needed.
+        stack.callback(NodeCache(name).clear)
+    listeners = feed.pipeline.listeners
+    if shown.metrics_port is not None:
+        listeners.append(_exported(session, f"nearcast-{name[:8]}", shown.metrics_port, stack))
+    if shown.log is not None:
+        listeners.append(_logged(shown.log, stack))
+    listeners.append(stack.enter_context(progress()))
+    listeners.append(watch.listen)
+    feed.stopping = watch.stop.is_set
+    take = watch.taking(feed.take_files if source.files else feed.take_rows)
+    return start(source.frame(session), take, feed, *when)
+
+
+def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) -> Listen:
+    """Serve figures over HTTP for as long as the stream runs."""
+    from nearcast.spark.exporter import Exporter
+    from nearcast.spark.listener import listening
+    from nearcast.spark.metrics import Metrics
+
+    metrics = Metrics()
+    exporter = Exporter(metrics, port)
+    stack.callback(exporter.close)
+    stack.enter_context(listening(session, query, metrics))
+    sys.stderr.write(f"nearcast: figures at http://127.0.0.1:{exporter.port}/metrics\n")
+    return metrics.observe
+
+
+def _logged(path: Path, stack: ExitStack) -> Listen:
+    from nearcast.spark.logs import log_to, logger, tell_batch
+
+    try:
+        file = stack.enter_context(path.open("a", encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written ({error.strerror})") from None
+    stack.callback(logger.removeHandler, log_to(file))
+    return tell_batch
+
+
+def _interval(text: str) -> str:
+    """Read how often to look, as Spark wants it told."""
+    found = _TRIGGER.fullmatch(text)
+    if found is None:
+        expected = 'a number and a unit, such as "1 second", "500 ms" or "5 minutes"'
+        raise InvalidValue("--trigger", text, expected)
+    return f"{found[1]} {_UNITS.get(found[2], found[2])}"
+
+
+def _plan(path: Path, workers: int | None) -> Plan:
+    from nearcast.partition.plan import Plan
+
+    plan = Plan.load(path)
+    if workers is not None and workers != plan.workers:
+        raise InvalidValue("--workers", workers, f"{plan.workers}, for which {path} was made")
+    return plan
+
+
+def _keep_apart(given: dict[str, str | None], inner: str) -> None:
+    """Refuse folders of which one would be taken for a part of the other."""
+    from nearcast.spark.paths import is_local, local_path
+
+    places = {
+        option: local_path(path).resolve()
+        for option, path in given.items()
+        if path is not None and is_local(path)
+    }
+    for option, place in places.items():
+        for other, other_place in places.items():
+            if option == other or inner not in (option, other):
+                same = option < other and place == other_place
+            else:
+                same = other == inner and place.is_relative_to(other_place)
+            if same:
+                raise InvalidValue(option, given[option], f"another folder than that of {other}")
+
+
+def _tell(summary: Summary, quarantine: str | None, as_json: bool) -> None:
+    if summary.stopped:
+        sys.stderr.write("nearcast: stopped; run the same command again to go on from here\n")
+    if summary.refused:
+        plural = "event" if summary.refused == 1 else "events"
+        where = f"set aside in {quarantine}" if quarantine else "passed over; see --quarantine"
+        sys.stderr.write(f"nearcast: {summary.refused:,} bad {plural} {where}\n")
+    if as_json:
+        typer.echo(msgspec.json.encode(summary).decode())
+    else:
+        typer.echo(summary.in_words())

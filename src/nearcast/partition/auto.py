@@ -1,0 +1,198 @@
+"""`auto`: several ways of planning, compared on messages that none of them has seen.
+
+No scheme is best everywhere, and the load that PS2Stream balances (definition 1) is not what its
+workers have to do. So plans are made in several ways, each on the real cost of a worker's index
+where it can be, and the one whose heaviest worker has least to do with the held-out messages is
+taken: as counted by that index in `simulate`, not as estimated while planning.
+
+The parts: bisection by space and text (`bisect`), by space alone (a kd-tree on real load), by text
+only within cells of about the size of H2's blocks ("space-first"), all three evened out (`refine`);
+ranges of the Hilbert curve; `hybrid` as in the paper and with the real cost; `text-metric`.
+
+If one term in one cell is more than a good part of a worker's share, the grid is made finer first:
+nothing smaller than that can be given to a worker.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearcast.partition.bisect import By, bisect
+from nearcast.partition.digest import Digest, sums
+from nearcast.partition.estimate import estimate_loads, hit_workers
+from nearcast.partition.grid import Grid
+from nearcast.partition.hilbert import hilbert_ranges
+from nearcast.partition.hybrid import Load, planned
+from nearcast.partition.kdt import layout_of
+from nearcast.partition.layout import Layout
+from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.plan import BLOCK, Plan
+from nearcast.partition.prepare import Prepared, prepare
+from nearcast.partition.refine import Refinement
+from nearcast.partition.sample import Sample, SampleMessages, take_messages
+from nearcast.partition.simulate import Simulator, population_of
+from nearcast.partition.text_metric import text_metric
+
+_MOST_CELLS = 1 << 20
+_MOST_OF_A_SHARE = 0.5  # that one term in one cell may be
+_STEPS = 4  # of evening out, for each worker
+_HOPELESS = 0.75  # of the best estimate: not simulated
+_MOST_SIMULATED = 50_000  # messages
+_TRUSTED = 0.5, 2.0  # how far an estimate of what a worker looks at may be off
+
+
+class Candidate(NamedTuple):
+    """A plan, how it came about, and the messages a second that its heaviest worker allows."""
+
+    name: str
+    plan: Plan
+    messages_per_s: float
+    balance: float
+
+
+def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Plan:
+    """Plan in several ways and take the best."""
+    prepared = fine_enough(sample, workers, grid, costs)
+    candidates = portfolio(prepared, workers, costs)
+    best = max(candidates, key=lambda each: each.messages_per_s)
+    about: dict[str, Any] = {
+        "chosen": best.name,
+        "messages_per_s": {each.name: _rounded(each.messages_per_s) for each in candidates},
+        "balance": round(best.balance, 3),
+        "costs_ns": list(costs),
+    }
+    plan = best.plan
+    return Plan(
+        "auto", workers, "grid", plan.grid, plan.cell_worker, plan.maps,
+        plan.order_terms, plan.order_counts, about=about,
+    )  # fmt: skip
+
+
+def _rounded(rate: float) -> int | None:
+    """A whole number for JSON; nothing if there was no load to tell a rate by."""
+    return round(rate) if isfinite(rate) else None
+
+
+def fine_enough(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Prepared:
+    """Put a sample on a grid, doubled as long as some term in some cell is too much."""
+    prepared = prepare(sample, workers, grid, costs)
+    while 4 * grid.cells <= _MOST_CELLS:
+        if _heaviest_atom(prepared.fit) * workers <= _MOST_OF_A_SHARE * _all_load(prepared.fit):
+            break
+        grid = grid._replace(columns=2 * grid.columns, rows=2 * grid.rows)
+        prepared = prepare(sample, workers, grid, costs)
+    return prepared
+
+
+def _heaviest_atom(d: Digest) -> float:
+    """The most that a term in a cell costs, with its part of the messages' own cost."""
+    cell = d.row.astype(np.int64) * d.grid.columns + d.column
+    _, number = np.unique(cell * d.units.size + d.unit, return_inverse=True)
+    each = np.bincount(d.message, minlength=1)[d.message]
+    return float(sums(number.reshape(-1), d.cost + d.message_ns / each, 1).max())
+
+
+def _all_load(d: Digest) -> float:
+    messages = len(np.unique(d.message))
+    return float(d.cost.sum()) + d.message_ns * messages + d.row_ns * len(d.spans)
+
+
+def portfolio(prepared: Prepared, workers: int, costs: Costs = MEASURED) -> list[Candidate]:
+    """Make all plans, and measure on held-out messages those that may be the best.
+
+    What is hopeless by its estimate is left out.
+    """
+    maker = _Maker(prepared, workers, costs)
+    drafts = maker.drafts()
+    best = max(draft.estimate for draft in drafts)
+    candidates = []
+    for draft in drafts:
+        if draft.estimate >= _HOPELESS * best:
+            candidates.append(maker.measured(draft.name, draft.plan))
+            if draft.refinement is not None:
+                again = maker.corrected(draft, draft.refinement)
+                candidates.append(maker.measured(f"{draft.name}, corrected", again))
+    return candidates
+
+
+class _Draft(NamedTuple):
+    name: str
+    plan: Plan
+    estimate: float
+    refinement: Refinement | None = None
+
+
+class _Maker:
+    """Makes and measures the plans of one portfolio."""
+
+    def __init__(self, prepared: Prepared, workers: int, costs: Costs) -> None:
+        self._prepared = prepared
+        self._workers = workers
+        self._costs = costs
+        self._grid = prepared.fit.grid
+        self._sample = prepared.sample
+        self._check = self._simulator(prepared.sample.held_out)
+        self._fit = self._simulator(prepared.sample.messages)
+
+    def _simulator(self, messages: SampleMessages) -> Simulator:
+        sample = self._sample
+        some = np.arange(min(messages.size, _MOST_SIMULATED), dtype=np.int64)
+        arrived = max(sample.messages.size + sample.held_out.size, 1)
+        rate = max(sample.operations / arrived, 0.0)
+        taken = take_messages(messages, some)
+        return Simulator(population_of(sample.rows, taken, rate * len(some)), self._costs)
+
+    def drafts(self) -> list[_Draft]:
+        """Plan in every way."""
+        coarse = max(BLOCK, self._grid.columns // 64)
+        return [
+            self._bisection("bisection", "both", 1),
+            self._bisection("kd", "space", 1),
+            self._bisection("space-first", "space-first", coarse),
+            self._drawn("hilbert", hilbert_ranges(self._prepared.fit, self._workers)),
+            self._draft("hybrid", self._hybrid("definition-1")),
+            self._draft("hybrid-real", self._hybrid("real")),
+            self._draft("text-metric", text_metric(self._sample, self._workers, self._grid)),
+        ]
+
+    def _hybrid(self, load: Load) -> Plan:
+        return planned(self._prepared, self._workers, load)
+
+    def _bisection(self, name: str, by: By, step: int) -> _Draft:
+        fit = self._prepared.fit
+        refinement = Refinement(fit, bisect(fit, self._workers, by, step), self._workers)
+        refinement.run(_STEPS * self._workers)
+        return self._drawn(name, self._layout(refinement), refinement)
+
+    def _layout(self, refinement: Refinement) -> Layout:
+        return layout_of(refinement.tree(), self._grid, self._prepared.fit.units)
+
+    def _drawn(self, name: str, layout: Layout, refinement: Refinement | None = None) -> _Draft:
+        plan = self._prepared.plan(name, self._workers, layout, {})
+        return self._draft(name, plan, refinement)
+
+    def _draft(self, name: str, plan: Plan, refinement: Refinement | None = None) -> _Draft:
+        heaviest = float(estimate_loads(plan, self._prepared.check_traced).max())
+        return _Draft(name, plan, 1.0 / max(heaviest, 1e-9), refinement)
+
+    def measured(self, name: str, plan: Plan) -> Candidate:
+        """Count the work of workers for the held-out messages."""
+        report = self._check.run(plan).report
+        return Candidate(name, plan, report["messages_per_s"], report["balance"])
+
+    def corrected(self, draft: _Draft, refinement: Refinement) -> Plan:
+        """Even out once more, with hits as dear as the index says they are at each worker."""
+        traced = self._prepared.fit_traced
+        fit = traced.digest
+        counted = self._fit.run(draft.plan).loads.candidates
+        worker = hit_workers(draft.plan, traced)
+        simulated = fit.message < self._fit.population.messages.size
+        cost = np.where(simulated, fit.cost, 0.0)
+        estimated = np.bincount(worker, cost, minlength=self._workers) / fit.check_ns
+        ratio = np.clip(counted / np.maximum(estimated, 1.0), *_TRUSTED)
+        refinement.reweigh(fit._replace(cost=fit.cost * ratio[worker]))
+        refinement.run(_STEPS * self._workers)
+        return self._prepared.plan(draft.name, self._workers, self._layout(refinement), {})

@@ -1,0 +1,289 @@
+"""What a plan would make of a population and of messages, without a cluster.
+
+Rows and messages are routed as the dispatcher routes them. What each worker looks at is counted by
+the worker's own index: one index `rarest-term` holds the rows of all workers, whose terms are told
+apart by worker, so its runs are those that each worker would have. A *candidate* is a row that
+the index looks at, as `Index.candidates` counts them: all rows of a short run, and whole leaves of
+sixteen of a longer one.
+
+For kind "shared" every worker holds everything; one copy of the rows is simulated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from nearcast._jit import kernel
+from nearcast.errors import InvalidValue
+from nearcast.index import Batch, Table
+from nearcast.index.rarest_term import RarestTerm
+from nearcast.partition import keys as key_choice
+from nearcast.partition._tables import Terms
+from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.load import MEASURED, Costs, Loads, balance_of, rate_of
+from nearcast.partition.plan import Plan
+from nearcast.partition.routing import route_messages, route_rows
+from nearcast.partition.sample import SampleMessages, SampleRows
+from nearcast.partition.wanted import Wanted
+
+
+class Report(TypedDict):
+    """What is told about a simulated plan.
+
+    - `total_ns`: the load of all workers for one message, in nanoseconds;
+    - `candidate_share`: how much of that load are candidates;
+    - `balance`: the load of the heaviest worker in means of all;
+    - `replication`: rows held for each row;
+    - `workers_per_message`, `dropped`: how many workers a message goes to, and the share of
+      messages that go to none;
+    - `plan_bytes`, `wanted_bytes`: the tables of a dispatcher;
+    - `messages_per_s`: the bound that the heaviest worker sets.
+    """
+
+    scheme: str
+    workers: int
+    wanted: bool
+    total_ns: float
+    candidate_share: float
+    balance: float
+    replication: float
+    workers_per_message: float
+    dropped: float
+    plan_bytes: int
+    wanted_bytes: int
+    messages_per_s: float
+
+
+class Simulation(NamedTuple):
+    """The work of every worker, and the report about it."""
+
+    loads: Loads
+    report: Report
+
+
+class Population(NamedTuple):
+    """Rows and messages with their terms numbered alike: made once, simulated often.
+
+    A larger number is a smaller hash, so that of equally rare terms the index takes the one that
+    plans take as well.
+    """
+
+    rows: SampleRows
+    messages: SampleMessages
+    operations: float  # made and ended subscriptions while the messages arrive
+    hashes: Terms
+    row_terms: Int32s
+    message_terms: Int32s  # -1 for a term that no row has
+
+
+def population_of(
+    rows: SampleRows, messages: SampleMessages, operations: float = 0.0
+) -> Population:
+    """Number the terms of rows, and find them again in messages."""
+    sorted_hashes, number = np.unique(rows.terms, return_inverse=True)
+    last = len(sorted_hashes) - 1
+    place = np.searchsorted(sorted_hashes, messages.terms)
+    known = np.zeros(len(place), np.bool_)
+    inside = place <= last
+    known[inside] = sorted_hashes[place[inside]] == messages.terms[inside]
+    return Population(
+        rows,
+        messages,
+        operations,
+        sorted_hashes[::-1].copy(),
+        (last - number.reshape(-1)).astype(np.int32),
+        np.where(known, last - place, -1).astype(np.int32),
+    )
+
+
+def simulate(
+    plan: Plan, population: Population, wanted: bool = True, costs: Costs = MEASURED
+) -> Simulation:
+    """Route a population and messages by a plan and count the work of each worker.
+
+    With `wanted` messages go only where a term of theirs is wanted (H2 of PS2Stream).
+    """
+    return Simulator(population, costs).run(plan, wanted)
+
+
+class Simulator:
+    """Simulates several plans; what plans with the same keys and grid have in common, once."""
+
+    def __init__(self, population: Population, costs: Costs = MEASURED) -> None:
+        self.population = population
+        self._costs = costs
+        self._keys: tuple[Terms, Int64s, Terms] | None = None
+        self._filter: Wanted | None = None
+
+    def run(self, plan: Plan, wanted: bool = True) -> Simulation:
+        """Simulate one plan."""
+        population, costs = self.population, self._costs
+        rows, messages = population.rows, population.messages
+        keys = self._keys_of(plan)
+        slots = self._wanted(plan, keys).slots if wanted else None
+        routed = route_messages(plan, slots, messages.boxes, messages.starts, messages.terms)
+        copies = 1 if plan.kind == "shared" else plan.workers
+        if plan.kind == "shared":
+            held = np.arange(rows.size, dtype=np.int32), np.zeros(rows.size, np.int32)
+        else:
+            held = route_rows(plan, rows.boxes, keys, rows.owners)
+        candidates = _candidates(plan, population, held, routed, copies)
+        counts = np.bincount(routed[1], minlength=plan.workers)
+        rows_held = np.bincount(held[1], minlength=copies).astype(np.float64)
+        if plan.kind == "shared":
+            rows_held = np.full(plan.workers, float(rows.size))
+        subscriptions = max(len(np.unique(rows.owners)), 1)
+        operations = rows_held * population.operations / subscriptions
+        loads = Loads(candidates, counts.astype(np.float64), operations)
+        ns = loads.ns(costs)
+        sent = max(messages.size, 1)
+        return Simulation(
+            loads,
+            Report(
+                scheme=plan.scheme,
+                workers=plan.workers,
+                wanted=wanted,
+                total_ns=float(ns.sum()) / sent,
+                candidate_share=float(costs.check_ns * candidates.sum() / max(ns.sum(), 1e-9)),
+                balance=balance_of(ns),
+                replication=float(rows_held.sum()) / max(rows.size, 1),
+                workers_per_message=len(routed[0]) / sent,
+                dropped=1.0 - len(np.unique(routed[0])) / sent,
+                plan_bytes=len(plan.to_bytes()),
+                wanted_bytes=int(slots.nbytes) if slots is not None else 0,
+                messages_per_s=rate_of(messages.size, ns),
+            ),
+        )
+
+    def _keys_of(self, plan: Plan) -> Terms:
+        """The keys of the rows by a plan."""
+        known = self._keys
+        if (
+            known is None
+            or not np.array_equal(known[0], plan.order_terms)
+            or not np.array_equal(known[1], plan.order_counts)
+        ):
+            rows = self.population.rows
+            keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
+            self._keys, self._filter = (plan.order_terms, plan.order_counts, keys), None
+            return keys
+        return known[2]
+
+    def _wanted(self, plan: Plan, keys: Terms) -> Wanted:
+        """What is wanted where, in the cells of a plan."""
+        if self._filter is None or self._filter.grid != plan.grid:
+            self._filter = Wanted(plan.grid)
+            self._filter.add_rows(self.population.rows.boxes, keys)
+        return self._filter
+
+
+def _candidates(
+    plan: Plan,
+    population: Population,
+    held: tuple[Int32s, Int32s],
+    routed: tuple[Int32s, Int32s],
+    copies: int,
+) -> Floats:
+    """Count the rows that the index of each worker looks at."""
+    rows, messages = population.rows, population.messages
+    terms = len(population.hashes)
+    frequency = _frequencies(plan, population.hashes)
+    numbers = np.full((copies, terms), -1, np.int32)
+    order = np.argsort(held[1], kind="stable")
+    row, worker = held[0][order], held[1][order]
+    starts, own_terms, owner_terms = _rename(
+        row, worker, rows.starts, population.row_terms, numbers
+    )
+    table = Table()
+    table.ensure_terms(len(owner_terms))
+    table.frequency[: len(owner_terms)] = frequency[owner_terms]
+    _check_size(len(row))
+    table.add_boxes(np.arange(len(row), dtype=np.int32), rows.boxes[row], starts, own_terms)
+    index = RarestTerm(table)
+    index.build()
+    order = np.argsort(routed[1], kind="stable")
+    message, worker = routed[0][order], routed[1][order]
+    edges = np.searchsorted(worker, np.arange(plan.workers + 1))
+    looked = np.zeros(plan.workers)
+    for at in range(plan.workers):
+        mine = message[edges[at] : edges[at + 1]]
+        batch_starts, batch_terms = _batch_terms(
+            mine, messages.starts, population.message_terms, numbers[min(at, copies - 1)]
+        )
+        batch = Batch(batch_starts, batch_terms, messages.boxes[mine])
+        looked[at] = index.candidates(batch).candidates
+    return looked
+
+
+def _check_size(pairs: int) -> None:
+    if pairs >= 1 << 30:
+        raise InvalidValue("rows held by all workers", pairs, "fewer than 2^30; simulate fewer")
+
+
+def _frequencies(plan: Plan, hashes: Terms) -> Int64s:
+    """In how many messages each term occurs, by the plan."""
+    place = np.minimum(np.searchsorted(plan.order_terms, hashes), max(len(plan.order_terms) - 1, 0))
+    counts = np.zeros(len(hashes), np.int64)
+    if len(plan.order_terms):
+        known = plan.order_terms[place] == hashes
+        counts[known] = plan.order_counts[place[known]]
+    return counts
+
+
+@kernel
+def _rename(
+    row: Int32s, worker: Int32s, starts: Int64s, terms: Int32s, numbers: Int32s
+) -> tuple[Int64s, Int32s, Int32s]:
+    """Number the terms of each worker's rows, in the order of the terms; give the rows' new terms.
+
+    `numbers` tells for each worker and term the new number; the last answer is the old term of
+    each new number.
+    """
+    total = 0
+    for at in range(len(row)):
+        for place in range(starts[row[at]], starts[row[at] + 1]):
+            numbers[worker[at], terms[place]] = 0
+            total += 1
+    count = 0
+    for w in range(numbers.shape[0]):
+        for term in range(numbers.shape[1]):
+            if numbers[w, term] == 0:
+                numbers[w, term] = count
+                count += 1
+    old = np.empty(count, np.int32)
+    for w in range(numbers.shape[0]):
+        for term in range(numbers.shape[1]):
+            if numbers[w, term] >= 0:
+                old[numbers[w, term]] = term
+    new_starts, new_terms = np.empty(len(row) + 1, np.int64), np.empty(total, np.int32)
+    filled = 0
+    for at in range(len(row)):
+        new_starts[at] = filled
+        for place in range(starts[row[at]], starts[row[at] + 1]):
+            new_terms[filled] = numbers[worker[at], terms[place]]
+            filled += 1
+    new_starts[len(row)] = filled
+    return new_starts, new_terms, old
+
+
+@kernel
+def _batch_terms(
+    messages: Int32s, starts: Int64s, terms: Int32s, numbers: Int32s
+) -> tuple[Int64s, Int32s]:
+    """Give the terms of messages as one worker numbers them, without those it does not have."""
+    count = 0
+    for message in messages:
+        count += starts[message + 1] - starts[message]
+    new_starts, new_terms = np.empty(len(messages) + 1, np.int64), np.empty(count, np.int32)
+    filled = 0
+    for at in range(len(messages)):
+        new_starts[at] = filled
+        for place in range(starts[messages[at]], starts[messages[at] + 1]):
+            term = terms[place]
+            if term >= 0 and numbers[term] >= 0:
+                new_terms[filled] = numbers[term]
+                filled += 1
+    new_starts[len(messages)] = filled
+    return new_starts, new_terms[:filled]

@@ -1,0 +1,152 @@
+"""A whole event log through a pipeline, from its first event to its last or to the first bad one.
+
+The log is read here, record by record, as the other engines read it: so a refused event is told by
+its line and as it was given. Some records at a time become Parquet, and one step of a pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from nearcast.engine.replay import Refusal, stop_at
+from nearcast.engine.settings import Settings
+from nearcast.errors import NearcastError, QueryError, StateError
+from nearcast.model import Publish, Record, Subscribe, Update
+from nearcast.spark.events import table_of
+from nearcast.spark.node import NodeCache
+from nearcast.spark.outputs import UPDATES, sorted_updates
+from nearcast.spark.pipeline import Pipeline, Runner, planner
+from nearcast.spark.sink import Refused, Sink
+from nearcast.spark.slices import EventFile
+from nearcast.spark.state import State
+from nearcast.text import parse_query
+
+STEP_RECORDS = 1 << 16
+"""Records that are held in memory and matched together."""
+
+_SMALLEST_SHARE = 512  # rows that are worth a task of their own
+
+
+class _Kept:
+    """Keeps what a step committed until it has been handed on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+        self._sink = Sink(self.folder)
+        self.updates = UPDATES.empty_table()
+        self.refused: dict[int, str] = {}  # errors by place in the log
+
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+        """Read the updates of a step, in the order in which engines report them."""
+        self.updates = sorted_updates(self._sink.staged(step, name) for name in names)
+        self.refused = {each.seq: each.error for each in refused}
+        self._sink.discard(step)
+
+
+def replay_steps(
+    records: Iterable[Record],
+    refuse: Refusal,
+    *,
+    name: str,
+    runner: Runner,
+    settings: Settings,
+    workers: int,
+    partitioner: str,
+    folder: Path,
+    step_records: int = STEP_RECORDS,
+) -> Generator[tuple[int, list[Update]]]:
+    """Match a log in an empty folder; give each position with its updates.
+
+    What is refused goes to `refuse`, which raises to stop or returns to go on, as it does in
+    `nearcast.engine.replay`. `name` is what errors call the log.
+    """
+    kept = _Kept(folder / "updates")
+    choose = planner(partitioner, workers, settings)
+    state = State(str(folder / "state"), {})
+    pipeline = Pipeline(state, settings, choose, kept, runner)
+    try:
+        for number, some in enumerate(_portions(records, step_records)):
+            good, trouble = _supported(some)
+            if good:
+                path = folder / f"{number}.parquet"
+                group = max(_SMALLEST_SHARE, -(-len(good) // runner.tasks))
+                pq.write_table(table_of(good), path, row_group_size=group)
+                file = EventFile.look(str(path))
+                assert file is not None  # noqa: S101 - just written
+                pipeline.step(number, file.slices(pipeline.next_seq))
+                path.unlink()
+                yield from _told(good, kept, refuse, settings)
+            if trouble is not None:
+                # It is not bad, only beyond us: to go on without it would give other updates.
+                stop_at(name)(some[len(good)], trouble)
+    finally:
+        NodeCache(state.id).clear()
+
+
+def _portions(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
+    """Cut a log up; what was read before it turned out to be damaged counts as well."""
+    rest = iter(records)
+    damage: NearcastError | None = None
+    while damage is None:
+        some: list[Record] = []
+        try:
+            for record in islice(rest, most):
+                some.append(record)  # noqa: PERF402 - what came before an error is kept
+        except NearcastError as error:
+            damage = error
+        if some:
+            yield some
+        elif damage is None:
+            return
+    raise damage
+
+
+def _supported(records: list[Record]) -> tuple[list[Record], NearcastError | None]:
+    """The records before the first that other engines take and this one cannot, and why."""
+    for at, record in enumerate(records):
+        event = record.event
+        what = None
+        if isinstance(event, Publish) and event.message.ttl > 0:
+            what = f"ttl: {event.message.ttl:g} given; lasting messages"
+        elif isinstance(event, Subscribe) and event.subscription.top is not None:
+            what = f"top: {event.subscription.id!r} wants the best few; top-k subscriptions"
+        if what is not None:
+            problem = f"{what} are not matched on Spark yet; use --engine embedded"
+            return records[:at], StateError(problem)
+    return records, None
+
+
+def _told(
+    records: list[Record], kept: _Kept, refuse: Refusal, settings: Settings
+) -> Iterator[tuple[int, list[Update]]]:
+    """Go through the records of a step as if they had been matched one by one."""
+    events = kept.updates["event"].to_pylist()
+    pairs = zip(
+        kept.updates["subscription"].to_pylist(), kept.updates["message"].to_pylist(), strict=True
+    )
+    found = (Update("add", subscription, message) for subscription, message in pairs)
+    at = 0
+    for record in records:
+        if record.position in kept.refused:
+            refuse(record, _error_of(record, kept.refused[record.position], settings))
+            continue
+        start = at
+        while at < len(events) and events[at] == record.position:
+            at += 1
+        yield record.position, list(islice(found, at - start))
+
+
+def _error_of(record: Record, error: str, settings: Settings) -> NearcastError:
+    """The error of a refused record as the record's own reader would raise it."""
+    if record.error is not None:
+        return record.error
+    if isinstance(record.event, Subscribe):
+        try:
+            parse_query(record.event.subscription.query, settings.analyser)
+        except QueryError as problem:
+            return problem  # draws a caret under the place of the trouble
+    return StateError(error)

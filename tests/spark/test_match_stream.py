@@ -1,0 +1,257 @@
+"""`match_stream` on frames of every kind gives the updates of `scan`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from instant_logs import records, scanned
+from mixed_logs import mixed_log
+from nearcast.engine.settings import Settings
+from nearcast.errors import InvalidValue, StateError
+from nearcast.geo import Box
+from nearcast.model.parquet import EVENT_SCHEMA
+from nearcast.spark import match_stream
+from nearcast.spark.events import table_of
+from nearcast.spark.outputs import read_updates
+from nearcast.spark.schema import NUMBERED_EVENTS
+
+Pairs = list[tuple[int, str, str]]
+
+LOG = mixed_log(seed=77, count=200)
+EXPECTED, REFUSED = scanned(LOG, Settings())
+GOOD = [at for at, record in enumerate(records(LOG)) if record.event is not None]
+
+
+def numbered(numbers: list[int]) -> pa.Table:
+    """Well-formed events of the log by their places in it, with those as `seq`."""
+    every = records(LOG)
+    table = table_of([every[at] for at in numbers]).select(EVENT_SCHEMA.names)
+    return table.append_column("seq", pa.array(numbers, pa.int64()))
+
+
+def thirds() -> Iterator[list[int]]:
+    for part in range(3):
+        yield GOOD[len(GOOD) * part // 3 : len(GOOD) * (part + 1) // 3]
+
+
+def write(folder: Path, name: str, table: pa.Table) -> None:
+    folder.mkdir(exist_ok=True)
+    unfinished = folder / f".{name}"
+    pq.write_table(table, unfinished)
+    unfinished.rename(folder / name)
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """A folder with the log in three files."""
+    folder = tmp_path / "events"
+    for part, numbers in enumerate(thirds()):
+        write(folder, f"{part}.parquet", numbered(numbers))
+    return folder
+
+
+def pairs_of(frame: DataFrame) -> Pairs:
+    rows = frame.collect()
+    assert {row.op for row in rows} == {"add"}
+    return sorted((row.event, row.subscription, row.message) for row in rows)
+
+
+def kept(folder: Path) -> Pairs:
+    rows: list[dict[str, Any]] = read_updates(folder).to_pylist()
+    return [(row["event"], row["subscription"], row["message"]) for row in rows]
+
+
+def streamed(spark: SparkSession, folder: Path) -> DataFrame:
+    return spark.readStream.schema(NUMBERED_EVENTS).parquet(str(folder))
+
+
+def refused(folder: Path) -> dict[int, str]:
+    lines = [line for file in folder.rglob("*.jsonl") for line in file.read_text().splitlines()]
+    entries = [json.loads(line) for line in lines]
+    assert len({entry["seq"] for entry in entries}) == len(entries)
+    return {entry["seq"]: entry["error"] for entry in entries}
+
+
+def test_a_table_with_structs_in_any_order_of_rows(
+    spark: SparkSession, events: Path, tmp_path: Path
+) -> None:
+    frame = spark.read.schema(NUMBERED_EVENTS).parquet(str(events)).orderBy(f.rand(3))
+    aside = tmp_path / "refused"
+    found = match_stream(frame, workers=4, partitioner="space-kd", quarantine=str(aside))
+    assert pairs_of(found) == sorted(EXPECTED)
+    assert set(refused(aside)) == REFUSED & set(GOOD)
+
+
+def test_a_table_with_json_text_and_no_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows are numbered as they come; what is malformed is set aside and the rest goes on."""
+    rows = []
+    for fields in LOG:
+        row = {key: fields.get(key) for key in ("op", "id", "query", "text")}
+        row = {key: None if value is None else str(value) for key, value in row.items()}
+        for key in ("region", "point"):
+            given = fields.get(key)
+            row[key] = None if given is None else json.dumps(given)
+        rows.append(row)
+    columns = ["op", "id", "query", "text", "region", "point"]
+    as_read = [{key: _read(key, value) for key, value in row.items()} for row in rows]
+    expected, bad = scanned(as_read, Settings())
+    schema = ", ".join(f"{column} string" for column in columns)
+    frame = spark.createDataFrame([tuple(row[c] for c in columns) for row in rows], schema)
+    aside = tmp_path / "refused"
+    found = match_stream(frame, workers=2, quarantine=str(aside))
+    assert pairs_of(found) == sorted(expected)
+    assert set(refused(aside)) == bad
+    assert len(bad) > 10
+
+
+def _read(key: str, value: str | None) -> Any:
+    return json.loads(value) if value is not None and key in ("region", "point") else value
+
+
+def test_a_stream_goes_on_after_restarts_with_other_workers_and_another_plan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """2, then 8, then 4 workers, and from `space-kd` to `hybrid`: the result stays exact."""
+    folder, out, state = tmp_path / "events", tmp_path / "out", str(tmp_path / "state")
+    runs = [(2, "space-kd"), (8, "space-kd"), (4, "hybrid")]
+    for part, (numbers, (workers, name)) in enumerate(zip(thirds(), runs, strict=True)):
+        write(folder, f"{part}.parquet", numbered(numbers))
+        query = match_stream(
+            streamed(spark, folder), workers=workers, partitioner=name, state=state,
+            output=str(out), available_now=True,
+        )  # fmt: skip
+        query.awaitTermination()
+        assert query.exception() is None
+    assert kept(out) == sorted(EXPECTED)
+    assert len(list((tmp_path / "state" / "plans").iterdir())) == 3
+
+
+def test_events_that_are_late_or_come_twice_are_passed_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Within a batch the order of arrival does not matter; behind the last batch it is too late."""
+    folder, out, state = tmp_path / "events", tmp_path / "out", str(tmp_path / "state")
+    one, two, three = thirds()
+    missing = one[len(one) // 2]
+    batches = [
+        [[*two[::2], *one[1::2], *two[:6]], [at for at in one[::2] if at != missing]],
+        [[missing, *three[10:]], [*two[-5:], *three[:20]]],
+    ]
+    for number, files in enumerate(batches):
+        for part, numbers in enumerate(files):
+            write(folder, f"{number}-{part}.parquet", numbered(numbers))
+        query = match_stream(
+            streamed(spark, folder), state=state, output=str(out), available_now=True
+        )
+        query.awaitTermination()
+        assert query.exception() is None
+    last = max(two[::2])
+    taken = sorted({*one, *two[::2], *two[:6]} - {missing} | {*three})
+    taken += [at for at in two[-5:] if at > last and at not in taken]
+    taken.sort()
+    expected, _ = scanned([LOG[at] for at in taken], Settings())
+    assert kept(out) == sorted((taken[at], *pair) for at, *pair in expected)
+    reports = [json.loads(path.read_text()) for path in (tmp_path / "state").glob("reports/*")]
+    assert sum(report["events"] for report in reports) == len(taken)
+    given = sum(len(numbers) for files in batches for numbers in files)
+    assert sum(report["late"] for report in reports) == given - len(taken)
+
+
+def test_a_function_gets_each_batch_with_its_number(
+    spark: SparkSession, events: Path, tmp_path: Path
+) -> None:
+    found: dict[int, Pairs] = {}
+
+    def take(updates: DataFrame, number: int) -> None:
+        assert updates.columns == ["event", "op", "subscription", "message"]
+        found[number] = pairs_of(updates)
+
+    stream = spark.readStream.schema(NUMBERED_EVENTS).option("maxFilesPerTrigger", 1)
+    query = match_stream(
+        stream.parquet(str(events)), workers=2, partitioner="hash",
+        state=str(tmp_path / "state"), foreach_batch=take, available_now=True,
+    )  # fmt: skip
+    query.awaitTermination()
+    assert query.exception() is None
+    assert sorted(found) == [1, 2, 3]
+    assert [pair for number in sorted(found) for pair in found[number]] == sorted(EXPECTED)
+
+
+def test_a_stream_of_updates_can_be_written_anywhere(
+    spark: SparkSession, events: Path, tmp_path: Path
+) -> None:
+    """Without an output, the updates are a stream that the user sends where he likes."""
+    updates = match_stream(
+        streamed(spark, events), workers=2, state=str(tmp_path / "state"), available_now=True
+    )
+    assert updates.isStreaming
+    target = str(tmp_path / "mine")
+    to_files = updates.writeStream.option("checkpointLocation", str(tmp_path / "mine-state"))
+    to_files.trigger(availableNow=True).start(target).awaitTermination()
+    assert pairs_of(spark.read.parquet(target)) == sorted(EXPECTED)
+    to_memory = updates.writeStream.format("memory").queryName("updates_in_memory")
+    to_memory.trigger(availableNow=True).start().awaitTermination()
+    assert pairs_of(spark.table("updates_in_memory")) == sorted(EXPECTED)
+
+
+def test_it_runs_in_a_session_that_the_user_has(spark: SparkSession, events: Path) -> None:
+    """What a session has besides stays as it is: its views, and its time zone."""
+    mine = spark.newSession()
+    mine.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    mine.read.schema(NUMBERED_EVENTS).parquet(str(events)).createOrReplaceTempView("mine")
+    found = match_stream(mine.table("mine"), workers=2)
+    assert pairs_of(found) == sorted(EXPECTED)
+    assert mine.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    assert mine.catalog.tableExists("mine")
+
+
+def test_a_stream_without_a_state_is_refused(spark: SparkSession, events: Path) -> None:
+    with pytest.raises(InvalidValue, match="state: None given; expected a folder"):
+        match_stream(streamed(spark, events))
+
+
+def test_an_unknown_partitioner_is_refused(spark: SparkSession, events: Path) -> None:
+    with pytest.raises(InvalidValue, match="partitioner: 'by-luck' given; expected one of auto"):
+        match_stream(spark.read.parquet(str(events)), partitioner="by-luck")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"settings": {"window": [5, None]}}, "belongs to a pipeline with other settings"),
+        ({"kind": "something else"}, "holds 'something else' of version 1"),
+        ({"version": 999}, "of version 999, this reads"),
+    ],
+)
+def test_a_state_that_is_not_ours_is_refused(
+    spark: SparkSession, events: Path, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    frame = spark.read.schema(NUMBERED_EVENTS).parquet(str(events)).where("seq < 3")
+    state = tmp_path / "state"
+    match_stream(frame, state=str(state))
+    about = json.loads((state / "about.json").read_text())
+    (state / "about.json").write_text(json.dumps(about | change))
+    with pytest.raises(StateError, match=said) as caught:
+        match_stream(frame, state=str(state))
+    assert str(state) in str(caught.value)
+
+
+def test_other_settings_and_another_output_are_refused(
+    spark: SparkSession, events: Path, tmp_path: Path
+) -> None:
+    frame = spark.read.schema(NUMBERED_EVENTS).parquet(str(events)).where("seq < 3")
+    state, out = str(tmp_path / "state"), str(tmp_path / "out")
+    match_stream(frame, state=state, output=out)
+    with pytest.raises(StateError, match="other settings .space: .*there, .*here."):
+        match_stream(frame, state=state, settings=Settings(space=Box(0, 0, 1, 1)))
+    with pytest.raises(StateError, match="holds the updates of another pipeline"):
+        match_stream(frame, state=str(tmp_path / "other"), output=out)
