@@ -46,9 +46,9 @@ class MappedMemory(Memory):
 
     keeps = True
 
-    def __init__(self, folder: Path, complete: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.complete = complete
+        self.complete = False
         self._mapped: dict[str, tuple[int, int, mmap.mmap]] = {}
 
     def room(self, name: str, row: int) -> int:

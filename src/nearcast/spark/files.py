@@ -73,10 +73,11 @@ class Files:
         except OSError as error:
             raise SourceError(f"{self.root}/{name}: cannot be read ({error})") from None
 
-    def write(self, name: str, data: Any, flush: bool = True) -> None:
+    def write(self, name: str, data: Any, *, lasting: bool = True) -> None:
         """Write a file; whoever looks sees the old one, none, or all of the new one.
 
-        Without `flush` that does not hold through a power failure: for what can be made again.
+        One that is not `lasting` may be lost or torn if the power fails: it is checked when it is
+        read, and can be made again.
         """
         if self.local is None:
             if "/" in name:
@@ -91,13 +92,13 @@ class Files:
             with fresh.open("wb") as file:
                 file.write(data)
                 file.flush()
-                if flush:
+                if lasting:
                     os.fsync(file.fileno())
             fresh.replace(place)
         except OSError as error:  # such as a disk that is full
             fresh.unlink(missing_ok=True)
             raise SourceError(f"{place}: cannot be written ({error.strerror or error})") from None
-        if flush:
+        if lasting:
             _settle(place.parent)
 
     def sweep(self, folder: str = "") -> None:

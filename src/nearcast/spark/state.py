@@ -151,7 +151,7 @@ class State:
                 f"routed/{plan}/{name}.wanted", [changes], changes.schema, False
             ),
         }
-        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), flush=False)
+        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), lasting=False)
 
     def has_routed(self, plan: int, name: str) -> bool:
         """Whether what `write_routed` wrote is there and whole."""
@@ -240,10 +240,10 @@ class State:
             self.files.remove(folder)
 
     def _write(
-        self, name: str, tables: list[pa.Table], schema: pa.Schema, flush: bool = True
+        self, name: str, tables: list[pa.Table], schema: pa.Schema, lasting: bool = True
     ) -> list[int]:
         data = packed(tables, schema)
-        self.files.write(name, data, flush)
+        self.files.write(name, data, lasting=lasting)
         return [len(data), zlib.crc32(data)]
 
     def _read(self, name: str, expected: list[int]) -> pa.Table | None:
