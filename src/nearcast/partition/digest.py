@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import kernel, lean_kernel
 from nearcast.partition._tables import Terms
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
 from nearcast.partition.load import Costs
@@ -146,7 +146,7 @@ def _code_rows(spans: Int32s, columns: int, key: Int32s, keys: int) -> tuple[Int
     return codes, listed
 
 
-@inlined
+@lean_kernel
 def looked_at(run: int, met: int) -> float:
     """Estimate the rows looked at in a run of so many, of which so many meet the message.
 

@@ -23,7 +23,9 @@ What the paper leaves open, and how it is settled here:
 - While some worker has nothing, L_max / L_min is infinite for any choice; a node then goes to such
   a worker rather than to the one whose load it increases least, unless they are the same.
 
-`load` chooses between definition 1, as in the paper, and the real cost of a worker's index.
+`load` chooses between definition 1, as in the paper, and the real cost of a worker's index. With
+the real cost, what was split by text may be cut by space again, which the paper's tree cannot: the
+most frequent term of a city is often more than a worker's share.
 """
 
 from __future__ import annotations
@@ -121,6 +123,7 @@ class Hybrid:
 
     def __init__(self, digest: Digest, texts: Texts, workers: int, weights: Weights) -> None:
         self._digest = digest
+        self._for_good = weights.pairs > 0.0  # whether a split by text is final
         self._texts = texts
         self._workers = workers
         self._weights = weights
@@ -266,10 +269,11 @@ class Hybrid:
         if side is not None:
             numbers = growing.numbers(2)
             pair = zip(numbers, sides_of(d, part, side, 2), strict=True)
-            nodes = [self._node(number, each, True) for number, each in pair]
+            by_text = node.by_text or self._for_good
+            nodes = [self._node(number, each, by_text) for number, each in pair]
             leaves = [Leaf(number) for number in numbers]
             ways.append((nodes[0].load + nodes[1].load, TextSplit(side, leaves), nodes))
-        if not (node.by_text and (ways or not part.text.all())):
+        if not (node.by_text and (ways or (self._for_good and not part.text.all()))):
             for axis in (COLUMNS, ROWS):
                 if part.rect[axis + 2] - part.rect[axis] < 2:
                     continue
