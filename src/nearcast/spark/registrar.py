@@ -247,11 +247,7 @@ class Registrar:
             verdict = int(decisions.verdict[row])
             id = events["id"][row].as_py() if verdict in (UNKNOWN, IN_USE) else None
             if verdict == BACKWARDS:
-                at, now = events["at"][row].as_py(), float(decisions.times[row])
-                error = (
-                    f"at: {at!r} is before {now!r}, the time of an event before it; "
-                    "times never decrease"
-                )
+                error = backwards(events["at"][row].as_py(), float(decisions.times[row]))
             elif verdict == UNKNOWN:
                 error = f"id: no subscription {id!r}; subscribe it first"
             elif verdict == IN_USE:
@@ -334,6 +330,11 @@ class Registrar:
             return fresh[owner]
         text: str = self.definitions(np.array([owner], np.int32))["query"][0].as_py()
         return text
+
+
+def backwards(at: float, now: float) -> str:
+    """Say that the time of an event is before one that has come already."""
+    return f"at: {at!r} is before {now!r}, the time of an event before it; times never decrease"
 
 
 def hash_ids(ids: pa.StringArray) -> Slots:

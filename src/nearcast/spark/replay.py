@@ -20,6 +20,7 @@ from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import UPDATES, sorted_updates
 from nearcast.spark.pipeline import Pipeline, Runner, planner
+from nearcast.spark.registrar import backwards
 from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
@@ -68,6 +69,7 @@ def replay_steps(
     choose = planner(partitioner, workers, settings)
     state = State(str(folder / "state"), {})
     pipeline = Pipeline(state, settings, choose, kept, runner)
+    teller = _Teller(kept, refuse, settings)
     try:
         for number, some in enumerate(_portions(records, step_records)):
             good, trouble = _supported(some)
@@ -79,7 +81,7 @@ def replay_steps(
                 assert file is not None  # noqa: S101 - just written
                 pipeline.step(number, file.slices(pipeline.next_seq))
                 path.unlink()
-                yield from _told(good, kept, refuse, settings)
+                yield from teller.tell(good)
             if trouble is not None:
                 # It is not bad, only beyond us: to go on without it would give other updates.
                 stop_at(name)(some[len(good)], trouble)
@@ -120,33 +122,43 @@ def _supported(records: list[Record]) -> tuple[list[Record], NearcastError | Non
     return records, None
 
 
-def _told(
-    records: list[Record], kept: _Kept, refuse: Refusal, settings: Settings
-) -> Iterator[tuple[int, list[Update]]]:
-    """Go through the records of a step as if they had been matched one by one."""
-    events = kept.updates["event"].to_pylist()
-    pairs = zip(
-        kept.updates["subscription"].to_pylist(), kept.updates["message"].to_pylist(), strict=True
-    )
-    found = (Update("add", subscription, message) for subscription, message in pairs)
-    at = 0
-    for record in records:
-        if record.position in kept.refused:
-            refuse(record, _error_of(record, kept.refused[record.position], settings))
-            continue
-        start = at
-        while at < len(events) and events[at] == record.position:
-            at += 1
-        yield record.position, list(islice(found, at - start))
+class _Teller:
+    """Goes through the records of each step as if they had been matched one by one."""
 
+    def __init__(self, kept: _Kept, refuse: Refusal, settings: Settings) -> None:
+        self._kept = kept
+        self._refuse = refuse
+        self._analyser = settings.analyser
+        self._now: float | None = None
 
-def _error_of(record: Record, error: str, settings: Settings) -> NearcastError:
-    """The error of a refused record as the record's own reader would raise it."""
-    if record.error is not None:
-        return record.error
-    if isinstance(record.event, Subscribe):
-        try:
-            parse_query(record.event.subscription.query, settings.analyser)
-        except QueryError as problem:
-            return problem  # draws a caret under the place of the trouble
-    return StateError(error)
+    def tell(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
+        """Give each position with its updates, and hand on what is refused."""
+        table, refused = self._kept.updates, self._kept.refused
+        events = table["event"].to_pylist()
+        columns = table["subscription"].to_pylist(), table["message"].to_pylist()
+        found = (Update("add", *pair) for pair in zip(*columns, strict=True))
+        at = 0
+        for record in records:
+            if record.position in refused:
+                self._refuse(record, self._error_of(record, refused[record.position]))
+                continue
+            if record.event is not None and record.event.at is not None:
+                self._now = record.event.at
+            start = at
+            while at < len(events) and events[at] == record.position:
+                at += 1
+            yield record.position, list(islice(found, at - start))
+
+    def _error_of(self, record: Record, error: str) -> NearcastError:
+        """The error of a refused record as an engine would raise it that takes one by one."""
+        event = record.event
+        if event is None:
+            return record.error or StateError(error)
+        if event.at is not None and self._now is not None and event.at < self._now:
+            return StateError(backwards(event.at, self._now))
+        if isinstance(event, Subscribe):
+            try:
+                parse_query(event.subscription.query, self._analyser)
+            except QueryError as problem:
+                return problem  # draws a caret under the place of the trouble
+        return StateError(error)

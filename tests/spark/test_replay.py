@@ -1,0 +1,168 @@
+"""A log replayed by a pipeline: updates, refusals and stops as the embedded engine has them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixed_logs import mixed_log
+from nearcast.engine import Engine, Quarantine, Settings, replay, stop_at, update_line
+from nearcast.engine.replay import Refusal
+from nearcast.errors import QueryError, SourceError
+from nearcast.geo import Box
+from nearcast.model import Record, open_log
+from nearcast.spark.inline import InlineRunner
+from nearcast.spark.replay import replay_steps
+from nearcast.topk import Window
+
+BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
+
+
+def write(path: Path, log: list[dict[str, Any]]) -> Path:
+    """Write a log with blank lines in it, and some lines that are no JSON."""
+    lines = []
+    for number, fields in enumerate(log):
+        lines += [json.dumps(fields), *([""] if number % 7 == 0 else [])]
+        lines += ['{"op":'] if number % 23 == 5 else []
+    path.write_text("\n".join(lines))
+    return path
+
+
+def by_engine(path: Path, settings: Settings, refuse: Refusal, out: list[bytes]) -> None:
+    window = settings.window
+    engine = Engine(window_count=window.count, window_seconds=window.seconds, space=settings.space)
+    with open_log(path) as log:
+        for position, updates in replay(log, engine, refuse):
+            out.extend(update_line(position, update) for update in updates)
+
+
+def by_pipeline(
+    path: Path, settings: Settings, refuse: Refusal, out: list[bytes], step_records: int = 40
+) -> None:
+    with open_log(path) as log:
+        found = replay_steps(
+            log, refuse, name=log.name, runner=InlineRunner(), settings=settings, workers=3,
+            partitioner="space-grid", folder=path.with_suffix(".folder"),
+            step_records=step_records,
+        )  # fmt: skip
+        for position, updates in found:
+            out.extend(update_line(position, update) for update in updates)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+SETTINGS = [
+    Settings(),
+    Settings(window=Window(count=3)),
+    Settings(window=Window(seconds=2.0)),
+    Settings(space=Box(-1, -1, 2, 2)),
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_updates_and_quarantine_are_those_of_the_engine_to_the_byte(
+    tmp_path: Path, seed: int, cache: Path
+) -> None:
+    path = write(tmp_path / "log.jsonl", mixed_log(seed, 160))
+    outs: list[list[bytes]] = [[], []]
+    asides = [io.BytesIO(), io.BytesIO()]
+    by_engine(path, SETTINGS[seed], Quarantine(asides[0]), outs[0])
+    by_pipeline(path, SETTINGS[seed], Quarantine(asides[1]), outs[1])
+    assert outs[0]
+    assert outs[1] == outs[0]
+    assert asides[1].getvalue().splitlines() == asides[0].getvalue().splitlines()
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("step_records", [2, 1000])
+def test_a_stop_comes_with_the_same_words_after_the_same_updates(
+    tmp_path: Path, step_records: int
+) -> None:
+    path = write(tmp_path / "log.jsonl", mixed_log(9, 80))
+    outs: list[list[bytes]] = [[], []]
+    with pytest.raises(SourceError) as first:
+        by_engine(path, Settings(), stop_at(str(path)), outs[0])
+    with pytest.raises(SourceError) as second:
+        by_pipeline(path, Settings(), stop_at(str(path)), outs[1], step_records)
+    assert str(second.value) == str(first.value)
+    assert outs[1] == outs[0]
+
+
+@pytest.mark.parametrize("query", ["(a", "a AND OR b", "NOT a", "!?"])
+def test_a_query_that_cannot_be_read_is_drawn_with_a_caret(tmp_path: Path, query: str) -> None:
+    path = write(
+        tmp_path / "log.jsonl", [{"op": "subscribe", "id": "s", "query": query, "region": BOX}]
+    )
+    with pytest.raises(SourceError, match=":1: query:") as caught:
+        by_pipeline(path, Settings(), stop_at(str(path)), [])
+    assert isinstance(caught.value.__cause__, QueryError)
+    assert caught.value.__notes__ == caught.value.__cause__.__notes__
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            {"op": "publish", "id": "m2", "text": "a", "point": [0, 0], "ttl": 5},
+            "ttl: 5 given; lasting messages",
+        ),
+        (
+            {"op": "subscribe", "id": "t", "query": "a", "point": [0, 0],
+             "top": {"k": 1, "alpha": 0}},
+            "top: 't' wants the best few; top-k subscriptions",
+        ),
+    ],
+)  # fmt: skip
+def test_what_spark_cannot_match_yet_ends_it_even_with_quarantine(
+    tmp_path: Path, event: dict[str, Any], said: str
+) -> None:
+    """To go on without it would give other updates than the other engines."""
+    log = [
+        {"op": "subscribe", "id": "s", "query": "a", "region": BOX},
+        {"op": "publish", "id": "m1", "text": "a", "point": [0, 0]},
+        {"op": "unsubscribe", "id": "nobody"},
+        event,
+        {"op": "publish", "id": "m3", "text": "a", "point": [0, 0]},
+    ]
+    path = write(tmp_path / "log.jsonl", log)
+    out: list[bytes] = []
+    aside = io.BytesIO()
+    with pytest.raises(SourceError, match=said) as caught:
+        by_pipeline(path, Settings(), Quarantine(aside), out)
+    assert str(caught.value).startswith(f"{path}:5: ")
+    assert str(caught.value).endswith("not matched on Spark yet; use --engine embedded")
+    assert [json.loads(line)["message"] for line in out] == ["m1"]
+    assert len(aside.getvalue().splitlines()) == 1
+
+
+def test_what_came_before_the_damage_of_a_file_is_matched(tmp_path: Path) -> None:
+    log = [{"op": "subscribe", "id": "s", "query": "a", "region": BOX}]
+    log += [{"op": "publish", "id": f"m{n}", "text": "a", "point": [0, 0]} for n in range(3)]
+
+    def damaged() -> Iterator[Record]:
+        with open_log(write(tmp_path / "log.jsonl", log)) as records:
+            yield from records
+        raise SourceError("log.jsonl: torn")
+
+    found = replay_steps(
+        damaged(), stop_at("log"), name="log", runner=InlineRunner(), settings=Settings(),
+        workers=1, partitioner="shared", folder=tmp_path / "folder",
+    )  # fmt: skip
+    messages: list[str] = []
+
+    def take_all() -> None:
+        for _, updates in found:
+            messages.extend(update.message for update in updates)
+
+    with pytest.raises(SourceError, match="torn"):
+        take_all()
+    assert messages == ["m0", "m1", "m2"]
