@@ -128,7 +128,7 @@ def test_damage_is_mended_or_reported(kept: Kept, pattern: str) -> None:
         if KINDS[pattern]:
             kept.go_on(small)
             continue
-        with pytest.raises(NearcastError, match="restore|empty") as caught:
+        with pytest.raises(NearcastError, match="restore|empty|belongs") as caught:
             kept.go_on(small)
         assert str(small.folder) in str(caught.value)
 
