@@ -126,7 +126,7 @@ def test_what_spark_cannot_match_yet_ends_it_even_with_quarantine(
     tmp_path: Path, event: dict[str, Any], said: str
 ) -> None:
     """To go on without it would give other updates than the other engines."""
-    log = [
+    log: list[dict[str, Any]] = [
         {"op": "subscribe", "id": "s", "query": "a", "region": BOX},
         {"op": "publish", "id": "m1", "text": "a", "point": [0, 0]},
         {"op": "unsubscribe", "id": "nobody"},
@@ -145,7 +145,7 @@ def test_what_spark_cannot_match_yet_ends_it_even_with_quarantine(
 
 
 def test_what_came_before_the_damage_of_a_file_is_matched(tmp_path: Path) -> None:
-    log = [{"op": "subscribe", "id": "s", "query": "a", "region": BOX}]
+    log: list[dict[str, Any]] = [{"op": "subscribe", "id": "s", "query": "a", "region": BOX}]
     log += [{"op": "publish", "id": f"m{n}", "text": "a", "point": [0, 0]} for n in range(3)]
 
     def damaged() -> Iterator[Record]:
