@@ -45,10 +45,15 @@ def inner(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile, as `inner` does, a small function that becomes part of each kernel that calls it.
+    """Compile a small function that becomes part of each kernel that calls it.
 
     A call hands over every field of every array: several times the work of a small function.
     """
+    return cast("F", _njit(cache=True, nogil=True, forceinline=True)(function))
+
+
+def inner_inlined(function: F) -> F:
+    """Compile, as `inner` does, a small function that becomes part of each kernel that calls it."""
     return cast(
         "F",
         _njit(cache=True, nogil=True, _nrt=False, forceinline=True, **_FOR_KERNELS)(function),

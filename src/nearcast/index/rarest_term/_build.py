@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inlined, inner, kernel
+from nearcast._jit import inner, inner_inlined, kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
     COUNT,
@@ -164,7 +164,7 @@ def _arrange(boxes: Float32s, count: int, stack: Int64s) -> None:
         top += 6
 
 
-@inlined
+@inner_inlined
 def ask_ahead(rows: Parts, places: Int32s, ordered: Int32s, at: int) -> None:
     """Ask for what rows that come later in the order need: their order is not that of memory."""
     if at + _FAR < len(ordered):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, inner, lean_kernel
+from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import first_empty, prefetch
 from nearcast.index.rarest_term._layout import (
     BLOCK,
@@ -61,12 +61,12 @@ MOST_UNITS = 24 * LANES
 """More than one insertion can take: a block for each level of a tree, and some."""
 
 
-@inlined
+@inner_inlined
 def _has_room(state: State, insertions: int) -> bool:
     return bool(state.counts[USED] + insertions * MOST_UNITS <= len(state.ints) // RECORD)
 
 
-@inlined
+@inner_inlined
 def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
     base = unit * RECORD
     for field in range(RECORD):
@@ -164,13 +164,13 @@ def _take_out(state: State, row: int) -> None:
     state.counts[RUNS] -= 1
 
 
-@inlined
+@inner_inlined
 def _ask_for_block(ints: Int32s, unit: int) -> None:
     for line in range(unit * RECORD, unit * RECORD + BLOCK, 16):
         prefetch(ints, line)
 
 
-@inlined
+@inner_inlined
 def _ask_for_places(state: State, at: int, step: int, count: int) -> None:
     """Ask for where the places of rows stand, whose numbers stand `step` apart from `at` on."""
     for i in range(count):

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import inner_inlined, kernel
 from nearcast.index.rarest_term._layout import LANES
 
 _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -294,14 +294,14 @@ def overlaps_plain(
     return mask
 
 
-@inlined
+@inner_inlined
 def rounded_down(value: float) -> np.float32:
     """Give the largest 32-bit number that is not above a value."""
     near = np.float32(value)
     return np.float32(np.nextafter(near, np.float32(-np.inf))) if near > value else near
 
 
-@inlined
+@inner_inlined
 def rounded_up(value: float) -> np.float32:
     """Give the smallest 32-bit number that is not below a value."""
     near = np.float32(value)

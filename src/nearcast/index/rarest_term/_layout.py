@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, inner
+from nearcast._jit import inner, inner_inlined
 from nearcast.index.memory import Memory
 from nearcast.index.table import Int32s, Int64s
 
@@ -106,13 +106,13 @@ def grown(
     return larger
 
 
-@inlined
+@inner_inlined
 def room_for(size: int) -> int:
     """Give how many records a run of `size` has room for: 1, 2, 3, 4, 6 or 8."""
     return size + 1 if size == 5 or size == 7 else size
 
 
-@inlined
+@inner_inlined
 def release(state: State, unit: int, units: int) -> None:
     """Give a block, or a run of records, back."""
     state.ints[unit * RECORD] = state.counts[FREE + units]
@@ -169,7 +169,7 @@ def new_block(state: State, key: int) -> int:
     return unit
 
 
-@inlined
+@inner_inlined
 def empty_box(memory: Float32s, at: int, step: int) -> None:
     """Empty the box whose x0 stands at `at`, and its other sides `step` apart."""
     memory[at] = memory[at + step] = np.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearcast._jit import inlined
+from nearcast._jit import inner_inlined
 from nearcast.index.rarest_term._lanes import prefetch, rounded_down, rounded_up
 from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s, wide
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Parts
@@ -10,7 +10,7 @@ from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int6
 _MORE_THAN_ANY = 2**62
 
 
-@inlined
+@inner_inlined
 def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tuple[int, int, int]:
     """Give the three rarest of some terms, of equally rare ones the newest first."""
     one = two = three = wide(NO_TERM)
@@ -31,7 +31,7 @@ def rarest_terms(terms: Int32s, first: int, count: int, frequency: Int64s) -> tu
     return one, two, three
 
 
-@inlined
+@inner_inlined
 def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
     """Write the box of a row, rounded outward, to `memory[at : at + 4]`."""
     memory[at] = rounded_down(box[row, 0])
@@ -40,7 +40,7 @@ def write_box(box: Floats, row: int, memory: Float32s, at: int) -> None:
     memory[at + 3] = rounded_up(box[row, 3])
 
 
-@inlined
+@inner_inlined
 def write_record(
     rows: Parts, row: int, frequency: Int64s, memory: Float32s, ints: Int32s, at: int
 ) -> int:
@@ -56,7 +56,7 @@ def write_record(
     return key
 
 
-@inlined
+@inner_inlined
 def ask_for_row(rows: Parts, places: Int32s, row: int) -> None:
     """Ask for what `write_record` reads of a row, but its terms, and for where its place stands."""
     prefetch(rows.box, row * 4)

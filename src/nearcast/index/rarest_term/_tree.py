@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearcast._jit import inlined, inner
+from nearcast._jit import inner, inner_inlined
 from nearcast.index.rarest_term._lanes import bit_count, greatest, least, least_growth, lowest
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
@@ -38,7 +38,7 @@ ALL_LANES = 2**LANES - 1
 _KEPT = 7  # fields of a record that a leaf keeps
 
 
-@inlined
+@inner_inlined
 def choose_child(memory: Float32s, ints: Int32s, node: int, record: Float32s, at: int) -> int:
     """Find the child whose bounding box grows least by taking in the box of a record."""
     base = node * RECORD
@@ -83,7 +83,7 @@ def part_to_leave(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any)
     return part, area
 
 
-@inlined
+@inner_inlined
 def note_full(ints: Int32s, node: int, lane: int, full: bool) -> None:
     """Note in a node whether the child in a lane is full."""
     at, bit = node * RECORD + FULL, 1 << lane
@@ -119,21 +119,21 @@ def leaf_beside(
     return leaf
 
 
-@inlined
+@inner_inlined
 def _area(memory: Float32s, at: int) -> Any:
     """Give the area of the box in a lane of a node, with its margin."""
     across = memory[at + 32] - memory[at] + MARGIN
     return across * (memory[at + 48] - memory[at + 16] + MARGIN)
 
 
-@inlined
+@inner_inlined
 def _area_with(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) -> Any:
     """Give the area of the box in a lane after it has taken in another."""
     across = max(memory[at + 32], x1) - min(memory[at], x0) + MARGIN
     return across * (max(memory[at + 48], y1) - min(memory[at + 16], y0) + MARGIN)
 
 
-@inlined
+@inner_inlined
 def write_lane(state: State, leaf: int, lane: int, record: Int32s, at: int) -> None:
     """Write a record to a lane of a leaf."""
     base, ints = leaf * RECORD + lane, state.ints
@@ -220,7 +220,7 @@ def _split_node(state: State, node: int, child: int) -> int:
     return other
 
 
-@inlined
+@inner_inlined
 def _move_child(ints: Int32s, node: int, lane: int, other: int, place: int) -> None:
     """Write a child and its known bounding box to another lane."""
     source, target = node * RECORD + lane, other * RECORD + place
