@@ -130,7 +130,7 @@ def test_pictures_are_saved_by_the_end_of_their_names(tmp_path: Path) -> None:
     save_picture(made(), tmp_path / "plan.PNG")
     assert (tmp_path / "plan.html").read_text().startswith("<!doctype html>")
     assert (tmp_path / "plan.PNG").read_bytes() == plan_png(made())
-    with pytest.raises(InvalidValue, match="picture: .*plan.gif' given; expected a file name that"):
+    with pytest.raises(InvalidValue, match="picture: .* given; expected a file name that"):
         save_picture(made(), tmp_path / "plan.gif")
     with pytest.raises(SourceError, match="the picture cannot be written"):
         save_picture(made(), tmp_path / "none" / "plan.png")
