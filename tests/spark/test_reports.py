@@ -227,7 +227,7 @@ def test_progress_tells_totals_and_the_recent_rate() -> None:
     line = Line()
     line.take(report(0))
     assert line.take(report(1)) == (
-        "batch 1  1,200 events  300 a second  81 updates  [red]1 refused[/red]"
+        "batch 1  1,200 events  300 a second  81 updates  0 subscriptions  [red]1 refused[/red]"
     )
 
 
