@@ -98,14 +98,19 @@ def _remove_run(run: Path) -> None:
 
 def _forgotten(run: Path) -> bool:
     """Whether no process uses the folder of a run, nor has for a while."""
+    mark = run / _IN_USE
     try:
-        with (run / _IN_USE).open("r+") as file:
+        if not mark.exists():  # the process that made it has yet to say so, or never will
+            return _age(run) > _FORGOTTEN_S
+        with mark.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return time.time() - (run / _IN_USE).stat().st_mtime > _FORGOTTEN_S
-    except FileNotFoundError:
-        return time.time() - run.stat().st_mtime > _FORGOTTEN_S
-    except OSError:
+            return _age(mark) > _FORGOTTEN_S
+    except OSError:  # in use, or removed by another process meanwhile
         return False
+
+
+def _age(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def remove_what_children_made() -> None:
