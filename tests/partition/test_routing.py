@@ -147,7 +147,8 @@ def test_every_partitioner_routes_every_pair(
 ) -> None:
     """The plans of every partitioner lose no pair and find none twice, from any sample."""
     plan = PARTITIONERS[name](sample_of(*world), workers, grid)
-    assert (plan.scheme, plan.workers, plan.grid) == (name, workers, grid)
+    assert (plan.scheme, plan.workers, plan.grid[:4]) == (name, workers, grid[:4])
+    assert plan.grid == grid or (name == "auto" and plan.grid.cells > grid.cells)
     check(plan, world, filtered)
     check(Plan.from_bytes(plan.to_bytes()), world, filtered)
 
