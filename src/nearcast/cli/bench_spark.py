@@ -14,6 +14,7 @@ from nearcast.bench.spark import ARMS, Plan, SparkReport, measure_spark
 from nearcast.bench.spark_latency import LatencyReport
 from nearcast.cli.bench_match import numbers, status_line
 from nearcast.cli.options import JsonOption
+from nearcast.cli.spark_setup import need_spark
 from nearcast.errors import InvalidValue
 
 
@@ -53,6 +54,7 @@ def spark(
 
       nearcast bench spark --batches 100000 --rounds 5 --json
     """
+    need_spark()
     sizes = numbers(batches, "--batches")
     chosen = {}
     for name in arms.split(","):

@@ -108,6 +108,11 @@ def in_plain_words(error: BaseException) -> BaseException:
 
     Spark hands on errors of Python as the text of a traceback, in the text of its own error.
     """
+    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+        return RuntimeError(
+            "Spark has ended: its process was killed, or had no memory left; run the same command "
+            "again to go on"
+        )
     if isinstance(error, NearcastError) or not _is_of_spark(error):
         return error
     told = _LAST_WORDS.findall(str(error))

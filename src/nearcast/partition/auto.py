@@ -38,6 +38,7 @@ from nearcast.partition.text_metric import text_metric
 
 _MOST_CELLS = 1 << 20
 _MOST_OF_A_SHARE = 0.5  # that one term in one cell may be
+_WORTHWHILE = 0.9  # what a finer grid must leave of the heaviest at most
 _STEPS = 4  # of evening out, for each worker
 _HOPELESS = 0.75  # of the best estimate: not simulated
 _MOST_SIMULATED = 50_000  # messages
@@ -77,13 +78,18 @@ def _rounded(rate: float) -> int | None:
 
 
 def fine_enough(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Prepared:
-    """Put a sample on a grid, doubled as long as some term in some cell is too much."""
+    """Put a sample on a grid, doubled as long as a term in a cell is too much and that helps."""
     prepared = prepare(sample, workers, grid, costs)
-    while 4 * grid.cells <= _MOST_CELLS:
-        if _heaviest_atom(prepared.fit) * workers <= _MOST_OF_A_SHARE * _all_load(prepared.fit):
+    heaviest = _heaviest_atom(prepared.fit)
+    while workers > 1 and 4 * grid.cells <= _MOST_CELLS:
+        if heaviest * workers <= _MOST_OF_A_SHARE * _all_load(prepared.fit):
             break
         grid = grid._replace(columns=2 * grid.columns, rows=2 * grid.rows)
-        prepared = prepare(sample, workers, grid, costs)
+        finer = prepare(sample, workers, grid, costs)
+        before, heaviest = heaviest, _heaviest_atom(finer.fit)
+        if heaviest > _WORTHWHILE * before:
+            break
+        prepared = finer
     return prepared
 
 

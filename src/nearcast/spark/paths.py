@@ -30,6 +30,11 @@ def local_path(path: str) -> Path:
     return Path(_LOCAL.sub("", path, count=1))
 
 
+def absolute(path: str) -> str:
+    """Give a path that means the same in every process: one of this machine from its root on."""
+    return str(local_path(path).absolute()) if is_local(path) else path
+
+
 def resolve(path: str) -> tuple[Any, str]:
     """Give the file system of a path (a `pyarrow.fs.FileSystem`) and the path inside it."""
     if is_local(path):

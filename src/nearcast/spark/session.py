@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
@@ -23,6 +24,7 @@ from nearcast.spark.settings import CHECKPOINTS, LOCAL_CHECKPOINTS, QUIET, SETTI
 
 _log = logging.getLogger("nearcast.spark")
 _LOWEST_SPARK = (4, 1)
+_TRIES = 4
 _told: set[str] = set()
 
 B = TypeVar("B", SparkSession, SparkSession.Builder)
@@ -59,7 +61,7 @@ def local_session(
     os.environ.setdefault("SPARK_LOCAL_IP", QUIET["spark.driver.host"])
     settings = QUIET | {setting.key: setting.value for setting in SETTINGS}
     settings |= {key: _text(value) for key, value in conf.items()}
-    settings |= {"spark.master": master, "spark.app.name": app}
+    settings |= {"spark.master": _tried_again(master), "spark.app.name": app}
     settings["spark.driver.extraJavaOptions"] = " ".join(
         [_log_option(), settings.get("spark.driver.extraJavaOptions", "")]
     ).strip()
@@ -74,6 +76,15 @@ def local_session(
     if CHECKPOINTS not in conf:
         _use_local_checkpoints(session)
     return session
+
+
+def _tried_again(master: str) -> str:
+    """Let tasks be tried four times, as on a cluster; Spark on one machine tries them once.
+
+    A Python worker that is killed, such as by a system short of memory, then costs only time.
+    """
+    threads = re.fullmatch(r"local(\[(\d+|\*)\])?", master)
+    return f"local[{threads[2] or 1},{_TRIES}]" if threads else master
 
 
 def _text(value: str | int | bool) -> str:

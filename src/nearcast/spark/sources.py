@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from nearcast.errors import InvalidValue, NearcastError, SourceError
 from nearcast.model.events import event_from_json
 from nearcast.model.log import decode_json
-from nearcast.spark.paths import is_local, local_path
+from nearcast.spark.paths import absolute, is_local, local_path
 from nearcast.spark.schema import LINES, NUMBERED_EVENTS
 
 EVENT_FILES = (
@@ -57,9 +57,10 @@ def file_names(
     whole, by renaming it, as everywhere in Spark. Names that start with `.` or `_` are passed over.
     Without `files_per_batch`, a batch has all files that are new. One local file will do as well.
     """
+    path = absolute(path)
     if is_local(path) and local_path(path).is_file():
         pattern = _SPECIAL.sub(r"\\\g<0>", local_path(path).name)
-        path = str(local_path(path).absolute().parent)
+        path = str(local_path(path).parent)
     reader = (
         spark.readStream.format("binaryFile")
         .schema(_FILE_COLUMNS)

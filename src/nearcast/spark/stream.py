@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -16,7 +18,9 @@ from nearcast.errors import InvalidValue, StateError
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.feed import Feed
+from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
+from nearcast.spark.paths import absolute
 from nearcast.spark.pipeline import STEP_ROWS, Output, Pipeline, planner
 from nearcast.spark.runner import SparkRunner
 from nearcast.spark.session import check, prepare
@@ -74,6 +78,7 @@ def match_stream(
     frame of updates, once what was already there has been matched.
     """
     session = events.sparkSession
+    state, output = (None if path is None else absolute(path) for path in (state, output))
     prepare(session, state)
     check(session)
     options = Options(workers, partitioner, plan, settings, quarantine)
@@ -117,9 +122,12 @@ def _match_table(
     options: Options,
 ) -> DataFrame | None:
     session = events.sparkSession
+    passing = state is None
     state = state or tempfile.mkdtemp(prefix="nearcast-")
     target = output or (None if foreach_batch else f"{state.rstrip('/')}/updates")
     feed = open_feed(session, state, target, foreach_batch, options)
+    if passing:  # the frame of updates reads from it until the end
+        atexit.register(_forget, state, feed.pipeline.state.id)
     if _spark_batches(feed.pipeline.state):
         raise StateError(
             f"{state}: belongs to a stream, which would lose count of its batches if a table came "
@@ -137,6 +145,11 @@ def _match_table(
     return session.read.schema(UPDATES).parquet(*found)
 
 
+def _forget(state: str, pipeline: str) -> None:
+    shutil.rmtree(state, ignore_errors=True)
+    NodeCache(pipeline).clear()
+
+
 def open_feed(
     session: SparkSession,
     state: str,
@@ -145,6 +158,9 @@ def open_feed(
     options: Options,
 ) -> Feed:
     """Open the pipeline of a state, made new or found again."""
+    state = absolute(state)
+    output = None if output is None else absolute(output)
+    quarantine = None if options.quarantine is None else absolute(options.quarantine)
     settings = options.settings or Settings()
     runner = SparkRunner(session)
     workers = options.workers or runner.tasks
@@ -153,9 +169,9 @@ def open_feed(
     sink: Output
     if foreach_batch is not None:
         call = _call(session, foreach_batch)
-        sink = FunctionOutput(f"{state.rstrip('/')}/updates", call, options.quarantine)
+        sink = FunctionOutput(f"{state.rstrip('/')}/updates", call, quarantine)
     else:
-        sink = FolderOutput(str(output), options.quarantine, kept.id)
+        sink = FolderOutput(str(output), quarantine, kept.id)
     choose = planner(name, workers, settings)
     if options.plan is not None:
         given = options.plan

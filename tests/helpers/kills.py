@@ -1,0 +1,206 @@
+"""A stream on Spark in a process of its own, and a killer for it and what it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from instant_logs import records
+from nearcast import Engine
+from nearcast.engine.replay import replay
+from nearcast.model.log import open_log
+from nearcast.spark.events import completed, table_of
+from nearcast.spark.outputs import UPDATES
+from nearcast.workloads.stream import EventStream
+from small_pipeline import churn
+
+PATIENCE_S = 180.0
+"""How long anything may take here: more means that it hangs."""
+
+
+class Process(NamedTuple):
+    """A process, as the system lists it."""
+
+    pid: int
+    parent: int
+    name: str
+
+
+def _processes() -> list[Process]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+            except OSError:
+                continue  # it has just ended
+            state, parent = rest.split()[:2]
+            if state != "Z":
+                found.append(Process(int(entry.name), int(parent), name))
+    return found
+
+
+def below(pid: int) -> list[Process]:
+    """The children of a process, and theirs, parents first."""
+    everything = _processes()
+    found, at = [each for each in everything if each.parent == pid], 0
+    while at < len(found):
+        found += [each for each in everything if each.parent == found[at].pid]
+        at += 1
+    return found
+
+
+def wait_until(there: Callable[[], bool], what: str) -> None:
+    """Wait for something that comes by itself."""
+    until = time.monotonic() + PATIENCE_S
+    while not there():
+        assert time.monotonic() < until, f"no {what} within {PATIENCE_S:.0f} s"
+        time.sleep(0.02)
+
+
+class Stream:
+    """`nearcast spark run` on a folder of event files, killed and started again."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.input, self.output, self.state = folder / "in", folder / "out", folder / "state"
+        self.cache = folder / "cache"
+        self.input.mkdir()
+        self._options = options
+        self._run: subprocess.Popen[bytes] | None = None
+        self._started: set[int] = set()
+        self.log = folder / "log.txt"
+
+    def start(self, *options: str) -> None:
+        """Start the command, again after it was killed or has failed."""
+        if self._run is not None:
+            self._run.wait(PATIENCE_S)
+        command = [sys.executable, "-m", "nearcast", "spark", "run", "--master", "local[2]"]
+        for name in ("input", "output", "state"):
+            command += [f"--{name}", str(getattr(self, name))]
+        environment = os.environ | {"NEARCAST_CACHE": str(self.cache)}
+        with self.log.open("ab") as log:
+            self._run = subprocess.Popen(
+                [*command, *self._options, *options], stdout=log, stderr=log, env=environment
+            )
+
+    @property
+    def run(self) -> subprocess.Popen[bytes]:
+        assert self._run is not None
+        return self._run
+
+    @property
+    def lives(self) -> bool:
+        """Whether the command goes on."""
+        return self.run.poll() is None
+
+    def commits(self) -> int:
+        """The last step that is done."""
+        names = [path.stem for path in (self.state / "commits").glob("0*.json")]
+        return max(map(int, names), default=0)
+
+    def wait_for_commits(self, count: int) -> None:
+        """Wait until so many more steps are done."""
+        target = self.commits() + count
+        wait_until(lambda: self.commits() >= target or not self.lives, f"step {target}")
+        assert self.lives, self.log.read_text()[-4000:]
+
+    def children(self) -> dict[str, list[int]]:
+        """The processes of the run, by what they are."""
+        found = below(self.run.pid)
+        self._started |= {each.pid for each in found}
+        java = [each.pid for each in found if each.name == "java"]
+        daemons = [each.pid for each in found if each.parent in java]
+        return {
+            "driver": [self.run.pid],
+            "jvm": java,
+            "worker": [each.pid for each in found if each.parent in daemons],
+        }
+
+    def kill(self, kind: str) -> bool:
+        """Kill a process of the run, as the system would; False if there is none of its kind."""
+        victims = self.children()[kind]
+        for pid in victims[:1]:
+            os.kill(pid, signal.SIGKILL)
+        return bool(victims)
+
+    def finish(self) -> None:
+        """Let the command take what is there, and see that it ends well."""
+        self.start("--available-now")
+        code = self.run.wait(PATIENCE_S)
+        assert code == 0, self.log.read_text()[-4000:]
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """See to it that no process is left over."""
+        try:
+            yield
+        finally:
+            if self._run is not None and self.lives:
+                self.children()
+                self.run.kill()
+                self.run.wait()
+            left = {each.pid for each in _processes() if each.name in ("java", "python")}
+            for pid in self._started & left:
+                os.kill(pid, signal.SIGKILL)
+
+
+class Log:
+    """Events by the thousand, in files that are put into a folder one by one."""
+
+    def __init__(self, folder: Path, events: int, files: int, stream: EventStream) -> None:
+        self._folder = folder
+        self.paths: list[Path] = []
+        folder.mkdir()
+        size = events // files
+        for number in range(files):
+            table = completed(stream.table(number * size, (number + 1) * size - 50))
+            mixed = [_without_time(event) for event in churn(50, seed=number)]
+            path = folder / f"{number:05}.parquet"
+            whole = pa.concat_tables([table, table_of(records(mixed))])
+            pq.write_table(whole, path, row_group_size=max(size // 3, 500))
+            self.paths.append(path)
+        self._given = 0
+
+    def rewind(self) -> None:
+        """Begin anew, for another stream."""
+        self._given = 0
+
+    def give(self, stream: Stream, count: int) -> bool:
+        """Put the next files into the folder of a stream; False if there are no more."""
+        for path in self.paths[self._given : self._given + count]:
+            copy = stream.input / f".{path.name}"
+            os.link(path, copy)
+            copy.rename(stream.input / path.name)
+        self._given += count
+        return self._given < len(self.paths)
+
+    def expected(self) -> pa.Table:
+        """The updates of the embedded engine."""
+        engine, tables, first = Engine(), [UPDATES.empty_table()], 0
+        for path in self.paths:
+            rows: list[tuple[int, str, str, str]] = []
+            with open_log(str(path)) as log:
+                for position, updates in replay(log, engine, lambda *_: None):
+                    rows += [(first + position, u.op, u.subscription, u.message) for u in updates]
+            columns = zip(*rows, strict=True) if rows else [[]] * 4
+            tables.append(pa.table([pa.array(c) for c in columns], schema=UPDATES))
+            first += pq.ParquetFile(path).metadata.num_rows
+        names = ("event", "subscription", "message", "op")
+        return pa.concat_tables(tables).sort_by([(name, "ascending") for name in names])
+
+
+def _without_time(event: dict[str, object]) -> dict[str, object]:
+    """What comes among events of a later time must not claim an earlier one."""
+    kept = {name: value for name, value in event.items() if name != "at"}
+    return kept | {"id": f"x{kept['id']}"}
