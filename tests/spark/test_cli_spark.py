@@ -111,8 +111,8 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
         def show(report: BatchReport) -> None:
             nonlocal taken
-            taken += report.events
-            if taken >= events:
+            before, taken = taken, taken + report.events
+            if before < events <= taken:
                 os.kill(os.getpid(), signal.SIGINT)
 
         @contextmanager

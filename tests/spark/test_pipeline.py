@@ -114,3 +114,25 @@ def test_any_plan_and_any_stop_give_the_updates_of_scan(
                 if len(part):
                     bench.take(part)
         bench.check(expected, refused)
+
+
+def test_text_that_is_not_utf8_is_set_aside_and_the_rest_matched(tmp_path: Path) -> None:
+    """Parquet does not check what a file calls text."""
+    region = {"type": "Box", "bbox": [0, 0, 2, 2]}
+    log: list[dict[str, Any]] = [
+        {"op": "subscribe", "id": "s", "query": "tea", "region": region},
+        *({"op": "publish", "id": f"m{n}", "text": "tea", "point": [1, 1]} for n in range(3)),
+    ]
+    events = table_of(records(log))
+    for name, value in (("text", b"tea \xff"), ("id", b"\xc3("), ("query", b"\xff")):
+        column = events[name].cast(pa.binary()).to_pylist()
+        column[{"text": 1, "id": 2, "query": 0}[name]] = value
+        position = events.schema.get_field_index(name)
+        text = pa.array(column, pa.binary()).view(pa.string())
+        bad = events.set_column(position, events.schema.field(name), text)
+        bench = Bench(tmp_path / name, Settings())
+        bench.folder.mkdir()
+        bench.start("hash", 2)
+        bench.take(bad)
+        want = {"text": ({1}, {2, 3}), "id": ({2}, {1, 3}), "query": ({0}, set())}[name]
+        assert (bench.output.refused, {pair[0] for pair in bench.output.pairs}) == want

@@ -37,6 +37,22 @@ def floats_of(column: pa.Array) -> Floats:
     return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
 
 
+def is_text(column: pa.StringArray) -> Mask:
+    """Which entries are UTF-8, as they claim to be; null counts as such."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return np.array([_decodes(value) for value in column.cast(pa.binary()).to_pylist()])
+    return np.ones(len(column), np.bool_)
+
+
+def _decodes(value: bytes | None) -> bool:
+    try:
+        return value is None or value.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
 def good_ids(column: pa.StringArray) -> Mask:
     """Which entries are identifiers."""
     sizes = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
+from nearcast.model.parquet import table_rows
 from nearcast.partition.plan import Plan
 from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
@@ -326,11 +327,11 @@ class _Clock:
 
 def _given(events: pa.Table, row: int) -> bytes | dict[str, Any]:
     """An event as it was given, as far as that is known."""
-    fields: dict[str, Any] = events.slice(row, 1).to_pylist()[0]
-    raw = fields.pop("raw")
+    raw = events["raw"][row].as_py()
     if raw is not None:
         return str(raw).encode()
-    return {key: value for key, value in fields.items() if value is not None and key != "problem"}
+    fields = next(table_rows(events.slice(row, 1)))  # which may claim to be text and not be it
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def planner(name: str, workers: int, settings: Settings) -> Callable[[int, pa.Table, Any], Plan]:

@@ -27,7 +27,15 @@ from nearcast.geo import WORLD, Box, Region, region_to_json
 from nearcast.index.table import Int32s, Int64s
 from nearcast.model import Move, Publish, Subscribe, event_from_json
 from nearcast.model.parquet import table_rows
-from nearcast.spark.columns import boxes_of, floats_of, good_ids, mask_of, points_of, present
+from nearcast.spark.columns import (
+    boxes_of,
+    floats_of,
+    good_ids,
+    is_text,
+    mask_of,
+    points_of,
+    present,
+)
 from nearcast.spark.ledger import (
     BACKWARDS,
     BAD,
@@ -159,6 +167,8 @@ class Registrar:
         in_region = present(_column(events, "region"))
         pointless = ~present(_column(events, "point"))
         told = present(_column(events, "text"))
+        for name in ("op", "id", "query", "text"):
+            sound &= is_text(_column(events, name))
         if "problem" in events.column_names:
             sound &= ~present(events["problem"].combine_chunks())
         kinds[sound & (op == _PUBLISH) & told & placed & ~in_region & instant] = POINT
