@@ -91,6 +91,7 @@ def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) ->
         restore_subscriptions(core, some_rows(connection, changed))
     else:
         restore_subscriptions(core, all_rows(connection))
+        snapshots.built(core)
     restore_messages(core, connection)
     for row in ranked_rows(connection):
         core.apply(Subscribe(subscription_of(row)))

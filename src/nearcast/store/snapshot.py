@@ -55,6 +55,10 @@ class Snapshots:
         self._connection.execute("UPDATE state SET snapshot = NULL")
         self._connection.execute("DELETE FROM changed")
 
+    def built(self, core: Core) -> None:
+        """Take note that the index was built from rows: a snapshot would have saved that."""
+        self._changed = max(self._changed, len(core))
+
     def due(self, core: Core) -> bool:
         """Whether so much changed that a new one pays."""
         enough = max(_WORTH_IT, len(core) // 4, self._not_before)
