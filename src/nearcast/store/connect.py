@@ -87,7 +87,7 @@ def _prepare(
     if empty or found < version:
         with transaction(connection):
             if empty:
-                for statement in TABLES.split(";\n"):
+                for statement in TABLES:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {version:d}")

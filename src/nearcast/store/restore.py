@@ -19,17 +19,23 @@ from nearcast.engine.bulk import put_boxes
 from nearcast.engine.changes import Changes
 from nearcast.engine.core import Core
 from nearcast.engine.indexed import Indexed
-from nearcast.model import Message, Publish, Subscribe, Subscription
+from nearcast.model import Message, Publish, Subscribe
 from nearcast.store.messages import chunks_of, lasting_of, messages_of
-from nearcast.store.subscriptions import Row, all_rows, subscription_of
+from nearcast.store.snapshot import Snapshots
+from nearcast.store.subscriptions import (
+    Row,
+    all_rows,
+    ranked_rows,
+    some_rows,
+    subscription_of,
+)
 
 _AT_A_TIME = 200_000
 _EVENTS_AT_A_TIME = 20_000
 
 
-def restore_subscriptions(core: Core, rows: Iterator[Row]) -> list[Subscription]:
-    """Give a core the boolean subscriptions, and give back the others."""
-    ranked: list[Subscription] = []
+def restore_subscriptions(core: Core, rows: Iterator[Row]) -> None:
+    """Give a core the boolean subscriptions among some rows."""
     while some := list(islice(rows, _AT_A_TIME)):
         if isinstance(core, Indexed):
             some = _in_bulk(core, some)
@@ -37,9 +43,6 @@ def restore_subscriptions(core: Core, rows: Iterator[Row]) -> list[Subscription]
             subscription = subscription_of(row)
             if subscription.top is None:
                 core.apply(Subscribe(subscription))
-            else:
-                ranked.append(subscription)
-    return ranked
 
 
 def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
@@ -80,12 +83,18 @@ def _each_once(ordered: Iterator[tuple[int, Message]]) -> Iterator[Publish]:
             yield Publish(message)
 
 
-def restore(core: Core, connection: sqlite3.Connection) -> None:
+def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) -> None:
     """Bring an empty core to the state of the file."""
-    ranked = restore_subscriptions(core, all_rows(connection))
+    changed = snapshots.load(core) if isinstance(core, Indexed) else None
+    if isinstance(core, Indexed) and changed is not None:
+        core.boolean.drop_some(changed)
+        restore_subscriptions(core, some_rows(connection, changed))
+    else:
+        restore_subscriptions(core, all_rows(connection))
+        snapshots.built(core)
     restore_messages(core, connection)
-    for subscription in ranked:
-        core.apply(Subscribe(subscription))
+    for row in ranked_rows(connection):
+        core.apply(Subscribe(subscription_of(row)))
     now = connection.execute("SELECT now FROM state").fetchone()[0]
     if now is not None:
         core.advance(now)
