@@ -109,6 +109,7 @@ class Small:
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
         self.folder = folder
+        self.place = str(folder)
         self.settings = settings or Settings()
         self.partitioner, self.workers = "shared", 1
         self.step_rows = 12
@@ -117,8 +118,8 @@ class Small:
 
     def open(self, replan: bool = False) -> Feed:
         """Open the pipeline, as a new process would, and finish the step that was cut off."""
-        state = State(str(self.folder / "state"), {})
-        output = FolderOutput(str(self.folder / "out"), str(self.folder / "quarantine"), state.id)
+        state = State(f"{self.place}/state", {})
+        output = FolderOutput(f"{self.place}/out", f"{self.place}/quarantine", state.id)
         choose = planner(self.partitioner, self.workers, self.settings)
         pipeline = Pipeline(state, self.settings, choose, output, self.runner, upkeep=self.upkeep)
         output.check(pipeline.begun)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import median
-from time import process_time, thread_time_ns
+from time import perf_counter, process_time, thread_time_ns
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class Tally:
     """What one pass over the messages found; two passes that agree have equal digests."""
 
     def __init__(self) -> None:
-        self.cpu_s = 0.0
+        self.cpu_s = self.wall_s = 0.0
         self.messages = self.matches = self.candidates = 0
         self.digests: list[int] = []
 
@@ -65,9 +65,10 @@ def run(index: Index, slices: list[Batch], threads: int) -> Tally:
     """Match all slices, and time it."""
     tally = Tally()
     for batch in slices:
-        started = process_time()
+        began, started = perf_counter(), process_time()
         found = match(index, batch, threads)
         tally.cpu_s += process_time() - started
+        tally.wall_s += perf_counter() - began
         tally.messages += len(batch)
         tally.matches += len(found.owners)
         tally.candidates += found.candidates

@@ -56,7 +56,8 @@ class Arm(NamedTuple):
 class SparkReport(TypedDict):
     """One arm at one size of batches: medians over the rounds, and CPU in microseconds an event.
 
-    `ratios` are rates as parts of that of each baseline, round by round.
+    `ratios` are rates as parts of that of each baseline, round by round. `node_mb` is what the
+    shards of a pipeline take on this node, in memory that its processes share.
     """
 
     arm: str
@@ -69,6 +70,7 @@ class SparkReport(TypedDict):
     jvm_us: float
     python_us: float
     driver_us: float
+    node_mb: float
 
 
 class Plan(NamedTuple):
@@ -165,6 +167,10 @@ class _Contestant(Protocol):
         """Hand over the files of a batch, wait for them, and give the seconds and CPU it took."""
         ...
 
+    def node_mb(self) -> float:
+        """What its shards take on this node, in megabytes."""
+        ...
+
     def stop(self) -> None:
         """Let it end."""
         ...
@@ -204,6 +210,10 @@ class _Embedded:
             target = self._folder / path.name
             pq.write_table(updates.drop_columns(["score"]), target, compression="zstd")
 
+    def node_mb(self) -> float:
+        """It has no shards."""
+        return 0.0
+
     def stop(self) -> None:
         """Nothing runs."""
 
@@ -219,9 +229,9 @@ class _Running:
         self._waiting = folder / "waiting"
         self._inbox.mkdir(parents=True)
         self._seen = -1
-        work = folder / "work"
-        work.mkdir()
-        self._query = arm.start(spark, f"{self._inbox}/*", work)
+        self._work = folder / "work"
+        self._work.mkdir()
+        self._query = arm.start(spark, f"{self._inbox}/*", self._work)
 
     def feed(self, batch: Path) -> tuple[float, Cpu]:
         """Hand over the files of a batch, wait for them, and give the seconds and CPU it took."""
@@ -240,6 +250,16 @@ class _Running:
             raise NearcastError(f"the arm {self.name} took no batch from {self._inbox}")
         self._seen = max(progress.batchId for progress in done)
         return sum(progress.durationMs["triggerExecution"] for progress in done) / 1000, used
+
+    def node_mb(self) -> float:
+        """What its shards take on this node, in megabytes."""
+        if self.arm.baseline:
+            return 0.0
+        from nearcast.spark.node import NodeCache
+        from nearcast.spark.state import open_state
+
+        folder = NodeCache(open_state(str(self._work / "state")).id).folder
+        return sum(path.stat().st_blocks * 512 for path in folder.rglob("*.bin")) / 1e6
 
     def stop(self) -> None:
         self._query.stop()
@@ -307,15 +327,20 @@ def _measure_size(
                 measured = one.feed(batch)
                 if number >= _WARM_UP:
                     took[one.name].append(measured)
+        sizes = {one.name: one.node_mb() for one in running}
     finally:
         for one in running:
             one.stop()
     baselines = [name for name, arm in arms.items() if arm.baseline]
-    return _reports(plan, size, took, baselines)
+    return _reports(plan, size, took, baselines, sizes)
 
 
 def _reports(
-    plan: Plan, size: int, took: dict[str, list[tuple[float, Cpu]]], baselines: list[str]
+    plan: Plan,
+    size: int,
+    took: dict[str, list[tuple[float, Cpu]]],
+    baselines: list[str],
+    sizes: dict[str, float],
 ) -> list[SparkReport]:
     seconds = {name: [one for one, _ in measured] for name, measured in took.items()}
     reports = []
@@ -335,6 +360,7 @@ def _reports(
                 jvm_us=sum(cpu.jvm for _, cpu in measured) * per_event,
                 python_us=sum(cpu.python for _, cpu in measured) * per_event,
                 driver_us=sum(cpu.driver for _, cpu in measured) * per_event,
+                node_mb=round(sizes[name], 1),
             )
         )
     return reports

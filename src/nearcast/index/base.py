@@ -7,8 +7,10 @@ size zero for a point.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self
@@ -103,14 +105,23 @@ class Index(Protocol):
         ...
 
 
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that wait for work: to start them costs as much as to match a thousand messages."""
+    return ThreadPoolExecutor(threads, "nearcast-match")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
+
+
 def match(index: Index, batch: Batch, threads: int = 1) -> Matches:
     """Match a batch, with its messages spread over threads."""
     if threads <= 1 or len(batch) < 2 * threads:
         return _settle(index.table, index.candidates(batch))
     edges = np.linspace(0, len(batch), threads + 1).astype(int).tolist()
     spans = list(pairwise(edges))
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(lambda span: index.candidates(batch.part(*span)), spans))
+    parts = list(_pool(threads).map(lambda span: index.candidates(batch.part(*span)), spans))
     messages = [part.messages + span[0] for part, span in zip(parts, spans, strict=True)]
     return _settle(
         index.table,

@@ -133,3 +133,13 @@ def count_cells(grid: Grid, boxes: Floats, counts: Int64s) -> None:
         for y in range(y0, y1 + 1):
             for x in range(x0, x1 + 1):
                 counts[y * grid.columns + x] += 1
+
+
+@kernel
+def weigh_cells(grid: Grid, boxes: Floats, weights: Int64s, sums: Int64s) -> None:
+    """Add the weight of each box to each cell that it meets."""
+    for at in range(len(boxes)):
+        x0, y0, x1, y1 = span_of(grid, boxes[at])
+        for y in range(y0, y1 + 1):
+            for x in range(x0, x1 + 1):
+                sums[y * grid.columns + x] += weights[at]

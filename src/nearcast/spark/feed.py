@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from nearcast.errors import StateError
 from nearcast.spark.landing import land_file, land_rows
 from nearcast.spark.pipeline import STEP_ROWS, Pipeline
 from nearcast.spark.slices import SEQ, EventFile, Slice
@@ -32,12 +29,7 @@ class Feed:
         self._step_rows = step_rows
         self.stopping: Callable[[], bool] = lambda: False
         """Asked between two steps of a batch whether to leave it there."""
-        if pipeline.state.files.local is None:
-            raise StateError(
-                f"{pipeline.state.path}: is on another file system; give a folder that is mounted "
-                "on every node as state"
-            )
-        self._inbox = pipeline.state.files.local / "inbox"
+        self._inbox = pipeline.state.files.below("inbox")
 
     def take_files(self, names: DataFrame, batch: int) -> None:
         """Take a batch of files, by their names, in the order of the names."""
@@ -53,7 +45,8 @@ class Feed:
         self._take([file for file in looked if file is not None], batch)
 
     def _land_files(self, session: Any, paths: list[str], batch: int) -> list[str]:
-        targets = [str(self._folder(batch) / f"{at:06}.parquet") for at in range(len(paths))]
+        folder = self._folder(batch)
+        targets = [f"{folder}/{at:06}.parquet" for at in range(len(paths))]
         pairs = list(zip(paths, targets, strict=True))
         numbers = session.range(0, len(pairs), 1, len(pairs))
         numbers.mapInArrow(_file_lander(pairs), _LANDED).collect()
@@ -65,11 +58,11 @@ class Feed:
         if self.pipeline.done(batch):
             return
         folder = self._folder(batch)
-        shutil.rmtree(folder, ignore_errors=True)
+        self._inbox.remove(f"{batch:09}")
         numbered = SEQ in rows.columns
         first = None if numbered else self.pipeline.next_seq
         frame = rows if numbered else rows.coalesce(1)
-        landed = frame.mapInArrow(_row_lander(str(folder), first), _LANDED).collect()
+        landed = frame.mapInArrow(_row_lander(folder, first), _LANDED).collect()
         files = [EventFile.look(path) for path in sorted(row.path for row in landed)]
         slices = [each for file in files if file is not None for each in file.slices(None)]
         if slices:
@@ -93,16 +86,15 @@ class Feed:
             self.pipeline.step(batch, some)
         self._forget_inbox(batch)
 
-    def _folder(self, batch: int) -> Path:
-        return self._inbox / f"{batch:09}"
+    def _folder(self, batch: int) -> str:
+        return f"{self._inbox.root}/{batch:09}"
 
     def _forget_inbox(self, batch: int) -> None:
         """Remove what was landed for batches from which no log is likely to be made again."""
         needed = max(self.pipeline.oldest_batch(), batch - _INBOXES_KEPT)
-        if self._inbox.is_dir():
-            for folder in self._inbox.iterdir():
-                if folder.name.isdigit() and int(folder.name) < min(needed, batch):
-                    shutil.rmtree(folder, ignore_errors=True)
+        for name in self._inbox.names():
+            if name.isdigit() and int(name) < min(needed, batch):
+                self._inbox.remove(name)
 
 
 def _steps(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
@@ -127,7 +119,7 @@ def _file_lander(pairs: list[tuple[str, str]]) -> Any:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 path, target = pairs[number]
-                land_file(path, Path(target))
+                land_file(path, target)
                 yield pa.RecordBatch.from_pydict({"path": [target]})
 
     return run
@@ -137,8 +129,8 @@ def _row_lander(folder: str, first: int | None) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         number = context.partitionId() if context else 0
-        target = Path(folder) / f"{number:06}.parquet"
+        target = f"{folder}/{number:06}.parquet"
         if land_rows(batches, target, first):
-            yield pa.RecordBatch.from_pydict({"path": [str(target)]})
+            yield pa.RecordBatch.from_pydict({"path": [target]})
 
     return run

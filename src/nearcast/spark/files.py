@@ -1,8 +1,8 @@
 """Files under a path that every node can reach: written whole or not at all.
 
 Local paths are handled by the operating system: a file is flushed to disk and takes its name by a
-rename. Any other scheme (hdfs://, s3://, gs://, abfs://) goes through pyarrow, where an object
-appears whole when it is closed, or is moved into place where the store can move.
+rename. Any other scheme (hdfs://, s3a://, gs://, abfss://) goes through pyarrow: an object appears
+whole when it is closed; where files can be renamed, one takes its name by that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +20,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from nearcast.errors import SourceError
+from nearcast.spark.paths import RENAMES, is_local, local_path, resolve
 
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
@@ -27,15 +30,19 @@ class Files:
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/") or "/"
-        if "://" in root and not root.startswith("file:"):
-            self._system, self._base = pafs.FileSystem.from_uri(root)
-            self.local: Path | None = None
-        else:
-            self.local = Path(root.removeprefix("file://").removeprefix("file:")).absolute()
+        self.local = local_path(root).absolute() if is_local(root) else None
+        if self.local is None:
+            self._system, self._base = resolve(self.root)
 
     def below(self, name: str) -> Files:
         """A folder in this one."""
-        return Files(f"{self.root}/{name}")
+        folder = copy(self)
+        folder.root = f"{self.root}/{name}"
+        if self.local is not None:
+            folder.local = self.local / name
+        else:
+            folder._base = f"{self._base}/{name}"
+        return folder
 
     def exists(self, name: str) -> bool:
         """Whether a file or folder is there."""
@@ -79,27 +86,30 @@ class Files:
         One that is not `lasting` may be lost or torn if the power fails: it is checked when it is
         read, and can be made again.
         """
-        if self.local is None:
-            if "/" in name:
-                self._system.create_dir(f"{self._base}/{name.rsplit('/', 1)[0]}")
-            with self._system.open_output_stream(f"{self._base}/{name}") as stream:
-                stream.write(data)
-            return
-        place = self.local / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
+        self.fill(name, lambda stream: stream.write(data), lasting=lasting)
+
+    def fill(self, name: str, fill: Callable[[Any], object], *, lasting: bool = True) -> None:
+        """Write a file as `write` does, by a function that is given a stream for its bytes."""
         try:
-            with fresh.open("wb") as file:
-                file.write(data)
-                file.flush()
-                if lasting:
-                    os.fsync(file.fileno())
-            fresh.replace(place)
+            if self.local is None:
+                self._fill_remote(f"{self._base}/{name}", fill)
+            else:
+                _fill_local(self.local / name, fill, lasting)
         except OSError as error:  # such as a disk that is full
-            fresh.unlink(missing_ok=True)
-            raise SourceError(f"{place}: cannot be written ({error.strerror or error})") from None
-        if lasting:
-            _settle(place.parent)
+            reason = error.strerror or str(error)
+            raise SourceError(f"{self.root}/{name}: cannot be written ({reason})") from None
+
+    def _fill_remote(self, path: str, fill: Callable[[Any], object]) -> None:
+        folder, _, name = path.rpartition("/")
+        if self._system.type_name not in RENAMES:  # an object appears when it is whole
+            with self._system.open_output_stream(path) as stream:
+                fill(stream)
+            return
+        self._system.create_dir(folder, recursive=True)
+        fresh = f"{folder}/.{name}.{uuid4().hex[:8]}"
+        with self._system.open_output_stream(fresh) as stream:
+            fill(stream)
+        self._system.move(fresh, path)
 
     def sweep(self, folder: str = "") -> None:
         """Remove what a crash has left of files that were being written in a folder."""
@@ -122,6 +132,23 @@ class Files:
             self._system.delete_dir(path)
         elif kind == pafs.FileType.File:
             self._system.delete_file(path)
+
+
+def _fill_local(place: Path, fill: Callable[[Any], object], lasting: bool) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
+    try:
+        with fresh.open("wb") as file:
+            fill(file)
+            file.flush()
+            if lasting:
+                os.fsync(file.fileno())
+        fresh.replace(place)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    if lasting:
+        _settle(place.parent)
 
 
 def _settle(folder: Path) -> None:

@@ -21,6 +21,7 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.index.table import Int32s
 from nearcast.partition.plan import Plan
+from nearcast.spark.census import Census
 from nearcast.spark.ledger import Ledger
 from nearcast.spark.node import Step
 from nearcast.spark.operations import END, LOG
@@ -72,6 +73,8 @@ class History:
         self.since_base = 0
         self._ended: Int32s = np.empty(0, np.int32)  # owners that ended in the last step
         self._gone = LOG.empty_table()  # and what they were: their numbers are used again
+        self.census: Census | None = None  # of a plan with cells
+        self._changes = LOG.empty_table()  # of the step that was placed last
         self.pending = state.pending()
         state.sweep()
         self.last = self._last_commit()
@@ -216,6 +219,7 @@ class History:
         ended = self.registrar.definitions(owners)
         placed = place(self.plan, log, ended, self._gone)
         self._gone = ended
+        self._changes = placed.changes
         return placed
 
     def done(self, commit: Commit, log: pa.Table, key: str) -> None:
@@ -226,6 +230,9 @@ class History:
             self.recent.forget(self.last.step, np.nan if then is None else then)
         self.last = commit
         self._follow(log, Step(commit.step, key))
+        if self.census is not None:
+            self.census.change(self._changes)
+            self.census.write(self.state)
 
     def adopt(self, plan: Plan) -> None:
         """Go on by another plan: all shards are cut anew, from what there is now."""
@@ -251,12 +258,27 @@ class History:
         else:
             # What ended with the last step is wanted until the next one says that it is not.
             placed = place_base(self.plan, begun, self._gone)
+        self._count(placed.changes)
         self.state.write_routed(self.plan.number, f"base-{number:09}", placed)
         if number:
             self.state.write_definitions(number, begun)
             self.state.forget_before(number)
         self.steps = [self.step]
         self.since_base = 0
+
+    def _count(self, *changes: pa.Table) -> None:
+        """Count what is in each cell anew; the messages are kept while the plan is."""
+        plan, before = self.plan, self.census
+        if plan is None or plan.kind != "grid":
+            self.census = None
+            return
+        self.census = Census(plan.grid, plan.number)
+        if before is None:
+            self.census.recall(self.state)
+        elif before.plan == plan.number:
+            self.census.messages = before.messages
+        for change in changes:
+            self.census.change(change)
 
     def worth_rebasing(self) -> bool:
         """Whether the logs have become as long as what they change, or very many."""
@@ -284,6 +306,7 @@ class History:
         number = self.plan.number
         names = [f"base-{self.steps[0].number:09}", *(f"{s.number:09}" for s in self.steps[1:])]
         if all(self.state.has_routed(number, name) for name in names):
+            self._count(*(self.state.read_changes(number, name) for name in names))
             return
         # The parts only follow from the history: start from here instead of mending each.
         self.adopt(self.plan.changed(number=max(self.state.plans()) + 1))

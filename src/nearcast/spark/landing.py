@@ -6,7 +6,6 @@ what is no event goes along with what is wrong with it. From there on all source
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -22,21 +21,24 @@ from nearcast.model import event_from_json
 from nearcast.model.log import Record, open_log
 from nearcast.model.parquet import table_rows
 from nearcast.spark.events import NORMAL, table_of
-from nearcast.spark.slices import SEQ, local_path, open_file
+from nearcast.spark.files import Files
+from nearcast.spark.paths import is_local, local_path, open_file
+from nearcast.spark.slices import SEQ
 
 GROUP = 1 << 16
 """Rows of a row group, which is what one task reads."""
 
 
-def land_file(path: str, target: Path) -> None:
+def land_file(path: str, target: str) -> None:
     """Bring one event log, JSON Lines or Parquet in other columns, into the normal form."""
-    place = local_path(path)
     with tempfile.TemporaryDirectory() as folder:
-        if place is None:
-            place = str(Path(folder) / "log")
-            with open_file(path) as remote, Path(place).open("wb") as copy:
+        if is_local(path):
+            place = local_path(path)
+        else:
+            place = Path(folder) / "log"
+            with open_file(path) as remote, place.open("wb") as copy:
                 shutil.copyfileobj(remote, copy)
-        with open_log(place) as log:
+        with open_log(str(place)) as log:
             _write(target, _tables(log), NORMAL)
 
 
@@ -50,7 +52,7 @@ def _tables(records: Iterable[Record]) -> Iterator[pa.Table]:
     yield table_of(some)
 
 
-def land_rows(batches: Iterable[pa.RecordBatch], target: Path, first: int | None) -> int:
+def land_rows(batches: Iterable[pa.RecordBatch], target: str, first: int | None) -> int:
     """Bring rows of a frame into the normal form; give how many there were.
 
     Rows carry their own `seq`, or else all of them come here and are numbered from `first` on, by
@@ -100,13 +102,14 @@ def _records(table: pa.Table, first: int) -> Iterator[Record]:
             yield Record(position, position + 1, given, None, problem)
 
 
-def _write(target: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    with pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
-        for table in tables:
-            if len(table):
-                writer.write_table(table, row_group_size=GROUP)
-    with fresh.open("rb") as file:
-        os.fsync(file.fileno())  # a step may have to be taken again from it
-    fresh.replace(target)
+def _write(target: str, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Write a file from which a step may have to be taken again."""
+
+    def fill(stream: Any) -> None:
+        with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+            for table in tables:
+                if len(table):
+                    writer.write_table(table, row_group_size=GROUP)
+
+    folder, _, name = target.rpartition("/")
+    Files(folder).fill(name, fill)

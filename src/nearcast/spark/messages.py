@@ -39,6 +39,18 @@ def messages_of(
     return Texts(messages, _one(events, "id"))
 
 
+def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
+    """Where the wanted rows of events are, as boxes; one across the antimeridian as two."""
+    events = events.select(["point", "region"]).filter(pa.array(wanted)).combine_chunks()
+    boxes = _boxes(events)
+    crossing = boxes[:, 0] > boxes[:, 2]
+    if crossing.any():
+        east = boxes[crossing]
+        boxes[crossing, 2], east[:, 0] = 180.0, -180.0
+        boxes = np.concatenate([boxes, east])
+    return boxes
+
+
 def _one(events: pa.Table, name: str) -> pa.Array:
     column = events[name]
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

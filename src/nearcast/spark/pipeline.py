@@ -26,7 +26,7 @@ from nearcast.model.parquet import table_rows
 from nearcast.partition.plan import Plan
 from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
-from nearcast.spark.messages import messages_of
+from nearcast.spark.messages import boxes_of_messages, messages_of
 from nearcast.spark.operations import END, LOG
 from nearcast.spark.planning import is_blind, make_plan
 from nearcast.spark.registrar import Reading, Registrar
@@ -205,6 +205,8 @@ class Pipeline:
         )  # fmt: skip
         self.state.write_commit(commit)
         clock.lap("commit")
+        if history.census is not None:
+            history.census.came(boxes_of_messages(loaded.events, reading.messages))
         history.done(commit, reading.log, step.key)
         self._after(number, work, history.plan, len(reading.log), reports)
         clock.lap("keep")

@@ -19,6 +19,7 @@ from nearcast.spark.operations import END, OPERATIONS, OTHER, PLAIN
 from nearcast.spark.router import changes_schema
 from nearcast.text.columns import Hashes
 
+_ROW_BYTES = 64
 _HASH_LISTS = pa.list_(pa.uint64())
 
 
@@ -28,6 +29,7 @@ class Rows(NamedTuple):
     number: Int32s  # of the subscription
     boxes: Floats
     keys: Hashes
+    bytes: Int64s  # of its subscription
 
 
 def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
@@ -43,6 +45,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
         key[plain] = plan_keys.choose(plan.arrays, *_parts(lists))
         boxes.append(some["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4))
         keys.append(key[plain])
+    sizes = _sizes(begun)
     lists_of_keys: list[list[int] | None] = [None] * len(begun)
     if len(others):
         some = begun.take(pa.array(others))
@@ -59,7 +62,16 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
     begun = begun.select([name for name in OPERATIONS.names if name in begun.column_names])
     begun = begun.append_column("key", pa.array(key))
     begun = begun.append_column("keys", pa.array(lists_of_keys, _HASH_LISTS))
-    return begun, Rows(np.concatenate(numbers), np.concatenate(boxes), np.concatenate(keys))
+    of_row: Int32s = np.concatenate(numbers)
+    return begun, Rows(of_row, np.concatenate(boxes), np.concatenate(keys), sizes[of_row])
+
+
+def _sizes(begun: pa.Table) -> Int64s:
+    """About how many bytes each subscription takes where it is held: its texts, and a row."""
+    sizes = np.full(len(begun), _ROW_BYTES, np.int64)
+    for name in ("id", "query", "region"):
+        sizes += pc.fill_null(pc.binary_length(begun[name]), 0).to_numpy()
+    return sizes
 
 
 def _parts(lists: Any) -> tuple[Int64s, Hashes]:
@@ -113,7 +125,7 @@ def place_base(plan: Plan, begun: pa.Table, ended: pa.Table) -> Placed:
     none = begun.slice(0, 0)
     placed = place(plan, begun, none, none)
     _, rows = keyed(plan, pa.concat_tables([begun, ended]))
-    nothing = Rows(rows.number[:0], rows.boxes[:0], rows.keys[:0])
+    nothing = Rows(rows.number[:0], rows.boxes[:0], rows.keys[:0], rows.bytes[:0])
     return placed._replace(changes=_changes(plan, rows, nothing))
 
 
@@ -153,6 +165,7 @@ def _changes(plan: Plan, begun: Rows, gone: Rows) -> pa.Table:
             pa.array(deltas),
             pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4),
             pa.array(np.concatenate([begun.keys, gone.keys])),
+            pa.array(np.concatenate([begun.bytes, gone.bytes])),
         ],
         schema=changes_schema(plan.grid),
     )

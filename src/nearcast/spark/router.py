@@ -13,7 +13,12 @@ from nearcast.partition.grid import Grid
 from nearcast.partition.wanted import Wanted
 
 CHANGES = pa.schema(
-    [("delta", pa.int8()), ("box", pa.list_(pa.float64(), 4)), ("key", pa.uint64())]
+    [
+        ("delta", pa.int8()),
+        ("box", pa.list_(pa.float64(), 4)),
+        ("key", pa.uint64()),
+        ("bytes", pa.int64()),  # about what the subscription takes where it is held
+    ]
 )
 """Rows that begin (+1) with a step, and those (-1) that ended with the step before."""
 

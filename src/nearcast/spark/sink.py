@@ -27,11 +27,10 @@ from pyarrow import fs
 
 from nearcast.engine.replay import as_given
 from nearcast.errors import SourceError
-from nearcast.spark.paths import resolve
+from nearcast.spark.paths import RENAMES, resolve
 
 _STAGING = ".staging"
 _MARK = "_SUCCESS"
-_RENAMES = ("local", "hdfs")
 _JSON_LINES = ".jsonl"
 _PARQUET = ".parquet"
 
@@ -143,7 +142,7 @@ class Sink:
         return sorted(batch for batch in found if self._renames(files) or self.committed(batch))
 
     def _renames(self, files: Any) -> bool:
-        return files.type_name in _RENAMES if self.renames is None else self.renames
+        return files.type_name in RENAMES if self.renames is None else self.renames
 
     def _final(self, root: str, batch: int) -> str:
         return f"{root}/batch={batch}"

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from nearcast.errors import SourceError
 from nearcast.index.table import Int64s
 from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast.spark.events import completed, is_normal
+from nearcast.spark.paths import absolute, open_file
 
 SEQ = "seq"
 
@@ -55,32 +55,9 @@ class Slice:
 def unreadable(path: str, error: Exception) -> SourceError:
     """Say that a file cannot be read, and what to do."""
     reason = str(error).splitlines()[0]
-    place = local_path(path) or path
-    return SourceError(f"{place}: not a readable Parquet file ({reason}); repair or remove it")
-
-
-def open_file(path: str) -> pa.NativeFile:
-    """Open a file by its path or URI."""
-    if "://" in path or path.startswith("file:"):
-        system, place = pafs.FileSystem.from_uri(_uri(path))
-        return system.open_input_file(place)
-    return pa.memory_map(path)
-
-
-def _uri(path: str) -> str:
-    """Spark writes file:/a/b where others write file:///a/b."""
-    if path.startswith("file:/") and not path.startswith("file://"):
-        return "file://" + path.removeprefix("file:")
-    return path
-
-
-def local_path(path: str) -> str | None:
-    """The path of a file of this machine, or None."""
-    if path.startswith("file:"):
-        from urllib.parse import unquote, urlsplit
-
-        return unquote(urlsplit(_uri(path)).path)
-    return None if "://" in path else path
+    return SourceError(
+        f"{absolute(path)}: not a readable Parquet file ({reason}); repair or remove it"
+    )
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,11 @@ class State:
             return False
         return True
 
+    def read_changes(self, plan: int, name: str) -> pa.Table:
+        """What was wanted from a step on, or no longer, as `write_routed` wrote it."""
+        with pa.ipc.open_file(self.files.map(f"routed/{plan}/{name}.wanted")) as reader:
+            return reader.read_all()
+
     def write_definitions(self, step: int, begun: pa.Table) -> None:
         """Write all subscriptions there are after a step."""
         size = self._write(f"definitions/{step:09}.arrow", [begun], LOG)

@@ -1,0 +1,72 @@
+"""How much each cell of a plan's grid has: messages that came, rows of subscriptions, their bytes.
+
+The driver counts as it goes. Rows and bytes follow from what was routed, so they are counted again
+after a stop; messages are those since the plan was made, as far as they were written down: twice
+in a few seconds at most, and never waited for. What stands in several cells counts in each.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.index.table import Floats
+from nearcast.partition.grid import Grid, count_cells, weigh_cells
+from nearcast.spark.sealed import seal, unseal
+from nearcast.spark.state import State
+
+_NAME = "cells.json"
+_EVERY_S = 5.0
+
+
+class Census:
+    """Counts for each cell of a grid."""
+
+    def __init__(self, grid: Grid, plan: int) -> None:
+        self.grid = grid
+        self.plan = plan
+        self.messages, self.rows, self.bytes = np.zeros((3, grid.cells), np.int64)
+        self._written = 0.0
+
+    def change(self, changes: pa.Table) -> None:
+        """Count the rows that begin and those that are gone, as routers are told of them."""
+        if not len(changes):
+            return
+        boxes = changes["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4)
+        deltas = changes["delta"].to_numpy().astype(np.int64)
+        weigh_cells(self.grid, boxes, deltas, self.rows)
+        weigh_cells(self.grid, boxes, deltas * changes["bytes"].to_numpy(), self.bytes)
+
+    def came(self, boxes: Floats) -> None:
+        """Count messages."""
+        count_cells(self.grid, boxes, self.messages)
+
+    def write(self, state: State) -> None:
+        """Write the counts down, if that was not done just now."""
+        now = time.monotonic()
+        if now - self._written < _EVERY_S:
+            return
+        self._written = now
+        busy = np.flatnonzero(self.messages | self.rows)
+        told: dict[str, Any] = {"plan": self.plan, "cells": busy.tolist()}
+        told |= {name: getattr(self, name)[busy].tolist() for name in ("messages", "rows", "bytes")}
+        state.files.write(_NAME, seal(told), lasting=False)
+
+    def recall(self, state: State) -> None:
+        """Take up the count of messages that was written last, if it was for the same plan."""
+        told = read_census(state)
+        if told is not None and told["plan"] == self.plan and len(told["cells"]):
+            self.messages[told["cells"]] = told["messages"]
+
+
+def read_census(state: State) -> dict[str, Any] | None:
+    """The counts that were written last: `plan`, and lists `cells`, `messages`, `rows`, `bytes`."""
+    if not state.files.exists(_NAME):
+        return None
+    try:
+        return unseal(state.files.read(_NAME))
+    except (OSError, ValueError):
+        return None
