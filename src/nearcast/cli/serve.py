@@ -33,11 +33,16 @@ def serve_command(
         int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")
     ] = 8080,
     engine: Annotated[
-        str, typer.Option(metavar="NAME", help="What does the matching: embedded.")
+        str, typer.Option(metavar="NAME", help="What does the matching: embedded or spark.")
     ] = "embedded",
     index: Annotated[
         str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
     ] = "auto",
+    workers: options.WorkersOption = None,
+    partitioner: options.PartitionerOption = "auto",
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="The cluster that the pipeline runs on.")
+    ] = None,
     require_key: Annotated[
         bool, typer.Option("--require-key", help="Ask for a key on loopback too, as for a proxy.")
     ] = False,
@@ -90,8 +95,10 @@ def serve_command(
     from nearcast.server.logs import LEVELS, set_up_logs
     from nearcast.server.run import address_of, bound, serve
 
-    if engine != "embedded":
-        raise InvalidValue("--engine", engine, "embedded")
+    if engine not in ("embedded", "spark"):
+        raise InvalidValue("--engine", engine, "embedded or spark")
+    if engine == "spark":
+        _check_spark(data, partitioner)
     if log_level not in LEVELS:
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
     options.check_window(window_count, window_seconds)
@@ -109,7 +116,11 @@ def serve_command(
         open=is_open,
         hosts=frozenset((*LOOPBACK_NAMES, host, *(allow_host or ()))),
         origins=frozenset(allow_origin or ()),
+        engine=engine,
         index=index,
+        workers=workers,
+        partitioner=partitioner,
+        master=master,
         given=Given(
             window_count,
             window_seconds,
@@ -130,3 +141,14 @@ def serve_command(
             sys.stderr.write(f"nearcast: {address} (everything is kept {kept})\n")
 
         serve(config, listening, started)
+
+
+def _check_spark(data: Path | None, partitioner: str) -> None:
+    """Say now what the pipeline would say when it starts."""
+    from nearcast.cli.spark_replay import check_partitioner
+    from nearcast.cli.spark_setup import need_spark
+
+    if data is None:
+        raise InvalidValue("--data", None, "a folder, in which server and pipeline on Spark meet")
+    need_spark()
+    check_partitioner(partitioner)

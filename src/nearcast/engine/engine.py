@@ -94,10 +94,13 @@ class Engine:
         if self._closed:
             raise StateError("engine: it is closed; make another one")
         if self._core is None:
-            core = make_core(self._index, self._journal.settings)
+            core = self._new_core(self._journal.settings)
             self._journal.restore(core)
             self._core, self._directory = core, Directory(core)
         return self._core
+
+    def _new_core(self, settings: Settings) -> Core:
+        return make_core(self._index, settings)
 
     @contextmanager
     def _call(self) -> Iterator[tuple[Core, Changes]]:

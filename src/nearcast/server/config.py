@@ -45,7 +45,11 @@ class Config:
     open: bool = True
     hosts: frozenset[str] = frozenset(LOOPBACK_NAMES)
     origins: frozenset[str] = frozenset()
+    engine: str = "embedded"
     index: str = "auto"
+    workers: int | None = None
+    partitioner: str = "auto"
+    master: str | None = None
     given: Given = field(default_factory=Given)
     limits: Limits = field(default_factory=Limits)
     keep_alive_s: float = 15.0

@@ -56,6 +56,10 @@ class Front:
                 self.hooks.remove(tenant.name, event.id)
                 self.postman.end(tenant.name, event.id)
 
+    def delivered(self, updates: int) -> None:
+        """Count updates that came from a pipeline."""
+        self.metrics.updates.inc(updates)
+
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
         """Let a request in, or raise a problem."""
         check_origin(connection, self.config.hosts, is_open=self.config.open)

@@ -147,17 +147,25 @@ class Hub:
     def committed(self, batch: Committed) -> None:
         """Offer the updates of a batch to those who want them."""
         if self._all and batch.last > self.last:
-            everything, by_subscription = self._everything, self._by_subscription
-            for entry in batch.entries():
-                wanting = by_subscription.get(entry[4])
-                if wanting or everything:
-                    made: dict[Encode, bytes] = {}
-                    for listener in (*(wanting or ()), *everything):
-                        encode = listener.encode
-                        if encode not in made:
-                            made[encode] = encode(entry)
-                        listener.offer(entry[0], made[encode])
+            self._offer(batch.entries())
         self.last = max(self.last, batch.last)
+
+    def _offer(self, entries: Iterable[Entry]) -> None:
+        everything, by_subscription = self._everything, self._by_subscription
+        for entry in entries:
+            wanting = by_subscription.get(entry[4])
+            if wanting or everything:
+                made: dict[Encode, bytes] = {}
+                for listener in (*(wanting or ()), *everything):
+                    encode = listener.encode
+                    if encode not in made:
+                        made[encode] = encode(entry)
+                    listener.offer(entry[0], made[encode])
+
+    def delivered(self, entries: list[Entry]) -> None:
+        """Offer updates that came later than their events."""
+        self._offer(entries)
+        self.last = max(self.last, entries[-1].id)
 
     def queued(self) -> int:
         """How many bytes wait for listeners."""

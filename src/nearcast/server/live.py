@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from time import monotonic
 from typing import Any
 
+from nearcast.engine.update_log import Entry
 from nearcast.geo import Box, region_to_json
 from nearcast.model import Event, Message, Move, Publish, Subscribe, Unsubscribe
 from nearcast.server.backend import Committed
@@ -84,6 +85,18 @@ class Live:
         for event, outcome, at in zip(batch.events, batch.outcomes, batch.times, strict=True):
             if outcome.error is None:
                 self._show(event, at, [update_to_json(update) for update in outcome.updates])
+
+    def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
+        """Show updates that came later than their messages."""
+        if not self._listeners:
+            return
+        for entry in entries:
+            message = messages.get(entry.message)
+            for listener in self._listeners:
+                there = message is None or listener.box is None or meets(message, listener.box)
+                if there and listener.room():
+                    place = {} if message is None else place_of(message)
+                    listener.offer(sse_event("update", update_to_json(entry) | place))
 
     def _show(self, event: Event, at: float, updates: list[dict[str, Any]]) -> None:
         message = event.message if isinstance(event, Publish) else None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from nearcast.engine import Engine
+from nearcast.engine.update_log import Entry
+from nearcast.model import Message
 from nearcast.server import hub
 from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config
 from nearcast.server.live import Live
+from nearcast.server.spark.piping import Piping, open_register, start_piping
 
 DEFAULT = "default"
 
@@ -21,6 +24,10 @@ class Observer(hub.Observer, Protocol):
 
     def committed(self, batch: Committed, tenant: Tenant) -> None:
         """A batch was committed."""
+        ...
+
+    def delivered(self, updates: int) -> None:
+        """So many updates came from a pipeline."""
         ...
 
 
@@ -46,6 +53,12 @@ class Tenant:
         self.live.committed(batch)
         self._observer.committed(batch, self)
 
+    def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
+        """Tell everyone of updates that came from a pipeline."""
+        self.hub.delivered(entries)
+        self.live.delivered(entries, messages)
+        self._observer.delivered(len(entries))
+
     def stop_streams(self) -> None:
         """Send everybody who listens or looks home."""
         for listener in self.hub.listeners():
@@ -61,6 +74,7 @@ class Tenants:
         self._observer = observer
         self._open: dict[str, Tenant] = {}
         self._opening: dict[str, asyncio.Task[Tenant]] = {}
+        self._piped: dict[str, Piping] = {}
 
     def __iter__(self) -> Iterator[Tenant]:
         return iter(list(self._open.values()))
@@ -82,6 +96,8 @@ class Tenants:
         try:
             engine = await asyncio.to_thread(open_engine, self._config, name)
             self._open[name] = tenant = Tenant(name, engine, self._config, self._observer)
+            if self._config.engine == "spark":
+                self._piped[name] = start_piping(tenant, self._config)
         finally:
             del self._opening[name]
         return tenant
@@ -90,6 +106,8 @@ class Tenants:
         """Close all of them."""
         for tenant in self._open.values():
             tenant.stop_streams()
+            if tenant.name in self._piped:
+                await self._piped[tenant.name].stop()
             await asyncio.to_thread(tenant.backend.close)
 
 
@@ -104,15 +122,17 @@ def open_engine(config: Config, name: str) -> Engine:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     given = config.given
-    return Engine(
-        path=path,
-        index=config.index,
-        window_count=given.window_count,
-        window_seconds=given.window_seconds,
-        space=given.space,
-        history=given.history,
-        analyser=given.analyser,
-        retain_seconds=config.retain_seconds,
-        retain_updates=config.retain_updates,
-        clock=config.clock,
-    )
+    options: dict[str, Any] = {
+        "path": path,
+        "window_count": given.window_count,
+        "window_seconds": given.window_seconds,
+        "space": given.space,
+        "history": given.history,
+        "analyser": given.analyser,
+        "retain_seconds": config.retain_seconds,
+        "retain_updates": config.retain_updates,
+        "clock": config.clock,
+    }
+    if config.engine == "spark":
+        return open_register(config, name, options)
+    return Engine(index=config.index, **options)

@@ -38,6 +38,23 @@ def claim(folder: Path) -> None:
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
+def is_claimed(folder: Path) -> bool:
+    """Whether some process works on a folder now."""
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())

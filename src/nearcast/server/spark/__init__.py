@@ -1,0 +1,1 @@
+"""The same door before the pipeline on Spark: events in, committed updates out."""

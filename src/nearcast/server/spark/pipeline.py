@@ -1,0 +1,88 @@
+"""The pipeline of a tenant: started as a process of its own, and started again if it ends.
+
+If another process works on the state, that one is the pipeline, and nothing is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import structlog
+
+from nearcast.server.spark.places import Places
+from nearcast.spark.claims import is_claimed
+
+log = structlog.get_logger("nearcast")
+_GRACE_S = 20.0
+_LONGEST_PAUSE_S = 30.0
+_SOUND_S = 60.0
+_PARENT_DIED = 1  # PR_SET_PDEATHSIG
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to stop this process when the server is gone; elsewhere the next one joins it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGTERM)
+
+
+class Pipeline:
+    """Keeps a pipeline running."""
+
+    def __init__(self, places: Places, options: list[str]) -> None:
+        self._places = places
+        self._command = [
+            sys.executable, "-m", "nearcast", "spark", "run",
+            "--input", str(places.events),
+            "--output", str(places.updates),
+            "--state", str(places.state),
+            "--quarantine", str(places.refused),
+            *options,
+        ]  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = places.state.with_name("pipeline.log")
+
+    async def keep_running(self) -> None:
+        """Start it, and again whenever it ends; a call for the life of the server."""
+        pause, loop = 1.0, asyncio.get_running_loop()
+        while True:
+            if is_claimed(self._places.state):
+                log.info("joined a pipeline that runs already", state=str(self._places.state))
+                while is_claimed(self._places.state):
+                    await asyncio.sleep(1.0)
+            began = loop.time()
+            with self._log.open("ab") as errors:
+                # Started by the thread that lives as long as the process: see _end_with_parent.
+                self._process = subprocess.Popen(  # noqa: S603 - our own command
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    preexec_fn=_end_with_parent,
+                )
+            log.info("pipeline started", process=self._process.pid)
+            while self._process.poll() is None:
+                await asyncio.sleep(0.2)
+            pause = 1.0 if loop.time() - began > _SOUND_S else min(2 * pause, _LONGEST_PAUSE_S)
+            log.warning("pipeline ended", reason=self._last_words(), again_in_s=pause)
+            await asyncio.sleep(pause)
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def stop(self) -> None:
+        """Let it finish its step, and end."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

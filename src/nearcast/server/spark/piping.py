@@ -1,0 +1,80 @@
+"""A tenant and its pipeline: events go one way, updates come the other."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from nearcast.engine.settings import Settings
+from nearcast.geo import WORLD
+from nearcast.server.config import Config
+from nearcast.server.spark.event_files import EventFiles
+from nearcast.server.spark.pipeline import Pipeline
+from nearcast.server.spark.places import Places
+from nearcast.server.spark.register import RegisterEngine
+from nearcast.server.spark.tail import Ask, Tail
+
+if TYPE_CHECKING:
+    from nearcast.server.tenants import Tenant
+
+
+class Piping:
+    """What runs beside a tenant: its pipeline, and the tail of its output."""
+
+    def __init__(self, pipeline: Pipeline, tail: Tail) -> None:
+        self._pipeline = pipeline
+        self._tasks = [
+            asyncio.ensure_future(pipeline.keep_running()),
+            asyncio.ensure_future(tail.follow()),
+        ]
+
+    async def stop(self) -> None:
+        """Let the pipeline end; updates that it commits meanwhile are taken in by the next run."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        await asyncio.to_thread(self._pipeline.stop)
+
+
+def places_of(config: Config, name: str) -> Places:
+    """Where a tenant and its pipeline meet."""
+    assert config.data is not None  # noqa: S101 - `serve` asks for it
+    return Places.below(config.data / "spark" / name)
+
+
+def open_register(config: Config, name: str, options: dict[str, Any]) -> RegisterEngine:
+    """Open the engine of a tenant whose events go to a pipeline."""
+    return RegisterEngine(EventFiles(places_of(config, name).events), **options)
+
+
+def start_piping(tenant: Tenant, config: Config) -> Piping:
+    """Start or join the pipeline of a tenant, and follow it."""
+    places = places_of(config, tenant.name)
+    pipeline = Pipeline(places, _options(config, tenant.settings, places))
+    return Piping(pipeline, Tail(places.updates, cast("Ask", tenant.backend.ask), tenant))
+
+
+def _options(config: Config, settings: Settings, places: Places) -> list[str]:
+    """Tell the pipeline what the engine was told."""
+    given: list[str] = ["--partitioner", config.partitioner]
+    if config.workers is not None:
+        given += ["--workers", str(config.workers)]
+    if config.master is not None:
+        given += ["--master", config.master]
+    window, space, analyser = settings.window, settings.space, settings.analyser
+    if window.seconds is not None:
+        given += ["--window-seconds", repr(window.seconds)]
+    elif window.count is not None:
+        given += ["--window-count", str(window.count)]
+    if space != WORLD:
+        given.append(f"--space={space.west!r},{space.south!r},{space.east!r},{space.north!r}")
+    if analyser.stemmer is not None:
+        given += ["--stem", analyser.stemmer]
+    if analyser.stop_words:
+        words = places.state.with_name("stop-words.txt")
+        words.write_text("".join(f"{word}\n" for word in sorted(analyser.stop_words)))
+        given += ["--stop-words", str(words)]
+    return given

@@ -1,0 +1,22 @@
+"""Where a tenant before Spark keeps what it shares with its pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Places(NamedTuple):
+    """Folders below one: events that the pipeline reads, what it remembers, what it gives."""
+
+    events: Path
+    state: Path
+    updates: Path
+    refused: Path
+
+    @classmethod
+    def below(cls, folder: Path) -> Places:
+        """The folders of a tenant, made if they are new."""
+        events = folder / "events"
+        events.mkdir(parents=True, exist_ok=True)
+        return cls(events, folder / "state", folder / "updates", folder / "refused")

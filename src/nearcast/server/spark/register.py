@@ -1,0 +1,139 @@
+"""The engine behind a door before Spark: it checks and keeps, and others do the matching.
+
+Every event is checked as `scan` would, so that the pipeline refuses nothing that was accepted
+here, and numbered as the pipeline will number it. Updates come back later, and into the same log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from nearcast.engine import Engine
+from nearcast.engine.core import Core
+from nearcast.engine.engine import Answers
+from nearcast.engine.outcome import Outcome
+from nearcast.engine.scan import Scan
+from nearcast.engine.settings import Settings
+from nearcast.engine.standing import Arrived, Everyone
+from nearcast.engine.update_log import Entry
+from nearcast.errors import InvalidValue
+from nearcast.model import Event, Message, Publish, Subscribe, Update
+from nearcast.server.spark.event_files import EventFiles
+
+_KEPT = 1_000_000
+"""Events that are kept behind the latest update, for a pipeline that must read them again."""
+
+
+class _Silent(Everyone):
+    """A population of which nobody answers."""
+
+    def wanting(self, arrived: Arrived) -> list[str]:
+        """Nobody: that is for the pipeline to find out."""
+        del arrived
+        return []
+
+
+class Register(Scan):
+    """Knows the subscriptions and the ids in use, and matches nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, _Silent())
+
+    def apply(self, event: Event) -> list[Update]:
+        """Take one event, unless the pipeline could not."""
+        if isinstance(event, Publish) and event.message.ttl:
+            raise InvalidValue(
+                "ttl", event.message.ttl, "none: lasting messages need --engine embedded"
+            )
+        if isinstance(event, Subscribe) and event.subscription.top is not None:
+            raise InvalidValue("top", event.subscription.top, "none: top-k needs --engine embedded")
+        return super().apply(event)
+
+
+class RegisterEngine(Engine):
+    """An engine whose events go to a pipeline, and whose updates come from there."""
+
+    def __init__(self, folder: EventFiles, path: Path, **options: Any) -> None:
+        self._files = folder
+        self.sent: deque[tuple[int, float, Message]] = deque()
+        """Messages whose updates may still come: number, time, message."""
+        super().__init__(path=path, **options)
+        self.delivered = self._last_delivered()
+        self._mend()
+
+    def _new_core(self, settings: Settings) -> Core:
+        return Register(settings)
+
+    def _last_delivered(self) -> int:
+        """The number of the latest event whose updates are in the log."""
+        latest = self.log.read(self.log.last - 1, 1)
+        return latest[0].seq if latest else 0
+
+    def _mend(self) -> None:
+        """Take in what was on its way to the pipeline when the process ended."""
+        known, late = self._journal.seq, []
+        for number, event in self._files.after(min(known, self.delivered)):
+            if number > known:
+                late.append(event)
+            elif isinstance(event, Publish):
+                self.sent.append((number, event.message.at or 0.0, event.message))
+        if late:
+            super().apply_all(late, lambda outcomes: self._note(late, outcomes))
+
+    def apply_all(
+        self,
+        events: Iterable[Event],
+        remember: Answers | None = None,
+        *,
+        stop_at_error: bool = False,
+    ) -> list[Outcome]:
+        """Check events, and hand those that are accepted over before anybody hears of it."""
+        events = list(events)
+
+        def hand_over(outcomes: list[Outcome]) -> Any:
+            good = [event for event, each in zip(events, outcomes, strict=False) if not each.error]
+            if good:
+                self._files.write(self._journal.seq + 1, good)
+            self._note(events, outcomes)
+            return remember(outcomes) if callable(remember) else remember or {}
+
+        return super().apply_all(events, hand_over, stop_at_error=stop_at_error)
+
+    def _note(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> dict[str, bytes]:
+        for event, outcome in zip(events, outcomes, strict=False):
+            if outcome.seq is not None and isinstance(event, Publish):
+                self.sent.append((outcome.seq, event.message.at or 0.0, event.message))
+        return {}
+
+    def deliver(
+        self, updates: Sequence[tuple[int, str, str]]
+    ) -> tuple[list[Entry], dict[str, Message]]:
+        """Take updates of the pipeline into the log: event, subscription, message, in order.
+
+        Those that are there are passed over: they come again after a crash. Gives the others as
+        the log has them, and their messages as far as they are known.
+        """
+        fresh = [update for update in updates if update[0] + 1 > self.delivered]
+        if not fresh:
+            return [], {}
+        times: dict[int, tuple[float, Message | None]] = {}
+        last = fresh[-1][0] + 1
+        while self.sent and self.sent[0][0] <= last:
+            seq, at, message = self.sent.popleft()
+            times[seq] = at, message
+        entries, messages = [], {}
+        with self._call() as (core, changes):
+            for event, subscription, message_id in fresh:
+                at, message = times.get(event + 1) or (0.0, None)
+                update = Update("add", subscription, message_id)
+                id = changes.add_updates(event + 1, at, [update])
+                entries.append(Entry(id, event + 1, at, "add", subscription, message_id, None))
+                if message is not None:
+                    messages[message_id] = message
+            self._journal.commit(core, changes, {})
+        self.delivered = last
+        self._files.forget(last - _KEPT)
+        return entries, messages

@@ -1,0 +1,72 @@
+"""Committed updates, from the pipeline's output into the log and to those who listen."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nearcast.engine.update_log import Entry
+from nearcast.model import Message
+from nearcast.server.spark.register import RegisterEngine
+
+_LOOK_S = 0.02
+_KEPT = 2
+"""Steps that stay in the output after they were taken in: the last one may be made again."""
+
+Delivered = tuple[list[Entry], dict[str, Message]]
+Ask = Callable[[Callable[[RegisterEngine], Delivered]], Awaitable[Delivered]]
+
+
+class Receiver(Protocol):
+    """Hears of updates that are in the log."""
+
+    def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
+        """Take note of updates, and of the messages they are about, as far as they are known."""
+        ...
+
+
+class Tail:
+    """Follows the output of a pipeline, step by step."""
+
+    def __init__(self, output: Path, ask: Ask, receiver: Receiver) -> None:
+        self._output = output
+        self._ask = ask
+        self._receiver = receiver
+
+    async def follow(self) -> None:
+        """Take in every step as it is committed; a call for the life of the server."""
+        step = min(self._steps(), default=1)
+        while True:
+            folder = self._output / f"batch={step}"
+            if not folder.is_dir():
+                await asyncio.sleep(_LOOK_S)
+                continue
+            rows = await asyncio.to_thread(read_step, folder)
+            await self._take(rows)
+            shutil.rmtree(self._output / f"batch={step - _KEPT}", ignore_errors=True)
+            step += 1
+
+    async def _take(self, rows: list[tuple[int, str, str]]) -> None:
+        entries, messages = await self._ask(lambda engine: engine.deliver(rows))
+        if entries:
+            self._receiver.delivered(entries, messages)
+
+    def _steps(self) -> list[int]:
+        found = (path.name.removeprefix("batch=") for path in self._output.glob("batch=*"))
+        return [int(name) for name in found if name.isdigit()]
+
+
+def read_step(folder: Path) -> list[tuple[int, str, str]]:
+    """The updates of a step, in order: event, subscription, message."""
+    names = ["event", "subscription", "message"]
+    tables = [pq.read_table(path, columns=names) for path in sorted(folder.glob("*.parquet"))]
+    if not tables:
+        return []
+    table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in names])
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
