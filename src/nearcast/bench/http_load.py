@@ -106,13 +106,20 @@ class Ear(asyncio.Protocol):
             if b"event: add" in event:
                 self._heard(event, now)
 
+    def close(self) -> None:
+        """Listen no longer."""
+        if self.transport is not None:
+            self.transport.close()
+
     def connection_lost(self, error: Exception | None) -> None:
         """The server has gone."""
         if not self.ready.done():
             self.ready.set_exception(SourceError(f"could not listen: {error}"))
 
 
-async def flat_out(host: str, port: int, connections: int, requests: Iterator[bytes]) -> list[Poster]:
+async def flat_out(
+    host: str, port: int, connections: int, requests: Iterator[bytes]
+) -> list[Poster]:
     """Send requests over some connections as fast as they are answered."""
     loop = asyncio.get_running_loop()
     posters = []

@@ -12,6 +12,7 @@ from nearcast.server import hub
 from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config
 from nearcast.server.live import Live
+from nearcast.server.warm import warm_up
 
 DEFAULT = "default"
 
@@ -100,6 +101,7 @@ def engine_path(data: Path, name: str) -> Path:
 
 def open_engine(config: Config, name: str) -> Engine:
     """Open the engine of a tenant and make it ready for its first message."""
+    warm_up(config.index)
     path = None if config.data is None else engine_path(config.data, name)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
