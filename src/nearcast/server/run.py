@@ -31,6 +31,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=_GRACE_S,
                 timeout_keep_alive=75,
                 backlog=4096,

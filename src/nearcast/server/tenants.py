@@ -15,6 +15,7 @@ from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config
 from nearcast.server.live import Live
 from nearcast.server.spark.piping import Piping, open_register, start_piping
+from nearcast.server.warm import warm_up
 
 DEFAULT = "default"
 
@@ -135,4 +136,5 @@ def open_engine(config: Config, name: str) -> Engine:
     }
     if config.engine == "spark":
         return open_register(config, name, options)
+    warm_up(config.index)
     return Engine(index=config.index, **options)

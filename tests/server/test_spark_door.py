@@ -1,0 +1,112 @@
+"""The door before a real pipeline on Spark: the same API, ids and resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from nearcast.model import Publish, event_from_json
+from nearcast.server.spark.event_files import EventFiles
+from nearcast.server.spark.register import RegisterEngine
+from served import IPAD, SALE, Ear, serving
+
+SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 2}
+
+
+def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -> None:
+    """Acknowledged when durable, delivered when committed, also by the next server."""
+    with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
+        assert ear.place() == 0
+        assert server.http.put("/v1/subscriptions/s1", json=IPAD).status_code == 201
+        answer = server.post("/v1/messages", SALE | {"id": "m1", "at": 2e9})
+        assert answer.status_code == 200
+        event = ear.event()
+        assert (event["id"], event["event"]) == ("1", "add")
+        assert msgspec.json.decode(event["data"]) == {
+            "op": "add", "subscription": "s1", "message": "m1", "at": 2e9,
+        }  # fmt: skip
+        server.post("/v1/messages", SALE | {"id": "m2", "at": 2e9 + 1})
+        assert ear.event()["id"] == "2"
+        late = server.post("/v1/messages", SALE | {"id": "m3", "at": 2e9 + 2})
+        assert late.status_code == 200
+    with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates?after=1") as ear:
+        heard = [msgspec.json.decode(ear.event()["data"])["message"] for _ in range(2)]
+        assert heard == ["m2", "m3"]
+        assert [each["subscription"] for each in server.updates()] == ["s1"] * 3
+
+
+def test_what_the_pipeline_cannot_do_yet_is_refused(tmp_path: Path) -> None:
+    top = {"query": "jazz", "point": [0, 0], "top": {"k": 1, "alpha": 1.0}}
+    engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
+    for fields in (
+        {"op": "subscribe", "id": "t", **top},
+        {"op": "publish", "id": "m", "ttl": 5.0, **SALE},
+    ):
+        [outcome] = engine.apply_all([event_from_json(fields)])
+        assert "--engine embedded" in str(outcome.error)
+    assert not list(tmp_path.glob("*.jsonl"))
+    engine.close()
+
+
+def publish(id: str, at: float) -> Publish:
+    event = event_from_json({"op": "publish", "id": id, "at": at, **SALE})
+    assert isinstance(event, Publish)
+    return event
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+def test_a_crash_between_file_and_commit_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events that the pipeline may have seen are taken in by the next process."""
+    folder = tmp_path / "events"
+    folder.mkdir()
+    engine = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
+    subscribe = event_from_json({"op": "subscribe", "id": "s1", **IPAD})
+    assert [each.seq for each in engine.apply_all([subscribe, publish("m1", 1.0)])] == [1, 2]
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._journal, "commit", die)
+        with pytest.raises(Died):
+            engine.apply_all([publish("m2", 2.0), publish("m1", 3.0)])
+    engine.close()
+    again = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
+    assert again.now == 2.0
+    assert [seq for seq, _, _ in again.sent] == [2, 3]
+    assert [each.seq for each in again.apply_all([publish("m2", 4.0), publish("m4", 5.0)])] == [
+        None,
+        4,
+    ]
+    entries, messages = again.deliver([(1, "s1", "m1"), (2, "s1", "m2")])
+    assert [(each.id, each.seq, each.at, each.message) for each in entries] == [
+        (1, 2, 1.0, "m1"),
+        (2, 3, 2.0, "m2"),
+    ]
+    assert set(messages) == {"m1", "m2"}
+    assert again.deliver([(1, "s1", "m1"), (2, "s1", "m2")]) == ([], {})
+    again.close()
+    once_more = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
+    assert once_more.deliver([(2, "s1", "m2")]) == ([], {})
+    assert [entry.message for entry in once_more.deliver([(3, "s1", "m4")])[0]] == ["m4"]
+    assert once_more.log.last == 3
+    once_more.close()
+
+
+def test_old_events_are_forgotten(tmp_path: Path) -> None:
+    files = EventFiles(tmp_path)
+    for first in (1, 3, 5):
+        files.write(first, [publish(f"m{first}", 1.0), publish(f"m{first + 1}", 1.0)])
+    assert [number for number, _ in files.after(3)] == [4, 5, 6]
+    files.forget(3)
+    assert [number for number, _ in files.after(0)] == [3, 4, 5, 6]
+    files.forget(6)
+    assert [number for number, _ in files.after(0)] == [5, 6]
