@@ -13,6 +13,7 @@ import typer
 
 from nearcast._version import __version__
 from nearcast.cli import (
+    backup,
     bench,
     demo,
     generate,
@@ -52,7 +53,20 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-for _command in (replay, match, generate, demo, bench, spark, serve, sub, publish, listen, keys):
+for _command in (
+    replay,
+    match,
+    generate,
+    demo,
+    bench,
+    spark,
+    serve,
+    sub,
+    publish,
+    listen,
+    keys,
+    backup,
+):
     _command.add_to(app)
 
 
