@@ -16,7 +16,7 @@ def test_a_copy_taken_while_messages_come_in_is_consistent(tmp_path: Path) -> No
     with serving(tmp_path / "data") as server:
         server.http.put("/v1/subscriptions/s1", json=IPAD)
         done = threading.Event()
-        acknowledged = []
+        acknowledged: list[str] = []
 
         def post() -> None:
             while not done.is_set():

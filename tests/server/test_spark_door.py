@@ -30,6 +30,9 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
         }  # fmt: skip
         server.post("/v1/messages", SALE | {"id": "m2", "at": 2e9 + 1})
         assert ear.event()["id"] == "2"
+        while server.http.get("/v1/events").json()["settled"] < 3:
+            pass
+        assert server.http.get("/v1/events").json() == {"accepted": 3, "settled": 3}
         late = server.post("/v1/messages", SALE | {"id": "m3", "at": 2e9 + 2})
         assert late.status_code == 200
     with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates?after=1") as ear:

@@ -144,6 +144,11 @@ class Engine:
         return self._journal.log
 
     @property
+    def accepted(self) -> int:
+        """How many events were accepted so far; the latest has this number."""
+        return self._journal.seq
+
+    @property
     def now(self) -> float | None:
         """The time of the latest event; None before the first."""
         return self._ready().now

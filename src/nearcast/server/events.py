@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from nearcast.server.bodies import NDJSON, media_type
+from nearcast.server.bodies import NDJSON, json_response, media_type
 from nearcast.server.bulk import stop_wanted, take_lines, take_until_error
 from nearcast.server.describe import IDEMPOTENCY_KEY, describe, parameter
 from nearcast.server.routes import Routes, Visit
@@ -41,3 +41,18 @@ async def take_events(visit: Visit) -> Response:
     if stop_wanted(visit):
         return await take_until_error(visit)
     return await take_lines(visit, None, numbered=True)
+
+
+@routes.add(
+    "GET",
+    "/v1/events",
+    "publish",
+    describe("events", 200, "Numbers of events.", answer="Progress"),
+)
+async def progress(visit: Visit) -> Response:
+    """Tell how many events were accepted, and of how many all updates are there.
+
+    The two differ before a pipeline on Spark only, which matches later.
+    """
+    accepted, settled = await visit.tenant.progress()
+    return json_response({"accepted": accepted, "settled": settled})

@@ -42,7 +42,13 @@ class Tenant:
         self.settings = engine.settings
         self.backend = Embedded(engine, self, config.clock, name)
         self.figures: dict[str, float] = {}
+        self.piping: Piping | None = None
         self._observer = observer
+
+    async def progress(self) -> tuple[int, int]:
+        """How many events were accepted, and of how many all updates are there."""
+        accepted = await self.backend.ask(lambda engine: engine.accepted)
+        return accepted, accepted if self.piping is None else self.piping.tail.settled
 
     async def look(self) -> None:
         """Look up figures about the engine, for whoever watches."""
@@ -75,7 +81,6 @@ class Tenants:
         self._observer = observer
         self._open: dict[str, Tenant] = {}
         self._opening: dict[str, asyncio.Task[Tenant]] = {}
-        self._piped: dict[str, Piping] = {}
 
     def __iter__(self) -> Iterator[Tenant]:
         return iter(list(self._open.values()))
@@ -98,7 +103,7 @@ class Tenants:
             engine = await asyncio.to_thread(open_engine, self._config, name)
             self._open[name] = tenant = Tenant(name, engine, self._config, self._observer)
             if self._config.engine == "spark":
-                self._piped[name] = start_piping(tenant, self._config)
+                tenant.piping = start_piping(tenant, self._config)
         finally:
             del self._opening[name]
         return tenant
@@ -107,8 +112,8 @@ class Tenants:
         """Close all of them."""
         for tenant in self._open.values():
             tenant.stop_streams()
-            if tenant.name in self._piped:
-                await self._piped[tenant.name].stop()
+            if tenant.piping is not None:
+                await tenant.piping.stop()
             await asyncio.to_thread(tenant.backend.close)
 
 

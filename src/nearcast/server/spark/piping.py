@@ -24,6 +24,7 @@ class Piping:
 
     def __init__(self, pipeline: Pipeline, tail: Tail) -> None:
         self._pipeline = pipeline
+        self.tail = tail
         self._tasks = [
             asyncio.ensure_future(pipeline.keep_running()),
             asyncio.ensure_future(tail.follow()),
@@ -54,7 +55,7 @@ def start_piping(tenant: Tenant, config: Config) -> Piping:
     """Start or join the pipeline of a tenant, and follow it."""
     places = places_of(config, tenant.name)
     pipeline = Pipeline(places, _options(config, tenant.settings, places))
-    return Piping(pipeline, Tail(places.updates, cast("Ask", tenant.backend.ask), tenant))
+    return Piping(pipeline, Tail(places, cast("Ask", tenant.backend.ask), tenant))
 
 
 def _options(config: Config, settings: Settings, places: Places) -> list[str]:

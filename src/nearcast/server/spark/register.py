@@ -122,8 +122,8 @@ class RegisterEngine(Engine):
         times: dict[int, tuple[float, Message | None]] = {}
         last = fresh[-1][0] + 1
         while self.sent and self.sent[0][0] <= last:
-            seq, at, message = self.sent.popleft()
-            times[seq] = at, message
+            seq, at, sent = self.sent.popleft()
+            times[seq] = at, sent
         entries, messages = [], {}
         with self._call() as (core, changes):
             for event, subscription, message_id in fresh:

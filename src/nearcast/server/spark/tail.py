@@ -13,7 +13,10 @@ import pyarrow.parquet as pq
 
 from nearcast.engine.update_log import Entry
 from nearcast.model import Message
+from nearcast.server.spark.places import Places
 from nearcast.server.spark.register import RegisterEngine
+from nearcast.spark.files import Files
+from nearcast.spark.sealed import unseal
 
 _LOOK_S = 0.02
 _KEPT = 2
@@ -34,8 +37,11 @@ class Receiver(Protocol):
 class Tail:
     """Follows the output of a pipeline, step by step."""
 
-    def __init__(self, output: Path, ask: Ask, receiver: Receiver) -> None:
-        self._output = output
+    def __init__(self, places: Places, ask: Ask, receiver: Receiver) -> None:
+        self.settled = 0
+        """How many events are done: no update of theirs will come any more."""
+        self._output = places.updates
+        self._commits = Files(str(places.state / "commits"))
         self._ask = ask
         self._receiver = receiver
 
@@ -49,6 +55,7 @@ class Tail:
                 continue
             rows = await asyncio.to_thread(read_step, folder)
             await self._take(rows)
+            await self._settle(step)
             shutil.rmtree(self._output / f"batch={step - _KEPT}", ignore_errors=True)
             step += 1
 
@@ -56,6 +63,15 @@ class Tail:
         entries, messages = await self._ask(lambda engine: engine.deliver(rows))
         if entries:
             self._receiver.delivered(entries, messages)
+
+    async def _settle(self, step: int) -> None:
+        """Wait until the pipeline has done with a step, and see how far it is."""
+        name = f"{step:09}.json"
+        while not self._commits.exists(name):
+            if (self._output / f"batch={step + 1}").is_dir():
+                return  # long ago
+            await asyncio.sleep(_LOOK_S)
+        self.settled = int(unseal(self._commits.read(name))["next_seq"])
 
     def _steps(self) -> list[int]:
         found = (path.name.removeprefix("batch=") for path in self._output.glob("batch=*"))
