@@ -35,6 +35,7 @@ class Tenant:
         self.settings = engine.settings
         self.backend = Embedded(engine, self, config.clock, name)
         self.figures: dict[str, float] = {}
+        self.seq = engine.seq  # the updates of all events up to this one are in the log
         self._observer = observer
 
     async def look(self) -> None:
@@ -43,6 +44,7 @@ class Tenant:
 
     def committed(self, batch: Committed) -> None:
         """Tell everyone of a batch."""
+        self.seq = batch.seq
         self.hub.committed(batch)
         self.live.committed(batch)
         self._observer.committed(batch, self)
