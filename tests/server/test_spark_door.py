@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from nearcast.cli.main import main
 from nearcast.model import Publish, event_from_json
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.register import RegisterEngine
 from served import IPAD, SALE, Ear, serving
+from small_pipeline import churn
 
 SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 2}
 
@@ -30,15 +33,30 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
         }  # fmt: skip
         server.post("/v1/messages", SALE | {"id": "m2", "at": 2e9 + 1})
         assert ear.event()["id"] == "2"
-        while server.http.get("/v1/events").json()["settled"] < 3:
-            pass
-        assert server.http.get("/v1/events").json() == {"accepted": 3, "settled": 3}
         late = server.post("/v1/messages", SALE | {"id": "m3", "at": 2e9 + 2})
         assert late.status_code == 200
     with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates?after=1") as ear:
         heard = [msgspec.json.decode(ear.event()["data"])["message"] for _ in range(2)]
         assert heard == ["m2", "m3"]
         assert [each["subscription"] for each in server.updates()] == ["s1"] * 3
+
+
+def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> None:
+    """Subscriptions that come, change, move and go, messages at points and over boxes."""
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(fields) + "\n" for fields in churn(1500, seed=9)))
+    aside = ["--on-error", f"quarantine={tmp_path / 'aside.jsonl'}"]
+    written = []
+    with serving(tmp_path / "data", **SPARK) as server:
+        for engine in ("scan", f"http={server.url}"):
+            output = tmp_path / "updates.jsonl"
+            more = ["--engine", engine, "--output", str(output)]
+            assert main(["replay", str(log), *aside, *more]) == 0
+            written.append((output.read_bytes(), (tmp_path / "aside.jsonl").read_bytes()))
+    assert written[1][0] == written[0][0]
+    assert written[0][0].count(b"\n") > 500
+    places = [[json.loads(line)["line"] for line in aside.splitlines()] for _, aside in written]
+    assert places[0] == places[1] != []
 
 
 def test_what_the_pipeline_cannot_do_yet_is_refused(tmp_path: Path) -> None:

@@ -144,8 +144,8 @@ class Engine:
         return self._journal.log
 
     @property
-    def accepted(self) -> int:
-        """How many events were accepted so far; the latest has this number."""
+    def seq(self) -> int:
+        """How many events were accepted so far: the number of the latest."""
         return self._journal.seq
 
     @property

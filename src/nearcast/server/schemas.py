@@ -181,11 +181,6 @@ SCHEMAS: dict[str, Schema] = {
         _BULK | {"seqs": {"type": "array", "items": {"type": ["integer", "null"]}}},
         (*_BULK, "seqs"),
     ),
-    "Progress": _object(
-        {"accepted": {"type": "integer"}, "settled": {"type": "integer"}},
-        ("accepted", "settled"),
-        example={"accepted": 1200, "settled": 1200},
-    ),
     "Query": _object(
         {"query": _QUERY, "top": ref("Top")}, ("query",), example={"query": "pizza NOT pineapple"}
     ),

@@ -43,12 +43,13 @@ class Tenant:
         self.backend = Embedded(engine, self, config.clock, name)
         self.figures: dict[str, float] = {}
         self.piping: Piping | None = None
+        self._seq = engine.seq
         self._observer = observer
 
-    async def progress(self) -> tuple[int, int]:
-        """How many events were accepted, and of how many all updates are there."""
-        accepted = await self.backend.ask(lambda engine: engine.accepted)
-        return accepted, accepted if self.piping is None else self.piping.tail.settled
+    @property
+    def seq(self) -> int:
+        """The number of an event: the updates of all up to it are in the log."""
+        return self._seq if self.piping is None else self.piping.tail.settled
 
     async def look(self) -> None:
         """Look up figures about the engine, for whoever watches."""
@@ -56,6 +57,7 @@ class Tenant:
 
     def committed(self, batch: Committed) -> None:
         """Tell everyone of a batch."""
+        self._seq = batch.seq
         self.hub.committed(batch)
         self.live.committed(batch)
         self._observer.committed(batch, self)
