@@ -56,6 +56,7 @@ class IndexedPopulation:
         self._rows: list[int] = []  # by owner: the first of its rows
         # Owners that are not one plain box.
         self._many: dict[int, tuple[Region | LateRegion, Int32s]] = {}
+        self._rowless: set[int] = set()  # owners that no message can match
         self._free: list[int] = []
         self._waiting: list[int] = []  # rows in the table but not yet in the index
         self._order: tuple[pa.StringArray, Int32s] | None = None
@@ -89,7 +90,7 @@ class IndexedPopulation:
                 & (box[:, 1] <= north) & (box[:, 3] >= south)
             )  # fmt: skip
         owners = rows.owner[near & (rows.owner >= 0)]
-        return [self._ids[owner] for owner in np.unique(owners).tolist()]
+        return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
 
     def put(self, interest: Interest) -> None:
         """Add a subscription, replace one, or move one: in place where only a plain box changes."""
@@ -123,6 +124,8 @@ class IndexedPopulation:
             self._rows[owner] = int(rows[0])
         else:
             self._many[owner] = (region, rows)
+            if not len(rows):
+                self._rowless.add(owner)
         self._waiting += rows.tolist()
 
     def settle(self) -> None:
@@ -174,6 +177,7 @@ class IndexedPopulation:
         for owner in owners:
             self._ids[owner] = self._queries[owner] = ""
             self._rows[owner] = -1
+        self._rowless.difference_update(owners)
         self._free += owners
         self._order = None
         self._take_out(rows)
@@ -247,6 +251,7 @@ class IndexedPopulation:
 
     def _withdraw(self, owner: int) -> None:
         special = self._many.pop(owner, None)
+        self._rowless.discard(owner)
         rows = special[1] if special else np.array([self._rows[owner]], np.int32)
         self._rows[owner] = -1
         self._take_out(rows)
