@@ -41,20 +41,32 @@ def apply_one(core: Core, event: Event, changes: Changes) -> list[Update]:
     return updates
 
 
-def apply_events(core: Core, events: Iterable[Event], changes: Changes) -> list[Outcome]:
-    """Apply events in order, and say what became of each."""
+def apply_events(
+    core: Core, events: Iterable[Event], changes: Changes, stop: bool = False
+) -> list[Outcome]:
+    """Apply events in order, and say what became of each; with `stop`, up to one refused."""
     outcomes: list[Outcome] = []
+    for outcome in _outcomes(core, events, changes):
+        outcomes.append(outcome)
+        if stop and outcome.error is not None:
+            break
+    return outcomes
+
+
+def _outcomes(core: Core, events: Iterable[Event], changes: Changes) -> Iterator[Outcome]:
+    """Apply events as their outcomes are asked for, or a run of messages before that."""
     if not isinstance(core, Indexed):
-        return [_single(core, event, changes) for event in events]
+        for event in events:
+            yield _single(core, event, changes)
+        return
     run = _Run(core)
     for event in events:
         if isinstance(event, Publish) and run.takes(event.message):
             continue
-        outcomes += run.apply(changes)
+        yield from run.apply(changes)
         if not (isinstance(event, Publish) and run.takes(event.message)):
-            outcomes.append(_single(core, event, changes))
-    outcomes += run.apply(changes)
-    return outcomes
+            yield _single(core, event, changes)
+    yield from run.apply(changes)
 
 
 def _single(core: Core, event: Event, changes: Changes) -> Outcome:
@@ -95,16 +107,16 @@ class _Run:
         self._now = at
         return True
 
-    def apply(self, changes: Changes) -> list[Outcome]:
+    def apply(self, changes: Changes) -> Iterator[Outcome]:
         """Match what was taken in, and begin anew."""
         messages, core = self._messages, self._core
-        outcomes = None
-        if len(messages) >= _WORTH_COLUMNS:
-            outcomes = self._together(changes)
+        outcomes = self._together(changes) if len(messages) >= _WORTH_COLUMNS else None
         if outcomes is None:
-            outcomes = [_single(core, Publish(message), changes) for message in messages]
+            for message in messages:
+                yield _single(core, Publish(message), changes)
+        else:
+            yield from outcomes
         self._start()
-        return outcomes
 
     def _together(self, changes: Changes) -> list[Outcome] | None:
         messages = self._messages

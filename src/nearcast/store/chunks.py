@@ -79,7 +79,7 @@ class ChunkTable:
         self._tail.clear()
         if more:
             return  # together they exceed what 32 bits count
-        span = (chunks[0].first, chunks[-1].first)
+        span = (chunks[0].first, chunks[-1].first + chunks[-1].rows - 1)
         self._connection.execute(
             f"DELETE FROM {self._table} WHERE first BETWEEN ? AND ?",  # noqa: S608 - a name of ours
             span,
