@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ AREA = Box(0, 0, 1, 1)
 
 
 def message(number: int, size: int = 10) -> Publish:
-    return Publish(Message(f"m{number}", "a" + " b" * size, (0.5, 0.5)))
+    draw = Random(number)  # what repeats itself would be packed to nothing
+    text = " ".join(f"{draw.getrandbits(40):x}" for _ in range(size))
+    return Publish(Message(f"m{number}", f"a {text}", (0.5, 0.5)))
 
 
 def test_a_full_disk_refuses_the_call_and_keeps_what_was_there(tmp_path: Path) -> None:
@@ -35,9 +38,15 @@ def test_a_full_disk_refuses_the_call_and_keeps_what_was_there(tmp_path: Path) -
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
     store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     accepted = 0
-    with pytest.raises(StoreError, match=r"e\.nearcast: the disk is full; make room and try again"):
-        for accepted in range(1000):
+
+    def publish_for_ever() -> None:
+        nonlocal accepted
+        while True:
             engine.apply(message(accepted, size=500))
+            accepted += 1
+
+    with pytest.raises(StoreError, match=r"e\.nearcast: the disk is full; make room and try again"):
+        publish_for_ever()
     assert engine.log.last == accepted
     assert [entry.message for entry in engine.log.read(0, 10_000)][-1:] == [f"m{accepted - 1}"]
     with pytest.raises(StoreError):
@@ -159,9 +168,10 @@ def test_damaged_columns_are_told_in_one_line(tmp_path: Path) -> None:
 
 def test_a_file_in_use_is_refused_with_who_uses_it(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    with Engine(path=path):
-        with pytest.raises(StoreError, match=f"is open already by process {os.getpid()}"):
-            Engine(path=path)
+    first = Engine(path=path)
+    with pytest.raises(StoreError, match=f"is open already by process {os.getpid()}"):
+        Engine(path=path)
+    first.close()
     Engine(path=path).close()
 
 

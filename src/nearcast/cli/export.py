@@ -44,7 +44,8 @@ def export_command(
 ) -> None:
     r"""Write the state of an engine's file as an event log.
 
-    That is its subscriptions, its active messages and its window. The file may be in use. Imported into a new file, the log gives the same results.
+    That is its subscriptions, its active messages and its window. The file may be in use.
+    Imported into a new file, the log gives the same results.
 
     [bold]Example[/bold]
 

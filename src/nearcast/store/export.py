@@ -39,10 +39,8 @@ def export_events(path: Path) -> Iterator[Event]:
 
 
 def _check(path: Path, reader: sqlite3.Connection) -> None:
-    whose, version = (
-        reader.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("application_id", "user_version")
-    )
+    (whose,) = reader.execute("PRAGMA application_id").fetchone()
+    (version,) = reader.execute("PRAGMA user_version").fetchone()
     if whose != APPLICATION:
         raise StoreError(f"{path}: holds something else, not an engine; choose another path")
     if version != VERSION:

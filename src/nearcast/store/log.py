@@ -50,6 +50,7 @@ class StoredLog:
     def read(self, after: int, limit: int, subscription: str | None = None) -> list[Entry]:
         """The first `limit` updates with ids above `after`, of one subscription or of all."""
         recent = self._recent
+        after = max(after, self._kept_from - 1)
         if after + 1 >= recent.first:
             return recent.read(after, limit, subscription)
         found: list[Entry] = []
