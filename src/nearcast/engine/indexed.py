@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import msgspec
@@ -79,8 +79,12 @@ class IndexedPopulation:
         owner = self._owners.get(id)
         return None if owner is None else self._subscription(owner)
 
-    def around(self, bounds: tuple[Bounds, ...]) -> list[str]:
-        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
+    def ids(self) -> Iterable[str]:
+        """The ids of all."""
+        return self._owners
+
+    def around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
         rows = self.table.rows
         near = np.zeros(len(rows.owner), np.bool_)
         for west, south, east, north in bounds:
@@ -90,6 +94,8 @@ class IndexedPopulation:
                 & (box[:, 1] <= north) & (box[:, 3] >= south)
             )  # fmt: skip
         owners = rows.owner[near & (rows.owner >= 0)]
+        if len(owners) + len(self._rowless) > most:
+            return None
         return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
 
     def put(self, interest: Interest) -> None:
@@ -277,9 +283,14 @@ class Indexed(Scan):
         ranking = self._rankings.get(id)
         return self.boolean.subscription(id) if ranking is None else ranking.subscription
 
-    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
-        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
-        return [*self.boolean.around(bounds), *self._rankings]
+    def ids(self) -> Iterable[str]:
+        """The ids of all subscriptions."""
+        return chain(self.boolean.ids(), self._rankings)
+
+    def ids_around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
+        near = self.boolean.around(bounds, most - len(self._rankings))
+        return None if near is None else [*near, *self._rankings]
 
     @property
     def has_active(self) -> bool:
