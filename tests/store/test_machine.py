@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+import nearcast.store.chunks as chunks_module
+import nearcast.store.log as log_module
 import nearcast.store.snapshot as snapshot_module
 from event_logs import logs, worlds
 from naive import Fields, Given
@@ -262,5 +264,8 @@ TestDurable = Durable.TestCase
 
 
 @pytest.fixture(autouse=True)
-def _snapshots_are_always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def _everything_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_module, "_WORTH_IT", 3)
+    monkeypatch.setattr(chunks_module, "_TOGETHER", 3)
+    monkeypatch.setattr(chunks_module, "_LARGEST", 10)
+    monkeypatch.setattr(log_module, "_IN_MEMORY", 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import msgspec
@@ -57,6 +57,7 @@ class IndexedPopulation:
         self._rows: list[int] = []  # by owner: the first of its rows
         # Owners that are not one plain box.
         self._many: dict[int, tuple[Region | LateRegion, Int32s]] = {}
+        self._rowless: set[int] = set()  # owners that no message can match
         self._free: list[int] = []
         self._waiting: list[int] = []  # rows in the table but not yet in the index
         self._order: tuple[pa.StringArray, Int32s] | None = None
@@ -79,8 +80,12 @@ class IndexedPopulation:
         owner = self._owners.get(id)
         return None if owner is None else self._subscription(owner)
 
-    def around(self, bounds: tuple[Bounds, ...]) -> list[str]:
-        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
+    def ids(self) -> Iterable[str]:
+        """The ids of all."""
+        return self._owners
+
+    def around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
         rows = self.table.rows
         near = np.zeros(len(rows.owner), np.bool_)
         for west, south, east, north in bounds:
@@ -90,7 +95,9 @@ class IndexedPopulation:
                 & (box[:, 1] <= north) & (box[:, 3] >= south)
             )  # fmt: skip
         owners = rows.owner[near & (rows.owner >= 0)]
-        return [self._ids[owner] for owner in np.unique(owners).tolist()]
+        if len(owners) + len(self._rowless) > most:
+            return None
+        return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
 
     def put(self, interest: Interest) -> None:
         """Add a subscription, replace one, or move one: in place where only a plain box changes."""
@@ -124,6 +131,8 @@ class IndexedPopulation:
             self._rows[owner] = int(rows[0])
         else:
             self._many[owner] = (region, rows)
+            if not len(rows):
+                self._rowless.add(owner)
         self._waiting += rows.tolist()
 
     def settle(self) -> None:
@@ -175,6 +184,7 @@ class IndexedPopulation:
         for owner in owners:
             self._ids[owner] = self._queries[owner] = ""
             self._rows[owner] = -1
+        self._rowless.difference_update(owners)
         self._free += owners
         self._order = None
         self._take_out(rows)
@@ -252,6 +262,7 @@ class IndexedPopulation:
 
     def _withdraw(self, owner: int) -> None:
         special = self._many.pop(owner, None)
+        self._rowless.discard(owner)
         rows = special[1] if special else np.array([self._rows[owner]], np.int32)
         self._rows[owner] = -1
         self._take_out(rows)
@@ -277,9 +288,14 @@ class Indexed(Scan):
         ranking = self._rankings.get(id)
         return self.boolean.subscription(id) if ranking is None else ranking.subscription
 
-    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
-        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
-        return [*self.boolean.around(bounds), *self._rankings]
+    def ids(self) -> Iterable[str]:
+        """The ids of all subscriptions."""
+        return chain(self.boolean.ids(), self._rankings)
+
+    def ids_around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
+        near = self.boolean.around(bounds, most - len(self._rankings))
+        return None if near is None else [*near, *self._rankings]
 
     def figures(self) -> dict[str, float]:
         """Figures about index and table, for whoever watches."""

@@ -15,8 +15,9 @@ import pyarrow as pa
 from nearcast.engine.indexed import IndexedPopulation, LateRegion
 from nearcast.engine.terms import TermIds
 from nearcast.errors import SourceError
-from nearcast.geo import region_to_json
+from nearcast.geo import Region, region_to_json
 from nearcast.index import Table
+from nearcast.index.table import Int32s
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,7 +61,7 @@ def load_population(population: IndexedPopulation, folder: Path) -> None:
     rows = _read(folder / "rows.arrow")["row"].to_numpy()
     edges = accumulate(special["rows"].to_pylist(), initial=0)
     regions = map(LateRegion, special["region"].to_pylist())
-    many = {
+    many: dict[int, tuple[Region | LateRegion, Int32s]] = {
         owner: (region, rows[start:stop])
         for owner, region, (start, stop) in zip(
             special["owner"].to_pylist(), regions, pairwise(edges), strict=True
@@ -70,6 +71,7 @@ def load_population(population: IndexedPopulation, folder: Path) -> None:
     population._ids, population._queries = ids, queries
     population._rows = names["row"].to_pylist()
     population._many = many
+    population._rowless = {owner for owner, (_, rows) in many.items() if not len(rows)}
     population._free = [owner for owner, id in enumerate(ids) if not id]
     population._owners = {id: owner for owner, id in enumerate(ids) if id}
 

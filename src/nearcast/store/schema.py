@@ -42,10 +42,10 @@ CREATE TABLE changed (              -- subscriptions that did since the snapshot
 """,
     """
 CREATE TABLE window_chunk (
-    seq INTEGER PRIMARY KEY,        -- of the first message
+    first INTEGER PRIMARY KEY,      -- the number of the first message's event
     count INTEGER NOT NULL,
-    last_point INTEGER NOT NULL,    -- how many messages had entered the window with its last one
-    last_at REAL NOT NULL,
+    mark REAL NOT NULL,             -- the time of its last one or, if the window is one by count,
+                                    -- how many messages had entered it with the last one
     size INTEGER NOT NULL,          -- of the data when unpacked; 0 if it is not packed
     data BLOB NOT NULL
 )
@@ -67,7 +67,7 @@ CREATE TABLE lasting (
 CREATE TABLE update_chunk (
     first INTEGER PRIMARY KEY,      -- the id of the first update
     count INTEGER NOT NULL,
-    written REAL NOT NULL,          -- seconds since 1970
+    mark REAL NOT NULL,             -- when it was written, in seconds since 1970
     size INTEGER NOT NULL,
     data BLOB NOT NULL
 )

@@ -88,7 +88,7 @@ class RegisterEngine(Engine):
         events: Iterable[Event],
         remember: Answers | None = None,
         *,
-        stop_at_error: bool = False,
+        stop: bool = False,
     ) -> list[Outcome]:
         """Check events, and hand those that are accepted over before anybody hears of it."""
         events = list(events)
@@ -100,7 +100,7 @@ class RegisterEngine(Engine):
             self._note(events, outcomes)
             return remember(outcomes) if callable(remember) else remember or {}
 
-        return super().apply_all(events, hand_over, stop_at_error=stop_at_error)
+        return super().apply_all(events, hand_over, stop=stop)
 
     def _note(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> dict[str, bytes]:
         for event, outcome in zip(events, outcomes, strict=False):
