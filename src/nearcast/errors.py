@@ -82,6 +82,22 @@ class StateError(NearcastError):
     """An event that is well-formed but does not fit what went before it."""
 
 
+class UnknownIdError(StateError):
+    """An event about a subscription that is not there."""
+
+
+class IdInUseError(StateError):
+    """A message with the id of one that is still active or in the window."""
+
+
+class KindError(StateError):
+    """A top-k subscription treated as a boolean one, or the other way round."""
+
+
+class PastTimeError(StateError):
+    """An event from before the time of the last one."""
+
+
 class SourceError(NearcastError):
     """A file or stream that cannot be read or written as asked."""
 

@@ -19,7 +19,7 @@ from nearcast.engine.standing import (
     difference,
 )
 from nearcast.engine.window import SlidingWindow
-from nearcast.errors import StateError
+from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
 from nearcast.model import (
     Event,
     Message,
@@ -64,7 +64,7 @@ class Scan:
                 old = self._known(id).subscription
                 if (old.top is None) != (region is not None):
                     kind, place = ("top-k", "point") if old.top else ("boolean", "region")
-                    raise StateError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
+                    raise KindError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
                 updates = self._subscribe(replace(old, region=region, point=point), now)
             case Unsubscribe(id):
                 self._known(id)
@@ -102,7 +102,7 @@ class Scan:
         if message.point is not None:
             self.settings.check_inside(message.point)
         if self._in_use(message.id, now):
-            raise StateError(
+            raise IdInUseError(
                 f"id: {message.id!r} is the id of a message that is still active or in the window; "
                 "give each message an id of its own"
             )
@@ -143,7 +143,7 @@ class Scan:
         if at is None:
             return 0.0 if self.now is None else self.now
         if self.now is not None and at < self.now:
-            raise StateError(
+            raise PastTimeError(
                 f"at: {at!r} is before {self.now!r}, the time of an event before it; "
                 "times never decrease"
             )
@@ -152,12 +152,12 @@ class Scan:
     def _known(self, id: str) -> Interest | Ranking:
         standing = self._rankings.get(id) or self.population.find(id)
         if standing is None:
-            raise StateError(f"id: no subscription {id!r}; subscribe it first")
+            raise UnknownIdError(f"id: no subscription {id!r}; subscribe it first")
         return standing
 
     def _refuse_other_kind(self, id: str, other: Interest | Ranking | None) -> None:
         if other is not None:
-            raise StateError(
+            raise KindError(
                 f"id: {id!r} is in use by a subscription of the other kind (top-k or not); "
                 "unsubscribe it first"
             )

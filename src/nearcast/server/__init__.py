@@ -1,0 +1,1 @@
+"""The front door: subscriptions, messages and updates over HTTP."""

@@ -1,0 +1,185 @@
+"""Who is asking, what they may do, and how often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+
+from nearcast.server.config import Limits
+from nearcast.server.keys import SCOPES, Keys
+from nearcast.server.problems import Problem
+
+ANYONE = "anyone"  # the scope of what needs no key
+_RELOAD_S = 1.0
+_BURST_S = 2.0
+
+
+class Bucket:
+    """Lets `rate` events a second through, and what was saved up in two seconds at once."""
+
+    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._most = max(1.0, rate * _BURST_S)
+        self._left = self._most
+        self._clock = clock
+        self._then = clock()
+
+    def take(self, count: float = 1.0) -> float:
+        """Count events, and say for how many seconds the next ones have to wait: 0 for none."""
+        now = self._clock()
+        self._left = min(self._most, self._left + (now - self._then) * self._rate)
+        self._then = now
+        if self._left < min(1.0, count):
+            return (1.0 - self._left) / self._rate
+        self._left -= count
+        return 0.0
+
+    def debt(self) -> float:
+        """Seconds until the bucket has something in it again."""
+        return max(0.0, -self._left / self._rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was let in."""
+
+    name: str
+    tenant: str
+    scopes: frozenset[str]
+    bucket: Bucket | None
+    body_bytes: int
+
+    def may(self, scope: str) -> bool:
+        """Whether a scope is among those of this caller; `admin` holds the others."""
+        return scope == ANYONE or scope in self.scopes or "admin" in self.scopes
+
+    def require(self, scope: str) -> None:
+        """Refuse what this caller may not do."""
+        if not self.may(scope):
+            has = ", ".join(sorted(self.scopes))
+            raise Problem(403, "wrong-scope", f"this needs the scope {scope!r}; your key has {has}")
+
+    def pay(self, events: int = 1) -> None:
+        """Count events against the rate of the key, or refuse them."""
+        if self.bucket is None:
+            return
+        wait = self.bucket.take(events)
+        if wait > 0:
+            raise Problem(
+                429,
+                "too-many-requests",
+                f"your key is past its rate; try again in {wait:.1f} s",
+                headers={"Retry-After": str(int(wait) + 1)},
+            )
+
+
+class Door:
+    """Lets callers in by their keys or, where it is open, without."""
+
+    def __init__(
+        self,
+        keys: Keys | None,
+        *,
+        is_open: bool,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keys = keys
+        self._open = is_open
+        self._limits = limits
+        self._clock = clock
+        self._checked = clock()
+        self._local = Caller("local", "default", frozenset(SCOPES), None, limits.body_bytes)
+        self._nobody = Caller("nobody", "default", frozenset(), None, limits.body_bytes)
+        self._buckets: dict[tuple[str, float], Bucket] = {}
+
+    def admit(self, connection: HTTPConnection, scope: str) -> Caller:
+        """Let a request in as the holder of its key, or raise a problem."""
+        token = _token(connection)
+        if token is None:
+            if self._open:
+                return self._local
+            if scope == ANYONE:
+                return self._nobody
+            raise Problem(
+                401,
+                "key-required",
+                "no key given; send it as 'Authorization: Bearer KEY'",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        caller = self._holder(token)
+        caller.require(scope)
+        return caller
+
+    def _holder(self, token: str) -> Caller:
+        now = self._clock()
+        if self._keys is not None and now - self._checked > _RELOAD_S:
+            self._checked = now
+            self._keys.refresh()
+        key = None if self._keys is None else self._keys.find(token)
+        if key is None:
+            raise Problem(
+                401,
+                "unknown-key",
+                "this key is not known here, or no longer; ask for a new one",
+                headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
+            )
+        bucket = None
+        if key.rate is not None:
+            bucket = self._buckets.get((key.name, key.rate))
+            if bucket is None:
+                bucket = self._buckets[key.name, key.rate] = Bucket(key.rate, self._clock)
+        most = self._limits.body_bytes if key.body_bytes is None else key.body_bytes
+        return Caller(key.name, key.tenant, key.scopes, bucket, most)
+
+
+def _token(connection: HTTPConnection) -> str | None:
+    """The key of a request; browsers can only put it in the address of a stream."""
+    given = connection.headers.get("authorization")
+    if given is not None:
+        kind, _, token = given.partition(" ")
+        if kind.lower() != "bearer" or not token:
+            raise Problem(
+                401,
+                "unknown-key",
+                "authorization: expected 'Bearer KEY'",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return token.strip()
+    if connection.url.path in STREAMS:
+        return connection.query_params.get("key")
+    return None
+
+
+STREAMS = ("/v1/updates", "/v1/updates/ws", "/v1/live")
+
+
+def check_origin(connection: HTTPConnection, hosts: frozenset[str], *, is_open: bool) -> None:
+    """Keep web pages of others away from a server that asks for no key.
+
+    A page that had its name point to this machine would send that name as `Host`.
+    """
+    host = connection.headers.get("host", "")
+    if is_open and _name(host) not in hosts:
+        raise Problem(
+            421,
+            "wrong-host",
+            f"host: {host!r} is not a name of this server; start it with --allow-host NAME",
+        )
+
+
+def _name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+def foreign(headers: Mapping[str, str], origins: frozenset[str]) -> bool:
+    """Whether a request comes from a web page of another origin that was not allowed."""
+    origin = headers.get("origin")
+    if origin is None or origin in origins:
+        return False
+    return origin.partition("://")[2] != headers.get("host", "")

@@ -1,0 +1,257 @@
+"""What stands behind the door: an engine that one thread owns, and what it committed.
+
+Whatever arrives while the thread is busy waits, and is then applied as one batch with one commit:
+the busier the server, the larger the batches. Reads go through the same thread, in their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+from nearcast.errors import StateError
+from nearcast.model import Event, Publish
+from nearcast.server.standin import Entry, Outcome, StandIn
+
+T = TypeVar("T")
+LARGEST_BATCH = 4096
+
+
+class Log(Protocol):
+    """The updates, by id; may be read from any thread."""
+
+    @property
+    def first(self) -> int:
+        """The smallest id that is still kept; `last + 1` if none is."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """The largest id that was ever given."""
+        ...
+
+    def read(self, after: int, limit: int, subscription: str | None = None) -> list[Entry]:
+        """The first updates after an id, of one subscription or of all."""
+        ...
+
+
+class Backend(Protocol):
+    """Takes events, keeps them, and tells what they caused."""
+
+    log: Log
+
+    async def apply(self, events: Sequence[Event]) -> list[Outcome]:
+        """Take events in order; they are durable when this returns."""
+        ...
+
+    async def ask(self, question: Callable[[Any], T]) -> T:
+        """Have a question answered between two batches."""
+        ...
+
+    def close(self) -> None:
+        """Finish what waits, and let go of everything."""
+        ...
+
+
+@dataclass(slots=True)
+class Committed:
+    """Events that were applied together, what became of each, and at what time."""
+
+    events: Sequence[Event]
+    outcomes: Sequence[Outcome]
+    times: Sequence[float]
+    last: int
+
+    def entries(self) -> Iterator[Entry]:
+        """Their updates, as the log has them."""
+        for outcome, at in zip(self.outcomes, self.times, strict=True):
+            if outcome.updates and outcome.seq is not None:
+                for id, update in enumerate(outcome.updates, outcome.first_id):
+                    yield Entry(
+                        id,
+                        outcome.seq,
+                        at,
+                        update.op,
+                        update.subscription,
+                        update.message,
+                        update.score,
+                    )
+
+
+@dataclass(slots=True)
+class _Events:
+    events: Sequence[Event]
+    answer: asyncio.Future[list[Outcome]]
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Question:
+    ask: Callable[[Any], Any]
+    answer: asyncio.Future[Any]
+
+
+class Watcher(Protocol):
+    """Hears of every batch, in the thread of the server, in order."""
+
+    def committed(self, batch: Committed) -> None:
+        """Take note of a batch."""
+        ...
+
+    def measured(self, events: int, seconds: float) -> None:
+        """Take note of how long a batch took."""
+        ...
+
+
+class Embedded:
+    """An engine in this process, owned by one thread."""
+
+    def __init__(
+        self, engine: StandIn, watcher: Watcher, clock: Callable[[], float], name: str = "default"
+    ) -> None:
+        self.log: Log = engine.log
+        self._engine = engine
+        self._watcher = watcher
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[_Events | _Question | None] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._work, name=f"writer-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        return self._jobs.qsize()
+
+    def apply(self, events: Sequence[Event]) -> asyncio.Future[list[Outcome]]:
+        """Take events in order; they are durable when the answer is there."""
+        answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
+        self._put(_Events(events, answer))
+        return answer
+
+    def ask(self, question: Callable[[StandIn], T]) -> asyncio.Future[T]:
+        """Have a question answered between two batches."""
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._put(_Question(question, answer))
+        return answer
+
+    def _put(self, job: _Events | _Question) -> None:
+        if self._closed:
+            raise StateError("the server is stopping; try again when it is back")
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """Finish what waits, then let go of the engine."""
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+            self._thread.join()
+            self._engine.close()
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            waiting: list[_Events] = []
+            count = 0
+            while job is not None:
+                if isinstance(job, _Question):
+                    self._commit(waiting)
+                    waiting, count = [], 0
+                    self._answer(job)
+                else:
+                    waiting.append(job)
+                    count += len(job.events)
+                    if count >= LARGEST_BATCH:
+                        break
+                try:
+                    job = self._jobs.get_nowait()
+                except Empty:
+                    break
+            self._commit(waiting)
+            if job is None:
+                return
+
+    def _answer(self, job: _Question) -> None:
+        try:
+            answer = job.ask(self._engine)
+        except Exception as error:  # noqa: BLE001 - whoever asked hears of it
+            self._loop.call_soon_threadsafe(_fail, [job.answer], error)
+        else:
+            self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
+
+    def _commit(self, jobs: list[_Events]) -> None:
+        if not jobs:
+            return
+        events = [event for job in jobs for event in job.events]
+        started = perf_counter()
+        before = self._engine.now
+        stamp(events, before, self._clock())
+        try:
+            outcomes = self._engine.apply_all(events)
+        except Exception as error:  # noqa: BLE001 - whoever asked hears of it
+            self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
+            return
+        took = perf_counter() - started
+        times = _times(events, outcomes, before)
+        batch = Committed(events, outcomes, times, self.log.last)
+        self._loop.call_soon_threadsafe(self._finish, jobs, batch, took)
+
+    def _finish(self, jobs: list[_Events], batch: Committed, took: float) -> None:
+        self._watcher.committed(batch)
+        start = 0
+        for job in jobs:
+            stop = start + len(job.events)
+            if not job.answer.done():
+                job.answer.set_result(list(batch.outcomes[start:stop]))
+            start = stop
+        self._watcher.measured(len(batch.events), took)
+
+
+def stamp(events: Sequence[Event], engine_time: float | None, clock: float) -> None:
+    """Give events without a time the server's, where no event before them is ahead of it.
+
+    Time never decreases: behind an event from the future, others have the time of that one.
+    """
+    ahead = clock if engine_time is None else engine_time
+    for event in events:
+        if event.at is not None:
+            ahead = max(ahead, event.at)
+        elif ahead <= clock:
+            # The event was made for this request and nobody else has seen it yet.
+            object.__setattr__(event.message if isinstance(event, Publish) else event, "at", clock)
+
+
+def _times(
+    events: Sequence[Event], outcomes: Sequence[Outcome], before: float | None
+) -> list[float]:
+    """When each event happened: at its time, or at that of the one before it."""
+    now, times = before or 0.0, []
+    for event, outcome in zip(events, outcomes, strict=True):
+        if outcome.error is None and event.at is not None:
+            now = event.at
+        times.append(now)
+    return times
+
+
+def _resolve(answer: asyncio.Future[Any], value: object) -> None:
+    if not answer.done():
+        answer.set_result(value)
+
+
+def _fail(answers: list[asyncio.Future[Any]], error: Exception) -> None:
+    for answer in answers:
+        if not answer.done():
+            answer.set_exception(error)
+
+
+def accepted(outcome: Outcome) -> Outcome:
+    """Give an outcome that is none of refusal, or raise its error."""
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome

@@ -1,0 +1,126 @@
+"""Bodies and query parameters: read within their limits, checked, told apart by media type."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nearcast.errors import InvalidValue
+from nearcast.geo import Box
+from nearcast.server.problems import Problem
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+_decode = msgspec.json.Decoder().decode
+encode = msgspec.json.Encoder().encode
+
+
+def media_type(request: Request, *allowed: str) -> str:
+    """The media type of a body, one of those allowed."""
+    given = request.headers.get("content-type", "")
+    name = given.partition(";")[0].strip().lower()
+    if name not in allowed:
+        raise Problem(
+            415,
+            "unsupported-media-type",
+            f"content-type: {given!r} given; expected {' or '.join(allowed)}",
+        )
+    return name
+
+
+async def whole_body(request: Request, most: int) -> bytes:
+    """All of a body, if it is not too large."""
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > most:
+        raise too_large(most)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise too_large(most)
+    return bytes(body)
+
+
+def too_large(most: int) -> Problem:
+    """Refuse a body for its size."""
+    return Problem(
+        413, "body-too-large", f"the body is larger than {most:,} bytes; send several", limit=most
+    )
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """Decode a JSON object, or say what is broken about it."""
+    try:
+        value = _decode(data)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Problem(400, "malformed-json", f"the body is not JSON: {reason}") from None
+    if not isinstance(value, dict):
+        raise Problem(422, "invalid-value", "the body is not a JSON object", field="body")
+    return value
+
+
+async def json_body(request: Request, most: int) -> dict[str, Any]:
+    """Read a body that is one JSON object."""
+    media_type(request, JSON)
+    return json_object(await whole_body(request, most))
+
+
+async def slices(request: Request, most: int, lines: int) -> AsyncIterator[bytes]:
+    """Pieces of a body of lines, each of whole lines, of about so many of them."""
+    rest = bytearray()
+    count = read = 0
+    async for chunk in request.stream():
+        read += len(chunk)
+        if read > most:
+            raise too_large(most)
+        rest += chunk
+        count += chunk.count(b"\n")
+        if count >= lines:
+            cut = rest.rfind(b"\n") + 1
+            yield bytes(rest[:cut])
+            del rest[:cut]
+            count = 0
+    if rest:
+        yield bytes(rest)
+
+
+def json_response(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with JSON."""
+    return Response(encode(value), status, headers=headers, media_type=JSON)
+
+
+def wants_lines(request: Request) -> bool:
+    """Whether the client asks for one JSON value a line."""
+    return NDJSON in request.headers.get("accept", "")
+
+
+def whole_number(request: Request, name: str, default: int, low: int, high: int) -> int:
+    """Read a whole number from the query string."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    expected = f"a whole number from {low} to {high}"
+    if not (given.isascii() and given.isdigit() and len(given) <= 19 and low <= int(given) <= high):
+        raise InvalidValue(name, given, expected)
+    return int(given)
+
+
+def box_parameter(request: Request) -> Box | None:
+    """Read `bbox=W,S,E,N` from the query string."""
+    given = request.query_params.get("bbox")
+    if given is None:
+        return None
+    try:
+        edges = [float(part) for part in given.split(",")]
+    except ValueError:
+        edges = []
+    if len(edges) != 4:
+        raise InvalidValue("bbox", given, "W,S,E,N in degrees")
+    return Box(*edges)

@@ -1,0 +1,33 @@
+"""What a server refuses although the engine would take it: what costs too much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nearcast.errors import InvalidValue
+from nearcast.server.config import Limits
+
+
+def check_query(query: object, limits: Limits) -> None:
+    """Refuse a query that is too long to parse while others wait."""
+    if isinstance(query, str) and len(query) > limits.query_characters:
+        raise InvalidValue("query", query, f"at most {limits.query_characters:,} characters")
+
+
+def check_fields(fields: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse a query, text or region of a size that would hold up everybody."""
+    check_query(fields.get("query"), limits)
+    text = fields.get("text")
+    if isinstance(text, str) and len(text) > limits.text_characters:
+        raise InvalidValue("text", text, f"at most {limits.text_characters:,} characters")
+    region = fields.get("region")
+    if isinstance(region, Mapping):
+        rings = region.get("coordinates")
+        if isinstance(rings, list):
+            positions = sum(len(ring) for ring in rings if isinstance(ring, list))
+            if positions > limits.region_positions:
+                most = limits.region_positions
+                raise InvalidValue(
+                    "region.coordinates", f"{positions:,} positions", f"at most {most:,}"
+                )

@@ -1,0 +1,65 @@
+"""What a server is told once, when it starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from nearcast.engine.settings import Settings
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much one request, one listener or one webhook may ask of the server."""
+
+    body_bytes: int = 1 << 20
+    bulk_bytes: int = 1 << 28
+    line_bytes: int = 1 << 20
+    slice_lines: int = 2000
+    query_characters: int = 4096
+    text_characters: int = 1 << 16
+    region_positions: int = 10_000
+    page: int = 1000
+    listened: int = 1000
+    listeners: int = 20_000
+    queued_bytes: int = 1 << 18
+    unacknowledged: int = 1000
+    live_per_second: float = 200.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Where the data lives, who may come in, and how much each may ask for.
+
+    Without `data` everything is kept in memory. `open` lets requests without a key in, as the
+    tenant `default` with every scope: right on a loopback address only.
+    """
+
+    data: Path | None = None
+    open: bool = True
+    hosts: frozenset[str] = frozenset(LOOPBACK_NAMES)
+    origins: frozenset[str] = frozenset()
+    index: str = "auto"
+    settings: Settings = field(default_factory=Settings)
+    limits: Limits = field(default_factory=Limits)
+    keep_alive_s: float = 15.0
+    stalled_s: float = 120.0
+    retain_seconds: float | None = None
+    retain_updates: int | None = None
+    private_webhooks: bool = False
+    clock: Callable[[], float] = time.time
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

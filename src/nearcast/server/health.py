@@ -1,0 +1,27 @@
+"""`/healthz` and `/readyz`: for whoever watches over the process."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nearcast.server.bodies import json_response
+from nearcast.server.front import Front
+
+
+def install_health(app: FastAPI, front: Front) -> None:
+    """Answer whether the process lives, and whether it can work."""
+
+    async def healthz(request: Request) -> Response:
+        del request
+        return json_response({"status": "ok"})
+
+    async def readyz(request: Request) -> Response:
+        del request
+        if not front.ready:
+            return front.not_ready().response()
+        return json_response({"status": "ready"})
+
+    app.router.add_route("/healthz", healthz, methods=["GET"])
+    app.router.add_route("/readyz", readyz, methods=["GET"])

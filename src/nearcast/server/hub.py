@@ -1,0 +1,147 @@
+"""Updates from the log to those who listen, each encoded once.
+
+A listener has a queue of limited size. One that does not keep up loses its queue, not its place:
+it goes on from the log, and nobody else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from nearcast.server.backend import Committed, Log
+from nearcast.server.standin import Entry
+
+Encode = Callable[[Entry], bytes]
+
+
+class Listener:
+    """Somebody who wants the updates of some subscriptions, or of all.
+
+    `lost` is set when its queue was thrown away: what it missed is in the log.
+    """
+
+    def __init__(
+        self, subscriptions: Iterable[str] | None, encode: Encode, most_bytes: int
+    ) -> None:
+        self.encode = encode
+        self.subscriptions = None if subscriptions is None else frozenset(subscriptions)
+        self.queue: list[tuple[int, bytes]] = []
+        self.lost = False
+        self.closed = False
+        self._most = most_bytes
+        self._size = 0
+        self._awake = asyncio.Event()
+
+    def offer(self, id: int, data: bytes) -> None:
+        """Queue an update, or give up the queue if there is no room."""
+        if self.lost:
+            return
+        self._size += len(data)
+        if self._size > self._most:
+            self.lost = True
+            self.queue.clear()
+        else:
+            self.queue.append((id, data))
+        self._awake.set()
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """Everything queued."""
+        queue, self.queue, self._size = self.queue, [], 0
+        self._awake.clear()
+        return queue
+
+    def start_over(self) -> None:
+        """Queue again from here on: the log has the rest."""
+        self.take()
+        self.lost = False
+
+    def wake(self) -> None:
+        """Let it look around."""
+        self._awake.set()
+
+    def close(self) -> None:
+        """It will get nothing more."""
+        self.closed = True
+        self._awake.set()
+
+    async def something(self) -> None:
+        """Wait until there is something to do."""
+        await self._awake.wait()
+        self._awake.clear()
+
+
+class Hub:
+    """The listeners of one tenant, found by subscription."""
+
+    def __init__(self, log: Log, most_bytes: int) -> None:
+        self.log = log
+        self.last = log.last  # every update up to this id has been offered
+        self._most_bytes = most_bytes
+        self._all: dict[Listener, None] = {}
+        self._everything: dict[Listener, None] = {}
+        self._by_subscription: dict[str, dict[Listener, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def listeners(self) -> list[Listener]:
+        """All of them."""
+        return list(self._all)
+
+    def join(self, subscriptions: Iterable[str] | None, encode: Encode) -> Listener:
+        """Add a listener, who hears of what is committed from now on."""
+        listener = Listener(subscriptions, encode, self._most_bytes)
+        self._all[listener] = None
+        self._index(listener)
+        return listener
+
+    def _index(self, listener: Listener) -> None:
+        if listener.subscriptions is None:
+            self._everything[listener] = None
+            return
+        for id in listener.subscriptions:
+            self._by_subscription.setdefault(id, {})[listener] = None
+
+    def change(self, listener: Listener, subscriptions: Iterable[str] | None) -> None:
+        """Let a listener hear of other subscriptions."""
+        self._drop(listener)
+        listener.subscriptions = None if subscriptions is None else frozenset(subscriptions)
+        self._index(listener)
+
+    def leave(self, listener: Listener) -> None:
+        """Forget a listener."""
+        if self._all.pop(listener, 0) is None:
+            self._drop(listener)
+            listener.close()
+
+    def _drop(self, listener: Listener) -> None:
+        if listener.subscriptions is None:
+            self._everything.pop(listener, None)
+            return
+        for id in listener.subscriptions:
+            others = self._by_subscription.get(id)
+            if others is not None:
+                others.pop(listener, None)
+                if not others:
+                    del self._by_subscription[id]
+
+    def committed(self, batch: Committed) -> None:
+        """Offer the updates of a batch to those who want them."""
+        if self._all and batch.last > self.last:
+            everything, by_subscription = self._everything, self._by_subscription
+            for entry in batch.entries():
+                wanting = by_subscription.get(entry[4])
+                if wanting or everything:
+                    made: dict[Encode, bytes] = {}
+                    for listener in (*(wanting or ()), *everything):
+                        encode = listener.encode
+                        if encode not in made:
+                            made[encode] = encode(entry)
+                        listener.offer(entry[0], made[encode])
+        self.last = max(self.last, batch.last)
+
+    def tick(self) -> None:
+        """Wake those who have heard nothing for a while, so that they say they are there."""
+        for listener in self._all:
+            listener.wake()

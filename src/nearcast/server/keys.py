@@ -1,0 +1,139 @@
+"""API keys: who may do what, in whose world, and how fast. Only hashes are kept.
+
+A key is 32 random bytes, so one SHA-256 is all the hashing that it needs: there is nothing to
+guess. The file may be changed by `nearcast keys` while a server reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+
+from nearcast.errors import InvalidValue, SourceError, StateError
+
+SCOPES = ("publish", "subscribe", "admin")
+_PREFIX = "nck_"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (
+    hash BLOB PRIMARY KEY, name TEXT UNIQUE NOT NULL, tenant TEXT NOT NULL, scopes TEXT NOT NULL,
+    rate REAL, body_bytes INTEGER, created REAL NOT NULL
+) STRICT
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is known of a key: `rate` is in events a second, None for no limit."""
+
+    name: str
+    tenant: str
+    scopes: frozenset[str]
+    rate: float | None = None
+    body_bytes: int | None = None
+    created: float = 0.0
+
+
+def check_name(value: str, field: str) -> str:
+    """Accept the name of a key or a tenant: it becomes part of file names and logs."""
+    if not _NAME.fullmatch(value):
+        raise InvalidValue(
+            field, value, "1 to 64 letters, digits, dots, dashes or underscores, no dot in front"
+        )
+    return value
+
+
+class Keys:
+    """The keys of a server, in `DIR/keys.db`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._known: dict[bytes, Key] = {}
+        self._version = -1
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            path.chmod(0o600)
+            self._database.execute("PRAGMA busy_timeout = 5000")
+            self._database.execute(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise SourceError(f"{path}: cannot keep keys here ({error}); choose another") from None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take note of what another process has changed."""
+        with self._lock:
+            (version,) = self._database.execute("PRAGMA data_version").fetchone()
+            if version != self._version:
+                self._version = version
+                self._load()
+
+    def _load(self) -> None:
+        rows = self._database.execute(
+            "SELECT hash, name, tenant, scopes, rate, body_bytes, created FROM keys ORDER BY name"
+        )
+        self._known = {
+            hash: Key(name, tenant, frozenset(scopes.split()), rate, body_bytes, created)
+            for hash, name, tenant, scopes, rate, body_bytes, created in rows
+        }
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, token: str) -> Key | None:
+        """Look up the key that somebody shows."""
+        return self._known.get(_hash(token))
+
+    def all(self) -> list[Key]:
+        """Every key, by name."""
+        return list(self._known.values())
+
+    def add(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        scopes: Iterable[str] = ("publish", "subscribe"),
+        rate: float | None = None,
+        body_bytes: int | None = None,
+    ) -> str:
+        """Make a key and give it, this once."""
+        check_name(name, "name")
+        check_name(tenant, "tenant")
+        chosen = frozenset(scopes)
+        if not chosen or not chosen <= set(SCOPES):
+            raise InvalidValue("scopes", sorted(chosen), f"one or more of {', '.join(SCOPES)}")
+        if rate is not None and not rate > 0:
+            raise InvalidValue("rate", rate, "more than 0 events a second")
+        token = _PREFIX + secrets.token_urlsafe(32)
+        row = (_hash(token), name, tenant, " ".join(sorted(chosen)), rate, body_bytes, time.time())
+        with self._lock:
+            try:
+                self._database.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            except sqlite3.IntegrityError:
+                raise StateError(f"name: there is a key {name!r} already; choose another") from None
+            self._load()
+        return token
+
+    def remove(self, name: str) -> None:
+        """Forget a key: whoever shows it is turned away from now on."""
+        with self._lock:
+            if not self._database.execute("DELETE FROM keys WHERE name = ?", (name,)).rowcount:
+                raise StateError(f"name: there is no key {name!r}; see 'nearcast keys list'")
+            self._load()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+
+def _hash(token: str) -> bytes:
+    return sha256(token.encode()).digest()

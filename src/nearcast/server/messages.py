@@ -1,0 +1,41 @@
+"""`/v1/messages`: things that happen somewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from nearcast.model import Publish, message_from_json
+from nearcast.server.backend import accepted
+from nearcast.server.bodies import JSON, NDJSON, json_object, json_response, media_type, whole_body
+from nearcast.server.bulk import take_lines
+from nearcast.server.checks import check_fields
+from nearcast.server.ids import new_id
+from nearcast.server.routes import Routes, Visit
+
+routes = Routes()
+
+
+def read_publish(fields: dict[str, Any], visit: Visit) -> Publish:
+    """Make an event of a body."""
+    check_fields(fields, visit.limits)
+    if fields.get("id") is None:
+        fields["id"] = new_id("m")
+    return Publish(message_from_json(fields))
+
+
+@routes.add("POST", "/v1/messages", "publish")
+async def publish(visit: Visit) -> Response:
+    """Publish a message.
+
+    Many at once come as lines of JSON.
+    """
+    if media_type(visit.request, JSON, NDJSON) == NDJSON:
+        return await take_lines(visit, "publish")
+    fields = json_object(await whole_body(visit.request, visit.caller.body_bytes))
+    visit.caller.pay()
+    event = read_publish(fields, visit)
+    outcome = accepted((await visit.tenant.backend.apply([event]))[0])
+    answer = {"id": event.message.id, "updates": len(outcome.updates)}
+    return json_response(answer)

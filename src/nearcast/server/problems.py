@@ -1,0 +1,93 @@
+"""What a request is refused with: problem details after RFC 9457."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from nearcast.errors import (
+    IdInUseError,
+    InvalidValue,
+    KindError,
+    MissingField,
+    NearcastError,
+    PastTimeError,
+    QueryError,
+    SourceError,
+    StateError,
+    UnknownIdError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+_encode = msgspec.json.Encoder().encode
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
+    """An answer that is not what was asked for; `kind` names it for programs."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: object,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.more = more
+
+    def as_json(self) -> dict[str, Any]:
+        """The members of the problem document."""
+        return {
+            "type": f"urn:nearcast:problem:{self.kind}",
+            "title": self.kind.replace("-", " ").capitalize(),
+            "status": self.status,
+            "detail": self.detail,
+            **self.more,
+        }
+
+    def response(self) -> Response:
+        """The answer over HTTP."""
+        return Response(
+            _encode(self.as_json()), self.status, headers=self.headers, media_type=MEDIA_TYPE
+        )
+
+
+_KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
+    (QueryError, 422, "invalid-query"),
+    (MissingField, 422, "missing-field"),
+    (InvalidValue, 422, "invalid-value"),
+    (UnknownIdError, 404, "unknown-subscription"),
+    (IdInUseError, 409, "id-in-use"),
+    (KindError, 409, "other-kind"),
+    (PastTimeError, 409, "past-time"),
+    (StateError, 409, "conflict"),
+    (SourceError, 507, "storage"),
+    (NearcastError, 503, "unavailable"),
+)
+
+
+def problem_of(error: NearcastError) -> Problem:
+    """Put an error of the package in the terms of HTTP."""
+    status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
+    more: dict[str, object] = {}
+    if isinstance(error, QueryError):
+        more = {"field": "query", "position": error.position}
+    elif isinstance(error, InvalidValue):
+        more = {"field": error.field}
+    return Problem(status, kind, str(error), **more)
+
+
+def plain_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Problem:
+    """A problem that says no more than its status does."""
+    name = HTTPStatus(status).phrase.lower().replace(" ", "-").replace("'", "")
+    return Problem(status, name, detail, headers=headers)

@@ -1,0 +1,37 @@
+"""`/v1/queries`: whether a query can be understood, asked while it is being typed."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from nearcast.errors import QueryError
+from nearcast.model import as_top
+from nearcast.model.values import check_text
+from nearcast.server.bodies import json_body, json_response
+from nearcast.server.checks import check_query
+from nearcast.server.routes import Routes, Visit
+from nearcast.text import parse_bag, parse_query
+
+routes = Routes()
+
+
+@routes.add("POST", "/v1/queries", "subscribe")
+async def check(visit: Visit) -> Response:
+    """Check a query, and tell which terms it looks for."""
+    fields = await json_body(visit.request, visit.caller.body_bytes)
+    visit.caller.pay()
+    query = check_text(fields.get("query"), "query")
+    check_query(query, visit.limits)
+    analyser = visit.tenant.settings.analyser
+    top = fields.get("top")
+    try:
+        if top is not None:
+            as_top(top)
+            terms = set(parse_bag(query, analyser))
+        else:
+            conjuncts = parse_query(query, analyser).conjuncts
+            terms = {term for each in conjuncts for term in each.required | each.excluded}
+    except QueryError as error:
+        answer = {"valid": False, "error": str(error), "position": error.position}
+        return json_response(answer)
+    return json_response({"valid": True, "terms": sorted(terms)})

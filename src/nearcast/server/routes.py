@@ -1,0 +1,120 @@
+"""Routes: each with the scope that it needs and the words that describe it.
+
+A route is a plain function of a visit. FastAPI finds it and documents it, but neither parses nor
+validates for it: bodies are read by msgspec and checked by the model, as in an event log.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nearcast.errors import InvalidValue
+from nearcast.model.values import check_id
+from nearcast.server.access import Caller
+from nearcast.server.config import Limits
+from nearcast.server.tenants import Tenant
+
+if TYPE_CHECKING:
+    from nearcast.server.front import Front
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request, who made it, and the world that they live in."""
+
+    request: Request
+    front: Front
+    caller: Caller
+    tenant: Tenant
+
+    @property
+    def limits(self) -> Limits:
+        """What a request may ask for."""
+        return self.front.config.limits
+
+    def path_id(self) -> str:
+        """The id in the path, which may hold any character, percent-encoded."""
+        given = self.request.path_params["id"]
+        try:
+            return check_id(unquote(given, errors="strict"))
+        except UnicodeDecodeError:
+            raise InvalidValue("id", given, "UTF-8, percent-encoded") from None
+
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What answers one method of one path."""
+
+    method: str
+    path: str
+    scope: str
+    handler: Handler
+    doc: dict[str, Any]
+
+
+class Routes(list[Route]):
+    """The routes of one noun, gathered by decorators."""
+
+    def add(
+        self, method: str, path: str, scope: str, doc: dict[str, Any] | None = None
+    ) -> Callable[[Handler], Handler]:
+        """Register a function for a method of a path."""
+
+        def register(handler: Handler) -> Handler:
+            self.append(Route(method, path, scope, handler, doc or {}))
+            return handler
+
+        return register
+
+
+class PlainRoute(APIRoute):
+    """A route whose function gets the request and gives the response, with nothing between."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function itself."""
+        return self.endpoint  # type: ignore[no-any-return]  # it was registered as one
+
+
+def install(app: FastAPI, front: Front, routes: Routes) -> None:
+    """Make an application answer these routes."""
+    for route in routes:
+        text = inspect.getdoc(route.handler) or ""
+        summary, _, description = text.partition("\n\n")
+        app.router.add_api_route(
+            route.path,
+            _endpoint(front, route),
+            methods=[route.method],
+            name=route.handler.__name__,
+            operation_id=route.handler.__name__,
+            summary=summary.rstrip("."),
+            description=description,
+            responses={},
+            openapi_extra=route.doc,
+            response_class=Response,
+            route_class_override=PlainRoute,
+        )
+
+
+def _endpoint(front: Front, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    handler, scope = route.handler, route.scope
+
+    async def answer(request: Request) -> Response:
+        caller = front.admit(request, scope)
+        tenant = front.tenants.find(caller.tenant)
+        if tenant is None:
+            tenant = await front.tenant(caller.tenant)
+        return await handler(Visit(request, front, caller, tenant))
+
+    return answer

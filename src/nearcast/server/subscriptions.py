@@ -1,0 +1,214 @@
+"""`/v1/subscriptions`: standing interests."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from nearcast.errors import InvalidValue
+from nearcast.geo import Box, region_to_json
+from nearcast.model import Move, Subscribe, Subscription, Unsubscribe, event_from_json
+from nearcast.server.backend import accepted
+from nearcast.server.bodies import (
+    JSON,
+    NDJSON,
+    box_parameter,
+    encode,
+    json_body,
+    json_response,
+    media_type,
+    wants_lines,
+    whole_number,
+)
+from nearcast.server.bulk import take_lines
+from nearcast.server.checks import check_fields
+from nearcast.server.ids import new_id
+from nearcast.server.problems import Problem
+from nearcast.server.routes import Routes, Visit
+from nearcast.server.shapes import subscription_to_json
+from nearcast.server.sse import EventStream
+
+routes = Routes()
+
+
+def read_subscribe(fields: dict[str, Any], visit: Visit) -> Subscribe:
+    """Make an event of a body."""
+    check_fields(fields, visit.limits)
+    if fields.get("id") is None:
+        fields["id"] = new_id("s")
+    event = event_from_json(fields | {"op": "subscribe"})
+    assert isinstance(event, Subscribe)  # noqa: S101 - by its op
+    return event
+
+
+@routes.add("POST", "/v1/subscriptions", "subscribe")
+async def subscribe(visit: Visit) -> Response:
+    """Subscribe.
+
+    With an id in use the subscription is replaced. Many at once come as lines of JSON.
+    """
+    if media_type(visit.request, JSON, NDJSON) == NDJSON:
+        return await take_lines(visit, "subscribe")
+    fields = await json_body(visit.request, visit.caller.body_bytes)
+    visit.caller.pay()
+    event = read_subscribe(fields, visit)
+    return await _put(visit, event, 201)
+
+
+async def _put(visit: Visit, event: Subscribe, status: int) -> Response:
+    outcome = accepted((await visit.tenant.backend.apply([event]))[0])
+    fields = subscription_to_json(event.subscription) | {"updates": len(outcome.updates)}
+    headers = {"Location": f"/v1/subscriptions/{quoted(event.subscription.id)}"}
+    return json_response(fields, status, headers)
+
+
+def quoted(id: str) -> str:
+    """An id as a part of a path."""
+    return quote(id, safe="")
+
+
+@routes.add("GET", "/v1/subscriptions", "subscribe")
+async def list_subscriptions(visit: Visit) -> Response:
+    """List subscriptions in the order of their ids, a page at a time.
+
+    As `application/x-ndjson` all of them come in one answer, a line each.
+    """
+    visit.caller.pay()
+    box = box_parameter(visit.request)
+    limit = whole_number(visit.request, "limit", 100, 1, visit.limits.page)
+    cursor = visit.request.query_params.get("after")
+    after = None if cursor is None else from_cursor(cursor)
+    if wants_lines(visit.request):
+        pieces = _all_lines(visit, after, box)
+        return EventStream(pieces, visit.front.config.stalled_s, media_type=NDJSON)
+    found = await visit.tenant.backend.ask(lambda engine: engine.page(after, limit + 1, box))
+    page, more = found[:limit], len(found) > limit
+    answer: dict[str, Any] = {"subscriptions": [subscription_to_json(each) for each in page]}
+    answer["next"] = to_cursor(page[-1].id) if more else None
+    return json_response(answer)
+
+
+async def _all_lines(
+    visit: Visit, after: str | None, box: Box | None
+) -> AsyncGenerator[bytes, None]:
+    limit = visit.limits.page
+    while True:
+        start = after
+        page = await visit.tenant.backend.ask(lambda engine: engine.page(start, limit, box))  # noqa: B023 - asked before the next turn
+        yield b"".join(encode(subscription_to_json(each)) + b"\n" for each in page)
+        if len(page) < limit:
+            return
+        after = page[-1].id
+
+
+def to_cursor(id: str) -> str:
+    """Where a page ended, for a client that need not look inside."""
+    return urlsafe_b64encode(b"1" + id.encode()).decode().rstrip("=")
+
+
+def from_cursor(cursor: str) -> str:
+    """The id that a page ended with."""
+    try:
+        data = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        if data[:1] == b"1" and to_cursor(data[1:].decode()) == cursor:
+            return data[1:].decode()
+    except ValueError:
+        pass
+    raise InvalidValue("after", cursor, "the value of `next` of the page before")
+
+
+async def _found(visit: Visit) -> Subscription:
+    id = visit.path_id()
+    found: Subscription | None = await visit.tenant.backend.ask(lambda engine: engine.get(id))
+    if found is None:
+        raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
+    return found
+
+
+@routes.add("GET", "/v1/subscriptions/{id}/results", "subscribe")
+async def show_results(visit: Visit) -> Response:
+    """What is in a subscription's results now: lasting messages, or the ranked k best."""
+    visit.caller.pay()
+    id = visit.path_id()
+    await _found(visit)
+    now = visit.front.config.clock()
+
+    def read(engine: Any) -> list[dict[str, Any]]:
+        return results_of(engine, id, now)
+
+    return json_response({"results": await visit.tenant.backend.ask(read)})
+
+
+def results_of(engine: Any, id: str, now: float) -> list[dict[str, Any]]:
+    """Results with what they say; a lasting message is none any more once its time is over.
+
+    The engine learns of the time with the next event, which may be a while.
+    """
+    ranked = engine.get(id).top is not None
+    results = []
+    for result in engine.results(id):
+        fields: dict[str, Any] = {"message": result.message}
+        if result.score is not None:
+            fields["score"] = result.score
+        message = engine.message(result.message)
+        if message is not None:
+            ends = (message.at or 0.0) + message.ttl
+            if not ranked and ends <= now:
+                continue
+            fields |= {"text": message.text, "at": message.at}
+            if message.point is not None:
+                fields["point"] = message.point
+            else:
+                fields["region"] = region_to_json(message.region)
+            if message.ttl:
+                fields["ttl"] = message.ttl
+        results.append(fields)
+    return results
+
+
+@routes.add("GET", "/v1/subscriptions/{id}", "subscribe")
+async def show_subscription(visit: Visit) -> Response:
+    """Show one subscription."""
+    visit.caller.pay()
+    return json_response(subscription_to_json(await _found(visit)))
+
+
+@routes.add("PUT", "/v1/subscriptions/{id}", "subscribe")
+async def put_subscription(visit: Visit) -> Response:
+    """Make a subscription, or replace it; doing so again changes nothing."""
+    fields = await json_body(visit.request, visit.caller.body_bytes)
+    visit.caller.pay()
+    id = visit.path_id()
+    if fields.get("id", id) != id:
+        raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
+    event = read_subscribe(fields | {"id": id}, visit)
+    there = await visit.tenant.backend.ask(lambda engine: engine.get(id) is not None)
+    return await _put(visit, event, 200 if there else 201)
+
+
+@routes.add("PATCH", "/v1/subscriptions/{id}", "subscribe")
+async def move_subscription(visit: Visit) -> Response:
+    """Move a subscription to another region, or a top-k one to another point."""
+    fields = await json_body(visit.request, visit.caller.body_bytes)
+    visit.caller.pay()
+    id = visit.path_id()
+    check_fields(fields, visit.limits)
+    for name in fields.keys() - {"id", "region", "point", "at"}:
+        raise InvalidValue(name, fields[name], "region or point only; PUT changes the rest")
+    event = event_from_json(fields | {"op": "move", "id": id})
+    assert isinstance(event, Move)  # noqa: S101 - by its op
+    outcome = accepted((await visit.tenant.backend.apply([event]))[0])
+    found = await _found(visit)
+    return json_response(subscription_to_json(found) | {"updates": len(outcome.updates)})
+
+
+@routes.add("DELETE", "/v1/subscriptions/{id}", "subscribe")
+async def unsubscribe(visit: Visit) -> Response:
+    """End a subscription."""
+    visit.caller.pay()
+    accepted((await visit.tenant.backend.apply([Unsubscribe(visit.path_id())]))[0])
+    return Response(status_code=204)

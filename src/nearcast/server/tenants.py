@@ -1,0 +1,103 @@
+"""Tenants: worlds of their own, each with an engine, listeners and a map."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nearcast.engine import Engine
+from nearcast.server.backend import Committed, Embedded
+from nearcast.server.config import Config
+from nearcast.server.hub import Hub
+from nearcast.server.live import Live
+from nearcast.server.standin import StandIn
+
+DEFAULT = "default"
+Measure = Callable[[int, float], None]
+
+
+class Tenant:
+    """One world: its engine, who listens to it, who looks at it."""
+
+    def __init__(self, name: str, engine: StandIn, config: Config, measure: Measure) -> None:
+        self.name = name
+        self.hub = Hub(engine.log, config.limits.queued_bytes)
+        self.live = Live(config.limits.live_per_second)
+        self.settings = engine.settings
+        self.backend = Embedded(engine, self, config.clock, name)
+        self._measure = measure
+
+    def committed(self, batch: Committed) -> None:
+        """Tell everyone of a batch."""
+        self.hub.committed(batch)
+        self.live.committed(batch)
+
+    def stop_streams(self) -> None:
+        """Send everybody who listens or looks home."""
+        for listener in self.hub.listeners():
+            listener.close()
+        self.live.close()
+
+    def measured(self, events: int, seconds: float) -> None:
+        """Take note of how long a batch took."""
+        self._measure(events, seconds)
+
+
+class Tenants:
+    """All tenants of a server, opened when somebody needs them."""
+
+    def __init__(self, config: Config, measure: Measure) -> None:
+        self._config = config
+        self._measure = measure
+        self._open: dict[str, Tenant] = {}
+        self._opening: dict[str, asyncio.Task[Tenant]] = {}
+
+    def __iter__(self) -> Iterator[Tenant]:
+        return iter(list(self._open.values()))
+
+    def find(self, name: str) -> Tenant | None:
+        """A tenant that is open."""
+        return self._open.get(name)
+
+    async def get(self, name: str) -> Tenant:
+        """A tenant, opened if need be."""
+        tenant = self._open.get(name)
+        if tenant is not None:
+            return tenant
+        if name not in self._opening:
+            self._opening[name] = asyncio.ensure_future(self._make(name))
+        return await asyncio.shield(self._opening[name])
+
+    async def _make(self, name: str) -> Tenant:
+        try:
+            engine = await asyncio.to_thread(open_engine, self._config, name)
+            self._open[name] = tenant = Tenant(name, engine, self._config, self._measure)
+        finally:
+            del self._opening[name]
+        return tenant
+
+    async def close(self) -> None:
+        """Close all of them."""
+        for tenant in self._open.values():
+            tenant.stop_streams()
+            await asyncio.to_thread(tenant.backend.close)
+
+
+def engine_path(data: Path, name: str) -> Path:
+    """Where a tenant keeps its engine."""
+    return data / "tenants" / f"{name}.nearcast"
+
+
+def open_engine(config: Config, name: str) -> StandIn:
+    """Open the engine of a tenant and make it ready for its first message."""
+    settings = config.settings
+    engine = Engine(
+        index=config.index,
+        window_count=settings.window.count,
+        window_seconds=settings.window.seconds,
+        space=settings.space,
+        history=settings.history,
+        analyser=settings.analyser,
+    )
+    return StandIn(engine)

@@ -1,0 +1,94 @@
+"""`/v1/updates` and `/v1/live`: what happens, as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from nearcast.errors import InvalidValue
+from nearcast.model.values import check_id
+from nearcast.server.bodies import NDJSON, box_parameter, wants_lines, whole_number
+from nearcast.server.config import Limits
+from nearcast.server.feed import Feed, read_some
+from nearcast.server.live import live_events
+from nearcast.server.problems import Problem
+from nearcast.server.routes import Routes, Visit
+from nearcast.server.sse import EventStream
+from nearcast.server.wire import line_update, sse_gap, sse_place, sse_update
+
+routes = Routes()
+_LARGEST_ID = (1 << 63) - 1
+
+
+def wanted(connection: HTTPConnection, limits: Limits) -> list[str] | None:
+    """The subscriptions that a listener names, or None for all."""
+    names = connection.query_params.getlist("subscription")
+    if len(names) > limits.listened:
+        raise InvalidValue("subscription", f"{len(names)} of them", f"at most {limits.listened}")
+    return [check_id(name, "subscription") for name in names] or None
+
+
+def resume_after(connection: HTTPConnection) -> int | None:
+    """The last update that a listener has seen; a browser says it in a header when it is back."""
+    given = connection.headers.get("last-event-id") or connection.query_params.get("after")
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit()) or int(given[:20]) > _LARGEST_ID:
+        raise InvalidValue("after", given, "the id of an update, or 0 for all that are kept")
+    return int(given)
+
+
+@routes.add("GET", "/v1/updates", "subscribe")
+async def listen(visit: Visit) -> Response:
+    """Listen to updates as Server-Sent Events.
+
+    A stream that breaks off is taken up again with `Last-Event-ID`. An event `gap` says which
+    updates are no longer kept.
+    """
+    visit.caller.pay()
+    subscriptions = wanted(visit.request, visit.limits)
+    after = resume_after(visit.request)
+    if wants_lines(visit.request):
+        return await _lines(visit, subscriptions, after or 0)
+    if visit.front.listeners() >= visit.limits.listeners:
+        raise Problem(
+            503, "too-many-listeners", "no more can listen now", headers={"Retry-After": "5"}
+        )
+    feed = Feed(visit.tenant.hub, subscriptions, after, sse_update, sse_gap)
+    pieces = _events(feed, visit.front.config.keep_alive_s)
+    return EventStream(pieces, visit.front.config.stalled_s)
+
+
+async def _events(feed: Feed, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
+    try:
+        yield b"retry: 1000\n" + sse_place(feed.place)
+        while (found := await feed.next(keep_alive_s)) is not None:
+            yield b"".join(found) or sse_place(feed.place)
+    finally:
+        feed.close()
+
+
+async def _lines(visit: Visit, subscriptions: list[str] | None, after: int) -> Response:
+    """A page of the log as it is now, for those who fetch instead of listening."""
+    limit = whole_number(visit.request, "limit", visit.limits.page, 1, 10 * visit.limits.page)
+    log = visit.tenant.hub.log
+    names = None if subscriptions is None else frozenset(subscriptions)
+    entries, complete, first = read_some(log, after, visit.tenant.hub.last, limit, names)
+    headers = {"Nearcast-First": str(first), "Nearcast-Next": str(complete)}
+    body = b"".join([line_update(entry) for entry in entries])
+    return Response(body, headers=headers, media_type=NDJSON)
+
+
+@routes.add("GET", "/v1/live", "subscribe")
+async def look(visit: Visit) -> Response:
+    """Look at a part of the map: messages, updates and subscriptions as they come.
+
+    A busy map is sampled; an event `sampled` tells how much was left out.
+    """
+    visit.caller.pay()
+    box = box_parameter(visit.request)
+    live = visit.tenant.live
+    pieces = live_events(live, live.join(box), visit.front.config.keep_alive_s)
+    return EventStream(pieces, visit.front.config.stalled_s)

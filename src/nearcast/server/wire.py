@@ -1,0 +1,56 @@
+"""Updates as bytes: for Server-Sent Events, for sockets, and as lines."""
+
+from __future__ import annotations
+
+import msgspec
+
+from nearcast.server.standin import Entry
+
+_json = msgspec.json.Encoder().encode
+
+
+def _members(entry: Entry) -> bytes:
+    _, _, at, op, subscription, message, score = entry
+    ranked = b"" if score is None else b',"score":%b' % repr(score).encode()
+    return b'"op":"%b","subscription":%b,"message":%b%b,"at":%b}' % (
+        op.encode(),
+        _json(subscription),
+        _json(message),
+        ranked,
+        repr(at).encode(),
+    )
+
+
+def sse_update(entry: Entry) -> bytes:
+    """An update as an event of a stream."""
+    return b"id: %d\nevent: %b\ndata: {%b\n\n" % (entry[0], entry[3].encode(), _members(entry))
+
+
+def sse_gap(first: int, last: int) -> bytes:
+    """Say which updates can no longer be had; who resumes later is not told again."""
+    return b'id: %d\nevent: gap\ndata: {"from":%d,"to":%d}\n\n' % (last, first, last)
+
+
+def sse_event(name: str, data: object) -> bytes:
+    """Any event of a stream that has no id."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), _json(data))
+
+
+def sse_place(id: int) -> bytes:
+    """Tell a client how far it has come, without an event: browsers remember the id."""
+    return b": keep-alive\nid: %d\n\n" % id
+
+
+def socket_update(entry: Entry) -> bytes:
+    """An update as a message of a socket."""
+    return b'{"type":"update","id":%d,%b' % (entry[0], _members(entry))
+
+
+def socket_gap(first: int, last: int) -> bytes:
+    """Say which updates can no longer be had."""
+    return b'{"type":"gap","from":%d,"to":%d}' % (first, last)
+
+
+def line_update(entry: Entry) -> bytes:
+    """An update as a line of JSON, with the number of the event that caused it."""
+    return b'{"id":%d,"seq":%d,%b\n' % (entry[0], entry[1], _members(entry))
