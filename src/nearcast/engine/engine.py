@@ -27,6 +27,8 @@ from nearcast.text import DEFAULT, Analyser, Vocabulary
 from nearcast.topk import Window
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 
@@ -160,6 +162,16 @@ class Engine:
     def subscriptions(self) -> list[Subscription]:
         """All subscriptions, as they are now."""
         return self._core.subscriptions()
+
+    def boxes(self) -> npt.NDArray[np.float64]:
+        """The bounding boxes of all subscriptions, as rows of west, south, east, north.
+
+        They are in no order. A top-k subscription has its point; of a region on both sides of the
+        antimeridian one part is given.
+        """
+        from nearcast.engine.boxes import bounding_boxes
+
+        return bounding_boxes(self._core)
 
     def subscribe_table(self, table: Any) -> pa.Table:
         """Register many subscriptions at once; see `publish_table`."""

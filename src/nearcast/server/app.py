@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from nearcast._version import __version__
 from nearcast.errors import NearcastError
-from nearcast.server import messages, queries, subscriptions, updates
+from nearcast.server import messages, overview, queries, subscriptions, updates
 from nearcast.server.config import Config
 from nearcast.server.front import Front
 from nearcast.server.headers import SecurityHeaders
@@ -57,7 +57,7 @@ def create_app(config: Config) -> FastAPI:
         title="Nearcast", version=__version__, lifespan=life, docs_url=None, redoc_url=None
     )
     app.state.front = front
-    for noun in (messages, subscriptions, updates, queries):
+    for noun in (messages, subscriptions, updates, queries, overview):
         install(app, front, noun.routes)
     install_health(app, front)
     if WEB.is_dir():

@@ -120,6 +120,9 @@ class StandIn:
     def recall(self, key: str) -> bytes | None:
         return self.memory.get(key)
 
+    def boxes(self):
+        return self.engine.boxes()
+
     def get(self, id: str) -> Subscription | None:
         return self.subs.get(id)
 

@@ -1,6 +1,6 @@
 // Puts the page together: the map, what is on it, and what happens.
 
-import { Map as MapView, NavigationControl, Popup, ScaleControl, setWorkerUrl } from "../vendor/maplibre-gl.mjs";
+import { AttributionControl, Map as MapView, NavigationControl, Popup, ScaleControl, setWorkerUrl } from "../vendor/maplibre-gl.mjs";
 import { api, keepKey } from "./api.js";
 import { fill, repaint, style } from "./basemap.js";
 import { Pencil } from "./draw.js";
@@ -11,13 +11,14 @@ import { Mine } from "./mine.js";
 import { onPalette } from "./palette.js";
 import { Rates } from "./rates.js";
 import { describe, spot, viewBox } from "./shapes.js";
-import { askForKey, fold, status, waitUntilReady } from "./status.js";
+import { askForKey, fold, spread, status, waitUntilReady } from "./status.js";
 import { Stream } from "./stream.js";
 import { place, Subscriptions } from "./subscriptions.js";
 
 const CAPTION_EVERY_MS = 2200;
 const OVERVIEW_EVERY_MS = 15_000;
 const MESSAGES_KEPT = 3000;
+const CREDITS = "Coast and borders: Natural Earth. Sydney's shore: GSHHG. Names: GeoNames, CC BY 4.0.";
 const $ = (id) => document.getElementById(id);
 
 setWorkerUrl(new URL("../vendor/maplibre-gl-worker.mjs", import.meta.url).href);
@@ -33,14 +34,12 @@ const map = new MapView({
   pitchWithRotate: false,
   touchPitch: false,
   fadeDuration: 120,
-  attributionControl: {
-    compact: true,
-    customAttribution: "Natural Earth · GSHHG · GeoNames (CC BY 4.0)",
-  },
+  attributionControl: false,
 });
 map.touchZoomRotate.disableRotation();
 map.keyboard.disableRotation();
 map.addControl(new NavigationControl({ showCompass: false }), "top-right");
+map.addControl(new AttributionControl({ compact: true, customAttribution: CREDITS }), "bottom-right");
 map.addControl(new ScaleControl({}), "bottom-right");
 map.getCanvas().setAttribute("aria-label", "Map: arrow keys move it, plus and minus zoom");
 
@@ -205,8 +204,12 @@ async function start() {
   }
 }
 
+// for the console, and for tests that want to know what the map shows
+globalThis.nearcast = { map, effects, subscriptions, mine };
+
 onPalette(() => repaint(map));
 fold();
+spread();
 rates.show((perSecond) => {
   $("message-rate").textContent = perSecond.messages;
   $("match-rate").textContent = perSecond.matches;
@@ -229,5 +232,9 @@ document.addEventListener("visibilitychange", () => {
     listen(true);
   }
 });
-map.once("load", () => fill(map).catch((error) => console.error(error)));
-map.once("load", start);
+map.once("load", () => {
+  document.querySelector(".maplibregl-ctrl-attrib").classList.remove("maplibregl-compact-show");
+  document.querySelector(".maplibregl-ctrl-attrib").removeAttribute("open");
+  fill(map).catch((error) => console.error(error));
+  start();
+});

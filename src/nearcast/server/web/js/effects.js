@@ -101,11 +101,12 @@ export class Effects {
 
   #wake() {
     this.#resting = 0;
-    if (!this.#frame) this.#frame = requestAnimationFrame((now) => this.#draw(now));
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#draw());
   }
 
-  #draw(now) {
+  #draw() {
     this.#frame = 0;
+    const now = performance.now();
     const pen = this.#pen;
     const p = palette();
     const { clientWidth: width, clientHeight: height } = this.#map.getContainer();
@@ -122,7 +123,7 @@ export class Effects {
     pen.globalAlpha = 1;
     const busy = this.#messages.length || this.#matches.length || this.#captions.length || moving;
     // one more picture after the last change, for a map that has just come to rest
-    if (busy || this.#resting++ < 2) this.#frame = requestAnimationFrame((then) => this.#draw(then));
+    if (busy || this.#resting++ < 2) this.#frame = requestAnimationFrame(() => this.#draw());
   }
 
   #project([lon, lat]) {

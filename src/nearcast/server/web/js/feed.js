@@ -4,7 +4,8 @@ const MOST = 60;
 const FILL_MS = 300;
 const SPEAK_MS = 5000;
 const $ = (id) => document.getElementById(id);
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const NAMED = 3;
 
 export class Feed {
   #onPick;
@@ -56,7 +57,12 @@ export class Feed {
     this.#timer = 0;
     if (this.#paused) return;
     const list = $("matches");
-    const rows = this.#waiting.map((match) => this.#row(match)).reverse();
+    const rows = [];
+    for (const match of this.#waiting) {
+      const same = match.mine || match.op !== "add" ? null : rows.find((row) => row.dataset.message === match.message) ?? this.#listed(match);
+      if (same) alsoFor(same, match.who);
+      else rows.unshift(this.#row(match));
+    }
     const newest = this.#waiting.findLast((each) => each.mine);
     this.#waiting = [];
     list.prepend(...rows);
@@ -66,6 +72,11 @@ export class Feed {
     }
     this.#empty();
     this.#speak(newest);
+  }
+
+  // A message that reaches many is listed once, with some of those it reached.
+  #listed(match) {
+    return $("matches").querySelector(`:scope > li.add:not(.mine)[data-message="${CSS.escape(match.message)}"]`);
   }
 
   #empty() {
@@ -85,6 +96,7 @@ export class Feed {
   #row(match) {
     const row = document.createElement("li");
     row.className = `${match.op}${match.mine ? " mine" : ""}`;
+    row.dataset.message = match.message;
     const pick = document.createElement("button");
     pick.type = "button";
     const time = document.createElement("time");
@@ -104,6 +116,14 @@ export class Feed {
     row.append(pick);
     return row;
   }
+}
+
+function alsoFor(row, who) {
+  const place = row.querySelector(".who");
+  const names = place.textContent.split(" · ");
+  if (names.some((name) => name === who || name === `for ${who}`)) return;
+  if (names.length < NAMED) place.textContent += ` · ${who}`;
+  else if (!place.textContent.endsWith(" · …")) place.textContent += " · …";
 }
 
 function press(id) {

@@ -6,6 +6,7 @@ import { hint, parse, toText } from "./shapes.js";
 const CHECK_MS = 140;
 const HELP = "Words, AND, OR, NOT in capitals, parentheses.";
 const HELP_TOP = "Words only: the messages that are nearest and most alike.";
+const WHERE = "Draw it on the map, or type its numbers.";
 const $ = (id) => document.getElementById(id);
 
 export class Form {
@@ -67,7 +68,7 @@ export class Form {
     $("query").placeholder = this.shape === "top" ? "jazz blues" : "pizza NOT pineapple";
     this.#region = null;
     this.#pencil.show(null);
-    say("where-says", "Draw it on the map, or type numbers.");
+    say("where-says", WHERE);
     this.#typed();
   }
 

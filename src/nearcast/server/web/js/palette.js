@@ -1,7 +1,7 @@
 // Colours of the map and of what moves on it, for dark and for light.
 
 const DARK = {
-  water: "#0a121f", land: "#152133", border: "#2b3a52", label: "#8b9bb4", halo: "#0f1928",
+  water: "#0a1220", land: "#1a2840", border: "#33445f", label: "#8b9bb4", halo: "#0f1928",
   subscription: "#2dd4bf", mine: "#fb7185", message: "#93b4ff", match: "#ffc453", draft: "#fb7185",
   caption: "rgba(10, 18, 31, .9)", captionText: "#f3f6fb", glow: "lighter",
 };

@@ -65,17 +65,17 @@ export function describe(region) {
 }
 
 const HINTS = {
-  circle: ["Centre and radius: longitude, latitude, metres", "151.21, -33.87, 2000"],
-  box: ["Edges: west, south, east, north", "151.19, -33.89, 151.23, -33.85"],
-  polygon: ["Corners: longitude latitude, longitude latitude, …", "151.2 -33.9, 151.25 -33.9, 151.22 -33.85"],
-  top: ["Near which point: longitude, latitude", "151.21, -33.87"],
+  circle: ["Centre and radius: longitude, latitude, metres", "longitude, latitude, metres", "151.21, -33.87, 2000"],
+  box: ["Edges: west, south, east, north", "west, south, east, north", "151.19, -33.89, 151.23, -33.85"],
+  polygon: ["Corners: longitude latitude, longitude latitude, …", "lon lat, lon lat, lon lat", "151.2 -33.9, 151.25 -33.9, 151.22 -33.85"],
+  top: ["Near which point: longitude, latitude", "longitude, latitude", "151.21, -33.87"],
 };
 export const hint = (shape) => HINTS[shape];
 
 // What somebody typed, as a region (or a point for `top`); throws an Error that says what to do.
 export function parse(shape, text) {
   const numbers = text.split(/[\s,;]+/).filter(Boolean).map(Number);
-  const expected = `write ${HINTS[shape][0].replace(/^[^:]*: /, "")}, such as ${HINTS[shape][1]}`;
+  const expected = `write ${HINTS[shape][1]}, such as ${HINTS[shape][2]}`;
   if (!numbers.length) throw new Error(`Draw it on the map, or ${expected}.`);
   if (numbers.some((n) => !Number.isFinite(n))) throw new Error(`Only numbers here: ${expected}.`);
   const count = { circle: 3, box: 4, top: 2 }[shape];

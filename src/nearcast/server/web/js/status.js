@@ -43,3 +43,14 @@ export function fold() {
     document.body.classList.toggle("folded", !open);
   });
 }
+
+// On a wide screen the matches have a place of their own, beside the map.
+export function spread() {
+  const wide = matchMedia("(min-width: 1100px)");
+  const place = () => {
+    $("side").hidden = !wide.matches;
+    (wide.matches ? $("side") : $("cards")).append($("matches-card"));
+  };
+  wide.addEventListener("change", place);
+  place();
+}

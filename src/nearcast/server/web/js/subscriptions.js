@@ -187,7 +187,7 @@ export class Subscriptions {
 // Many outlines over each other are drawn fainter, so that the map stays readable.
 function strength(count) {
   const faint = Math.min(1, 60 / Math.max(1, count));
-  return { fill: 0.012 + 0.06 * faint, line: 0.22 + 0.4 * faint };
+  return { fill: 0.006 + 0.07 * faint, line: 0.1 + 0.5 * faint };
 }
 
 function feature(subscription, paint) {
