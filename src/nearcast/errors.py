@@ -104,3 +104,10 @@ class SourceError(NearcastError):
 
 class SetupError(NearcastError):
     """Something that this machine lacks, or has in a version that will not do."""
+
+
+class StoreError(NearcastError):
+    """The file of a durable engine cannot be opened, read or written as asked.
+
+    What was acknowledged before is in the file; of the call that met this error nothing is.
+    """

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nearcast import Box, Engine, NearcastError, Top, index
 from nearcast.engine import INDEX_NAMES
+from nearcast.engine.changes import Changes
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.terms import TermIds
 from nearcast.index import Table
@@ -143,15 +144,17 @@ def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
 
     region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
     people = pa.table({"id": ["s1", "s2"], "query": ["a b", "É"], "region": [region, region]})
-    assert subscribe_columns(core, people) is not None
+    changes = Changes(0, 0)
+    assert subscribe_columns(core, people, changes) is not None
     sent = next(batches([("m1", "B a", (0.5, 0.5)), ("m2", "é", (0.0, 1.0))], 2))
-    found = publish_columns(core, sent)
+    found = publish_columns(core, sent, changes)
     assert found is not None
     assert found["subscription"].to_pylist() == ["s1", "s2"]
-    assert publish_columns(core, sent) is None  # the ids are in the window now
+    assert publish_columns(core, sent, changes) is None  # the ids are in the window now
     odd = people.set_column(0, "id", pa.array(["s3", "s4"]))
     odd = odd.set_column(1, "query", pa.array(["a OR b", "c"]))
-    assert subscribe_columns(core, odd) is None
+    assert subscribe_columns(core, odd, changes) is None
+    assert changes.seq == 4
 
 
 def test_the_window_remembers_messages_that_came_as_columns() -> None:

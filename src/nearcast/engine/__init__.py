@@ -2,16 +2,21 @@
 
 from nearcast.engine.engine import Engine, history_from
 from nearcast.engine.names import INDEX_NAMES
+from nearcast.engine.outcome import Outcome
 from nearcast.engine.replay import Quarantine, replay, stop_at, update_line
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
+from nearcast.engine.update_log import Entry, UpdateLog
 
 __all__ = [
     "INDEX_NAMES",
     "Engine",
+    "Entry",
+    "Outcome",
     "Quarantine",
     "Scan",
     "Settings",
+    "UpdateLog",
     "history_from",
     "replay",
     "stop_at",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast.engine.engine import Core
+from nearcast.engine.core import Core
 from nearcast.engine.indexed import Indexed
 from nearcast.model import Subscription
 

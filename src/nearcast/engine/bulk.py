@@ -1,4 +1,4 @@
-"""Whole columns at once: the fast paths of `publish_table` and `subscribe_table`.
+"""Whole columns at once: the fast paths of `publish_table`, `subscribe_table` and `apply_all`.
 
 Each takes only what it can take without looking at single rows: new subscriptions of plain words
 and plain boxes, instant messages at points. For anything else it gives None, has changed nothing,
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast._jit import kernel
+from nearcast.engine.changes import Boxes, Changes, Instants
 from nearcast.engine.indexed import Indexed, IndexedPopulation
 from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
@@ -36,9 +37,8 @@ _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 2000  # messages that are not worth a second thread
 
 
-def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
+def subscribe_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
     """Take in new subscriptions of plain words and plain boxes."""
-    population = core.boolean
     if _ambiguous(table) or core.has_active or core.has_rankings or _used(table, "top", "point"):
         return None
     ids, queries = _ids(table), _strings(table, "query")
@@ -48,21 +48,34 @@ def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
         return None
     if core.knows_any(ids):
         return None
+    wanted = put_boxes(core.boolean, ids, queries, boxes)
+    if wanted is None:
+        return None
+    if len(now):
+        core.advance(float(now[-1]))
+        changes.seq += len(ids)
+        changes.boxes.append(Boxes(ids, wanted, boxes))
+        changes.now = core.now
+    return UPDATE_SCHEMA.empty_table()
+
+
+def put_boxes(
+    population: IndexedPopulation, ids: list[str], queries: pa.StringArray, boxes: Floats
+) -> list[str] | None:
+    """Add new subscriptions of plain words and a plain box each, and give their queries."""
     if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
         return None
     texts = population.terms.read(queries, intern=True)
     if (np.diff(texts.starts) == 0).any():
         return None  # nothing but stop words: the slow way has the words for it
-    population.put_boxes(ids, queries.to_pylist(), texts, boxes)
-    if len(now):
-        core.advance(float(now[-1]))
-    return UPDATE_SCHEMA.empty_table()
+    wanted: list[str] = queries.to_pylist()
+    population.put_boxes(ids, wanted, texts, boxes)
+    return wanted
 
 
-def publish_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
+def publish_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
     """Match instant messages at points against a population with an index."""
-    population = core.boolean
-    if _ambiguous(table) or core.has_rankings or core.settings.window.count is None:
+    if _ambiguous(table) or not core.takes_columns:
         return None
     if _used(table, "region") or not _instant(table):
         return None
@@ -70,15 +83,29 @@ def publish_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
     now = _times(table, core)
     if ids is None or texts is None or points is None or now is None:
         return None
-    if core.uses_any(ids) or not _inside(core, points):
+    if core.uses_any(ids):
+        return None
+    return publish_instants(core, Instants(changes.seq + 1, ids, texts, points, now), changes)
+
+
+def publish_instants(core: Indexed, messages: Instants, changes: Changes) -> pa.Table | None:
+    """Match instant messages at points, with times that grow and ids that are not in use."""
+    seq, ids, texts, points, now = messages
+    if not _inside(core, points):
         return None
     if not len(ids):
         return UPDATE_SCHEMA.empty_table()
+    population = core.boolean
     threads = (os.cpu_count() or 1) if len(ids) >= _FEW else 1
     matches = population.match(population.terms.read(texts), np.hstack([points, points]), threads)
     core.advance(float(now[-1]))
     core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser))
-    return _updates(population, matches, pa.array(ids, pa.string()))
+    updates = _updates(population, matches, pa.array(ids, pa.string()))
+    changes.messages.append(messages)
+    changes.add_table(seq, now, updates)
+    changes.seq += len(ids)
+    changes.now = core.now
+    return updates
 
 
 def _updates(population: IndexedPopulation, matches: Matches, ids: pa.StringArray) -> pa.Table:

@@ -1,15 +1,23 @@
-"""The embedded engine: the public class, in this process and in memory."""
+"""The embedded engine: the public class, in this process, in memory or with a file behind it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from time import time
+from typing import TYPE_CHECKING, Any, Self
 
+from nearcast.engine.changes import Changes
+from nearcast.engine.core import Core, make_core
+from nearcast.engine.directory import Directory
+from nearcast.engine.journal import Clock, Journal, MemoryJournal
 from nearcast.engine.names import INDEX_NAMES
-from nearcast.engine.scan import Scan
-from nearcast.engine.settings import Settings
-from nearcast.errors import InvalidValue
-from nearcast.geo import WORLD, Box, Region
+from nearcast.engine.outcome import Outcome
+from nearcast.engine.settings import Given, Settings
+from nearcast.engine.update_log import UpdateLog
+from nearcast.errors import InvalidValue, NearcastError, StateError
+from nearcast.geo import Box, Region
 from nearcast.model import (
     Event,
     Message,
@@ -24,38 +32,13 @@ from nearcast.model import (
     Update,
 )
 from nearcast.text import DEFAULT, Analyser, Vocabulary
-from nearcast.topk import Window
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
-
-class Core(Protocol):
-    """What does the matching behind an engine: the place where an index plugs in."""
-
-    settings: Settings
-
-    def apply(self, event: Event) -> list[Update]:
-        """Take one event and give its updates, in order; one that is refused changes nothing."""
-        ...
-
-    def results(self, id: str) -> list[Result]:
-        """What is in a subscription's results now."""
-        ...
-
-    def subscriptions(self) -> list[Subscription]:
-        """All subscriptions, as they are now."""
-        ...
-
-
-def _core(index: str, settings: Settings) -> Core:
-    if index == "scan":
-        return Scan(settings)
-    from nearcast.engine.indexed import Indexed
-
-    return Indexed(settings, index)
+Answers = Mapping[str, bytes] | Callable[[list[Outcome]], Mapping[str, bytes]]
 
 
 class Engine:
@@ -78,26 +61,114 @@ class Engine:
     def __init__(
         self,
         *,
+        path: str | Path | None = None,
         index: str = "auto",
         window_count: int | None = None,
         window_seconds: float | None = None,
-        space: Box = WORLD,
+        space: Box | None = None,
         history: Vocabulary | None = None,
-        analyser: Analyser = DEFAULT,
+        analyser: Analyser | None = None,
+        retain_seconds: float | None = None,
+        retain_updates: int | None = None,
+        clock: Clock = time,
     ) -> None:
         if index not in INDEX_NAMES:
             raise InvalidValue("index", index, f"one of {', '.join(INDEX_NAMES)}")
-        window = Window(window_count, window_seconds)
-        self._core = _core(index, Settings(window, space, history, analyser))
+        given = Given(window_count, window_seconds, space, history, analyser)
+        self._index = index
+        self._journal: Journal
+        if path is None:
+            self._journal = MemoryJournal(given.settings(), clock, retain_updates)
+        else:
+            from nearcast.store import open_store
+
+            self._journal = open_store(path, given, clock, retain_seconds, retain_updates)
+        self._closed = False
+        self._core: Core | None = None
+        try:
+            self._ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def _ready(self) -> Core:
+        """The core, brought back from the file if the latest call could not be kept."""
+        if self._closed:
+            raise StateError("engine: it is closed; make another one")
+        if self._core is None:
+            core = make_core(self._index, self._journal.settings)
+            self._journal.restore(core)
+            self._core, self._directory = core, Directory(core)
+        return self._core
+
+    @contextmanager
+    def _call(self) -> Iterator[tuple[Core, Changes]]:
+        """Change the core and keep the changes; where they are not kept, forget them."""
+        core = self._ready()
+        changes = Changes(self._journal.seq, self._journal.log.last)
+        try:
+            yield core, changes
+        except BaseException as error:
+            kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
+            if not kept and self._journal.heals:
+                self._core = None  # the file has what was acknowledged, and nothing else
+            raise
+
+    def _keep(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
+        if changes.seq > changes.before or answers:
+            self._journal.commit(core, changes, answers)
+        self._directory.follow(changes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file, if there is one; closing twice does no harm."""
+        if not self._closed:
+            self._closed = True
+            self._journal.close(self._core)
+            self._core = None
 
     @property
     def settings(self) -> Settings:
         """What the engine was told when it was made."""
-        return self._core.settings
+        return self._journal.settings
+
+    @property
+    def log(self) -> UpdateLog:
+        """The updates of all events so far, for as long as they are kept."""
+        return self._journal.log
+
+    @property
+    def now(self) -> float | None:
+        """The time of the latest event; None before the first."""
+        return self._ready().now
 
     def apply(self, event: Event) -> list[Update]:
         """Take one event of a log; the methods below make the event for you."""
-        return self._core.apply(event)
+        outcome = self.apply_all((event,))[0]
+        if outcome.error is not None:
+            raise outcome.error
+        return list(outcome.updates)
+
+    def apply_all(self, events: Iterable[Event], remember: Answers | None = None) -> list[Outcome]:
+        """Take many events in order, each by itself, and say what became of each.
+
+        One that is refused changes nothing, and the rest go on. What they changed is kept
+        together or, if the engine ends before this returns, perhaps not at all. `remember` has
+        answers to keep with them under idempotency keys, or makes them of the outcomes.
+        """
+        from nearcast.engine.applying import apply_events
+
+        events = list(events)
+        with self._call() as (core, changes):
+            outcomes = apply_events(core, events, changes)
+            answers = remember(outcomes) if callable(remember) else remember or {}
+            self._keep(core, changes, answers)
+        return outcomes
 
     def subscribe(
         self,
@@ -118,7 +189,7 @@ class Engine:
             _check_alone(id, query, region, point, top)
         else:
             id = Subscription(id, query, region, point, top)  # type: ignore[arg-type]  # checked there
-        return self._core.apply(Subscribe(id, at))
+        return self.apply(Subscribe(id, at))
 
     def move(
         self,
@@ -129,11 +200,11 @@ class Engine:
         at: float | None = None,
     ) -> list[Update]:
         """Take a subscription to another region, or a top-k one to another point."""
-        return self._core.apply(Move(id, region, point, at))
+        return self.apply(Move(id, region, point, at))
 
     def unsubscribe(self, id: str, *, at: float | None = None) -> list[Update]:
         """End a subscription; it gets no updates for that."""
-        return self._core.apply(Unsubscribe(id, at))
+        return self.apply(Unsubscribe(id, at))
 
     def publish(
         self,
@@ -153,15 +224,53 @@ class Engine:
             _check_alone(id, text, point, region, at, ttl or None)
         else:
             id = Message(id, text, point, region, at, ttl)  # type: ignore[arg-type]  # checked there
-        return self._core.apply(Publish(id))
+        return self.apply(Publish(id))
 
     def results(self, id: str) -> list[Result]:
         """What a subscription's results are now: active lasting messages, or the ranked k best."""
-        return self._core.results(id)
+        return self._ready().results(id)
 
     def subscriptions(self) -> list[Subscription]:
         """All subscriptions, as they are now."""
-        return self._core.subscriptions()
+        return self._ready().subscriptions()
+
+    @property
+    def count(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._ready())
+
+    def get(self, id: str) -> Subscription | None:
+        """Look up a subscription."""
+        return self._ready().subscription(id)
+
+    def page(
+        self, after: str | None = None, limit: int = 100, bbox: Box | None = None
+    ) -> list[Subscription]:
+        """The first `limit` subscriptions with ids after `after`, in the order of their ids.
+
+        With `bbox` only those that share a point with that box.
+        """
+        self._ready()
+        return self._directory.page(after, limit, bbox)
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message that is still active or in the window."""
+        return self._ready().message(id)
+
+    def remember(self, key: str, answer: bytes, at: float | None = None) -> None:
+        """Keep an answer under an idempotency key for a day from `at`, in seconds since 1970."""
+        self._ready()
+        self._journal.remember(key, answer, at)
+
+    def recall(self, key: str) -> bytes | None:
+        """The answer kept under an idempotency key, if there is one."""
+        self._ready()
+        return self._journal.recall(key)
+
+    def backup(self, path: str | Path) -> None:
+        """Write a consistent copy of the engine's file, while it is in use if need be."""
+        self._ready()
+        self._journal.backup(path)
 
     def boxes(self) -> npt.NDArray[np.float64]:
         """The bounding boxes of all subscriptions, as rows of west, south, east, north.
@@ -171,13 +280,11 @@ class Engine:
         """
         from nearcast.engine.boxes import bounding_boxes
 
-        return bounding_boxes(self._core)
+        return bounding_boxes(self._ready())
 
     def subscribe_table(self, table: Any) -> pa.Table:
         """Register many subscriptions at once; see `publish_table`."""
-        from nearcast.engine.tables import apply_table
-
-        return apply_table(self._core, "subscribe", table)
+        return self._apply_table("subscribe", table)
 
     def publish_table(self, table: Any) -> pa.Table:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
@@ -188,9 +295,19 @@ class Engine:
         takes effect; one that does not fit the state of the engine ends the call there, in a
         `TableError` that carries the updates of the rows before it.
         """
-        from nearcast.engine.tables import apply_table
+        return self._apply_table("publish", table)
 
-        return apply_table(self._core, "publish", table)
+    def _apply_table(self, op: str, table: Any) -> pa.Table:
+        from nearcast.engine.tables import TableError, apply_table
+
+        with self._call() as (core, changes):
+            try:
+                updates = apply_table(core, op, table, changes)
+            except TableError:
+                self._keep(core, changes, {})  # the rows before it took effect
+                raise
+            self._keep(core, changes, {})
+        return updates
 
 
 def _check_alone(ready_made: Subscription | Message, *others: object) -> None:

@@ -14,7 +14,7 @@ from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
-from nearcast.geo import Box, Region
+from nearcast.geo import Bounds, Box, Region
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.table import NOBODY, SHARED, Floats, Int32s
 from nearcast.index.warm import warm_up
@@ -56,11 +56,28 @@ class IndexedPopulation:
 
     def find(self, id: str) -> Interest | None:
         """Put a subscription together again."""
-        owner = self._owners.get(id)
-        if owner is None:
+        subscription = self.subscription(id)
+        if subscription is None:
             return None
-        subscription = self._subscription(owner)
         return Interest(subscription, parse_query(subscription.query, self._analyser))
+
+    def subscription(self, id: str) -> Subscription | None:
+        """Put a subscription together again, without its query in parts."""
+        owner = self._owners.get(id)
+        return None if owner is None else self._subscription(owner)
+
+    def around(self, bounds: tuple[Bounds, ...]) -> list[str]:
+        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
+        rows = self.table.rows
+        near = np.zeros(len(rows.owner), np.bool_)
+        for west, south, east, north in bounds:
+            box = rows.box
+            near |= (
+                (box[:, 0] <= east) & (box[:, 2] >= west)
+                & (box[:, 1] <= north) & (box[:, 3] >= south)
+            )  # fmt: skip
+        owners = rows.owner[near & (rows.owner >= 0)]
+        return [self._ids[owner] for owner in np.unique(owners).tolist()]
 
     def put(self, interest: Interest) -> None:
         """Add a subscription, replace one, or move one: in place where only a plain box changes."""
@@ -228,6 +245,15 @@ class Indexed(Scan):
         self.boolean = IndexedPopulation(index, settings.analyser)
         super().__init__(settings, self.boolean)
 
+    def subscription(self, id: str) -> Subscription | None:
+        """Look one up."""
+        ranking = self._rankings.get(id)
+        return self.boolean.subscription(id) if ranking is None else ranking.subscription
+
+    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
+        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
+        return [*self.boolean.around(bounds), *self._rankings]
+
     @property
     def has_active(self) -> bool:
         """Whether a lasting message may still be active."""
@@ -243,6 +269,11 @@ class Indexed(Scan):
         points = [ranking.subscription.point for ranking in self._rankings.values()]
         ranked = np.array(points, np.float64).reshape(-1, 2)
         return np.concatenate([self.boolean.boxes(), np.hstack([ranked, ranked])])
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether instant messages may be matched as columns now."""
+        return not self._rankings and self.settings.window.count is not None
 
     def knows_any(self, ids: list[str]) -> bool:
         """Whether a subscription has one of these ids."""

@@ -20,6 +20,7 @@ from nearcast.engine.standing import (
 )
 from nearcast.engine.window import SlidingWindow
 from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
+from nearcast.geo import Bounds
 from nearcast.model import (
     Event,
     Message,
@@ -89,6 +90,24 @@ class Scan:
         """All subscriptions, as they are now."""
         ranked = [ranking.subscription for ranking in self._rankings.values()]
         return [*self.population.subscriptions(), *ranked]
+
+    def __len__(self) -> int:
+        return len(self.population) + len(self._rankings)
+
+    def subscription(self, id: str) -> Subscription | None:
+        """Look one up."""
+        standing = self._rankings.get(id) or self.population.find(id)
+        return None if standing is None else standing.subscription
+
+    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None where anyone may."""
+        del bounds
+        return None
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message that is active or in the window."""
+        arrived = self._active.get(id) or self._window.find(id)
+        return None if arrived is None else replace(arrived.message, at=arrived.at)
 
     def wants(self, id: str, message: Message) -> bool:
         """Whether a boolean subscription would get a message, were it published now."""

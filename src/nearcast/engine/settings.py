@@ -42,3 +42,23 @@ class Settings:
             box = self.space
             bounds = f"{box.west:g},{box.south:g},{box.east:g},{box.north:g}"
             raise InvalidValue(field_name, point, f"a point inside the space {bounds}")
+
+
+@dataclass(frozen=True)
+class Given:
+    """The settings an engine was given by whoever makes it; None where nothing was said."""
+
+    window_count: int | None = None
+    window_seconds: float | None = None
+    space: Box | None = None
+    history: Vocabulary | None = None
+    analyser: Analyser | None = None
+
+    def settings(self) -> Settings:
+        """Fill in the defaults."""
+        return Settings(
+            Window(self.window_count, self.window_seconds),
+            WORLD if self.space is None else self.space,
+            self.history,
+            DEFAULT if self.analyser is None else self.analyser,
+        )

@@ -94,6 +94,10 @@ class Ranking:
 class Population(Protocol):
     """The boolean subscriptions of an engine: the one part that an index does faster."""
 
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
     def find(self, id: str) -> Interest | None:
         """Look one up."""
         ...
@@ -120,6 +124,9 @@ class Everyone:
 
     def __init__(self) -> None:
         self._interests: dict[str, Interest] = {}
+
+    def __len__(self) -> int:
+        return len(self._interests)
 
     def find(self, id: str) -> Interest | None:
         """Look one up."""

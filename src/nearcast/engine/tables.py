@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from nearcast.engine.applying import apply_one
 from nearcast.engine.bulk import UPDATE_SCHEMA, publish_columns, subscribe_columns
+from nearcast.engine.changes import Changes
 from nearcast.engine.indexed import Indexed
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.model import Event, Update, event_from_json
 from nearcast.model.parquet import table_rows
 
 if TYPE_CHECKING:
-    from nearcast.engine.engine import Core
+    from nearcast.engine.core import Core
 
 
 class TableError(StateError):
@@ -58,19 +60,19 @@ def _events(op: str, table: pa.Table) -> Iterator[Event]:
             raise error.inside(f"row {row}") from None
 
 
-def apply_table(engine: Core, op: str, table: Any) -> pa.Table:
+def apply_table(core: Core, op: str, table: Any, changes: Changes) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
     table = as_table(table)
-    if isinstance(engine, Indexed):
+    if isinstance(core, Indexed):
         fast = publish_columns if op == "publish" else subscribe_columns
-        updates_at_once = fast(engine, table)
+        updates_at_once = fast(core, table, changes)
         if updates_at_once is not None:
             return updates_at_once
     events = list(_events(op, table))
     updates: list[tuple[int, Update]] = []
     for row, event in enumerate(events):
         try:
-            updates += [(row, update) for update in engine.apply(event)]
+            updates += [(row, update) for update in apply_one(core, event, changes)]
         except NearcastError as error:
             raise TableError(row, str(error), updates_table(updates)) from None
     return updates_table(updates)

@@ -14,36 +14,20 @@ from threading import Thread
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
+from nearcast.engine import Engine
+from nearcast.engine.outcome import Outcome
+from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.errors import StateError
 from nearcast.model import Event, Publish
-from nearcast.server.standin import Entry, Outcome, StandIn
 
 T = TypeVar("T")
 LARGEST_BATCH = 4096
 
 
-class Log(Protocol):
-    """The updates, by id; may be read from any thread."""
-
-    @property
-    def first(self) -> int:
-        """The smallest id that is still kept; `last + 1` if none is."""
-        ...
-
-    @property
-    def last(self) -> int:
-        """The largest id that was ever given."""
-        ...
-
-    def read(self, after: int, limit: int, subscription: str | None = None) -> list[Entry]:
-        """The first updates after an id, of one subscription or of all."""
-        ...
-
-
 class Backend(Protocol):
     """Takes events, keeps them, and tells what they caused."""
 
-    log: Log
+    log: UpdateLog
 
     async def apply(self, events: Sequence[Event]) -> list[Outcome]:
         """Take events in order; they are durable when this returns."""
@@ -112,9 +96,9 @@ class Embedded:
     """An engine in this process, owned by one thread."""
 
     def __init__(
-        self, engine: StandIn, watcher: Watcher, clock: Callable[[], float], name: str = "default"
+        self, engine: Engine, watcher: Watcher, clock: Callable[[], float], name: str = "default"
     ) -> None:
-        self.log: Log = engine.log
+        self.log: UpdateLog = engine.log
         self._engine = engine
         self._watcher = watcher
         self._clock = clock
@@ -135,7 +119,7 @@ class Embedded:
         self._put(_Events(events, answer))
         return answer
 
-    def ask(self, question: Callable[[StandIn], T]) -> asyncio.Future[T]:
+    def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
         """Have a question answered between two batches."""
         answer: asyncio.Future[T] = self._loop.create_future()
         self._put(_Question(question, answer))
@@ -180,7 +164,7 @@ class Embedded:
     def _answer(self, job: _Question) -> None:
         try:
             answer = job.ask(self._engine)
-        except Exception as error:  # noqa: BLE001 - whoever asked hears of it
+        except Exception as error:
             self._loop.call_soon_threadsafe(_fail, [job.answer], error)
         else:
             self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
@@ -194,7 +178,7 @@ class Embedded:
         stamp(events, before, self._clock())
         try:
             outcomes = self._engine.apply_all(events)
-        except Exception as error:  # noqa: BLE001 - whoever asked hears of it
+        except Exception as error:
             self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
             return
         took = perf_counter() - started

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from nearcast.engine.settings import Settings
+from nearcast.engine.settings import Given
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -45,7 +45,7 @@ class Config:
     hosts: frozenset[str] = frozenset(LOOPBACK_NAMES)
     origins: frozenset[str] = frozenset()
     index: str = "auto"
-    settings: Settings = field(default_factory=Settings)
+    given: Given = Given()
     limits: Limits = field(default_factory=Limits)
     keep_alive_s: float = 15.0
     stalled_s: float = 120.0

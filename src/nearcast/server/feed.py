@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from nearcast.server.backend import Log
+from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.server.hub import Encode, Hub
-from nearcast.server.standin import Entry
 
 _PAGE = 500
 
@@ -93,7 +92,7 @@ class Feed:
 
 
 def read_some(
-    log: Log, after: int, up_to: int, limit: int, subscriptions: frozenset[str] | None
+    log: UpdateLog, after: int, up_to: int, limit: int, subscriptions: frozenset[str] | None
 ) -> tuple[list[Entry], int, int]:
     """Updates of some subscriptions after an id, none above `up_to`.
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from nearcast.server.backend import Committed, Log
-from nearcast.server.standin import Entry
+from nearcast.engine.update_log import Entry, UpdateLog
+from nearcast.server.backend import Committed
 
 Encode = Callable[[Entry], bytes]
 
@@ -74,7 +74,7 @@ class Listener:
 class Hub:
     """The listeners of one tenant, found by subscription."""
 
-    def __init__(self, log: Log, most_bytes: int) -> None:
+    def __init__(self, log: UpdateLog, most_bytes: int) -> None:
         self.log = log
         self.last = log.last  # every update up to this id has been offered
         self._most_bytes = most_bytes

@@ -11,8 +11,10 @@ from nearcast.server.backend import accepted
 from nearcast.server.bodies import JSON, NDJSON, json_object, json_response, media_type, whole_body
 from nearcast.server.bulk import take_lines
 from nearcast.server.checks import check_fields
+from nearcast.server.describe import IDEMPOTENCY_KEY, describe
 from nearcast.server.ids import new_id
 from nearcast.server.routes import Routes, Visit
+from nearcast.server.schemas import ref
 
 routes = Routes()
 
@@ -25,7 +27,21 @@ def read_publish(fields: dict[str, Any], visit: Visit) -> Publish:
     return Publish(message_from_json(fields))
 
 
-@routes.add("POST", "/v1/messages", "publish")
+@routes.add(
+    "POST",
+    "/v1/messages",
+    "publish",
+    describe(
+        "messages",
+        200,
+        "The id and the number of updates; of lines, what became of them.",
+        content={JSON: {"schema": {"oneOf": [ref("Published"), ref("Bulk")]}}},
+        body="NewMessage",
+        lines="NewMessage",
+        parameters=(IDEMPOTENCY_KEY,),
+        problems=(409, 507),
+    ),
+)
 async def publish(visit: Visit) -> Response:
     """Publish a message.
 

@@ -9,13 +9,25 @@ from nearcast.model import as_top
 from nearcast.model.values import check_text
 from nearcast.server.bodies import json_body, json_response
 from nearcast.server.checks import check_query
+from nearcast.server.describe import describe
 from nearcast.server.routes import Routes, Visit
 from nearcast.text import parse_bag, parse_query
 
 routes = Routes()
 
 
-@routes.add("POST", "/v1/queries", "subscribe")
+@routes.add(
+    "POST",
+    "/v1/queries",
+    "subscribe",
+    describe(
+        "subscriptions",
+        200,
+        "Its terms, or what is wrong and where.",
+        answer="CheckedQuery",
+        body="Query",
+    ),
+)
 async def check(visit: Visit) -> Response:
     """Check a query, and tell which terms it looks for."""
     fields = await json_body(visit.request, visit.caller.body_bytes)

@@ -68,12 +68,12 @@ class Routes(list[Route]):
     """The routes of one noun, gathered by decorators."""
 
     def add(
-        self, method: str, path: str, scope: str, doc: dict[str, Any] | None = None
+        self, method: str, path: str, scope: str, doc: dict[str, Any]
     ) -> Callable[[Handler], Handler]:
         """Register a function for a method of a path."""
 
         def register(handler: Handler) -> Handler:
-            self.append(Route(method, path, scope, handler, doc or {}))
+            self.append(Route(method, path, scope, handler, doc))
             return handler
 
         return register
@@ -100,11 +100,16 @@ def install(app: FastAPI, front: Front, routes: Routes) -> None:
             operation_id=route.handler.__name__,
             summary=summary.rstrip("."),
             description=description,
-            responses={},
-            openapi_extra=route.doc,
+            status_code=_status(route.doc),
+            openapi_extra=route.doc | {"x-scope": route.scope},
             response_class=Response,
             route_class_override=PlainRoute,
         )
+
+
+def _status(doc: dict[str, Any]) -> int:
+    """The first answer that is described: what FastAPI takes for the usual one."""
+    return int(next(iter(doc["responses"])))
 
 
 def _endpoint(front: Front, route: Route) -> Callable[[Request], Awaitable[Response]]:

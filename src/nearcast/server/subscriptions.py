@@ -26,6 +26,15 @@ from nearcast.server.bodies import (
 )
 from nearcast.server.bulk import take_lines
 from nearcast.server.checks import check_fields
+from nearcast.server.describe import (
+    BBOX,
+    ID,
+    IDEMPOTENCY_KEY,
+    describe,
+    limit,
+    lines_of,
+    parameter,
+)
 from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem
 from nearcast.server.routes import Routes, Visit
@@ -33,6 +42,7 @@ from nearcast.server.shapes import subscription_to_json
 from nearcast.server.sse import EventStream
 
 routes = Routes()
+CURSOR = parameter("after", {"type": "string"}, "`next` of the page before.")
 
 
 def read_subscribe(fields: dict[str, Any], visit: Visit) -> Subscribe:
@@ -45,7 +55,22 @@ def read_subscribe(fields: dict[str, Any], visit: Visit) -> Subscribe:
     return event
 
 
-@routes.add("POST", "/v1/subscriptions", "subscribe")
+@routes.add(
+    "POST",
+    "/v1/subscriptions",
+    "subscribe",
+    describe(
+        "subscriptions",
+        201,
+        "The subscription, and how many updates it caused.",
+        answer="ChangedSubscription",
+        also={200: ("What became of the lines.", "Bulk")},
+        body="NewSubscription",
+        lines="NewSubscription",
+        parameters=(IDEMPOTENCY_KEY,),
+        problems=(409, 507),
+    ),
+)
 async def subscribe(visit: Visit) -> Response:
     """Subscribe.
 
@@ -71,7 +96,19 @@ def quoted(id: str) -> str:
     return quote(id, safe="")
 
 
-@routes.add("GET", "/v1/subscriptions", "subscribe")
+@routes.add(
+    "GET",
+    "/v1/subscriptions",
+    "subscribe",
+    describe(
+        "subscriptions",
+        200,
+        "A page, or all of them as lines.",
+        answer="Page",
+        content=lines_of("Subscription"),
+        parameters=(limit(1000), CURSOR, BBOX),
+    ),
+)
 async def list_subscriptions(visit: Visit) -> Response:
     """List subscriptions in the order of their ids, a page at a time.
 
@@ -79,14 +116,14 @@ async def list_subscriptions(visit: Visit) -> Response:
     """
     visit.caller.pay()
     box = box_parameter(visit.request)
-    limit = whole_number(visit.request, "limit", 100, 1, visit.limits.page)
+    most = whole_number(visit.request, "limit", 100, 1, visit.limits.page)
     cursor = visit.request.query_params.get("after")
     after = None if cursor is None else from_cursor(cursor)
     if wants_lines(visit.request):
         pieces = _all_lines(visit, after, box)
         return EventStream(pieces, visit.front.config.stalled_s, media_type=NDJSON)
-    found = await visit.tenant.backend.ask(lambda engine: engine.page(after, limit + 1, box))
-    page, more = found[:limit], len(found) > limit
+    found = await visit.tenant.backend.ask(lambda engine: engine.page(after, most + 1, box))
+    page, more = found[:most], len(found) > most
     answer: dict[str, Any] = {"subscriptions": [subscription_to_json(each) for each in page]}
     answer["next"] = to_cursor(page[-1].id) if more else None
     return json_response(answer)
@@ -95,12 +132,12 @@ async def list_subscriptions(visit: Visit) -> Response:
 async def _all_lines(
     visit: Visit, after: str | None, box: Box | None
 ) -> AsyncGenerator[bytes, None]:
-    limit = visit.limits.page
+    most = visit.limits.page
     while True:
         start = after
-        page = await visit.tenant.backend.ask(lambda engine: engine.page(start, limit, box))  # noqa: B023 - asked before the next turn
+        page = await visit.tenant.backend.ask(lambda engine: engine.page(start, most, box))  # noqa: B023 - asked before the next turn
         yield b"".join(encode(subscription_to_json(each)) + b"\n" for each in page)
-        if len(page) < limit:
+        if len(page) < most:
             return
         after = page[-1].id
 
@@ -129,7 +166,19 @@ async def _found(visit: Visit) -> Subscription:
     return found
 
 
-@routes.add("GET", "/v1/subscriptions/{id}/results", "subscribe")
+@routes.add(
+    "GET",
+    "/v1/subscriptions/{id}/results",
+    "subscribe",
+    describe(
+        "subscriptions",
+        200,
+        "The messages.",
+        answer="Results",
+        parameters=(ID,),
+        problems=(404,),
+    ),
+)
 async def show_results(visit: Visit) -> Response:
     """What is in a subscription's results now: lasting messages, or the ranked k best."""
     visit.caller.pay()
@@ -170,14 +219,40 @@ def results_of(engine: Any, id: str, now: float) -> list[dict[str, Any]]:
     return results
 
 
-@routes.add("GET", "/v1/subscriptions/{id}", "subscribe")
+@routes.add(
+    "GET",
+    "/v1/subscriptions/{id}",
+    "subscribe",
+    describe(
+        "subscriptions",
+        200,
+        "The subscription.",
+        answer="Subscription",
+        parameters=(ID,),
+        problems=(404,),
+    ),
+)
 async def show_subscription(visit: Visit) -> Response:
     """Show one subscription."""
     visit.caller.pay()
     return json_response(subscription_to_json(await _found(visit)))
 
 
-@routes.add("PUT", "/v1/subscriptions/{id}", "subscribe")
+@routes.add(
+    "PUT",
+    "/v1/subscriptions/{id}",
+    "subscribe",
+    describe(
+        "subscriptions",
+        200,
+        "It was replaced.",
+        answer="ChangedSubscription",
+        also={201: ("It was made.", "ChangedSubscription")},
+        body="NewSubscription",
+        parameters=(ID,),
+        problems=(409, 507),
+    ),
+)
 async def put_subscription(visit: Visit) -> Response:
     """Make a subscription, or replace it; doing so again changes nothing."""
     fields = await json_body(visit.request, visit.caller.body_bytes)
@@ -190,7 +265,20 @@ async def put_subscription(visit: Visit) -> Response:
     return await _put(visit, event, 200 if there else 201)
 
 
-@routes.add("PATCH", "/v1/subscriptions/{id}", "subscribe")
+@routes.add(
+    "PATCH",
+    "/v1/subscriptions/{id}",
+    "subscribe",
+    describe(
+        "subscriptions",
+        200,
+        "It was moved.",
+        answer="ChangedSubscription",
+        body="Move",
+        parameters=(ID,),
+        problems=(404, 409, 507),
+    ),
+)
 async def move_subscription(visit: Visit) -> Response:
     """Move a subscription to another region, or a top-k one to another point."""
     fields = await json_body(visit.request, visit.caller.body_bytes)
@@ -206,7 +294,12 @@ async def move_subscription(visit: Visit) -> Response:
     return json_response(subscription_to_json(found) | {"updates": len(outcome.updates)})
 
 
-@routes.add("DELETE", "/v1/subscriptions/{id}", "subscribe")
+@routes.add(
+    "DELETE",
+    "/v1/subscriptions/{id}",
+    "subscribe",
+    describe("subscriptions", 204, "It is gone.", parameters=(ID,), problems=(404, 507)),
+)
 async def unsubscribe(visit: Visit) -> Response:
     """End a subscription."""
     visit.caller.pay()

@@ -11,7 +11,6 @@ from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config
 from nearcast.server.hub import Hub
 from nearcast.server.live import Live
-from nearcast.server.standin import StandIn
 
 DEFAULT = "default"
 Measure = Callable[[int, float], None]
@@ -20,7 +19,7 @@ Measure = Callable[[int, float], None]
 class Tenant:
     """One world: its engine, who listens to it, who looks at it."""
 
-    def __init__(self, name: str, engine: StandIn, config: Config, measure: Measure) -> None:
+    def __init__(self, name: str, engine: Engine, config: Config, measure: Measure) -> None:
         self.name = name
         self.hub = Hub(engine.log, config.limits.queued_bytes)
         self.live = Live(config.limits.live_per_second)
@@ -89,15 +88,21 @@ def engine_path(data: Path, name: str) -> Path:
     return data / "tenants" / f"{name}.nearcast"
 
 
-def open_engine(config: Config, name: str) -> StandIn:
+def open_engine(config: Config, name: str) -> Engine:
     """Open the engine of a tenant and make it ready for its first message."""
-    settings = config.settings
-    engine = Engine(
+    path = None if config.data is None else engine_path(config.data, name)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    given = config.given
+    return Engine(
+        path=path,
         index=config.index,
-        window_count=settings.window.count,
-        window_seconds=settings.window.seconds,
-        space=settings.space,
-        history=settings.history,
-        analyser=settings.analyser,
+        window_count=given.window_count,
+        window_seconds=given.window_seconds,
+        space=given.space,
+        history=given.history,
+        analyser=given.analyser,
+        retain_seconds=config.retain_seconds,
+        retain_updates=config.retain_updates,
+        clock=config.clock,
     )
-    return StandIn(engine)

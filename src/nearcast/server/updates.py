@@ -11,6 +11,15 @@ from nearcast.errors import InvalidValue
 from nearcast.model.values import check_id
 from nearcast.server.bodies import NDJSON, box_parameter, wants_lines, whole_number
 from nearcast.server.config import Limits
+from nearcast.server.describe import (
+    AFTER,
+    BBOX,
+    LAST_EVENT_ID,
+    SUBSCRIPTIONS,
+    describe,
+    limit,
+    lines_of,
+)
 from nearcast.server.feed import Feed, read_some
 from nearcast.server.live import live_events
 from nearcast.server.problems import Problem
@@ -19,6 +28,7 @@ from nearcast.server.sse import EventStream
 from nearcast.server.wire import line_update, sse_gap, sse_place, sse_update
 
 routes = Routes()
+EVENTS = "text/event-stream"
 _LARGEST_ID = (1 << 63) - 1
 
 
@@ -40,7 +50,18 @@ def resume_after(connection: HTTPConnection) -> int | None:
     return int(given)
 
 
-@routes.add("GET", "/v1/updates", "subscribe")
+@routes.add(
+    "GET",
+    "/v1/updates",
+    "subscribe",
+    describe(
+        "updates",
+        200,
+        "A stream without end; as lines, a page of what is kept.",
+        content={EVENTS: {"schema": {"type": "string"}}, **lines_of("update")},
+        parameters=(SUBSCRIPTIONS, AFTER, LAST_EVENT_ID, limit(10_000)),
+    ),
+)
 async def listen(visit: Visit) -> Response:
     """Listen to updates as Server-Sent Events.
 
@@ -72,16 +93,27 @@ async def _events(feed: Feed, keep_alive_s: float) -> AsyncGenerator[bytes, None
 
 async def _lines(visit: Visit, subscriptions: list[str] | None, after: int) -> Response:
     """A page of the log as it is now, for those who fetch instead of listening."""
-    limit = whole_number(visit.request, "limit", visit.limits.page, 1, 10 * visit.limits.page)
+    most = whole_number(visit.request, "limit", visit.limits.page, 1, 10 * visit.limits.page)
     log = visit.tenant.hub.log
     names = None if subscriptions is None else frozenset(subscriptions)
-    entries, complete, first = read_some(log, after, visit.tenant.hub.last, limit, names)
+    entries, complete, first = read_some(log, after, visit.tenant.hub.last, most, names)
     headers = {"Nearcast-First": str(first), "Nearcast-Next": str(complete)}
     body = b"".join([line_update(entry) for entry in entries])
     return Response(body, headers=headers, media_type=NDJSON)
 
 
-@routes.add("GET", "/v1/live", "subscribe")
+@routes.add(
+    "GET",
+    "/v1/live",
+    "subscribe",
+    describe(
+        "updates",
+        200,
+        "A stream without end.",
+        content={EVENTS: {"schema": {"type": "string"}}},
+        parameters=(BBOX,),
+    ),
+)
 async def look(visit: Visit) -> Response:
     """Look at a part of the map: messages, updates and subscriptions as they come.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from nearcast.server.standin import Entry
+from nearcast.engine.update_log import Entry
 
 _json = msgspec.json.Encoder().encode
 

@@ -1,0 +1,174 @@
+"""Many events in order, each by itself; instant messages that follow each other go as columns.
+
+Every event is applied to the core and noted in a `Changes`. One that is refused changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.engine.bulk import publish_instants
+from nearcast.engine.changes import Accepted, Changes, Instants
+from nearcast.engine.indexed import Indexed
+from nearcast.engine.outcome import Outcome
+from nearcast.errors import NearcastError
+from nearcast.model import Event, Message, Publish, Update
+
+if TYPE_CHECKING:
+    from nearcast.engine.core import Core
+
+_WORTH_COLUMNS = 8  # fewer messages are faster one by one
+
+
+def apply_one(core: Core, event: Event, changes: Changes) -> list[Update]:
+    """Apply one event, and note what it changed."""
+    updates = core.apply(event)
+    changes.seq += 1
+    changes.now = core.now
+    at = core.now or 0.0
+    match event:
+        case Publish(message):
+            if message.point is not None or message.ttl:
+                changes.messages.append(Accepted(changes.seq, at, message))
+        case _:
+            id = event.subscription.id if hasattr(event, "subscription") else event.id
+            changes.subscriptions[id] = core.subscription(id)
+    changes.add_updates(changes.seq, at, updates)
+    return updates
+
+
+def apply_events(core: Core, events: Iterable[Event], changes: Changes) -> list[Outcome]:
+    """Apply events in order, and say what became of each."""
+    outcomes: list[Outcome] = []
+    if not isinstance(core, Indexed):
+        return [_single(core, event, changes) for event in events]
+    run = _Run(core)
+    for event in events:
+        if isinstance(event, Publish) and run.takes(event.message):
+            continue
+        outcomes += run.apply(changes)
+        if not (isinstance(event, Publish) and run.takes(event.message)):
+            outcomes.append(_single(core, event, changes))
+    outcomes += run.apply(changes)
+    return outcomes
+
+
+def _single(core: Core, event: Event, changes: Changes) -> Outcome:
+    first = changes.last + 1
+    try:
+        updates = apply_one(core, event, changes)
+    except NearcastError as error:
+        return Outcome(None, error)
+    return Outcome(changes.seq, None, updates, first)
+
+
+class _Run:
+    """Instant messages at points that follow each other and can be matched together."""
+
+    def __init__(self, core: Indexed) -> None:
+        self._core = core
+        self._start()
+
+    def _start(self) -> None:
+        self._messages: list[Message] = []
+        self._at: list[float] = []
+        self._ids: set[str] = set()
+        self._now = 0.0 if self._core.now is None else self._core.now
+        self._before = self._core.now
+
+    def takes(self, message: Message) -> bool:
+        """Take a message in, if it needs no closer look."""
+        if message.ttl or message.point is None or not self._core.takes_columns:
+            return False
+        at = self._now if message.at is None else message.at
+        if at < self._now and (self._messages or self._before is not None):
+            return False
+        if message.id in self._ids or self._core.uses_any([message.id]):
+            return False
+        self._messages.append(message)
+        self._at.append(at)
+        self._ids.add(message.id)
+        self._now = at
+        return True
+
+    def apply(self, changes: Changes) -> list[Outcome]:
+        """Match what was taken in, and begin anew."""
+        messages, core = self._messages, self._core
+        outcomes = None
+        if len(messages) >= _WORTH_COLUMNS:
+            outcomes = self._together(changes)
+        if outcomes is None:
+            outcomes = [_single(core, Publish(message), changes) for message in messages]
+        self._start()
+        return outcomes
+
+    def _together(self, changes: Changes) -> list[Outcome] | None:
+        messages = self._messages
+        try:
+            texts = pa.array([message.text for message in messages], pa.string())
+        except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
+            return None
+        points = np.array([message.point for message in messages], np.float64)
+        ids, seq, first = [message.id for message in messages], changes.seq + 1, changes.last + 1
+        columns = Instants(seq, ids, texts, points, np.array(self._at))
+        updates = publish_instants(self._core, columns, changes)
+        if updates is None:
+            return None
+        names = _Names(updates["subscription"])
+        edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
+        return [
+            Outcome(seq + row, None, _Adds(id, names, start, stop), first + start)
+            for row, (id, start, stop) in enumerate(zip(ids, edges[:-1], edges[1:], strict=True))
+        ]
+
+
+class _Names:
+    """A column of names, turned into strings when somebody asks."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
+        self._names: list[str] | None = None
+
+    def __getitem__(self, place: int) -> str:
+        if self._names is None:
+            self._names = self._column.to_pylist()
+        return self._names[place]
+
+
+class _Adds(Sequence[Update]):
+    """The updates of an instant message, made when somebody asks."""
+
+    __slots__ = ("_message", "_names", "_start", "_stop")
+
+    def __init__(self, message: str, names: _Names, start: int, stop: int) -> None:
+        self._message, self._names, self._start, self._stop = message, names, start, stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __iter__(self) -> Iterator[Update]:
+        for place in range(self._start, self._stop):
+            yield Update("add", self._names[place], self._message)
+
+    @overload
+    def __getitem__(self, at: int) -> Update: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Update]: ...
+    def __getitem__(self, at: int | slice) -> Update | list[Update]:
+        places = range(self._start, self._stop)[at]
+        if isinstance(places, range):
+            return [Update("add", self._names[place], self._message) for place in places]
+        return Update("add", self._names[places], self._message)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(list(self))

@@ -1,0 +1,91 @@
+"""What a call changed in an engine: gathered while events are applied, then kept by a journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nearcast.engine.update_log import Caused, Rows
+from nearcast.model import Message, Subscription, Update
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from nearcast.index.table import Floats
+
+_LARGEST_CHUNK = 1 << 16
+
+
+class Accepted(NamedTuple):
+    """A message that was taken in: the number and the time of its event."""
+
+    seq: int
+    at: float
+    message: Message
+
+
+class Instants(NamedTuple):
+    """Instant messages at points, as columns; `seq` is the number of the first."""
+
+    seq: int
+    ids: list[str]
+    texts: pa.StringArray
+    points: Floats
+    at: Floats
+
+
+class Boxes(NamedTuple):
+    """New subscriptions of one plain box each, as columns."""
+
+    ids: list[str]
+    queries: list[str]
+    boxes: Floats
+
+
+class Changes:
+    """Everything that the events of one call changed.
+
+    `seq` and `last` are the number of the latest event and of the latest update, and grow.
+    """
+
+    def __init__(self, seq: int, last: int) -> None:
+        self.before = seq
+        self.seq = seq
+        self.last = last
+        self.now: float | None = None
+        self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
+        self.boxes: list[Boxes] = []
+        self.messages: list[Accepted | Instants] = []
+        self.updates: list[Rows] = []
+
+    def add_updates(self, seq: int, at: float, updates: list[Update]) -> int:
+        """Note the updates of one event, and give the id of the first."""
+        first = self.last + 1
+        if updates:
+            if not self.updates or not isinstance(self.updates[-1], list):
+                self.updates.append([])
+            self.updates[-1] += [Caused(seq, at, update) for update in updates]
+            self.last += len(updates)
+        return first
+
+    def add_table(self, seq: int, at: Floats, updates: pa.Table) -> int:
+        """Note the updates of a table of events, the first of which is event `seq`."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from nearcast.engine.chunks import CHUNK_SCHEMA
+
+        first = self.last + 1
+        if not len(updates):
+            return first
+        event = updates["event"].combine_chunks().to_numpy()
+        columns = [
+            pa.array(event + seq),
+            pa.array(at[event]),
+            pc.equal(updates["op"], "add").combine_chunks(),
+            *(updates[name].combine_chunks() for name in ("subscription", "message", "score")),
+        ]
+        whole = pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
+        for start in range(0, len(whole), _LARGEST_CHUNK):
+            self.updates.append(whole.slice(start, _LARGEST_CHUNK))
+        self.last += len(whole)
+        return first

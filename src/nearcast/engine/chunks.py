@@ -1,0 +1,33 @@
+"""The columns of a chunk of the update log."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from nearcast.engine.update_log import Rows
+
+CHUNK_SCHEMA = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("at", pa.float64()),
+        ("added", pa.bool_()),
+        ("subscription", pa.string()),
+        ("message", pa.string()),
+        ("score", pa.float64()),
+    ]
+)
+
+
+def as_columns(rows: Rows) -> pa.RecordBatch:
+    """Put the updates of a chunk into columns."""
+    if not isinstance(rows, list):
+        return rows
+    columns = [
+        pa.array([row.seq for row in rows], pa.int64()),
+        pa.array([row.at for row in rows], pa.float64()),
+        pa.array([row.update.op == "add" for row in rows], pa.bool_()),
+        pa.array([row.update.subscription for row in rows], pa.string()),
+        pa.array([row.update.message for row in rows], pa.string()),
+        pa.array([row.update.score for row in rows], pa.float64()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)

@@ -1,0 +1,59 @@
+"""What does the matching behind an engine: the place where an index plugs in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from nearcast.engine.scan import Scan
+from nearcast.engine.settings import Settings
+from nearcast.geo import Bounds
+from nearcast.model import Event, Message, Result, Subscription, Update
+
+
+class Core(Protocol):
+    """Applies events in order, and knows what the state is after them."""
+
+    settings: Settings
+    now: float | None
+    """The time of the latest event; None before the first."""
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        ...
+
+    def apply(self, event: Event) -> list[Update]:
+        """Take one event and give its updates, in order; one that is refused changes nothing."""
+        ...
+
+    def advance(self, now: float) -> None:
+        """Let time pass."""
+        ...
+
+    def results(self, id: str) -> list[Result]:
+        """What is in a subscription's results now."""
+        ...
+
+    def subscription(self, id: str) -> Subscription | None:
+        """Look up a subscription."""
+        ...
+
+    def subscriptions(self) -> list[Subscription]:
+        """All subscriptions, as they are now."""
+        ...
+
+    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None where anyone may."""
+        ...
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message that is active or in the window."""
+        ...
+
+
+def make_core(index: str, settings: Settings) -> Core:
+    """Make the core that an engine with the index of this name has."""
+    if index == "scan":
+        return Scan(settings)
+    from nearcast.engine.indexed import Indexed
+
+    return Indexed(settings, index)

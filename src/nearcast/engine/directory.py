@@ -1,0 +1,69 @@
+"""The subscriptions of an engine in the order of their ids, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sortedcontainers import SortedSet
+
+from nearcast.engine.changes import Changes
+from nearcast.geo import Box
+from nearcast.model import Subscription
+
+if TYPE_CHECKING:
+    from nearcast.engine.core import Core
+
+_DENSE = 16  # of so many subscriptions one near the box makes it faster to walk through all
+
+
+class Directory:
+    """Keeps ids in order, from the first time somebody asks for them in order."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._ids: SortedSet | None = None
+
+    def follow(self, changes: Changes) -> None:
+        """Take note of subscriptions that came and went."""
+        if self._ids is None:
+            return
+        if changes.boxes:
+            self._ids = None  # many at once: sorted anew, if anybody asks again
+            return
+        for id, subscription in changes.subscriptions.items():
+            if subscription is None:
+                self._ids.discard(id)
+            else:
+                self._ids.add(id)
+
+    def page(self, after: str | None, limit: int, bbox: Box | None) -> list[Subscription]:
+        """The first `limit` subscriptions after an id, of those that meet a box or of all."""
+        found = (
+            subscription
+            for id in self._walk(after, bbox)
+            if (subscription := self._core.subscription(id)) is not None
+            and (bbox is None or _meets(subscription, bbox))
+        )
+        return list(islice(found, max(0, limit)))
+
+    def _walk(self, after: str | None, bbox: Box | None) -> Iterator[str]:
+        """Ids after one, in order; with a box at least those of all that meet it."""
+        near = None if bbox is None else self._core.subscriptions_around(bbox.bounds())
+        if near is not None and len(near) * _DENSE < len(self._core):
+            return iter(sorted(id for id in near if after is None or id > after))
+        if self._ids is None:
+            self._ids = SortedSet(_ids(self._core.subscriptions()))
+        walk: Iterator[str] = self._ids.irange(after, None, (False, False))
+        return walk
+
+
+def _ids(subscriptions: Iterable[Subscription]) -> Iterator[str]:
+    return (subscription.id for subscription in subscriptions)
+
+
+def _meets(subscription: Subscription, bbox: Box) -> bool:
+    if subscription.region is not None:
+        return subscription.region.meets(bbox)
+    return subscription.point is not None and bbox.contains(*subscription.point)

@@ -1,0 +1,106 @@
+"""Where an engine keeps what must outlast a call: its log of updates, and more if it is durable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from nearcast.engine.changes import Changes
+from nearcast.engine.update_log import RECENT, RecentUpdates, UpdateLog
+from nearcast.errors import StateError
+
+if TYPE_CHECKING:
+    from nearcast.engine.core import Core
+    from nearcast.engine.settings import Settings
+
+Clock = Callable[[], float]
+KEYS_FOR = 86_400.0
+"""For how many seconds the answers under idempotency keys are remembered."""
+
+
+class Journal(Protocol):
+    """Keeps the changes of an engine, each call's together or not at all."""
+
+    settings: Settings
+    seq: int
+    """The number of the latest event that was accepted."""
+    heals: bool
+    """Whether `restore` can bring back the state of the latest commit."""
+
+    @property
+    def log(self) -> UpdateLog:
+        """The updates so far."""
+        ...
+
+    def restore(self, core: Core) -> None:
+        """Bring an engine's core, which is empty, to the state of the latest commit."""
+        ...
+
+    def commit(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
+        """Keep what a call changed, and the answers to remember with it."""
+        ...
+
+    def remember(self, key: str, answer: bytes, at: float | None) -> None:
+        """Keep an answer under an idempotency key."""
+        ...
+
+    def recall(self, key: str) -> bytes | None:
+        """The answer under a key, for a day."""
+        ...
+
+    def backup(self, path: str | Path) -> None:
+        """Write a copy of the state of the latest commit."""
+        ...
+
+    def close(self, core: Core | None) -> None:
+        """Let go of everything; `core` is as of the latest commit, if it is there."""
+        ...
+
+
+class MemoryJournal:
+    """Keeps the latest updates in memory, and nothing else."""
+
+    heals = False
+
+    def __init__(self, settings: Settings, clock: Clock, retain_updates: int | None) -> None:
+        self.settings = settings
+        self.seq = 0
+        self.log = RecentUpdates(RECENT if retain_updates is None else retain_updates)
+        self._clock = clock
+        self._answers: dict[str, tuple[float, bytes]] = {}
+
+    def restore(self, core: Core) -> None:
+        """There is nothing to bring back."""
+
+    def commit(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
+        """Take the updates into the log."""
+        del core
+        self.seq = changes.seq
+        if changes.updates:
+            self.log.append(changes.updates)
+        for key, answer in answers.items():
+            self.remember(key, answer, None)
+
+    def remember(self, key: str, answer: bytes, at: float | None) -> None:
+        """Keep an answer under an idempotency key."""
+        now = self._clock() if at is None else at
+        self._answers[key] = (now, answer)
+        for old, (made, _) in list(self._answers.items()):  # oldest first
+            if made > now - KEYS_FOR:
+                break
+            del self._answers[old]
+
+    def recall(self, key: str) -> bytes | None:
+        """The answer under a key, for a day."""
+        made, answer = self._answers.get(key, (0.0, None))
+        return answer if made > self._clock() - KEYS_FOR else None
+
+    def backup(self, path: str | Path) -> None:
+        """Refuse: there is no file to copy."""
+        raise StateError(
+            f"{path}: this engine is in memory and has no file to copy; make it with path=..."
+        )
+
+    def close(self, core: Core | None) -> None:
+        """Nothing is held open."""

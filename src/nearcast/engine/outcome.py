@@ -1,0 +1,24 @@
+"""What became of one event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nearcast.errors import NearcastError
+from nearcast.model import Update
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one event of several: what it changed, or why it was refused.
+
+    `seq` is its place among all events this engine ever accepted, from 1, and None if it was
+    refused, for the reason `error`. Its updates have the ids `first_id`, `first_id + 1`, ... in
+    the engine's log.
+    """
+
+    seq: int | None
+    error: NearcastError | None = None
+    updates: Sequence[Update] = ()
+    first_id: int = 0

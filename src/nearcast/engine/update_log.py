@@ -1,0 +1,168 @@
+"""The log of updates: each has an id that grows by one, and is kept for a while.
+
+Updates are kept in chunks, as they came: a few as Python objects, those of a table as columns.
+`RecentUpdates` is the log of an engine in memory, and in front of the log of a durable one what
+listeners who keep up read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from threading import Lock
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+
+from nearcast.model import Update
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECENT = 100_000
+"""How many updates an engine in memory keeps, if not told otherwise."""
+
+
+class Entry(NamedTuple):
+    """One update of the log: its id, the event that caused it, and the time of that event."""
+
+    id: int
+    seq: int
+    at: float
+    op: Literal["add", "remove"]
+    subscription: str
+    message: str
+    score: float | None
+
+
+class Caused(NamedTuple):
+    """An update with the event that caused it."""
+
+    seq: int
+    at: float
+    update: Update
+
+
+Rows: TypeAlias = "list[Caused] | pa.RecordBatch"
+"""A chunk of the log: a few updates, or the columns of `chunks.CHUNK_SCHEMA`."""
+
+
+class UpdateLog(Protocol):
+    """The updates of an engine, by id; may be read from any thread while others are added."""
+
+    @property
+    def first(self) -> int:
+        """The smallest id that is still kept; `last + 1` if none is."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """The largest id that was ever given."""
+        ...
+
+    def read(self, after: int, limit: int, subscription: str | None = None) -> list[Entry]:
+        """The first `limit` updates with ids above `after`, of one subscription or of all."""
+        ...
+
+
+def entries_of(
+    first: int, rows: Rows, after: int, limit: int, subscription: str | None
+) -> list[Entry]:
+    """Read entries from a chunk whose first row has the id `first`."""
+    skip = max(0, after + 1 - first)
+    if not isinstance(rows, list):
+        return _from_columns(first, rows, skip, limit, subscription)
+    found: list[Entry] = []
+    for row, (seq, at, (op, name, message, score)) in enumerate(
+        ((seq, at, _parts(update)) for seq, at, update in rows[skip:]), first + skip
+    ):
+        if len(found) == limit:
+            break
+        if subscription is None or name == subscription:
+            found.append(Entry(row, seq, at, op, name, message, score))
+    return found
+
+
+def _parts(update: Update) -> tuple[Literal["add", "remove"], str, str, float | None]:
+    return update.op, update.subscription, update.message, update.score
+
+
+def _from_columns(
+    first: int, rows: pa.RecordBatch, skip: int, limit: int, subscription: str | None
+) -> list[Entry]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if subscription is None:
+        some = rows.slice(skip, limit)
+        ids: Iterable[int] = range(first + skip, first + skip + len(some))
+    else:
+        mask = pc.equal(rows.column("subscription"), subscription)
+        places = pc.indices_nonzero(mask).to_numpy()
+        places = places[places >= skip][:limit]
+        some = rows.take(pa.array(places))
+        ids = (places + first).tolist()
+    columns = [column.to_pylist() for column in some.columns]
+    return [
+        Entry(id, seq, at, "add" if added else "remove", name, message, score)
+        for id, seq, at, added, name, message, score in zip(ids, *columns, strict=True)
+    ]
+
+
+class RecentUpdates:
+    """The latest updates, in memory: at least `keep` of them, and whole chunks."""
+
+    def __init__(self, keep: int = RECENT, last: int = 0) -> None:
+        self._keep = keep
+        self._last = last
+        self._firsts: list[int] = []
+        self._chunks: list[Rows] = []
+        self._start = 0  # chunks before it are gone; they are cut off in one go now and then
+        self._lock = Lock()
+
+    @property
+    def first(self) -> int:
+        """The smallest id that is still kept; `last + 1` if none is."""
+        with self._lock:
+            return self._first()
+
+    def _first(self) -> int:
+        return self._firsts[self._start] if self._start < len(self._firsts) else self._last + 1
+
+    @property
+    def last(self) -> int:
+        """The largest id that was ever given."""
+        return self._last
+
+    def append(self, chunks: Iterable[Rows]) -> None:
+        """Add updates at the end."""
+        with self._lock:
+            for chunk in chunks:
+                self._firsts.append(self._last + 1)
+                self._chunks.append(chunk)
+                self._last += len(chunk)
+            while self._may_go():
+                self._chunks[self._start] = []
+                self._start += 1
+            if self._start > 1000 and 2 * self._start > len(self._chunks):
+                del self._firsts[: self._start], self._chunks[: self._start]
+                self._start = 0
+
+    def _may_go(self) -> bool:
+        """Whether enough is left without the oldest chunk."""
+        if self._start == len(self._chunks):
+            return False
+        return self._last - self._first() - len(self._chunks[self._start]) + 1 >= self._keep
+
+    def read(self, after: int, limit: int, subscription: str | None = None) -> list[Entry]:
+        """The first `limit` updates with ids above `after`, of one subscription or of all."""
+        found: list[Entry] = []
+        with self._lock:
+            place = max(self._start, bisect_right(self._firsts, after + 1) - 1)
+            stop = len(self._firsts)
+            if subscription is None:  # what is more than enough need not be looked at
+                stop = bisect_right(self._firsts, max(after, self._first() - 1) + limit)
+            chunks = list(zip(self._firsts[place:stop], self._chunks[place:stop], strict=True))
+        for first, rows in chunks:
+            if len(found) >= limit:
+                break
+            found += entries_of(first, rows, after, limit - len(found), subscription)
+        return found

@@ -1,0 +1,272 @@
+"""The JSON of the API, described once: what `/openapi.json` says of bodies and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+_LON = {"type": "number", "minimum": -180, "maximum": 180}
+_LAT = {"type": "number", "minimum": -90, "maximum": 90}
+_POINT: Schema = {
+    "type": "array",
+    "description": "Longitude and latitude in degrees, WGS 84.",
+    "items": {"type": "number", "minimum": -180, "maximum": 180},
+    "minItems": 2,
+    "maxItems": 2,
+    "example": [151.21, -33.87],
+}
+_ID: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "example": "s1"}
+_AT: Schema = {
+    "type": "number",
+    "description": "Event time in seconds. Never before that of an earlier event; without it, "
+    "the server's clock.",
+    "example": 1700000000.0,
+}
+_SCORE: Schema = {"type": "number", "example": 0.73}
+_COUNT: Schema = {"type": "integer", "minimum": 0, "example": 3}
+
+
+def ref(name: str) -> Schema:
+    """A schema by its name."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(properties: dict[str, Schema], required: tuple[str, ...] = (), **more: Any) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+_BOX = _object(
+    {
+        "type": {"type": "string", "enum": ["Box"]},
+        "bbox": {
+            "type": "array",
+            "description": "West, south, east, north; west > east crosses the antimeridian.",
+            "items": {"type": "number", "minimum": -180, "maximum": 180},
+            "minItems": 4,
+            "maxItems": 4,
+        },
+    },
+    ("type", "bbox"),
+    example={"type": "Box", "bbox": [151.1, -33.95, 151.3, -33.8]},
+)
+_CIRCLE = _object(
+    {
+        "type": {"type": "string", "enum": ["Circle"]},
+        "center": ref("Point"),
+        "radius": {"type": "number", "minimum": 0, "description": "Great-circle metres."},
+    },
+    ("type", "center", "radius"),
+    example={"type": "Circle", "center": [151.2, -33.87], "radius": 2000},
+)
+_POLYGON = _object(
+    {
+        "type": {"type": "string", "enum": ["Polygon"]},
+        "coordinates": {
+            "type": "array",
+            "description": "Closed rings as in GeoJSON, the outer one first.",
+            "items": {"type": "array", "items": ref("Point"), "minItems": 4},
+            "minItems": 1,
+        },
+    },
+    ("type", "coordinates"),
+)
+_TOP = _object(
+    {
+        "k": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "alpha": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    ("k", "alpha"),
+    description="Ask for the k best only; alpha weighs nearness against likeness.",
+    example={"k": 20, "alpha": 0.5},
+)
+_QUERY: Schema = {"type": "string", "minLength": 1, "example": "ipad AND (discount OR sale)"}
+_SUBSCRIPTION: dict[str, Schema] = {
+    "id": _ID,
+    "query": _QUERY,
+    "region": ref("Region"),
+    "point": ref("Point"),
+    "top": ref("Top"),
+}
+_SUBSCRIPTION_EXAMPLE = {
+    "id": "s1",
+    "query": "ipad AND (discount OR sale)",
+    "region": {"type": "Circle", "center": [151.2, -33.87], "radius": 2000},
+}
+_MESSAGE: dict[str, Schema] = {
+    "id": {**_ID, "example": "m1"},
+    "text": {"type": "string", "example": "iPad sale!"},
+    "point": ref("Point"),
+    "region": ref("Box"),
+    "at": _AT,
+    "ttl": {"type": "number", "minimum": 0, "description": "Seconds for which it stays active."},
+}
+_MESSAGE_EXAMPLE = {"id": "m1", "text": "iPad sale!", "point": [151.21, -33.87]}
+_REFUSED = _object(
+    {"line": {"type": "integer"}, "type": {"type": "string"}, "detail": {"type": "string"}},
+    ("line", "type", "detail"),
+)
+_WEBHOOK_OUT: dict[str, Schema] = {
+    "subscription": _ID,
+    "url": {"type": "string"},
+    "after": {"type": "integer", "description": "The last update that was delivered."},
+    "failures": {"type": "integer", "description": "Attempts in a row that failed."},
+    "error": {"type": ["string", "null"], "description": "Why the last attempt failed."},
+}
+_TERM = _object({"term": {"type": "string"}, "found": {"type": "boolean"}}, ("term", "found"))
+
+SCHEMAS: dict[str, Schema] = {
+    "Point": _POINT,
+    "Box": _BOX,
+    "Circle": _CIRCLE,
+    "Polygon": _POLYGON,
+    "Region": {"oneOf": [ref("Box"), ref("Circle"), ref("Polygon")]},
+    "Top": _TOP,
+    "NewSubscription": _object(
+        _SUBSCRIPTION | {"at": _AT},
+        ("query",),
+        description="A query with a region, or with a point and top. Without an id it gets one.",
+        example=_SUBSCRIPTION_EXAMPLE,
+    ),
+    "Subscription": _object(_SUBSCRIPTION, ("id", "query"), example=_SUBSCRIPTION_EXAMPLE),
+    "ChangedSubscription": _object(
+        _SUBSCRIPTION | {"updates": _COUNT},
+        ("id", "query", "updates"),
+        example=_SUBSCRIPTION_EXAMPLE | {"updates": 0},
+    ),
+    "Move": _object(
+        {"region": ref("Region"), "point": ref("Point"), "at": _AT},
+        description="A region, or a point for a top-k subscription.",
+        example={"region": {"type": "Circle", "center": [151.3, -33.9], "radius": 2000}},
+    ),
+    "Page": _object(
+        {
+            "subscriptions": {"type": "array", "items": ref("Subscription")},
+            "next": {"type": ["string", "null"], "description": "`after` for the next page."},
+        },
+        ("subscriptions", "next"),
+    ),
+    "Results": _object(
+        {
+            "results": {
+                "type": "array",
+                "items": _object(
+                    {"message": _ID, "score": _SCORE} | _MESSAGE, ("message",), example={}
+                ),
+            }
+        },
+        ("results",),
+    ),
+    "NewMessage": _object(
+        _MESSAGE,
+        ("text",),
+        description="A text at a point or over a box. Without an id it gets one.",
+        example=_MESSAGE_EXAMPLE,
+    ),
+    "Published": _object(
+        {"id": _ID, "updates": _COUNT}, ("id", "updates"), example={"id": "m1", "updates": 3}
+    ),
+    "Bulk": _object(
+        {
+            "accepted": _COUNT,
+            "refused": _COUNT,
+            "updates": _COUNT,
+            "errors": {
+                "type": "array",
+                "description": "Why lines were refused: the first thousand of them.",
+                "items": _REFUSED,
+            },
+        },
+        ("accepted", "refused", "updates", "errors"),
+    ),
+    "Query": _object(
+        {"query": _QUERY, "top": ref("Top")}, ("query",), example={"query": "pizza NOT pineapple"}
+    ),
+    "CheckedQuery": _object(
+        {
+            "valid": {"type": "boolean"},
+            "terms": {"type": "array", "items": {"type": "string"}},
+            "error": {"type": "string"},
+            "position": {"type": "integer"},
+        },
+        ("valid",),
+        example={"valid": True, "terms": ["pineapple", "pizza"]},
+    ),
+    "Explanation": _object(
+        {
+            "matches": {"type": "boolean"},
+            "text": _object(
+                {
+                    "matches": {"type": "boolean"},
+                    "terms": {"type": "array", "items": {"type": "string"}},
+                    "alternatives": {
+                        "type": "array",
+                        "items": _object(
+                            {
+                                "required": {"type": "array", "items": _TERM},
+                                "excluded": {"type": "array", "items": _TERM},
+                            }
+                        ),
+                    },
+                },
+                ("matches", "terms"),
+            ),
+            "space": _object({"matches": {"type": "boolean"}}, ("matches",)),
+            "top": _object({"score": {"type": ["number", "null"]}}),
+            "result": {"type": "boolean", "description": "Whether it is a result now."},
+        },
+        ("matches", "text"),
+    ),
+    "NewWebhook": _object(
+        {
+            "url": {"type": "string", "example": "https://example.org/hook"},
+            "secret": {"type": "string", "description": "whsec_..., or none to get a new one."},
+            "after": {"type": "integer", "minimum": 0},
+        },
+        ("url",),
+    ),
+    "Webhook": _object(_WEBHOOK_OUT, ("subscription", "url", "after")),
+    "MadeWebhook": _object(
+        _WEBHOOK_OUT | {"secret": {"type": "string"}}, ("subscription", "url", "after", "secret")
+    ),
+    "DeadLetters": _object(
+        {
+            "letters": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "id": {"type": "integer"},
+                        "subscription": _ID,
+                        "update": {"type": "integer"},
+                        "body": {"type": "object"},
+                        "error": {"type": "string"},
+                        "at": {"type": "number"},
+                    },
+                    ("id", "subscription", "update", "body", "error", "at"),
+                ),
+            },
+            "next": {"type": ["integer", "null"]},
+        },
+        ("letters", "next"),
+    ),
+    "Replayed": _object({"replayed": _COUNT}, ("replayed",)),
+    "Problem": _object(
+        {
+            "type": {"type": "string"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "field": {"type": "string"},
+            "position": {"type": "integer"},
+        },
+        ("type", "title", "status", "detail"),
+        description="RFC 9457.",
+        example={
+            "type": "urn:nearcast:problem:invalid-value",
+            "title": "Invalid value",
+            "status": 422,
+            "detail": "point[1]: 91 given; expected a latitude in [-90, 90]",
+            "field": "point[1]",
+        },
+    ),
+}

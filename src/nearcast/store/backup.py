@@ -1,0 +1,47 @@
+"""A consistent copy of an engine's file, made while it is in use."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from nearcast.errors import StoreError
+from nearcast.store.connect import in_words, open_reader, told
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy the latest committed state to a file that is not there yet; it appears when whole."""
+    if target.exists():
+        raise StoreError(f"{target}: exists already; choose another path for the copy")
+    unfinished = target.with_name(target.name + ".unfinished")
+    reader = open_reader(source)
+    try:
+        unfinished.unlink(missing_ok=True)
+        with told(unfinished):
+            copy = sqlite3.connect(unfinished, isolation_level=None)
+            try:
+                reader.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # so that the copy is one file
+            finally:
+                copy.close()
+        _to_disk(unfinished)
+        unfinished.replace(target)
+        _to_disk(target.parent)
+    except sqlite3.Error as error:
+        raise in_words(source, error) from None
+    except OSError as error:
+        raise StoreError(
+            f"{target}: cannot be written ({error.strerror}); choose another"
+        ) from None
+    finally:
+        reader.close()
+        unfinished.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

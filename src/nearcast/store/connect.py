@@ -1,0 +1,116 @@
+"""Connections to the file, and the words for what can go wrong with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from nearcast.errors import StoreError
+from nearcast.store.schema import APPLICATION, MIGRATIONS, TABLES, VERSION, Migration, migrate
+
+_LARGEST_IDLE_WAL = 64 << 20
+_CACHE_KIB = 64 << 10
+_WORDS = {
+    sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
+    sqlite3.SQLITE_READONLY: "may not be written; choose a place that this user may write to",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that the folder exists and may be written",
+    sqlite3.SQLITE_PERM: "may not be written; choose a place that this user may write to",
+    sqlite3.SQLITE_BUSY: "is in use by another program; close it there and try again",
+    sqlite3.SQLITE_LOCKED: "is in use by another program; close it there and try again",
+    sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "is not an engine's file, or is damaged; choose another path",
+    sqlite3.SQLITE_IOERR: "could not be read or written (input/output error); check the disk",
+}
+
+
+def in_words(path: Path, error: sqlite3.Error) -> StoreError:
+    """Say what SQLite says, with the file and what to do."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in _WORDS:
+        return StoreError(f"{path}: {_WORDS[code & 0xFF]}")
+    return StoreError(f"{path}: {error}; if it happens again, restore the file from a backup")
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Put errors of SQLite, and of what was found in the file, into words with its path."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise in_words(path, error) from None
+    except StoreError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise StoreError(f"{path}: {error}") from None
+
+
+def open_writer(
+    path: Path,
+    version: int = VERSION,
+    migrations: Mapping[int, Migration] = MIGRATIONS,
+) -> sqlite3.Connection:
+    """Open the file for writing, made if it is not there, brought to this version if it is older.
+
+    The caller holds the lock.
+    """
+    with told(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(path, connection, version, migrations)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _prepare(
+    path: Path, connection: sqlite3.Connection, version: int, migrations: Mapping[int, Migration]
+) -> None:
+    def pragma(name: str) -> int:
+        return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    empty = pragma("schema_version") == 0
+    if not empty and pragma("application_id") != APPLICATION:
+        raise StoreError(f"{path}: holds something else, not an engine; choose another path")
+    found = pragma("user_version")
+    if found > version:
+        raise StoreError(
+            f"{path}: is of version {found}, this release reads up to {version}; "
+            "open it with the release that wrote it, or a later one"
+        )
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_IDLE_WAL}")
+    if empty or found < version:
+        with transaction(connection):
+            if empty:
+                for statement in TABLES.split(";\n"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {version:d}")
+            else:
+                migrate(connection, found, version, migrations)
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Open the file for reading, beside whoever writes it."""
+    with told(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything in the block, or nothing of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,52 @@
+"""One process writes an engine's file: a lock beside it, which ends with the process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from nearcast.errors import StoreError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # what is asked below
+    import msvcrt
+
+
+class FileLock:
+    """Held from the making of it to `release`, or to the end of the process however it comes."""
+
+    def __init__(self, path: Path) -> None:
+        place = path.with_name(path.name + "-lock")
+        try:
+            self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StoreError(
+                f"{path}: cannot be opened for writing ({error.strerror}: {place.name}); "
+                "choose a folder that this user may write to"
+            ) from None
+        try:
+            _take(self._descriptor)
+        except OSError:
+            holder = os.pread(self._descriptor, 20, 0) if fcntl else b""
+            os.close(self._descriptor)
+            by = f" by process {holder.decode().strip()}" if holder.strip().isdigit() else ""
+            raise StoreError(
+                f"{path}: is open already{by}; close it there, or open a copy (backup)"
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _take(descriptor: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

@@ -1,0 +1,168 @@
+"""The messages that still count: those of the window in chunks, lasting ones also as rows.
+
+A chunk goes when its last message has left the window, a row when its message has ended. What is
+kept besides, at the old end of a chunk, does no harm: messages are taken in again in their order,
+and leave the window as they did before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.engine.changes import Accepted, Instants
+from nearcast.geo import Box
+from nearcast.model import Message
+from nearcast.store.packing import MESSAGES, decode_text, encode_text, pack, unpack
+from nearcast.topk import Window
+
+_PUT_CHUNK = "INSERT INTO window_chunk VALUES (?, ?, ?, ?, ?, ?)"
+_PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_LARGEST_CHUNK = 1 << 14
+
+
+class _Held(NamedTuple):
+    seq: int
+    last_point: int
+    last_at: float
+
+
+class Messages:
+    """Writes messages to the file, and lets go of those that no longer count."""
+
+    def __init__(self, connection: sqlite3.Connection, window: Window) -> None:
+        self._connection = connection
+        self._window = window
+        self.reload()
+
+    def reload(self) -> None:
+        """Take note of what the file holds."""
+        rows = self._connection.execute(
+            "SELECT seq, last_point, last_at FROM window_chunk ORDER BY seq"
+        )
+        self._held = deque(_Held(*row) for row in rows)
+        found = self._connection.execute("SELECT points FROM state").fetchone()
+        self.points = int(found[0])
+
+    def add(self, accepted: Iterable[Accepted | Instants]) -> None:
+        """Write messages in the order of their events."""
+        single: list[Accepted] = []
+        for item in accepted:
+            if isinstance(item, Accepted):
+                single.append(item)
+            else:
+                self._add_single(single)
+                single = []
+                self._add_columns(item)
+        self._add_single(single)
+
+    def _add_single(self, some: list[Accepted]) -> None:
+        lasting = [_row(item) for item in some if item.message.ttl]
+        if lasting:
+            self._connection.executemany(_PUT_LASTING, lasting)
+        points = [(item, item.message.point) for item in some if item.message.point is not None]
+        if not points:
+            return
+        columns = [
+            pa.array([item.seq for item, _ in points], pa.int64()),
+            pa.array([item.message.id for item, _ in points], pa.string()),
+            pa.array(
+                [item.message.text.encode(errors="surrogatepass") for item, _ in points],
+                pa.binary(),
+            ),
+            pa.array([point[0] for _, point in points], pa.float64()),
+            pa.array([point[1] for _, point in points], pa.float64()),
+            pa.array([item.at for item, _ in points], pa.float64()),
+            pa.array([item.message.ttl for item, _ in points], pa.float64()),
+        ]
+        self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
+
+    def _add_columns(self, some: Instants) -> None:
+        total = len(some.ids)
+        room = self._window.count or total
+        skip = max(0, total - room)  # those before it have left the window already
+        self.points += skip
+        points = some.points[skip:]
+        columns = [
+            pa.array(np.arange(some.seq + skip, some.seq + total)),
+            pa.array(some.ids[skip:], pa.string()),
+            some.texts.slice(skip).cast(pa.binary()),
+            pa.array(points[:, 0]),
+            pa.array(points[:, 1]),
+            pa.array(some.at[skip:]),
+            pa.array(np.zeros(total - skip)),
+        ]
+        whole = pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
+        for start in range(0, len(whole), _LARGEST_CHUNK):
+            self._put(whole.slice(start, _LARGEST_CHUNK))
+
+    def _put(self, batch: pa.RecordBatch) -> None:
+        self.points += len(batch)
+        last_at = batch.column("at")[len(batch) - 1].as_py()
+        held = _Held(batch.column("seq")[0].as_py(), self.points, last_at)
+        row = (held.seq, len(batch), held.last_point, held.last_at, *pack(batch))
+        self._connection.execute(_PUT_CHUNK, row)
+        self._held.append(held)
+
+    def prune(self, now: float) -> None:
+        """Let go of what has left the window, and of what has ended."""
+        gone = []
+        while self._held and not self._in_window(self._held[0], now):
+            gone.append((self._held.popleft().seq,))
+        if gone:
+            self._connection.executemany("DELETE FROM window_chunk WHERE seq = ?", gone)
+        self._connection.execute("DELETE FROM lasting WHERE ends <= ?", (now,))
+
+    def _in_window(self, held: _Held, now: float) -> bool:
+        if self._window.seconds is not None:
+            return held.last_at > now - self._window.seconds
+        return held.last_point > self.points - (self._window.count or 0)
+
+
+def _row(item: Accepted) -> tuple[Any, ...]:
+    message, at = item.message, item.at
+    box = message.region
+    lon, lat = message.point or (None, None)
+    around = (None,) * 4 if box is None else (box.west, box.south, box.east, box.north)
+    text = encode_text(message.text)
+    return (item.seq, message.id, text, at, message.ttl, at + message.ttl, lon, lat, *around)
+
+
+class Chunk(NamedTuple):
+    """Messages of the window; `instant` if none of them lasts."""
+
+    batch: pa.RecordBatch
+    instant: bool
+
+
+def chunks_of(connection: sqlite3.Connection) -> Iterator[pa.RecordBatch]:
+    """The chunks of the window, oldest first."""
+    rows = connection.execute("SELECT size, data FROM window_chunk ORDER BY seq")
+    for size, data in rows:
+        yield unpack(MESSAGES, size, data)
+
+
+def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[int, Message]]:
+    """The messages of a chunk, with the numbers of their events."""
+    for seq, id, text, lon, lat, at, ttl in zip(
+        *(column.to_pylist() for column in batch.columns), strict=True
+    ):
+        decoded = text.decode(errors="surrogatepass")
+        yield seq, Message(id, decoded, (lon, lat), at=at, ttl=ttl)
+
+
+def lasting_of(connection: sqlite3.Connection) -> Iterator[tuple[int, Message]]:
+    """The lasting messages, with the numbers of their events, oldest first."""
+    rows = connection.execute(
+        "SELECT seq, id, text, at, ttl, lon, lat, west, south, east, north FROM lasting "
+        "ORDER BY seq"
+    )
+    for seq, id, text, at, ttl, lon, lat, *box in rows:
+        point = None if lon is None else (lon, lat)
+        region = Box(*box) if lon is None else None
+        yield seq, Message(id, decode_text(text), point, region, at, ttl)

@@ -1,0 +1,56 @@
+"""Columns as bytes and back: an Arrow record batch without its schema, packed when it is large."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from nearcast.errors import StoreError
+
+_WORTH_PACKING = 1 << 12
+_CODEC = "lz4"
+
+MESSAGES = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("id", pa.string()),
+        ("text", pa.binary()),  # UTF-8, but for surrogates that stand alone
+        ("lon", pa.float64()),
+        ("lat", pa.float64()),
+        ("at", pa.float64()),
+        ("ttl", pa.float64()),
+    ]
+)
+
+
+def pack(batch: pa.RecordBatch) -> tuple[int, bytes | memoryview]:
+    """Give (size when unpacked, or 0 if it is not packed; data)."""
+    data = batch.serialize()
+    if len(data) < _WORTH_PACKING:
+        return 0, memoryview(data)
+    return len(data), memoryview(pa.Codec(_CODEC).compress(data))
+
+
+def unpack(schema: pa.Schema, size: int, data: bytes) -> pa.RecordBatch:
+    """Read what `pack` made."""
+    try:
+        plain = pa.Codec(_CODEC).decompress(data, size) if size else pa.py_buffer(data)
+        batch = pa.ipc.read_record_batch(plain, schema)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise StoreError(f"damaged columns ({reason}); restore the file from a backup") from None
+    return batch
+
+
+def encode_text(text: str) -> str | bytes:
+    """A text as SQLite can keep it: itself, or bytes if it is not quite Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+    return text
+
+
+def decode_text(kept: str | bytes) -> str:
+    """Read what `encode_text` made."""
+    return kept if isinstance(kept, str) else kept.decode(errors="surrogatepass")

@@ -1,0 +1,80 @@
+"""The tables of the file, its version, and how files of earlier versions become this one.
+
+Subscriptions are rows, so that anybody can look at them with the `sqlite3` command. Messages of
+the window and updates come and go by the million: they lie in chunks of columns (`packing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from sqlite3 import Connection
+
+APPLICATION = 0x4E435354  # "NCST", where SQLite files say whose they are
+VERSION = 1
+
+TABLES = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE state (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    seq INTEGER NOT NULL,           -- the number of the latest event that was accepted
+    now REAL,                       -- its time; NULL before the first
+    last_update INTEGER NOT NULL,   -- the id of the latest update
+    points INTEGER NOT NULL,        -- how many messages have entered the window so far
+    rebuilt INTEGER NOT NULL        -- snapshots of the index before this event do not count
+);
+INSERT INTO state VALUES (1, 0, NULL, 0, 0, 0);
+CREATE TABLE subscription (
+    id TEXT PRIMARY KEY,
+    query NOT NULL,
+    west REAL, south REAL, east REAL, north REAL,   -- of a box; twice the point of a top-k one
+    region TEXT,                                    -- any other region, as JSON
+    k INTEGER, alpha REAL
+) WITHOUT ROWID;
+CREATE TABLE subscription_change (seq INTEGER PRIMARY KEY, id TEXT NOT NULL);
+CREATE TABLE window_chunk (
+    seq INTEGER PRIMARY KEY,        -- of the first message
+    count INTEGER NOT NULL,
+    last_point INTEGER NOT NULL,    -- how many messages had entered the window with its last one
+    last_at REAL NOT NULL,
+    size INTEGER NOT NULL,          -- of the data when unpacked; 0 if it is not packed
+    data BLOB NOT NULL
+);
+CREATE TABLE lasting (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    text NOT NULL,
+    at REAL NOT NULL,
+    ttl REAL NOT NULL,
+    ends REAL NOT NULL,
+    lon REAL, lat REAL,
+    west REAL, south REAL, east REAL, north REAL
+);
+CREATE INDEX lasting_ends ON lasting (ends);
+CREATE TABLE update_chunk (
+    first INTEGER PRIMARY KEY,      -- the id of the first update
+    count INTEGER NOT NULL,
+    written REAL NOT NULL,          -- seconds since 1970
+    size INTEGER NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE TABLE remembered (
+    key TEXT PRIMARY KEY,
+    answer BLOB NOT NULL,
+    at REAL NOT NULL                -- seconds since 1970
+) WITHOUT ROWID;
+CREATE INDEX remembered_at ON remembered (at);
+"""
+
+Migration = Callable[[Connection], None]
+
+MIGRATIONS: Mapping[int, Migration] = {}
+"""By version: what makes a file of that version one of the next. Never removed."""
+
+
+def migrate(
+    connection: Connection, found: int, wanted: int, migrations: Mapping[int, Migration]
+) -> None:
+    """Bring an open file from one version to another, in the transaction that is open."""
+    for version in range(found, wanted):
+        migrations[version](connection)
+    connection.execute(f"PRAGMA user_version = {wanted:d}")
