@@ -18,9 +18,11 @@ from starlette.responses import Response
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
 from nearcast.model.values import check_id
-from nearcast.server.bodies import box_parameter, json_response
+from nearcast.server.bodies import JSON, box_parameter, json_response
+from nearcast.server.describe import BBOX, describe, parameter
 from nearcast.server.live import place_of
 from nearcast.server.routes import Routes, Visit
+from nearcast.server.schemas import Schema, ref
 from nearcast.server.shapes import subscription_to_json
 from nearcast.server.tenants import Tenant
 
@@ -55,7 +57,38 @@ class _Boxes:
 _kept: WeakKeyDictionary[Tenant, _Boxes] = WeakKeyDictionary()
 
 
-@routes.add("GET", "/v1/map/overview", "subscribe")
+_IDS = parameter(
+    "id",
+    {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1, "maxLength": 255},
+        "maxItems": MOST_IDS,
+    },
+    "Which ones; may be repeated.",
+)
+
+
+def _object(**properties: Schema) -> Schema:
+    required = list(properties)
+    return {JSON: {"schema": {"type": "object", "properties": properties, "required": required}}}
+
+
+@routes.add(
+    "GET",
+    "/v1/map/overview",
+    "subscribe",
+    describe(
+        "map",
+        200,
+        "How many, and where they are dense.",
+        content=_object(
+            count={"type": "integer", "minimum": 0},
+            cells={"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+            size={"type": "number"},
+        ),
+        parameters=(BBOX,),
+    ),
+)
 async def overview(visit: Visit) -> Response:
     """Tell how many subscriptions meet a box, and how dense they lie.
 
@@ -69,7 +102,18 @@ async def overview(visit: Visit) -> Response:
     return json_response(await asyncio.to_thread(summary, boxes, box))
 
 
-@routes.add("GET", "/v1/map/subscriptions", "subscribe")
+@routes.add(
+    "GET",
+    "/v1/map/subscriptions",
+    "subscribe",
+    describe(
+        "map",
+        200,
+        "Those that there are.",
+        content=_object(subscriptions={"type": "array", "items": ref("Subscription")}),
+        parameters=(_IDS,),
+    ),
+)
 async def some_subscriptions(visit: Visit) -> Response:
     """Show the subscriptions with these ids (`id`, repeated); unknown ones are left out."""
     ids = _ids(visit)
@@ -78,7 +122,18 @@ async def some_subscriptions(visit: Visit) -> Response:
     return json_response({"subscriptions": known})
 
 
-@routes.add("GET", "/v1/map/messages", "subscribe")
+@routes.add(
+    "GET",
+    "/v1/map/messages",
+    "subscribe",
+    describe(
+        "map",
+        200,
+        "Those that are still kept.",
+        content=_object(messages={"type": "array", "items": ref("NewMessage")}),
+        parameters=(_IDS,),
+    ),
+)
 async def some_messages(visit: Visit) -> Response:
     """Show the messages with these ids that still last, or are in the window."""
     ids = _ids(visit)

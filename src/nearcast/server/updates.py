@@ -111,7 +111,7 @@ async def _lines(visit: Visit, subscriptions: list[str] | None, after: int) -> R
         200,
         "A stream without end.",
         content={EVENTS: {"schema": {"type": "string"}}},
-        parameters=(BBOX,),
+        parameters=(BBOX, SUBSCRIPTIONS),
     ),
 )
 async def look(visit: Visit) -> Response:

@@ -49,6 +49,7 @@ export const api = {
   results: (id) => call("GET", `${one(id)}/results`),
   overview: (box, signal) => call("GET", `v1/map/overview?bbox=${box}`, undefined, signal),
   some: (ids) => call("GET", `v1/map/subscriptions?${several("id", ids)}`),
+  messages: (ids) => call("GET", `v1/map/messages?${several("id", ids)}`),
   page: (box, after, signal) =>
     call("GET", `v1/subscriptions?bbox=${box}&limit=1000${after ? `&after=${encodeURIComponent(after)}` : ""}`, undefined, signal),
   live: (box, ids) => `v1/live?bbox=${box}${ids.length ? `&${several("subscription", ids)}` : ""}`,

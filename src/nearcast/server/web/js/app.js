@@ -134,11 +134,18 @@ function remember(id, message) {
   if (messages.size > MESSAGES_KEPT) messages.delete(messages.keys().next().value);
 }
 
+// A message that was published before this page was there, and that somebody comes near to now.
+async function lasting(id) {
+  const { messages: found } = await api.messages([id]).catch(() => ({ messages: [] }));
+  for (const each of found) remember(each.id, each);
+  return found[0];
+}
+
 // A match, seen on the map. Its subscription may have to be asked for first.
 async function updated(update) {
   rates.match();
   if (update.text !== undefined) remember(update.message, { ...messages.get(update.message), ...update });
-  const known = messages.get(update.message) ?? update;
+  const known = messages.get(update.message) ?? (await lasting(update.message)) ?? update;
   const own = mine.has(update.subscription);
   const subscription = await subscriptions.find(update.subscription);
   if (!subscription) return;
@@ -159,7 +166,7 @@ async function ownUpdate(update) {
   // the map's stream has the text, and usually is first
   await new Promise((resolve) => setTimeout(resolve, 150));
   const subscription = await subscriptions.find(update.subscription);
-  const known = messages.get(update.message) ?? {};
+  const known = messages.get(update.message) ?? (await lasting(update.message)) ?? {};
   const fresh = feed.add({ ...update, text: known.text, point: spot(known), mine: true, who: subscription?.query ?? update.subscription });
   if (fresh) mine.heard(update.subscription);
 }
@@ -192,7 +199,7 @@ async function start() {
   try {
     await waitUntilReady(api.ready);
     status("connecting", "connecting");
-    await mine.restore();
+    await mine.restore(new URLSearchParams(location.search).get("yours")?.split(",") ?? []);
     await goToCrowd();
     listen(true);
   } catch (error) {

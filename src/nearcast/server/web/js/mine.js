@@ -36,14 +36,14 @@ export class Mine {
     return [...this.#all.keys()];
   }
 
-  // Those of an earlier visit that the server still has.
-  async restore() {
-    const ids = JSON.parse(localStorage.getItem(KEPT) ?? "[]").slice(0, 100);
+  // Those of an earlier visit, and those named in the address, that the server has.
+  async restore(named) {
+    const ids = [...new Set([...named, ...JSON.parse(localStorage.getItem(KEPT) ?? "[]")])].slice(0, 100);
     if (ids.length) {
       const { subscriptions } = await api.some(ids);
-      for (const each of subscriptions) this.#show(each);
+      for (const each of subscriptions) if (!this.has(each.id)) this.#show(each);
     }
-    this.#changed(localStorage.getItem(LAST));
+    this.#changed(localStorage.getItem(LAST) || null);
   }
 
   add(subscription) {
@@ -59,7 +59,7 @@ export class Mine {
   }
 
   wake() {
-    if (!this.#stream) this.#changed(localStorage.getItem(LAST));
+    if (!this.#stream) this.#changed(localStorage.getItem(LAST) || null);
   }
 
   changed(subscription) {
