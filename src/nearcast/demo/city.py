@@ -99,7 +99,7 @@ class City:
         self._names = list(SUBURBS)
         lon, lat = CENTRE
         self._weights = [
-            1.0 / (0.06 + abs(x - lon) + abs(y - lat)) for x, y in SUBURBS.values()
+            1.0 / (0.1 + abs(x - lon) + abs(y - lat)) for x, y in SUBURBS.values()
         ]
 
     def suburb(self) -> str:

@@ -11,7 +11,7 @@ import { Mine } from "./mine.js";
 import { onPalette } from "./palette.js";
 import { Rates } from "./rates.js";
 import { describe, spot, viewBox } from "./shapes.js";
-import { askForKey, fold, spread, status, waitUntilReady } from "./status.js";
+import { askForKey, layout, status, waitUntilReady } from "./status.js";
 import { Stream } from "./stream.js";
 import { place, Subscriptions } from "./subscriptions.js";
 
@@ -150,8 +150,10 @@ async function updated(update) {
   const subscription = await subscriptions.find(update.subscription);
   if (!subscription) return;
   const at = spot(known);
-  const fresh = feed.add({ ...update, text: known.text, point: at, mine: own, who: subscription.query });
-  if (own && fresh) mine.heard(update.subscription);
+  if (own || update.op === "add") {
+    const fresh = feed.add({ ...update, text: known.text, point: at, mine: own, who: subscription.query });
+    if (own && fresh) mine.heard(update.subscription);
+  }
   if (update.op !== "add") return;
   effects.match(at, () => subscriptions.where(update.subscription), { mine: own });
   const now = performance.now();
@@ -215,8 +217,7 @@ async function start() {
 globalThis.nearcast = { map, effects, subscriptions, mine };
 
 onPalette(() => repaint(map));
-fold();
-spread();
+layout((padding) => map.setPadding(padding));
 rates.show((perSecond) => {
   $("message-rate").textContent = perSecond.messages;
   $("match-rate").textContent = perSecond.matches;

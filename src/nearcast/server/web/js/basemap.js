@@ -78,7 +78,7 @@ export const LAYERS = [
     id: "crowd", type: "heatmap", source: "cells",
     paint: (p) => ({
       "heatmap-weight": ["get", "weight"],
-      "heatmap-color": ["interpolate", ["linear"], ["heatmap-density"], 0, "rgba(0,0,0,0)", 0.15, `${p.subscription}22`, 0.6, `${p.subscription}55`, 1, `${p.subscription}88`],
+      "heatmap-color": ["interpolate", ["linear"], ["heatmap-density"], 0, "rgba(0,0,0,0)", 0.15, `${p.subscription}12`, 0.6, `${p.subscription}30`, 1, `${p.subscription}55`],
       "heatmap-radius": 26,
     }),
   },

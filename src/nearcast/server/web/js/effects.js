@@ -7,7 +7,7 @@ import { boxRing, centre } from "./shapes.js";
 const MESSAGE_MS = 7000;
 const MATCH_MS = 2600;
 const CAPTION_MS = 4200;
-const MOST = { messages: 500, matches: 90, captions: 4 };
+const MOST = { messages: 500, matches: 70, captions: 4 };
 const METRES_PER_DEGREE = 111_195;
 
 export class Effects {
@@ -20,6 +20,7 @@ export class Effects {
   #captions = [];
   #movers = new Map();
   #resting = 0;
+  #lit = 0;
 
   constructor(map, canvas) {
     this.#map = map;
@@ -44,6 +45,7 @@ export class Effects {
   match(point, where, { mine = false } = {}) {
     this.#matches.push({ point, where, mine, born: performance.now() });
     if (this.#matches.length > MOST.matches) this.#matches.shift();
+    this.#canvas.dataset.lit = this.#lit += 1;
     this.#wake();
   }
 
@@ -64,6 +66,7 @@ export class Effects {
     const from = known ? this.#place(known, now) : to;
     const takes = still.matches ? 0 : Math.min(5000, Math.max(250, known ? (now - known.heard) * 1.05 : 0));
     this.#movers.set(id, { from, to, radius, mine, start: now, takes: known ? takes : 0, heard: now });
+    this.#canvas.dataset.movers = this.#movers.size;
     this.#wake();
   }
 
@@ -115,8 +118,8 @@ export class Effects {
     this.#matches = this.#matches.filter((m) => now - m.born < MATCH_MS);
     this.#captions = this.#captions.filter((c) => now - c.born < CAPTION_MS);
     const moving = this.#drawMovers(now, p, width, height);
-    pen.globalCompositeOperation = p.glow;
     for (const match of this.#matches) this.#drawMatch(match, (now - match.born) / MATCH_MS, p);
+    pen.globalCompositeOperation = p.glow;
     for (const message of this.#messages) this.#drawMessage(message, now - message.born, p);
     pen.globalCompositeOperation = "source-over";
     for (const caption of this.#captions) this.#drawCaption(caption, now - caption.born, p, width, height);
@@ -213,10 +216,10 @@ export class Effects {
     const colour = mine ? p.mine : p.match;
     pen.strokeStyle = pen.fillStyle = colour;
     this.#trace(region);
-    pen.globalAlpha = fade * (mine ? 0.22 : 0.1);
+    pen.globalAlpha = fade * (mine ? 0.2 : 0.05);
     pen.fill();
-    pen.globalAlpha = fade;
-    pen.lineWidth = (mine ? 2 : 1.2) + (still.matches ? 0 : 3.5 * Math.exp(-t * 9));
+    pen.globalAlpha = fade * (mine ? 1 : 0.8);
+    pen.lineWidth = (mine ? 2.2 : 1.1) + (still.matches ? 0 : (mine ? 4 : 2.2) * Math.exp(-t * 9));
     pen.stroke();
     if (!point) return;
     const from = this.#project(point);
@@ -229,7 +232,7 @@ export class Effects {
     pen.lineTo(from.x + (to.x - from.x) * reach, from.y + (to.y - from.y) * reach);
     pen.stroke();
     pen.beginPath();
-    pen.arc(from.x, from.y, mine ? 5 : 4, 0, 7);
+    pen.arc(from.x, from.y, mine ? 5 : 3.6, 0, 7);
     pen.fill();
   }
 
@@ -241,8 +244,10 @@ export class Effects {
     const words = shorten(pen, text, 250);
     const below = shorten(pen, who, 250);
     const w = Math.max(pen.measureText(words).width, pen.measureText(below).width) + 22;
-    const left = at.x + 14 + w > width - 8 ? at.x - 14 - w : at.x + 14;
-    const top = Math.min(height - 56, Math.max(8, at.y - 22));
+    const room = this.#map.getPadding();
+    const right = width - room.right - 8;
+    const left = Math.max(room.left + 8, at.x + 14 + w > right ? Math.min(at.x - 14, right) - w : at.x + 14);
+    const top = Math.min(height - room.bottom - 56, Math.max(8, at.y - 22));
     pen.globalAlpha = Math.min(1, age / 200, (CAPTION_MS - age) / 500);
     pen.fillStyle = p.caption;
     pen.beginPath();

@@ -35,22 +35,26 @@ export function askForKey() {
   return new Promise((resolve) => dialog.addEventListener("close", () => resolve($("key").value), { once: true }));
 }
 
-// On a phone the panel can be folded away.
-export function fold() {
+// Panels lie over the map: beside it on a wide screen, below it on a phone, where they fold away.
+// `onRoom(padding)` hears how much of the map they cover.
+export function layout(onRoom) {
+  const wide = matchMedia("(min-width: 1100px)");
+  const phone = matchMedia("(max-width: 760px)");
+  const place = () => {
+    $("side").hidden = !wide.matches;
+    (wide.matches ? $("side") : $("cards")).append($("matches-card"));
+    const right = wide.matches ? $("side").offsetWidth + 14 : 0;
+    onRoom(phone.matches
+      ? { top: 0, left: 0, right: 0, bottom: $("panel").offsetHeight }
+      : { top: 0, left: $("panel").offsetWidth + 14, right, bottom: 0 });
+  };
   $("fold").addEventListener("click", () => {
     const open = $("fold").getAttribute("aria-expanded") !== "true";
     $("fold").setAttribute("aria-expanded", open);
     document.body.classList.toggle("folded", !open);
+    place();
   });
-}
-
-// On a wide screen the matches have a place of their own, beside the map.
-export function spread() {
-  const wide = matchMedia("(min-width: 1100px)");
-  const place = () => {
-    $("side").hidden = !wide.matches;
-    (wide.matches ? $("side") : $("cards")).append($("matches-card"));
-  };
   wide.addEventListener("change", place);
+  phone.addEventListener("change", place);
   place();
 }
