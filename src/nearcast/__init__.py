@@ -1,14 +1,21 @@
 """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
+from typing import TYPE_CHECKING, Any
+
 from nearcast._version import __version__
 from nearcast.engine import Engine
 from nearcast.errors import NearcastError
 from nearcast.geo import Box, Circle, Polygon
 from nearcast.model import Message, Result, Subscription, Top, Update
 
+if TYPE_CHECKING:
+    from nearcast.client import AsyncClient, Client
+
 __all__ = [
+    "AsyncClient",
     "Box",
     "Circle",
+    "Client",
     "Engine",
     "Message",
     "NearcastError",
@@ -19,3 +26,20 @@ __all__ = [
     "Update",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the clients when somebody asks: they need httpx, which not everybody has."""
+    if name not in ("AsyncClient", "Client"):
+        raise AttributeError(f"module 'nearcast' has no attribute {name!r}")
+    try:
+        from nearcast import client
+    except ModuleNotFoundError as error:
+        if error.name != "httpx":
+            raise
+        from nearcast.errors import SetupError
+
+        raise SetupError(
+            "httpx: is not installed; the clients need: pip install 'nearcast[client]'"
+        ) from None
+    return getattr(client, name)

@@ -12,7 +12,19 @@ import sys
 import typer
 
 from nearcast._version import __version__
-from nearcast.cli import bench, demo, generate, match, replay, serve, spark
+from nearcast.cli import (
+    bench,
+    demo,
+    generate,
+    keys,
+    listen,
+    match,
+    publish,
+    replay,
+    serve,
+    spark,
+    sub,
+)
 from nearcast.errors import NearcastError
 
 app = typer.Typer(
@@ -40,7 +52,7 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-for _command in (replay, match, generate, demo, bench, spark, serve):
+for _command in (replay, match, generate, demo, bench, spark, serve, sub, publish, listen, keys):
     _command.add_to(app)
 
 

@@ -105,3 +105,8 @@ def analyser(stem: str | None, stop_words: str | None) -> Analyser:
                 "--stop-words", stop_words, f"english, or a readable file of words ({error})"
             ) from None
     return Analyser(stem, words)
+
+
+def given_text(stem: str | None, stop_words: str | None) -> Analyser | None:
+    """The analyser that the text options describe; None where nothing was said."""
+    return None if stem is None and stop_words is None else analyser(stem, stop_words)

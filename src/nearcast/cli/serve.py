@@ -10,6 +10,7 @@ import typer
 
 from nearcast.cli import options
 from nearcast.cli.need import need
+from nearcast.errors import InvalidValue
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,27 +26,107 @@ def serve_command(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; other than loopback with keys.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Where to listen; a key is needed off loopback."),
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")
     ] = 8080,
+    engine: Annotated[
+        str, typer.Option(metavar="NAME", help="What does the matching: embedded.")
+    ] = "embedded",
+    index: Annotated[
+        str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
+    ] = "auto",
+    require_key: Annotated[
+        bool, typer.Option("--require-key", help="Ask for a key on loopback too, as for a proxy.")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another name of a server that asks for no key."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Web pages of this origin may use the API (CORS)."),
+    ] = None,
+    allow_private_webhooks: Annotated[
+        bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
+    ] = False,
+    retain_hours: Annotated[
+        float | None,
+        typer.Option(metavar="H", min=0.0, show_default="a week", help="Updates are kept so long."),
+    ] = None,
+    retain_updates: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, show_default="10 million", help="And at most so many."),
+    ] = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
     space: options.SpaceOption = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
+    ] = None,
+    stem: options.StemOption = None,
+    stop_words: options.StopWordsOption = None,
+    log_level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
+    ] = "info",
 ) -> None:
     """Serve subscriptions, messages and updates over HTTP, with a live map at /.
+
+    On a loopback address no key is needed. On any other, make one first:
+    nearcast keys add phone --data DIR. What was acknowledged is in DIR, whatever happens then.
 
     [bold]Example[/bold]
 
       nearcast serve --data deals --port 8080
     """
     need("fastapi", "server")
-    from nearcast.server.config import Config
-    from nearcast.server.run import bound, serve
+    from nearcast.engine import history_from
+    from nearcast.engine.settings import Given
+    from nearcast.server.config import LOOPBACK_NAMES, Config, is_loopback
+    from nearcast.server.keys import Keys
+    from nearcast.server.logs import LEVELS, set_up_logs
+    from nearcast.server.run import address_of, bound, serve
 
-    config = Config(data=data)
+    if engine != "embedded":
+        raise InvalidValue("--engine", engine, "embedded")
+    if log_level not in LEVELS:
+        raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
+    options.check_window(window_count, window_seconds)
+    is_open = is_loopback(host) and not require_key
+    if not is_open and (data is None or not len(Keys(data / "keys.db"))):
+        raise InvalidValue(
+            "--host",
+            host,
+            "a loopback address, or --data DIR with a key in it: "
+            f"nearcast keys add NAME --data {data or 'DIR'}",
+        )
+    given = options.given_text(stem, stop_words)
+    config = Config(
+        data=data,
+        open=is_open,
+        hosts=frozenset((*LOOPBACK_NAMES, host, *(allow_host or ()))),
+        origins=frozenset(allow_origin or ()),
+        index=index,
+        given=Given(
+            window_count,
+            window_seconds,
+            None if space is None else options.box(space, "--space"),
+            None if history is None else history_from(history, options.analyser(stem, stop_words)),
+            given,
+        ),
+        private_webhooks=allow_private_webhooks,
+        retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
+        retain_updates=retain_updates,
+    )
+    set_up_logs(log_level)
     with bound(host, port) as listening:
-        name = f"[{host}]" if ":" in host else host
-        sys.stderr.write(f"nearcast: http://{name}:{listening.getsockname()[1]}/\n")
-        serve(config, listening)
+        address = address_of(listening, host)
+
+        def started() -> None:
+            kept = "in memory" if data is None else f"in {data}"
+            sys.stderr.write(f"nearcast: {address} (everything is kept {kept})\n")
+
+        serve(config, listening, started)

@@ -41,9 +41,17 @@ def apply_one(core: Core, event: Event, changes: Changes) -> list[Update]:
     return updates
 
 
-def apply_events(core: Core, events: Iterable[Event], changes: Changes) -> list[Outcome]:
+def apply_events(
+    core: Core, events: Iterable[Event], changes: Changes, *, stop_at_error: bool = False
+) -> list[Outcome]:
     """Apply events in order, and say what became of each."""
     outcomes: list[Outcome] = []
+    if stop_at_error:
+        for event in events:
+            outcomes.append(_single(core, event, changes))
+            if outcomes[-1].error is not None:
+                break
+        return outcomes
     if not isinstance(core, Indexed):
         return [_single(core, event, changes) for event in events]
     run = _Run(core)

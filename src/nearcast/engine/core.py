@@ -49,6 +49,10 @@ class Core(Protocol):
         """Look up a message that is active or in the window."""
         ...
 
+    def figures(self) -> dict[str, float]:
+        """Figures about what is inside, for whoever watches."""
+        ...
+
 
 def make_core(index: str, settings: Settings) -> Core:
     """Make the core that an engine with the index of this name has."""

@@ -154,18 +154,25 @@ class Engine:
             raise outcome.error
         return list(outcome.updates)
 
-    def apply_all(self, events: Iterable[Event], remember: Answers | None = None) -> list[Outcome]:
+    def apply_all(
+        self,
+        events: Iterable[Event],
+        remember: Answers | None = None,
+        *,
+        stop_at_error: bool = False,
+    ) -> list[Outcome]:
         """Take many events in order, each by itself, and say what became of each.
 
         One that is refused changes nothing, and the rest go on. What they changed is kept
         together or, if the engine ends before this returns, perhaps not at all. `remember` has
-        answers to keep with them under idempotency keys, or makes them of the outcomes.
+        answers to keep with them under idempotency keys, or makes them of the outcomes. With
+        `stop_at_error` the outcome of the first that is refused is the last.
         """
         from nearcast.engine.applying import apply_events
 
         events = list(events)
         with self._call() as (core, changes):
-            outcomes = apply_events(core, events, changes)
+            outcomes = apply_events(core, events, changes, stop_at_error=stop_at_error)
             answers = remember(outcomes) if callable(remember) else remember or {}
             self._keep(core, changes, answers)
         return outcomes
@@ -238,6 +245,11 @@ class Engine:
     def count(self) -> int:
         """How many subscriptions there are."""
         return len(self._ready())
+
+    def figures(self) -> dict[str, float]:
+        """Figures for whoever watches: how much there is, and what the index has looked at."""
+        core = self._ready()
+        return {"subscriptions": float(len(core)), **core.figures()}
 
     def get(self, id: str) -> Subscription | None:
         """Look up a subscription."""

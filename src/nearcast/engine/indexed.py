@@ -37,6 +37,7 @@ class IndexedPopulation:
         warm_up(self._kind)
         self.index = self._kind(self.table)
         self.index.build()
+        self.looked_at = 0  # rows, by all messages so far
         self.terms = TermIds(self.table, analyser)
         self._analyser = analyser
         self._owners: dict[str, int] = {}
@@ -168,7 +169,9 @@ class IndexedPopulation:
             bounds = message.region.bounds() if message.region else ()
         starts = np.arange(0, (len(bounds) + 1) * len(known), len(known), dtype=np.int64)
         batch = Batch(starts, np.tile(known, len(bounds)), np.array(bounds, np.float64))
-        owners = match(self.index, batch).owners
+        found = match(self.index, batch)
+        self.looked_at += found.candidates
+        owners = found.owners
         if len(bounds) > 1:
             owners = np.unique(owners)
         return [self._ids[owner] for owner in owners.tolist()]
@@ -177,7 +180,9 @@ class IndexedPopulation:
         """Ask the index about many messages at once."""
         self._settle()
         np.add.at(self.table.frequency, texts.terms, 1)
-        return match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
+        found = match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
+        self.looked_at += found.candidates
+        return found
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All of them."""
@@ -253,6 +258,12 @@ class Indexed(Scan):
     def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
         """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
         return [*self.boolean.around(bounds), *self._rankings]
+
+    def figures(self) -> dict[str, float]:
+        """Figures about index and table, for whoever watches."""
+        population = self.boolean
+        size = population.index.stats()["bytes"] + population.table.nbytes
+        return {"bytes": float(size), "candidates": float(population.looked_at)}
 
     @property
     def has_active(self) -> bool:

@@ -109,6 +109,10 @@ class Scan:
         arrived = self._active.get(id) or self._window.find(id)
         return None if arrived is None else replace(arrived.message, at=arrived.at)
 
+    def figures(self) -> dict[str, float]:
+        """Nothing to tell: there is no index."""
+        return {}
+
     def wants(self, id: str, message: Message) -> bool:
         """Whether a boolean subscription would get a message, were it published now."""
         standing = self._known(id)

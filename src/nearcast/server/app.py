@@ -9,22 +9,35 @@ from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Mount
+from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from nearcast._version import __version__
 from nearcast.errors import NearcastError
-from nearcast.server import messages, overview, queries, subscriptions, updates
+from nearcast.server import (
+    events,
+    explain,
+    messages,
+    overview,
+    queries,
+    subscriptions,
+    updates,
+    webhooks,
+)
 from nearcast.server.config import Config
+from nearcast.server.docs import install_docs
 from nearcast.server.front import Front
-from nearcast.server.headers import SecurityHeaders
 from nearcast.server.health import install_health
 from nearcast.server.problems import Problem, plain_problem, problem_of
 from nearcast.server.routes import install
+from nearcast.server.socket import install_socket
+from nearcast.server.watch import Watch
 
+NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, overview)
 WEB = Path(__file__).parent / "web"
 
 
@@ -54,19 +67,32 @@ def create_app(config: Config) -> FastAPI:
             await front.close()
 
     app = FastAPI(
-        title="Nearcast", version=__version__, lifespan=life, docs_url=None, redoc_url=None
+        title="Nearcast",
+        version=__version__,
+        lifespan=life,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.front = front
-    for noun in (messages, subscriptions, updates, queries, overview):
+    for noun in NOUNS:
         install(app, front, noun.routes)
     install_health(app, front)
+    install_socket(app, front)
+    install_docs(app)
     if WEB.is_dir():
         app.router.routes.append(Page("/", StaticFiles(directory=WEB, html=True)))
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(NearcastError, _error)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _failure)
-    app.add_middleware(SecurityHeaders)
+    if config.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=sorted(config.origins),
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "Idempotency-Key"],
+        )
+    app.add_middleware(Watch, metrics=front.metrics)
     return app
 
 
@@ -85,9 +111,16 @@ async def _error(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     detail = f"{request.method} {request.url.path}: {error.detail}"
-    return plain_problem(error.status_code, detail, error.headers).response()
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+    return plain_problem(error.status_code, detail, headers).response()
 
 
-async def _failure(request: Request, error: Exception) -> Response:
-    del request, error
-    return plain_problem(500, "something went wrong here; it was written to the log").response()
+def _methods(request: Request) -> list[str]:
+    """What the path of a request can be asked for."""
+    found: set[str] = set()
+    for route in request.app.router.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return sorted(found)

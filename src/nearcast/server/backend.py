@@ -7,8 +7,8 @@ the busier the server, the larger the batches. Reads go through the same thread,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import perf_counter
@@ -21,6 +21,8 @@ from nearcast.errors import StateError
 from nearcast.model import Event, Publish
 
 T = TypeVar("T")
+Remember = Callable[[Sequence[Outcome]], bytes | None]
+"""Makes of outcomes what is to be remembered under an idempotency key, if anything."""
 LARGEST_BATCH = 4096
 
 
@@ -29,11 +31,20 @@ class Backend(Protocol):
 
     log: UpdateLog
 
-    async def apply(self, events: Sequence[Event]) -> list[Outcome]:
-        """Take events in order; they are durable when this returns."""
+    def apply(self, events: Sequence[Event], *, stop: bool = False) -> Awaitable[Sequence[Outcome]]:
+        """Take events in order; they are durable when the answer is there.
+
+        With `stop` those after one that is refused are left alone, and have no outcome.
+        """
         ...
 
-    async def ask(self, question: Callable[[Any], T]) -> T:
+    def apply_once(
+        self, key: str, events: Sequence[Event], remember: Remember
+    ) -> Awaitable[bytes | Sequence[Outcome]]:
+        """Take events, unless something is remembered under the key: then give that."""
+        ...
+
+    def ask(self, question: Callable[[Engine], T]) -> Awaitable[T]:
         """Have a question answered between two batches."""
         ...
 
@@ -50,6 +61,7 @@ class Committed:
     outcomes: Sequence[Outcome]
     times: Sequence[float]
     last: int
+    seconds: float
 
     def entries(self) -> Iterator[Entry]:
         """Their updates, as the log has them."""
@@ -70,13 +82,15 @@ class Committed:
 @dataclass(slots=True)
 class _Events:
     events: Sequence[Event]
-    answer: asyncio.Future[list[Outcome]]
-    outcomes: list[Outcome] = field(default_factory=list)
+    answer: asyncio.Future[Any]
+    key: str | None = None
+    remember: Remember | None = None
+    stop: bool = False
 
 
 @dataclass(slots=True)
 class _Question:
-    ask: Callable[[Any], Any]
+    ask: Callable[[Engine], Any]
     answer: asyncio.Future[Any]
 
 
@@ -85,10 +99,6 @@ class Watcher(Protocol):
 
     def committed(self, batch: Committed) -> None:
         """Take note of a batch."""
-        ...
-
-    def measured(self, events: int, seconds: float) -> None:
-        """Take note of how long a batch took."""
         ...
 
 
@@ -113,10 +123,20 @@ class Embedded:
         """How many requests wait for their turn."""
         return self._jobs.qsize()
 
-    def apply(self, events: Sequence[Event]) -> asyncio.Future[list[Outcome]]:
+    def apply(
+        self, events: Sequence[Event], *, stop: bool = False
+    ) -> asyncio.Future[Sequence[Outcome]]:
         """Take events in order; they are durable when the answer is there."""
-        answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._put(_Events(events, answer))
+        answer: asyncio.Future[Sequence[Outcome]] = self._loop.create_future()
+        self._put(_Events(events, answer, stop=stop))
+        return answer
+
+    def apply_once(
+        self, key: str, events: Sequence[Event], remember: Remember
+    ) -> asyncio.Future[bytes | Sequence[Outcome]]:
+        """Take events, unless something is remembered under the key: then give that."""
+        answer: asyncio.Future[bytes | Sequence[Outcome]] = self._loop.create_future()
+        self._put(_Events(events, answer, key, remember))
         return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
@@ -148,6 +168,10 @@ class Embedded:
                     self._commit(waiting)
                     waiting, count = [], 0
                     self._answer(job)
+                elif job.stop:
+                    self._commit(waiting)
+                    waiting, count = [], 0
+                    self._commit([job])
                 else:
                     waiting.append(job)
                     count += len(job.events)
@@ -170,31 +194,83 @@ class Embedded:
             self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
 
     def _commit(self, jobs: list[_Events]) -> None:
-        if not jobs:
-            return
+        """Apply what waits as one batch; who shows the key of another in it waits for the next."""
+        while jobs:
+            now, later, keys = [], [], set()
+            for job in jobs:
+                if job.key is not None:
+                    if job.key in keys:
+                        later.append(job)
+                        continue
+                    kept = self._recall(job)
+                    if kept:
+                        continue
+                    keys.add(job.key)
+                now.append(job)
+            if now:
+                self._apply(now)
+            jobs = later
+
+    def _recall(self, job: _Events) -> bool:
+        """Answer a job with what is remembered under its key."""
+        try:
+            kept = self._engine.recall(job.key or "")
+        except Exception as error:
+            self._loop.call_soon_threadsafe(_fail, [job.answer], error)
+            return True
+        if kept is None:
+            return False
+        self._loop.call_soon_threadsafe(_resolve, job.answer, kept)
+        return True
+
+    def _apply(self, jobs: list[_Events]) -> None:
         events = [event for job in jobs for event in job.events]
         started = perf_counter()
-        before = self._engine.now
-        stamp(events, before, self._clock())
         try:
-            outcomes = self._engine.apply_all(events)
+            before = self._engine.now
+            stamp(events, before, self._clock())
+            outcomes = self._engine.apply_all(
+                events, _remembering(jobs), stop_at_error=jobs[0].stop
+            )
         except Exception as error:
             self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
             return
         took = perf_counter() - started
+        events = events[: len(outcomes)]
         times = _times(events, outcomes, before)
-        batch = Committed(events, outcomes, times, self.log.last)
-        self._loop.call_soon_threadsafe(self._finish, jobs, batch, took)
+        batch = Committed(events, outcomes, times, self.log.last, took)
+        self._loop.call_soon_threadsafe(self._finish, jobs, batch)
 
-    def _finish(self, jobs: list[_Events], batch: Committed, took: float) -> None:
+    def _finish(self, jobs: list[_Events], batch: Committed) -> None:
         self._watcher.committed(batch)
         start = 0
         for job in jobs:
             stop = start + len(job.events)
             if not job.answer.done():
-                job.answer.set_result(list(batch.outcomes[start:stop]))
+                job.answer.set_result(batch.outcomes[start:stop])
             start = stop
-        self._watcher.measured(len(batch.events), took)
+
+
+def _remembering(
+    jobs: list[_Events],
+) -> Callable[[list[Outcome]], dict[str, bytes]] | None:
+    """What makes the answers to remember of the outcomes of a batch."""
+    if all(job.key is None for job in jobs):
+        return None
+
+    def remember(outcomes: list[Outcome]) -> dict[str, bytes]:
+        made: dict[str, bytes] = {}
+        start = 0
+        for job in jobs:
+            stop = start + len(job.events)
+            if job.key is not None and job.remember is not None:
+                answer = job.remember(outcomes[start:stop])
+                if answer is not None:
+                    made[job.key] = answer
+            start = stop
+        return made
+
+    return remember
 
 
 def stamp(events: Sequence[Event], engine_time: float | None, clock: float) -> None:

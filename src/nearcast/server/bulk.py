@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 
+from nearcast.engine.outcome import Outcome
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.model import Event, event_from_json
 from nearcast.model.log import decode_json
-from nearcast.server.bodies import json_response, slices
+from nearcast.server.answers import Answer, act
+from nearcast.server.bodies import encode, slices, whole_body
 from nearcast.server.checks import check_fields
 from nearcast.server.ids import new_id
 from nearcast.server.problems import problem_of
@@ -20,13 +23,12 @@ _MOST_TOLD = 1000
 
 
 class Tally:
-    """What became of the lines of a request."""
+    """What became of the lines of a request; `seqs` has the number of each event if asked for."""
 
-    def __init__(self) -> None:
-        self.accepted = 0
-        self.updates = 0
-        self.refused = 0
+    def __init__(self, *, numbered: bool = False) -> None:
+        self.accepted = self.updates = self.refused = 0
         self.told: list[dict[str, Any]] = []
+        self.seqs: list[int | None] | None = [] if numbered else None
 
     def refuse(self, line: int, error: NearcastError) -> None:
         """Take note of a bad line."""
@@ -35,58 +37,124 @@ class Tally:
             problem = problem_of(error).as_json()
             self.told.append({"line": line, "type": problem["type"], "detail": problem["detail"]})
 
-    def as_json(self) -> dict[str, Any]:
+    def answer(self) -> Answer:
         """The answer; of very many refusals the first are told."""
-        return {
+        fields: dict[str, Any] = {
             "accepted": self.accepted,
             "refused": self.refused,
             "updates": self.updates,
-            "errors": self.told,
+            "errors": sorted(self.told, key=lambda told: int(told["line"])),
         }
+        if self.seqs is not None:
+            fields["seqs"] = self.seqs
+        return Answer(200, encode(fields))
 
 
-async def take_lines(visit: Visit, op: str) -> Response:
-    """Apply the lines of a body in slices, each with one commit."""
-    tally = Tally()
-    visit.caller.pay(0)
-    number = 1
-    limits = visit.limits
-    async for piece in slices(visit.request, limits.bulk_bytes, limits.slice_lines):
-        number = await _take(visit, op, piece, number, tally)
-    return json_response(tally.as_json())
+class Lines:
+    """The events of some lines, with the numbers of the lines, and what is wrong with others."""
 
+    def __init__(self, op: str | None, data: bytes, first: int, visit: Visit) -> None:
+        self.events: list[Event] = []
+        self.numbers: list[int] = []
+        self.errors: list[tuple[int, NearcastError]] = []
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines, first):
+            if line and not line.isspace():
+                try:
+                    self.events.append(_event(op, line, visit))
+                    self.numbers.append(number)
+                except NearcastError as error:
+                    self.errors.append((number, error))
+        self.next = first + len(lines) - 1
 
-async def _take(visit: Visit, op: str, piece: bytes, number: int, tally: Tally) -> int:
-    events: list[Event] = []
-    numbers: list[int] = []
-    for number, line in enumerate(piece.split(b"\n"), number):
-        if not line or line.isspace():
-            continue
-        try:
-            events.append(_event(op, line, visit))
-            numbers.append(number)
-        except NearcastError as error:
+    def count(self, outcomes: Sequence[Outcome], tally: Tally) -> None:
+        """Add what became of them to a tally."""
+        seqs: dict[int, int | None] = {}
+        for number, error in self.errors:
             tally.refuse(number, error)
+            seqs[number] = None
+        for number, outcome in zip(self.numbers, outcomes, strict=False):
+            seqs[number] = outcome.seq
+            if outcome.error is not None:
+                tally.refuse(number, outcome.error)
+            else:
+                tally.accepted += 1
+                tally.updates += len(outcome.updates)
+        if tally.seqs is not None:
+            tally.seqs += [seqs[number] for number in sorted(seqs)]
+
+
+async def take_lines(visit: Visit, op: str | None, *, numbered: bool = False) -> Response:
+    """Apply the lines of a body in slices, each with one commit; without `op` each names its own.
+
+    Under an idempotency key all of them are one commit: half of it is never done.
+    """
+    visit.caller.pay(0)
+    limits = visit.limits
+    if "idempotency-key" in visit.request.headers:
+        body = await whole_body(visit.request, limits.keyed_bytes)
+        lines = Lines(op, body, 1, visit)
+
+        def respond(outcomes: Sequence[Outcome]) -> Answer:
+            tally = Tally(numbered=numbered)
+            lines.count(outcomes, tally)
+            return tally.answer()
+
+        await _pace(visit, len(lines.events))
+        return await act(visit, body, lines.events, respond)
+    tally = Tally(numbered=numbered)
+    next_line = 1
+    async for piece in slices(visit.request, limits.bulk_bytes, limits.slice_lines):
+        lines = Lines(op, piece, next_line, visit)
+        next_line = lines.next
+        await _pace(visit, len(lines.events))
+        lines.count(await visit.tenant.backend.apply(lines.events), tally)
+    return tally.answer().response()
+
+
+async def _pace(visit: Visit, events: int) -> None:
+    """Keep to the rate of the key by reading more slowly, instead of refusing half a body."""
     bucket = visit.caller.bucket
     if bucket is not None:
-        bucket.take(len(numbers))
+        bucket.take(events)
         await asyncio.sleep(bucket.debt())
-    for line_number, outcome in zip(numbers, await visit.tenant.backend.apply(events), strict=True):
-        if outcome.error is not None:
-            tally.refuse(line_number, outcome.error)
-        else:
-            tally.accepted += 1
-            tally.updates += len(outcome.updates)
-    return number
 
 
-def _event(op: str, line: bytes, visit: Visit) -> Event:
+def _event(op: str | None, line: bytes, visit: Visit) -> Event:
     if len(line) > visit.limits.line_bytes:
         raise InvalidValue("line", f"{len(line):,} bytes", f"at most {visit.limits.line_bytes:,}")
     fields = decode_json(line, "line")
     if not isinstance(fields, dict):
         raise InvalidValue("line", fields, "a JSON object")
     check_fields(fields, visit.limits)
-    if fields.get("id") is None and op in ("publish", "subscribe"):
-        fields["id"] = new_id(op[0] if op == "subscribe" else "m")
-    return event_from_json(fields | {"op": op})
+    if op is not None:
+        fields["op"] = op
+        if fields.get("id") is None:
+            fields["id"] = new_id("s" if op == "subscribe" else "m")
+    return event_from_json(fields)
+
+
+def stop_wanted(visit: Visit) -> bool:
+    """Whether events after one that is refused are to be left alone."""
+    given = visit.request.query_params.get("on_error", "go-on")
+    if given not in ("go-on", "stop"):
+        raise InvalidValue("on_error", given, "go-on or stop")
+    return given == "stop"
+
+
+async def take_until_error(visit: Visit) -> Response:
+    """Apply the lines of a body up to the first that is bad."""
+    visit.caller.pay(0)
+    tally = Tally(numbered=True)
+    body = await whole_body(visit.request, visit.limits.keyed_bytes)
+    lines = Lines(None, body, 1, visit)
+    if lines.errors:
+        first = lines.errors[0][0]
+        good = sum(number < first for number in lines.numbers)
+        lines.events, lines.errors = lines.events[:good], lines.errors[:1]
+    await _pace(visit, len(lines.events))
+    outcomes = await visit.tenant.backend.apply(lines.events, stop=True)
+    if outcomes and outcomes[-1].error is not None:
+        lines.errors = []
+    lines.count(outcomes, tally)
+    return tally.answer().response()

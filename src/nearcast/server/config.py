@@ -19,6 +19,7 @@ class Limits:
 
     body_bytes: int = 1 << 20
     bulk_bytes: int = 1 << 28
+    keyed_bytes: int = 1 << 24
     line_bytes: int = 1 << 20
     slice_lines: int = 2000
     query_characters: int = 4096
@@ -45,13 +46,15 @@ class Config:
     hosts: frozenset[str] = frozenset(LOOPBACK_NAMES)
     origins: frozenset[str] = frozenset()
     index: str = "auto"
-    given: Given = Given()
+    given: Given = field(default_factory=Given)
     limits: Limits = field(default_factory=Limits)
     keep_alive_s: float = 15.0
     stalled_s: float = 120.0
     retain_seconds: float | None = None
     retain_updates: int | None = None
     private_webhooks: bool = False
+    webhook_attempts: int = 10
+    webhook_pause_s: float = 1.0
     clock: Callable[[], float] = time.time
 
 

@@ -42,9 +42,17 @@ def parameter(name: str, schema: Schema, text: str, *, where: str = "query") -> 
     }
 
 
+_ID: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
+
+
+def needed(name: str, text: str) -> Schema:
+    """An id that must be in the query string."""
+    return parameter(name, _ID, text) | {"required": True}
+
+
 ID = parameter(
     "id",
-    {"type": "string", "minLength": 1, "maxLength": 255},
+    _ID,
     "The id of the subscription, percent-encoded.",
     where="path",
 )
@@ -53,7 +61,7 @@ BBOX = parameter(
 )
 SUBSCRIPTIONS = parameter(
     "subscription",
-    {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 255}},
+    {"type": "array", "items": _ID},
     "Only updates of these subscriptions; may be repeated.",
 )
 AFTER = parameter(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, perf_counter
 
 from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.server.hub import Encode, Hub
 
 _PAGE = 500
+Piece = tuple[int, bytes]
+"""An update, encoded, and its id."""
 
 
 class Feed:
@@ -32,19 +34,18 @@ class Feed:
         self._gap = gap
         self.listener = hub.join(subscriptions, encode)
         self.listener.lost = after is not None
-        self.overflows = 0
+        self._live = after is None  # it was up to date at some time
         self._spoke = monotonic()
 
     def close(self) -> None:
         """Listen no longer."""
         self._hub.leave(self.listener)
 
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more will come."""
-        return self.listener.closed
+    def change(self, subscriptions: list[str] | None) -> None:
+        """Hear of other subscriptions, from here on."""
+        self._hub.change(self.listener, subscriptions)
 
-    async def next(self, keep_alive_s: float) -> list[bytes] | None:
+    async def next(self, keep_alive_s: float) -> list[Piece] | None:
         """Wait for updates; an empty list says that nothing came for a while, None the end."""
         listener = self.listener
         while not listener.closed:
@@ -53,9 +54,11 @@ class Feed:
                 if found:
                     return self._spoken(found)
                 continue
-            queued = [data for id, data in listener.take() if id > self.place]
+            since = listener.since
+            queued = [piece for piece in listener.take() if piece[0] > self.place]
             if queued:
                 self.place = self._hub.last
+                self._hub.observer.lagged(perf_counter() - since)
                 return self._spoken(queued)
             if monotonic() - self._spoke >= keep_alive_s:
                 self.place = max(self.place, self._hub.last)
@@ -63,18 +66,21 @@ class Feed:
             await listener.something()
         return None
 
-    def _spoken(self, data: list[bytes]) -> list[bytes]:
+    def _spoken(self, data: list[Piece]) -> list[Piece]:
         self._spoke = monotonic()
         return data
 
-    async def _catch_up(self) -> list[bytes]:
+    async def _catch_up(self) -> list[Piece]:
         """Read a page of the log; at its end, go on with the queue."""
         hub, listener = self._hub, self.listener
         log = hub.log
         if self.place > hub.last:  # from a log that had more than this one, restored, has
             gap = self._gap(hub.last + 1, self.place)
             self.place = hub.last
-            return [gap]
+            return [(self.place, gap)]
+        if self._live:
+            hub.observer.overflowed()
+        self._live = False
         listener.start_over()
         up_to = hub.last
         entries, complete, first = await asyncio.to_thread(
@@ -84,11 +90,13 @@ class Feed:
             gap = self._gap(self.place + 1, first - 1)
             self.place = first - 1
             listener.lost = True
-            return [gap]
+            return [(self.place, gap)]
         self.place = complete
         if complete < up_to:
             listener.lost = True
-        return [listener.encode(entry) for entry in entries]
+        else:
+            self._live = True
+        return [(entry.id, listener.encode(entry)) for entry in entries]
 
 
 def read_some(

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+import structlog
 from starlette.requests import HTTPConnection
 
+from nearcast.errors import NearcastError
+from nearcast.model import Unsubscribe
 from nearcast.server.access import Caller, Door, check_origin
+from nearcast.server.backend import Committed
 from nearcast.server.config import Config
+from nearcast.server.delivery import Postman
+from nearcast.server.hooks import Hooks
 from nearcast.server.keys import Keys
+from nearcast.server.metrics import Metrics
 from nearcast.server.problems import Problem
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
+
+log = structlog.get_logger("nearcast")
 
 
 class Front:
@@ -20,13 +30,31 @@ class Front:
         self.config = config
         self.keys = None if config.data is None else Keys(config.data / "keys.db")
         self.door = Door(self.keys, is_open=config.open, limits=config.limits)
-        self.tenants = Tenants(config, self._measured)
+        self.tenants = Tenants(config, self)
+        hooks = None if config.data is None else config.data / "webhooks.db"
+        self.hooks = Hooks(hooks)
+        self.postman = Postman(self.hooks, self.tenants, config)
+        self.metrics = Metrics(self)
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None
+        self.on_failure: Callable[[], None] = lambda: None
 
-    def _measured(self, events: int, seconds: float) -> None:
-        pass
+    def lagged(self, seconds: float) -> None:
+        """An update was handed over so long after it was committed."""
+        self.metrics.lag.observe(seconds)
+
+    def overflowed(self) -> None:
+        """A listener did not keep up."""
+        self.metrics.overflows.inc()
+
+    def committed(self, batch: Committed, tenant: Tenant) -> None:
+        """Count a batch; a subscription that has ended takes its webhook along."""
+        self.metrics.committed(batch)
+        for event in batch.events:
+            if isinstance(event, Unsubscribe) and self.postman.has(tenant.name, event.id):
+                self.hooks.remove(tenant.name, event.id)
+                self.postman.end(tenant.name, event.id)
 
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
         """Let a request in, or raise a problem."""
@@ -46,8 +74,15 @@ class Front:
 
     async def open(self) -> None:
         """Open what everybody needs."""
-        await self.tenants.get(DEFAULT)
+        try:
+            await self.tenants.get(DEFAULT)
+            await self.postman.start()
+        except (NearcastError, OSError) as error:
+            self.trouble = str(error)
+            self.on_failure()
+            return
         self.ready = True
+        log.info("ready")
         while True:
             await asyncio.sleep(self.config.keep_alive_s / 3)
             for tenant in self.tenants:
@@ -62,10 +97,19 @@ class Front:
     async def close(self) -> None:
         """Let go of everything."""
         self.ready = False
+        await self.postman.close()
         await self.tenants.close()
+        self.hooks.close()
         if self.keys is not None:
             self.keys.close()
 
+    def check_room(self) -> None:
+        """Refuse one listener too many."""
+        if self.listeners() >= self.config.limits.listeners:
+            raise Problem(
+                503, "too-many-listeners", "no more can listen now", headers={"Retry-After": "5"}
+            )
+
     def listeners(self) -> int:
         """How many listen, in all tenants."""
-        return sum(len(tenant.hub) for tenant in self.tenants)
+        return sum(len(tenant.hub) + len(tenant.live) for tenant in self.tenants)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 POLICY = (
     "default-src 'self'; worker-src 'self' blob:; img-src 'self' data: blob:; "
@@ -18,27 +18,7 @@ HEADERS = [
 ]
 
 
-class SecurityHeaders:
-    """Adds the headers to every answer over HTTP."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *HEADERS]
-            await send(message)
-
-        await self._app(_as_sent(scope), receive, with_headers)
-
-
-def _as_sent(scope: Scope) -> Scope:
+def as_sent(scope: Scope) -> Scope:
     """Keep the path of an API request as it was sent: an id in it may hold a slash, encoded."""
     raw = scope.get("raw_path")
     if raw is not None and raw.startswith(b"/v1/"):

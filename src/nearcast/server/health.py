@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`: for whoever watches over the process."""
+"""`/healthz`, `/readyz` and `/metrics`: for whoever watches over the process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from nearcast.server.bodies import json_response
 from nearcast.server.front import Front
+from nearcast.server.metrics import CONTENT_TYPE
 
 
 def install_health(app: FastAPI, front: Front) -> None:
@@ -23,5 +24,12 @@ def install_health(app: FastAPI, front: Front) -> None:
             return front.not_ready().response()
         return json_response({"status": "ready"})
 
+    async def metrics(request: Request) -> Response:
+        front.admit(request, "admin")
+        for tenant in front.tenants:
+            await tenant.look()
+        return Response(front.metrics.page(), media_type=CONTENT_TYPE)
+
+    app.router.add_route("/metrics", metrics, methods=["GET"])
     app.router.add_route("/healthz", healthz, methods=["GET"])
     app.router.add_route("/readyz", readyz, methods=["GET"])

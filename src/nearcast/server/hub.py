@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Protocol
 
 from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.server.backend import Committed
@@ -29,25 +31,28 @@ class Listener:
         self.queue: list[tuple[int, bytes]] = []
         self.lost = False
         self.closed = False
+        self.since = 0.0  # when the oldest update of the queue was queued
         self._most = most_bytes
-        self._size = 0
+        self.size = 0
         self._awake = asyncio.Event()
 
     def offer(self, id: int, data: bytes) -> None:
         """Queue an update, or give up the queue if there is no room."""
         if self.lost:
             return
-        self._size += len(data)
-        if self._size > self._most:
+        self.size += len(data)
+        if self.size > self._most:
             self.lost = True
             self.queue.clear()
         else:
+            if not self.queue:
+                self.since = perf_counter()
             self.queue.append((id, data))
         self._awake.set()
 
     def take(self) -> list[tuple[int, bytes]]:
         """Everything queued."""
-        queue, self.queue, self._size = self.queue, [], 0
+        queue, self.queue, self.size = self.queue, [], 0
         self._awake.clear()
         return queue
 
@@ -71,11 +76,24 @@ class Listener:
         self._awake.clear()
 
 
+class Observer(Protocol):
+    """Hears how listeners keep up."""
+
+    def lagged(self, seconds: float) -> None:
+        """An update was handed over so long after it was committed."""
+        ...
+
+    def overflowed(self) -> None:
+        """A listener did not keep up."""
+        ...
+
+
 class Hub:
     """The listeners of one tenant, found by subscription."""
 
-    def __init__(self, log: UpdateLog, most_bytes: int) -> None:
+    def __init__(self, log: UpdateLog, most_bytes: int, observer: Observer) -> None:
         self.log = log
+        self.observer = observer
         self.last = log.last  # every update up to this id has been offered
         self._most_bytes = most_bytes
         self._all: dict[Listener, None] = {}
@@ -140,6 +158,10 @@ class Hub:
                             made[encode] = encode(entry)
                         listener.offer(entry[0], made[encode])
         self.last = max(self.last, batch.last)
+
+    def queued(self) -> int:
+        """How many bytes wait for listeners."""
+        return sum(listener.size for listener in self._all)
 
     def tick(self) -> None:
         """Wake those who have heard nothing for a while, so that they say they are there."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 
+from nearcast.engine.outcome import Outcome
 from nearcast.model import Publish, message_from_json
+from nearcast.server.answers import Answer, act
 from nearcast.server.backend import accepted
-from nearcast.server.bodies import JSON, NDJSON, json_object, json_response, media_type, whole_body
+from nearcast.server.bodies import JSON, NDJSON, encode, json_object, media_type, whole_body
 from nearcast.server.bulk import take_lines
 from nearcast.server.checks import check_fields
 from nearcast.server.describe import IDEMPOTENCY_KEY, describe
@@ -49,9 +52,12 @@ async def publish(visit: Visit) -> Response:
     """
     if media_type(visit.request, JSON, NDJSON) == NDJSON:
         return await take_lines(visit, "publish")
-    fields = json_object(await whole_body(visit.request, visit.caller.body_bytes))
+    body = await whole_body(visit.request, visit.caller.body_bytes)
     visit.caller.pay()
-    event = read_publish(fields, visit)
-    outcome = accepted((await visit.tenant.backend.apply([event]))[0])
-    answer = {"id": event.message.id, "updates": len(outcome.updates)}
-    return json_response(answer)
+    event = read_publish(json_object(body), visit)
+
+    def respond(outcomes: Sequence[Outcome]) -> Answer:
+        updates = len(accepted(outcomes[0]).updates)
+        return Answer(200, encode({"id": event.message.id, "updates": updates}))
+
+    return await act(visit, body, [event], respond)

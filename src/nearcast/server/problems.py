@@ -79,7 +79,7 @@ _KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
 def problem_of(error: NearcastError) -> Problem:
     """Put an error of the package in the terms of HTTP."""
     status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
-    more: dict[str, object] = {}
+    more: dict[str, Any] = {}
     if isinstance(error, QueryError):
         more = {"field": "query", "position": error.position}
     elif isinstance(error, InvalidValue):

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import sys
+from collections.abc import Callable
 
 import uvicorn
 
-from nearcast.errors import SourceError
+from nearcast.errors import SourceError, StateError
 from nearcast.server.app import create_app
 from nearcast.server.config import Config
 from nearcast.server.front import Front
 
 _GRACE_S = 5
+_SWITCH_S = 0.001  # the writer and the network share an interpreter: neither waits long for it
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Ends the streams first: otherwise their connections would never close."""
 
-    def __init__(self, config: uvicorn.Config, front: Front) -> None:
-        super().__init__(config)
-        self._front = front
+    def __init__(self, config: Config) -> None:
+        self.application = create_app(config)
+        self.front: Front = self.application.state.front
+        self.front.on_failure = self.stop
+        super().__init__(
+            uvicorn.Config(
+                self.application,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE_S,
+                timeout_keep_alive=75,
+                backlog=4096,
+                ws_max_size=config.limits.body_bytes,
+            )
+        )
+
+    def stop(self) -> None:
+        """Come to an end."""
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop taking requests, end streams, finish the rest."""
-        self._front.stop_streams()
+        self.front.stop_streams()
         await super().shutdown(sockets)
 
 
@@ -45,20 +66,20 @@ def bound(host: str, port: int) -> socket.socket:
     return taken
 
 
-def serve(config: Config, listening: socket.socket) -> None:
-    """Answer requests at a socket until told to stop."""
-    app = create_app(config)
-    settings = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        timeout_graceful_shutdown=_GRACE_S,
-        timeout_keep_alive=75,
-        backlog=4096,
-        ws_max_size=config.limits.body_bytes,
-    )
-    server = _Server(settings, app.state.front)
+def address_of(listening: socket.socket, host: str) -> str:
+    """The address to type into a browser."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listening.getsockname()[1]}/"
 
+
+def serve(
+    config: Config, listening: socket.socket, started: Callable[[], None] = lambda: None
+) -> None:
+    """Answer requests at a socket until told to stop."""
+    sys.setswitchinterval(_SWITCH_S)
+    gc.freeze()  # what is there now stays: no need to look at it again and again
+    server = Server(config)
+    started()
     server.run(sockets=[listening])
+    if server.front.trouble is not None:
+        raise StateError(server.front.trouble)

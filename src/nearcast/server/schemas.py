@@ -106,6 +106,16 @@ _REFUSED = _object(
     {"line": {"type": "integer"}, "type": {"type": "string"}, "detail": {"type": "string"}},
     ("line", "type", "detail"),
 )
+_BULK: dict[str, Schema] = {
+    "accepted": _COUNT,
+    "refused": _COUNT,
+    "updates": _COUNT,
+    "errors": {
+        "type": "array",
+        "description": "Why lines were refused: the first thousand of them.",
+        "items": _REFUSED,
+    },
+}
 _WEBHOOK_OUT: dict[str, Schema] = {
     "subscription": _ID,
     "url": {"type": "string"},
@@ -166,18 +176,10 @@ SCHEMAS: dict[str, Schema] = {
     "Published": _object(
         {"id": _ID, "updates": _COUNT}, ("id", "updates"), example={"id": "m1", "updates": 3}
     ),
-    "Bulk": _object(
-        {
-            "accepted": _COUNT,
-            "refused": _COUNT,
-            "updates": _COUNT,
-            "errors": {
-                "type": "array",
-                "description": "Why lines were refused: the first thousand of them.",
-                "items": _REFUSED,
-            },
-        },
-        ("accepted", "refused", "updates", "errors"),
+    "Bulk": _object(_BULK, tuple(_BULK)),
+    "NumberedBulk": _object(
+        _BULK | {"seqs": {"type": "array", "items": {"type": ["integer", "null"]}}},
+        (*_BULK, "seqs"),
     ),
     "Query": _object(
         {"query": _QUERY, "top": ref("Top")}, ("query",), example={"query": "pizza NOT pineapple"}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import Response
 
+from nearcast.engine.outcome import Outcome
 from nearcast.errors import InvalidValue
 from nearcast.geo import Box, region_to_json
 from nearcast.model import Move, Subscribe, Subscription, Unsubscribe, event_from_json
+from nearcast.server.answers import Answer, Respond, act
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import (
     JSON,
@@ -19,9 +21,11 @@ from nearcast.server.bodies import (
     box_parameter,
     encode,
     json_body,
+    json_object,
     json_response,
     media_type,
     wants_lines,
+    whole_body,
     whole_number,
 )
 from nearcast.server.bulk import take_lines
@@ -78,17 +82,20 @@ async def subscribe(visit: Visit) -> Response:
     """
     if media_type(visit.request, JSON, NDJSON) == NDJSON:
         return await take_lines(visit, "subscribe")
-    fields = await json_body(visit.request, visit.caller.body_bytes)
+    body = await whole_body(visit.request, visit.caller.body_bytes)
     visit.caller.pay()
-    event = read_subscribe(fields, visit)
-    return await _put(visit, event, 201)
+    event = read_subscribe(json_object(body), visit)
+    return await act(visit, body, [event], _made(event, 201))
 
 
-async def _put(visit: Visit, event: Subscribe, status: int) -> Response:
-    outcome = accepted((await visit.tenant.backend.apply([event]))[0])
-    fields = subscription_to_json(event.subscription) | {"updates": len(outcome.updates)}
-    headers = {"Location": f"/v1/subscriptions/{quoted(event.subscription.id)}"}
-    return json_response(fields, status, headers)
+def _made(event: Subscribe, status: int) -> Respond:
+    def respond(outcomes: Sequence[Outcome]) -> Answer:
+        updates = len(accepted(outcomes[0]).updates)
+        fields = subscription_to_json(event.subscription) | {"updates": updates}
+        where = f"/v1/subscriptions/{quoted(event.subscription.id)}"
+        return Answer(status, encode(fields), where)
+
+    return respond
 
 
 def quoted(id: str) -> str:
@@ -262,7 +269,8 @@ async def put_subscription(visit: Visit) -> Response:
         raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
     event = read_subscribe(fields | {"id": id}, visit)
     there = await visit.tenant.backend.ask(lambda engine: engine.get(id) is not None)
-    return await _put(visit, event, 200 if there else 201)
+    respond = _made(event, 200 if there else 201)
+    return respond(await visit.tenant.backend.apply([event])).response()
 
 
 @routes.add(

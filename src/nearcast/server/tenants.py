@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from nearcast.engine import Engine
+from nearcast.server import hub
 from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config
-from nearcast.server.hub import Hub
 from nearcast.server.live import Live
 
 DEFAULT = "default"
-Measure = Callable[[int, float], None]
+
+
+class Observer(hub.Observer, Protocol):
+    """Hears of what happens in any tenant."""
+
+    def committed(self, batch: Committed, tenant: Tenant) -> None:
+        """A batch was committed."""
+        ...
 
 
 class Tenant:
     """One world: its engine, who listens to it, who looks at it."""
 
-    def __init__(self, name: str, engine: Engine, config: Config, measure: Measure) -> None:
+    def __init__(self, name: str, engine: Engine, config: Config, observer: Observer) -> None:
         self.name = name
-        self.hub = Hub(engine.log, config.limits.queued_bytes)
+        self.hub = hub.Hub(engine.log, config.limits.queued_bytes, observer)
         self.live = Live(config.limits.live_per_second)
         self.settings = engine.settings
         self.backend = Embedded(engine, self, config.clock, name)
-        self._measure = measure
+        self.figures: dict[str, float] = {}
+        self._observer = observer
+
+    async def look(self) -> None:
+        """Look up figures about the engine, for whoever watches."""
+        self.figures = await self.backend.ask(lambda engine: engine.figures())
 
     def committed(self, batch: Committed) -> None:
         """Tell everyone of a batch."""
         self.hub.committed(batch)
         self.live.committed(batch)
+        self._observer.committed(batch, self)
 
     def stop_streams(self) -> None:
         """Send everybody who listens or looks home."""
@@ -38,17 +52,13 @@ class Tenant:
             listener.close()
         self.live.close()
 
-    def measured(self, events: int, seconds: float) -> None:
-        """Take note of how long a batch took."""
-        self._measure(events, seconds)
-
 
 class Tenants:
     """All tenants of a server, opened when somebody needs them."""
 
-    def __init__(self, config: Config, measure: Measure) -> None:
+    def __init__(self, config: Config, observer: Observer) -> None:
         self._config = config
-        self._measure = measure
+        self._observer = observer
         self._open: dict[str, Tenant] = {}
         self._opening: dict[str, asyncio.Task[Tenant]] = {}
 
@@ -71,7 +81,7 @@ class Tenants:
     async def _make(self, name: str) -> Tenant:
         try:
             engine = await asyncio.to_thread(open_engine, self._config, name)
-            self._open[name] = tenant = Tenant(name, engine, self._config, self._measure)
+            self._open[name] = tenant = Tenant(name, engine, self._config, self._observer)
         finally:
             del self._opening[name]
         return tenant

@@ -22,7 +22,6 @@ from nearcast.server.describe import (
 )
 from nearcast.server.feed import Feed, read_some
 from nearcast.server.live import live_events
-from nearcast.server.problems import Problem
 from nearcast.server.routes import Routes, Visit
 from nearcast.server.sse import EventStream
 from nearcast.server.wire import line_update, sse_gap, sse_place, sse_update
@@ -73,10 +72,7 @@ async def listen(visit: Visit) -> Response:
     after = resume_after(visit.request)
     if wants_lines(visit.request):
         return await _lines(visit, subscriptions, after or 0)
-    if visit.front.listeners() >= visit.limits.listeners:
-        raise Problem(
-            503, "too-many-listeners", "no more can listen now", headers={"Retry-After": "5"}
-        )
+    visit.front.check_room()
     feed = Feed(visit.tenant.hub, subscriptions, after, sse_update, sse_gap)
     pieces = _events(feed, visit.front.config.keep_alive_s)
     return EventStream(pieces, visit.front.config.stalled_s)
@@ -86,7 +82,7 @@ async def _events(feed: Feed, keep_alive_s: float) -> AsyncGenerator[bytes, None
     try:
         yield b"retry: 1000\n" + sse_place(feed.place)
         while (found := await feed.next(keep_alive_s)) is not None:
-            yield b"".join(found) or sse_place(feed.place)
+            yield b"".join([data for _, data in found]) or sse_place(feed.place)
     finally:
         feed.close()
 
@@ -123,6 +119,7 @@ async def look(visit: Visit) -> Response:
     visit.caller.pay()
     box = box_parameter(visit.request)
     names = wanted(visit.request, visit.limits) or ()
+    visit.front.check_room()
     live = visit.tenant.live
     pieces = live_events(live, live.join(box, names), visit.front.config.keep_alive_s)
     return EventStream(pieces, visit.front.config.stalled_s)

@@ -1,0 +1,100 @@
+"""`nearcast publish`: messages to a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import typer
+
+from nearcast.cli import options
+from nearcast.cli.remote import URL, KeyOption, LinesOption, UrlOption, as_lines, connect
+from nearcast.errors import InvalidValue, MissingField, SourceError
+from nearcast.model import Message, message_from_json
+from nearcast.model.lines import split_lines
+from nearcast.model.log import decode_json
+from nearcast.model.streams import Chunks, open_source
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("publish")(publish)
+
+
+def publish(
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The text of one message.")
+    ] = None,
+    point: Annotated[str | None, typer.Option(metavar="LON,LAT", help="Where it happened.")] = None,
+    region: Annotated[
+        str | None, typer.Option(metavar="W,S,E,N", help="Or the box that it covers.")
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", show_default="a new one", help="Its id.")
+    ] = None,
+    ttl: Annotated[
+        float, typer.Option(metavar="S", min=0.0, help="Seconds for which it stays active.")
+    ] = 0.0,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file", metavar="FILE", help="Publish its lines, a JSON message each; - reads them."
+        ),
+    ] = None,
+    url: UrlOption = URL,
+    key: KeyOption = None,
+    as_json: LinesOption = False,
+) -> None:
+    """Publish one message, or a file of them, and say how many updates that caused.
+
+    [bold]Example[/bold]
+
+      nearcast publish "iPad sale!" --point 151.21,-33.87
+
+      nearcast publish --file messages.jsonl
+    """
+    if (text is None) == (file is None):
+        raise InvalidValue("TEXT", text, "a text, or --file FILE")
+    with connect(url, key) as client:
+        if file is not None:
+            done = client.publish_many(_messages(file))
+            fields = {
+                "accepted": done.accepted,
+                "refused": done.refused,
+                "updates": done.updates,
+                "errors": done.errors,
+            }
+            for error in done.errors:
+                sys.stderr.write(f"nearcast: {file}:{error.line}: {error.detail}\n")
+            told = (
+                f"{done.accepted:,} published, {done.refused:,} refused, {done.updates:,} updates"
+            )
+        else:
+            place, box = None, None
+            if point is not None:
+                lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
+                place = (lon, lat)
+            elif region is not None:
+                box = options.box(region, "--region")
+            else:
+                raise MissingField("--point", "LON,LAT, or --region W,S,E,N")
+            one = client.publish(id, text, place, region=box, ttl=ttl)
+            fields = {"id": one.id, "updates": one.updates}
+            told = f"published {one.id}: {one.updates:,} updates"
+    typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else told)
+
+
+def _messages(file: str) -> Iterator[Message]:
+    with open_source(file) as source:
+        for line in split_lines(Chunks(source)):
+            try:
+                if line.error is not None:
+                    raise line.error
+                fields = decode_json(line.data, "line")
+                if not isinstance(fields, dict):
+                    raise InvalidValue("line", fields, "a JSON object")
+                yield message_from_json(fields)
+            except (InvalidValue, SourceError) as error:
+                raise SourceError(f"{file}:{line.number}: {error}") from None

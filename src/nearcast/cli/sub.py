@@ -1,0 +1,155 @@
+"""`nearcast sub`: the subscriptions of a server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.cli import options
+from nearcast.cli.remote import URL, KeyOption, LinesOption, UrlOption, as_lines, connect
+from nearcast.errors import InvalidValue
+from nearcast.model import Subscribe, Subscription, Top, event_to_json
+
+sub = typer.Typer(no_args_is_help=True)
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the subscription.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command and its parts."""
+    app.add_typer(sub, name="sub")
+
+
+@sub.callback()
+def _sub() -> None:
+    """Add, list, show and remove subscriptions of a server.
+
+    [bold]Example[/bold]
+
+      nearcast sub add s1 "ipad AND sale" --region 151.2,-33.87,2000
+    """
+
+
+@sub.command("add")
+def add(
+    id: Annotated[str, typer.Argument(metavar="ID", help="Its id; - gets a new one.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
+    region: Annotated[
+        str | None,
+        typer.Option(metavar="W,S,E,N | LON,LAT,METRES | JSON", help="Where to look."),
+    ] = None,
+    point: Annotated[
+        str | None, typer.Option(metavar="LON,LAT", help="Around what, for the k best only.")
+    ] = None,
+    k: Annotated[int | None, typer.Option("--k", metavar="K", help="How many.")] = None,
+    alpha: Annotated[
+        float, typer.Option(metavar="A", help="How much nearness counts, from 0 to 1.")
+    ] = 0.5,
+    url: UrlOption = URL,
+    key: KeyOption = None,
+    as_json: LinesOption = False,
+) -> None:
+    """Add a subscription, or replace the one with this id.
+
+    [bold]Example[/bold]
+
+      nearcast sub add s1 "ipad AND (discount OR sale)" --region 151.2,-33.87,2000
+
+      nearcast sub add s2 "jazz blues" --point 2.35,48.85 --k 20
+    """
+    if (k is None) != (point is None):
+        raise InvalidValue("--k", k, "--k and --point together, or --region")
+    place = None
+    if point is not None:
+        lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
+        place = (lon, lat)
+    with connect(url, key) as client:
+        made = client.subscribe(
+            None if id == "-" else id,
+            query,
+            None if region is None else options.region(region, "--region"),
+            point=place,
+            top=None if k is None else Top(k, alpha),
+        )
+    if as_lines(as_json):
+        typer.echo(_line(made))
+    else:
+        typer.echo(f"subscribed {made.id}")
+
+
+@sub.command("list")
+def list_subscriptions(
+    bbox: Annotated[
+        str | None, typer.Option(metavar="W,S,E,N", help="Only those that meet this box.")
+    ] = None,
+    url: UrlOption = URL,
+    key: KeyOption = None,
+    as_json: LinesOption = False,
+) -> None:
+    """List subscriptions in the order of their ids.
+
+    [bold]Example[/bold]
+
+      nearcast sub list --bbox 151,-34,152,-33 --json
+    """
+    box = None if bbox is None else options.box(bbox, "--bbox")
+    with connect(url, key) as client:
+        if as_lines(as_json):
+            for each in client.subscriptions(box):
+                typer.echo(_line(each))
+            return
+        table = Table("id", "query", "where")
+        for each in client.subscriptions(box):
+            table.add_row(each.id, each.query, _where(each))
+    Console().print(table)
+
+
+@sub.command("show")
+def show(
+    id: IdArgument, url: UrlOption = URL, key: KeyOption = None, as_json: LinesOption = False
+) -> None:
+    """Show a subscription and what is in its results now.
+
+    [bold]Example[/bold]
+
+      nearcast sub show s1
+    """
+    with connect(url, key) as client:
+        found, results = client.get(id), client.results(id)
+    if as_lines(as_json):
+        fields = msgspec.json.decode(_line(found))
+        shown = [result.fields for result in results]
+        typer.echo(msgspec.json.encode(fields | {"results": shown}).decode())
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{found.id}[/bold]  {found.query}\n{_where(found)}", soft_wrap=True)
+    for result in results:
+        score = "" if result.score is None else f"  {result.score:.3f}"
+        console.print(f"  {result.message}{score}  {result.text or ''}", soft_wrap=True)
+
+
+@sub.command("remove")
+def remove(id: IdArgument, url: UrlOption = URL, key: KeyOption = None) -> None:
+    """End a subscription.
+
+    [bold]Example[/bold]
+
+      nearcast sub remove s1
+    """
+    with connect(url, key) as client:
+        client.unsubscribe(id)
+
+
+def _line(subscription: Subscription) -> str:
+    fields = event_to_json(Subscribe(subscription))
+    del fields["op"]
+    return msgspec.json.encode(fields).decode()
+
+
+def _where(subscription: Subscription) -> str:
+    if subscription.top is not None:
+        return f"the {subscription.top.k} best around {subscription.point}"
+    return str(subscription.region)

@@ -1,0 +1,205 @@
+"""A client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from itertools import count
+from typing import Any, Self
+from uuid import uuid4
+
+import httpx
+
+from nearcast.client import wire
+from nearcast.client.received import Bulk, Found, Gap, Published, Received
+from nearcast.geo import Box, Region
+from nearcast.model import Event, Message, Point, Subscription, Top, subscription_from_json
+
+
+class AsyncClient:
+    """Talks to a Nearcast server with the verbs of `Engine`.
+
+    What cannot be answered at the moment is tried again; nothing is published twice by that.
+
+    >>> async def main() -> None:
+    ...     async with AsyncClient("http://127.0.0.1:8080") as client:
+    ...         await client.publish("m1", "iPad sale!", (151.21, -33.87))
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        key: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: int = 5,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._retries = retries
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(
+            base_url=wire.base_url(url), headers=wire.headers_for(key), timeout=timeout
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._http.aclose()
+
+    async def subscribe(
+        self,
+        id: str | Subscription | None,
+        query: str | None = None,
+        region: Region | None = None,
+        *,
+        point: Point | None = None,
+        top: Top | None = None,
+        at: float | None = None,
+    ) -> Subscription:
+        """Register a standing interest, or replace the one with this id; None gets a new id."""
+        asked = wire.subscribe(id, query, region, point, top, at)
+        return wire.read_subscription(await self._ask(asked))
+
+    async def move(
+        self,
+        id: str,
+        region: Region | None = None,
+        *,
+        point: Point | None = None,
+        at: float | None = None,
+    ) -> Subscription:
+        """Take a subscription to another region, or a top-k one to another point."""
+        return wire.read_subscription(await self._ask(wire.move(id, region, point, at)))
+
+    async def unsubscribe(self, id: str) -> None:
+        """End a subscription."""
+        await self._ask(wire.Asked("DELETE", wire.path_of(id)))
+
+    async def get(self, id: str) -> Subscription:
+        """Look up a subscription."""
+        return wire.read_subscription(await self._ask(wire.Asked("GET", wire.path_of(id))))
+
+    async def subscriptions(
+        self, bbox: Box | None = None, page: int = 1000
+    ) -> AsyncIterator[Subscription]:
+        """All subscriptions in the order of their ids, or those that meet a box."""
+        params: dict[str, Any] = {"limit": page}
+        if bbox is not None:
+            params["bbox"] = f"{bbox.west},{bbox.south},{bbox.east},{bbox.north}"
+        while True:
+            found = wire.read_json(await self._ask(wire.Asked("GET", "/v1/subscriptions", params)))
+            for fields in found["subscriptions"]:
+                yield subscription_from_json(fields)
+            if found["next"] is None:
+                return
+            params["after"] = found["next"]
+
+    async def results(self, id: str) -> list[Found]:
+        """What is in a subscription's results now."""
+        return wire.read_results(await self._ask(wire.Asked("GET", f"{wire.path_of(id)}/results")))
+
+    async def publish(
+        self,
+        id: str | Message | None,
+        text: str | None = None,
+        point: Point | None = None,
+        *,
+        region: Box | None = None,
+        at: float | None = None,
+        ttl: float = 0.0,
+    ) -> Published:
+        """Send a message to everyone it concerns; None as its id gets a new one."""
+        return wire.read_published(
+            await self._ask(wire.publish(id, text, point, region, at, ttl), once=True)
+        )
+
+    async def publish_many(self, messages: Iterable[Message]) -> Bulk:
+        """Send many messages; bad ones are told by their line, and do not hold up the others."""
+        return await self._lines("/v1/messages", map(wire.message_line, messages))
+
+    async def apply(self, events: Iterable[Event], *, stop_at_error: bool = False) -> Bulk:
+        """Send the events of a log, in order."""
+        params = {"on_error": "stop"} if stop_at_error else {}
+        return await self._lines("/v1/events", map(wire.event_line, events), params)
+
+    async def _lines(
+        self, path: str, lines: Iterable[bytes], params: dict[str, str] | None = None
+    ) -> Bulk:
+        total, sent = Bulk(), 0
+        for chunk in wire.chunks(lines):
+            asked = wire.Asked("POST", path, params or {}, chunk, wire.NDJSON)
+            total = wire.together(total, wire.read_bulk(await self._ask(asked, once=True)), sent)
+            sent += chunk.count(b"\n")
+        return total
+
+    async def explain(self, message: str, subscription: str) -> dict[str, Any]:
+        """Why a message is for a subscription, or is not."""
+        params = {"message": message, "subscription": subscription}
+        explained: dict[str, Any] = wire.read_json(
+            await self._ask(wire.Asked("GET", "/v1/explain", params))
+        )
+        return explained
+
+    async def updates(
+        self, *subscriptions: str, after: int | None = None, gaps: bool = False
+    ) -> AsyncIterator[Received | Gap]:
+        """Listen for as long as you iterate: a stream that breaks off is taken up again.
+
+        Without ids, to all subscriptions. With `after` it starts with older updates that are
+        still kept (0 for all); otherwise with what happens from now on. Each update comes once.
+        With `gaps` it is also told which updates the server no longer had.
+        """
+        reader = wire.EventReader(after)
+        for attempt in count():
+            params: dict[str, Any] = {"subscription": list(subscriptions)}
+            if reader.after is not None:
+                params["after"] = reader.after
+            reader.restart()
+            before = reader.after
+            try:
+                timeout = httpx.Timeout(10.0, read=60.0)
+                async with self._http.stream(
+                    "GET", "/v1/updates", params=params, timeout=timeout
+                ) as answer:
+                    if answer.status_code not in wire.RETRIED and not answer.is_success:
+                        raise wire.failure(answer.status_code, await answer.aread())
+                    if answer.is_success:
+                        async for data in answer.aiter_bytes():
+                            for each in reader.feed(data):
+                                if gaps or isinstance(each, Received):
+                                    yield each
+            except httpx.TransportError:
+                pass
+            progress = reader.after != before
+            await self._sleep(0.0 if progress else wire.pause(attempt))
+
+    async def _ask(self, asked: wire.Asked, *, once: bool = False) -> bytes:
+        headers = {"content-type": asked.kind} if asked.body is not None else {}
+        if once:
+            headers["idempotency-key"] = uuid4().hex
+        for attempt in count():
+            last = attempt >= self._retries
+            try:
+                answer = await self._http.request(
+                    asked.method,
+                    asked.path,
+                    params=asked.params,
+                    content=asked.body,
+                    headers=headers,
+                )
+            except httpx.TransportError as error:
+                if last:
+                    raise wire.unreachable(self._http.base_url, error) from None
+                await self._sleep(wire.pause(attempt))
+            else:
+                if answer.is_success or wire.was_done(asked, answer.status_code, attempt):
+                    return answer.content
+                if last or answer.status_code not in wire.RETRIED:
+                    raise wire.failure(answer.status_code, answer.content)
+                await self._sleep(wire.pause(attempt, answer.headers.get("retry-after")))
+        raise AssertionError  # the loop has no other end

@@ -1,0 +1,80 @@
+"""What comes back from a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nearcast.errors import NearcastError
+
+
+class ServerError(NearcastError):
+    """The server refused a request: `status`, and the `problem` as it told it."""
+
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        detail = problem.get("detail") or problem.get("title") or "no reason given"
+        super().__init__(f"the server answered {status}: {detail}")
+        self.status = status
+        self.problem = problem
+
+
+class UnreachableError(NearcastError):
+    """The server cannot be reached, or broke off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A message was published: its id, and how many updates it caused."""
+
+    id: str
+    updates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A line of many that was refused."""
+
+    line: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """What became of many events."""
+
+    accepted: int = 0
+    refused: int = 0
+    updates: int = 0
+    errors: list[Refused] = field(default_factory=list)
+    seqs: list[int | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An update; ids grow, so one that comes again after a break can be told by its id."""
+
+    id: int
+    op: Literal["add", "remove"]
+    subscription: str
+    message: str
+    at: float
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Updates that the server no longer has: those with the ids `first` to `last`."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message that is in a subscription's results now."""
+
+    message: str
+    text: str | None = None
+    point: tuple[float, float] | None = None
+    score: float | None = None
+    fields: dict[str, Any] = field(default_factory=dict)

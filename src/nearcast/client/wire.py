@@ -1,0 +1,266 @@
+"""Requests and answers, the same for both clients: nothing here touches the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from nearcast.client.received import (
+    Bulk,
+    Found,
+    Gap,
+    Published,
+    Received,
+    Refused,
+    ServerError,
+    UnreachableError,
+)
+from nearcast.errors import InvalidValue
+from nearcast.geo import Box, Region
+from nearcast.model import (
+    Event,
+    Message,
+    Move,
+    Point,
+    Publish,
+    Subscribe,
+    Subscription,
+    Top,
+    event_to_json,
+    subscription_from_json,
+)
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+RETRIED = (429, 503)
+_LONGEST_PAUSE_S = 10.0
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Asked(NamedTuple):
+    """A request: method, path, parameters, body, and the type of the body."""
+
+    method: str
+    path: str
+    params: Mapping[str, Any] = MappingProxyType({})
+    body: bytes | None = None
+    kind: str = JSON
+
+
+def base_url(url: str) -> str:
+    """Accept the address of a server."""
+    if not url.startswith(("http://", "https://")):
+        raise InvalidValue("url", url, "the address of a server, such as http://127.0.0.1:8080")
+    return url.rstrip("/")
+
+
+def headers_for(key: str | None) -> dict[str, str]:
+    """The headers of every request."""
+    headers = {"user-agent": "nearcast"}
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    return headers
+
+
+def pause(attempt: int, told: str | None = None) -> float:
+    """For how long to wait after an attempt: longer and longer, and as long as the server says."""
+    growing = min(_LONGEST_PAUSE_S, 0.2 * 2.0 ** min(attempt, 8))
+    return max(growing, float(told)) if told and told.isdigit() else growing
+
+
+def unreachable(url: object, error: Exception) -> UnreachableError:
+    """Say that nobody answers."""
+    return UnreachableError(f"{url}: cannot be reached ({error}); is the server running there?")
+
+
+def was_done(asked: Asked, status: int, attempt: int) -> bool:
+    """Whether an earlier attempt, whose answer was lost, has removed what is no longer there."""
+    return attempt > 0 and asked.method == "DELETE" and status == 404
+
+
+def path_of(id: str) -> str:
+    """The path of a subscription."""
+    return f"/v1/subscriptions/{quote(id, safe='')}"
+
+
+def subscribe(
+    id: str | Subscription | None,
+    query: str | None,
+    region: Region | None,
+    point: Point | None,
+    top: Top | None,
+    at: float | None,
+) -> Asked:
+    """Ask to subscribe; with an id it may be asked again without harm."""
+    if isinstance(id, Subscription):
+        fields = event_to_json(Subscribe(id, at))
+        id = id.id
+    else:
+        made = Subscription(id or "?", query, region, point, top)  # type: ignore[arg-type]  # checked there
+        fields = event_to_json(Subscribe(made, at))
+    del fields["op"]
+    if id is None:
+        del fields["id"]
+        return Asked("POST", "/v1/subscriptions", body=_encode(fields))
+    return Asked("PUT", path_of(id), body=_encode(fields))
+
+
+def move(id: str, region: Region | None, point: Point | None, at: float | None) -> Asked:
+    """Ask to move a subscription."""
+    fields = event_to_json(Move(id, region, point, at))
+    del fields["op"], fields["id"]
+    return Asked("PATCH", path_of(id), body=_encode(fields))
+
+
+def publish(
+    id: str | Message | None,
+    text: str | None,
+    point: Point | None,
+    region: Box | None,
+    at: float | None,
+    ttl: float,
+) -> Asked:
+    """Ask to publish a message."""
+    if isinstance(id, Message):
+        fields = event_to_json(Publish(id))
+    else:
+        made = Message(id or "?", text, point, region, at, ttl)  # type: ignore[arg-type]  # checked there
+        fields = event_to_json(Publish(made))
+        if id is None:
+            del fields["id"]
+    del fields["op"]
+    return Asked("POST", "/v1/messages", body=_encode(fields))
+
+
+def message_line(message: Message) -> bytes:
+    """A message as a line."""
+    fields = event_to_json(Publish(message))
+    del fields["op"]
+    return _encode(fields) + b"\n"
+
+
+def event_line(event: Event) -> bytes:
+    """An event as a line."""
+    return _encode(event_to_json(event)) + b"\n"
+
+
+def chunks(lines: Iterable[bytes], count: int = 2000) -> Iterator[bytes]:
+    """Lines put together, so many at a time."""
+    some: list[bytes] = []
+    for line in lines:
+        some.append(line)
+        if len(some) == count:
+            yield b"".join(some)
+            some = []
+    if some:
+        yield b"".join(some)
+
+
+def failure(status: int, body: bytes) -> ServerError:
+    """The error that an answer tells of."""
+    try:
+        problem = _decode(body)
+    except ValueError:
+        problem = None
+    return ServerError(status, problem if isinstance(problem, dict) else {})
+
+
+def read_json(body: bytes) -> Any:
+    """An answer of JSON."""
+    return _decode(body)
+
+
+def read_subscription(body: bytes) -> Subscription:
+    """A subscription from an answer."""
+    return subscription_from_json(_decode(body))
+
+
+def read_published(body: bytes) -> Published:
+    """What became of a message."""
+    fields = _decode(body)
+    return Published(fields["id"], fields["updates"])
+
+
+def read_bulk(body: bytes) -> Bulk:
+    """What became of many lines."""
+    fields = _decode(body)
+    errors = [Refused(each["line"], each["detail"]) for each in fields["errors"]]
+    seqs = fields.get("seqs", [])
+    return Bulk(fields["accepted"], fields["refused"], fields["updates"], errors, seqs)
+
+
+def together(one: Bulk, other: Bulk, lines: int) -> Bulk:
+    """What became of two parts of one stream; `lines` is how many the first part had."""
+    moved = [Refused(each.line + lines, each.detail) for each in other.errors]
+    return Bulk(
+        one.accepted + other.accepted,
+        one.refused + other.refused,
+        one.updates + other.updates,
+        one.errors + moved,
+        one.seqs + other.seqs,
+    )
+
+
+def read_results(body: bytes) -> list[Found]:
+    """The results of a subscription."""
+    return [
+        Found(
+            fields["message"],
+            fields.get("text"),
+            tuple(fields["point"]) if "point" in fields else None,
+            fields.get("score"),
+            fields,
+        )
+        for fields in _decode(body)["results"]
+    ]
+
+
+class EventReader:
+    """Reads Server-Sent Events from chunks of bytes, and remembers how far it has come."""
+
+    def __init__(self, after: int | None) -> None:
+        self.after = after
+        self._rest = b""
+
+    def restart(self) -> None:
+        """Forget half an event: the connection has broken off."""
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[Received | Gap]:
+        """Take in some bytes, and give what they complete; nothing is given twice."""
+        *events, self._rest = (self._rest + data).split(b"\n\n")
+        for event in events:
+            yield from self._read(event)
+
+    def _read(self, event: bytes) -> Iterator[Received | Gap]:
+        name, data, id = b"", b"", None
+        for line in event.split(b"\n"):
+            field, _, value = line.partition(b": ")
+            if field == b"id":
+                id = int(value)
+            elif field == b"event":
+                name = value
+            elif field == b"data":
+                data = value
+        seen = self.after is not None and id is not None and id <= self.after
+        if id is not None and not seen:
+            self.after = id
+        if name == b"gap":
+            fields = _decode(data)
+            self.after = id
+            yield Gap(fields["from"], fields["to"])
+        elif data and name in (b"add", b"remove") and id is not None and not seen:
+            fields = _decode(data)
+            yield Received(
+                id,
+                fields["op"],
+                fields["subscription"],
+                fields["message"],
+                fields["at"],
+                fields.get("score"),
+            )

@@ -1,0 +1,86 @@
+"""Where a webhook may go: nowhere inside, unless that was allowed.
+
+A name is looked up once, and the address that was checked is the one that is called: a name that
+leads elsewhere a moment later leads nobody astray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from nearcast.errors import InvalidValue
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+_EXPECTED = "an address such as https://example.org/hook"
+
+
+class Forbidden(Exception):  # noqa: N818 - what the address is
+    """An address that must not be called."""
+
+
+def check_url(url: object, *, private: bool) -> str:
+    """Accept the address of a webhook, as far as can be told without looking it up."""
+    if not isinstance(url, str) or len(url) > 2000:
+        raise InvalidValue("url", url, _EXPECTED)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InvalidValue("url", url, _EXPECTED) from None
+    odd = not url.isascii() or any(ord(letter) <= 32 for letter in url)
+    if odd or parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise InvalidValue("url", url, _EXPECTED)
+    if parts.username is not None or parts.fragment:
+        raise InvalidValue("url", url, f"{_EXPECTED}, without a user or a fragment")
+    if not private and _is_inside(parts.hostname):
+        raise InvalidValue("url", url, "a public address; the server allows no others")
+    return url
+
+
+def _is_inside(host: str) -> bool:
+    if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
+        return True
+    try:
+        return not is_public(host)
+    except ValueError:
+        return False  # a name: decided when it has been looked up
+
+
+def is_public(address: str) -> bool:
+    """Tell whether an address belongs to the internet at large."""
+    ip = ip_address(address)
+    if isinstance(ip, IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is not None:
+            ip = inner
+    return ip.is_global and not ip.is_multicast
+
+
+async def _look_up(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
+    return [str(address[4][0]) for address in found]
+
+
+async def pinned(
+    url: str, *, private: bool, resolve: Resolve | None = None
+) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """The address to call, with the headers and the name that it is called for."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        addresses = await (resolve or _look_up)(host, port)
+    except OSError as error:
+        raise Forbidden(f"{host}: cannot be found ({error})") from None
+    if not addresses:
+        raise Forbidden(f"{host}: has no address")
+    if not private and not all(is_public(address) for address in addresses):
+        raise Forbidden(f"{host}: leads to a private address, which the server does not allow")
+    address = addresses[0]
+    netloc = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    called = urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, ""))
+    return called, {"host": parts.netloc}, {"sni_hostname": host}

@@ -1,0 +1,73 @@
+"""Answers to requests that change something, remembered under their idempotency keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+import msgspec
+from starlette.responses import Response
+
+from nearcast.engine.outcome import Outcome
+from nearcast.errors import InvalidValue, NearcastError
+from nearcast.model import Event
+from nearcast.server.bodies import JSON
+from nearcast.server.problems import Problem
+from nearcast.server.routes import Visit
+
+_LONGEST_KEY = 255
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """A good answer: its status, its body, and where what was made can be found."""
+
+    status: int
+    body: bytes
+    location: str | None = None
+    request: bytes = b""  # a hash of the request that it answers
+
+    def response(self) -> Response:
+        """The answer over HTTP."""
+        headers = None if self.location is None else {"Location": self.location}
+        return Response(self.body, self.status, headers=headers, media_type=JSON)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Answer).decode
+Respond = Callable[[Sequence[Outcome]], Answer]
+
+
+async def act(visit: Visit, body: bytes, events: Sequence[Event], respond: Respond) -> Response:
+    """Apply events and answer; what was asked under this key before is answered as before.
+
+    `respond` raises the error of an event that was refused: that has changed nothing, and is not
+    remembered.
+    """
+    key = visit.request.headers.get("idempotency-key")
+    if key is None:
+        return respond(await visit.tenant.backend.apply(events)).response()
+    if not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
+        raise InvalidValue("Idempotency-Key", key, f"1 to {_LONGEST_KEY} printable characters")
+    fingerprint = sha256(body).digest()
+
+    def remember(outcomes: Sequence[Outcome]) -> bytes | None:
+        try:
+            answer = respond(outcomes)
+        except NearcastError:
+            return None
+        answer.request = fingerprint
+        return _encode(answer)
+
+    path = visit.request.scope["path"]
+    found = await visit.tenant.backend.apply_once(f"{path} {key}", events, remember)
+    if not isinstance(found, bytes):
+        return respond(found).response()
+    kept = _decode(found)
+    if kept.request != fingerprint:
+        raise Problem(
+            422,
+            "idempotency-key-reused",
+            "Idempotency-Key: it was used for another request; take a new one for each",
+            field="Idempotency-Key",
+        )
+    return kept.response()

@@ -1,0 +1,169 @@
+"""Webhooks at work: each update of a subscription posted to its address, signed, in order.
+
+What fails is tried again after longer and longer pauses, and in the end becomes a dead letter, so
+that one address that is down holds up nobody and, for good, not even itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from random import Random
+
+import httpx
+import msgspec
+import structlog
+from standardwebhooks.webhooks import Webhook as Signer
+
+from nearcast.engine.update_log import Entry
+from nearcast.server.addresses import Forbidden, Resolve, pinned
+from nearcast.server.config import Config
+from nearcast.server.feed import Feed
+from nearcast.server.hooks import Hooks, Letter, Webhook
+from nearcast.server.tenants import Tenant, Tenants
+
+log = structlog.get_logger("nearcast.webhooks")
+_encode = msgspec.json.Encoder().encode
+_LONGEST_PAUSE_S = 300.0
+_AT_ONCE = 100
+_TIMEOUT_S = 10.0
+
+
+def letter(entry: Entry) -> bytes:
+    """What is posted for an update."""
+    data: dict[str, str | float] = {
+        "op": entry.op,
+        "subscription": entry.subscription,
+        "message": entry.message,
+    }
+    if entry.score is not None:
+        data["score"] = entry.score
+    kind = f"update.{entry.op}"
+    return _encode({"type": kind, "id": entry.id, "timestamp": entry.at, "data": data})
+
+
+def gap_letter(first: int, last: int) -> bytes:
+    """What is posted where the log no longer reaches back."""
+    return _encode({"type": "gap", "data": {"from": first, "to": last}})
+
+
+class Postman:
+    """Delivers the updates of all webhooks."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        tenants: Tenants,
+        config: Config,
+        *,
+        resolve: Resolve | None = None,
+        sleep: Callable[[float], asyncio.Future[None]] | None = None,
+    ) -> None:
+        self._hooks = hooks
+        self._tenants = tenants
+        self._config = config
+        self._resolve = resolve
+        self._sleep = sleep or asyncio.sleep
+        self._random = Random()  # noqa: S311 - spreads retries, guards nothing
+        self._rounds: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._client = httpx.AsyncClient(
+            timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False
+        )
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self.failures: dict[tuple[str, str], tuple[int, str]] = {}
+        self.delivered = self.failed = self.dead = 0
+
+    async def start(self) -> None:
+        """Take up the rounds of all webhooks."""
+        for hook in self._hooks.all():
+            self.begin(await self._tenants.get(hook.tenant), hook)
+
+    def begin(self, tenant: Tenant, hook: Webhook) -> None:
+        """Deliver what comes, in place of what was delivered for this subscription before."""
+        self.end(hook.tenant, hook.subscription)
+        key = (hook.tenant, hook.subscription)
+        self._rounds[key] = asyncio.ensure_future(self._round(tenant, hook))
+
+    def end(self, tenant: str, subscription: str) -> None:
+        """Deliver no more for a subscription."""
+        self.failures.pop((tenant, subscription), None)
+        round = self._rounds.pop((tenant, subscription), None)
+        if round is not None:
+            round.cancel()
+
+    def has(self, tenant: str, subscription: str) -> bool:
+        """Whether a subscription has a webhook."""
+        return (tenant, subscription) in self._rounds
+
+    async def close(self) -> None:
+        """Stop; what was not delivered is in the log."""
+        rounds = list(self._rounds.values())
+        for round in rounds:
+            round.cancel()
+        await asyncio.gather(*rounds, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _round(self, tenant: Tenant, hook: Webhook) -> None:
+        feed = Feed(tenant.hub, [hook.subscription], hook.place, letter, gap_letter)
+        try:
+            while (found := await feed.next(self._config.keep_alive_s)) is not None:
+                for id, body in found:
+                    await self._insist(hook, id, body)
+                    self._hooks.delivered(hook, id)
+        except Exception:
+            log.exception("webhook stopped", tenant=hook.tenant, subscription=hook.subscription)
+        finally:
+            feed.close()
+
+    async def _insist(self, hook: Webhook, id: int, body: bytes) -> None:
+        key = (hook.tenant, hook.subscription)
+        for attempt in range(1, self._config.webhook_attempts + 1):
+            error = await self._post(hook, id, body)
+            if error is None:
+                self.failures.pop(key, None)
+                return
+            self.failures[key] = (attempt, error)
+            if attempt < self._config.webhook_attempts:
+                pause = min(_LONGEST_PAUSE_S, self._config.webhook_pause_s * 2.0 ** (attempt - 1))
+                await self._sleep(pause * self._random.uniform(0.5, 1.5))
+        self.dead += 1
+        self._hooks.bury(hook, id, body, error or "", self._config.clock())
+        log.warning("webhook gave up", tenant=hook.tenant, subscription=hook.subscription, id=id)
+
+    async def again(self, tenant: Tenant, letter: Letter) -> bool:
+        """Post a dead letter once more, and say whether that went well."""
+        hook = self._hooks.find(tenant.name, letter.subscription)
+        if hook is None:
+            return False
+        return await self._post(hook, letter.update_id, letter.body) is None
+
+    async def _post(self, hook: Webhook, id: int, body: bytes) -> str | None:
+        """Post once; what went wrong, or None."""
+        name = f"{hook.tenant}-{hook.subscription}-{id}"
+        now = datetime.fromtimestamp(int(self._config.clock()), UTC)
+        headers = {
+            "content-type": "application/json",
+            "webhook-id": name,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": Signer(hook.secret).sign(name, now, body.decode()),
+        }
+        error: str | None
+        try:
+            async with self._places:
+                url, host, extensions = await pinned(
+                    hook.url, private=self._config.private_webhooks, resolve=self._resolve
+                )
+                answer = await self._client.post(
+                    url, content=body, headers=headers | host, extensions=extensions
+                )
+            error = None if answer.is_success else f"answered {answer.status_code}"
+        except Forbidden as problem:
+            error = str(problem)
+        except (httpx.HTTPError, OSError, ValueError) as problem:
+            error = f"{type(problem).__name__}: {problem}"
+        if error is None:
+            self.delivered += 1
+        else:
+            self.failed += 1
+        return error

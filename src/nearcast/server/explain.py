@@ -1,0 +1,146 @@
+"""`/v1/explain`: why a message is for a subscription, or is not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from starlette.responses import Response
+
+from nearcast.engine import Engine
+from nearcast.engine.settings import Settings
+from nearcast.errors import InvalidValue
+from nearcast.geo import EARTH_RADIUS_M, Circle, planar_distance
+from nearcast.geo.predicates import haversine, longitude_difference
+from nearcast.model import Message, Subscription
+from nearcast.server.bodies import json_response
+from nearcast.server.describe import describe, needed
+from nearcast.server.problems import Problem
+from nearcast.server.routes import Routes, Visit
+from nearcast.text import parse_bag, parse_query
+
+routes = Routes()
+
+
+@routes.add(
+    "GET",
+    "/v1/explain",
+    "subscribe",
+    describe(
+        "subscriptions",
+        200,
+        "Which terms were found, whether the place fits, and what the score is made of.",
+        answer="Explanation",
+        parameters=(
+            needed("message", "A message that is active or in the window."),
+            needed("subscription", "A subscription."),
+        ),
+        problems=(404,),
+    ),
+)
+async def explain(visit: Visit) -> Response:
+    """Explain why a message is for a subscription, or is not."""
+    visit.caller.pay()
+    message_id, subscription_id = _needed(visit, "message"), _needed(visit, "subscription")
+
+    def read(engine: Engine) -> tuple[Subscription | None, Message | None, bool]:
+        subscription = engine.get(subscription_id)
+        message = engine.message(message_id)
+        is_result = subscription is not None and any(
+            result.message == message_id for result in engine.results(subscription_id)
+        )
+        return subscription, message, is_result
+
+    subscription, message, is_result = await visit.tenant.backend.ask(read)
+    if subscription is None:
+        raise Problem(404, "unknown-subscription", f"there is no subscription {subscription_id!r}")
+    if message is None:
+        raise Problem(
+            404,
+            "unknown-message",
+            f"there is no message {message_id!r}: it is neither active nor in the window",
+        )
+    settings = visit.tenant.settings
+    explained = _ranked if subscription.top else _boolean
+    return json_response(explained(subscription, message, settings) | {"result": is_result})
+
+
+def _needed(visit: Visit, name: str) -> str:
+    given = visit.request.query_params.get(name)
+    if not given:
+        raise InvalidValue(name, given, f"?message=ID&subscription=ID, with the id of a {name}")
+    return given
+
+
+def _boolean(subscription: Subscription, message: Message, settings: Settings) -> dict[str, Any]:
+    terms = settings.analyser.terms(message.text)
+    query = parse_query(subscription.query, settings.analyser)
+    text = {
+        "matches": query.matches(terms),
+        "terms": sorted(terms),
+        "alternatives": [
+            {
+                "required": _found(each.required, terms),
+                "excluded": _found(each.excluded, terms),
+            }
+            for each in query.conjuncts
+        ],
+    }
+    space = _place(subscription, message)
+    return {"matches": text["matches"] and space["matches"], "text": text, "space": space}
+
+
+def _found(wanted: frozenset[str], terms: frozenset[str]) -> list[dict[str, Any]]:
+    return [{"term": term, "found": term in terms} for term in sorted(wanted)]
+
+
+def _place(subscription: Subscription, message: Message) -> dict[str, Any]:
+    region = subscription.region
+    assert region is not None  # noqa: S101 - a subscription without top has a region
+    if message.region is not None:
+        return {"matches": region.meets(message.region), "kind": "box meets region"}
+    assert message.point is not None  # noqa: S101 - a message has a point or a box
+    place: dict[str, Any] = {
+        "matches": region.contains(*message.point),
+        "kind": "point in region",
+        "point": message.point,
+    }
+    if isinstance(region, Circle):
+        place |= {"distance_m": _metres(region.center, message.point), "radius_m": region.radius}
+    return place
+
+
+def _metres(one: tuple[float, float], other: tuple[float, float]) -> float:
+    across = longitude_difference(one[0], other[0])
+    half = haversine(one[1], other[1], one[1] - other[1], across)
+    return 2.0 * EARTH_RADIUS_M * math.asin(math.sqrt(min(1.0, half)))
+
+
+def _ranked(subscription: Subscription, message: Message, settings: Settings) -> dict[str, Any]:
+    analyser, scorer, top = settings.analyser, settings.scorer(), subscription.top
+    assert top is not None and subscription.point is not None  # noqa: S101, PT018 - by kind
+    wanted = parse_bag(subscription.query, analyser)
+    tokens = analyser.tokens(message.text)
+    text: dict[str, Any] = {
+        "matches": not set(wanted).isdisjoint(tokens),
+        "terms": sorted(set(tokens)),
+        "alternatives": [
+            {"required": [each], "excluded": []}
+            for each in _found(frozenset(wanted), frozenset(tokens))
+        ],
+    }
+    if message.point is None:
+        return {"matches": False, "text": text, "top": {"score": None}}
+    query, bag = scorer.bag(wanted), scorer.bag(tokens)
+    score = scorer.score(top.alpha, query, subscription.point, bag, message.point)
+    likeness = scorer.score(0.0, query, subscription.point, bag, message.point)
+    distance = planar_distance(*subscription.point, *message.point)
+    parts = {
+        "score": score,
+        "likeness": likeness,
+        "nearness": 1.0 - distance / settings.diagonal,
+        "distance_degrees": distance,
+        "k": top.k,
+        "alpha": top.alpha,
+    }
+    return {"matches": score is not None, "text": text, "top": parts}

@@ -1,0 +1,37 @@
+"""Structured logs on standard error: for people on a terminal, as lines of JSON elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def set_up_logs(level: str = "info") -> None:
+    """Write logs of this level and above; no header, body or query string is ever among them."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    person = sys.stderr.isatty()
+    last: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer() if person else structlog.processors.JSONRenderer()
+    )
+    if not person:
+        shared.append(structlog.processors.format_exc_info)
+    structlog.configure(
+        processors=[*shared, last],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler()  # what libraries say goes the same way
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=last)
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(LEVELS[level], logging.WARNING))

@@ -1,0 +1,147 @@
+"""What can be seen of a server from outside: counters, gauges and histograms for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from nearcast.model import Publish
+from nearcast.server.backend import Committed
+
+if TYPE_CHECKING:
+    from nearcast.server.front import Front
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4096)
+
+
+class Metrics:
+    """Counts as things happen; what can be looked up is looked up when somebody asks."""
+
+    def __init__(self, front: Front) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self.publishes = Counter(
+            "nearcast_publishes", "Messages that were published.", registry=registry
+        )
+        self.updates = Counter(
+            "nearcast_updates", "Updates that events have caused.", registry=registry
+        )
+        self.refused = Counter(
+            "nearcast_events_refused",
+            "Events that did not fit what went before them.",
+            registry=registry,
+        )
+        self.batches = Histogram(
+            "nearcast_batch_events",
+            "Events that were matched and committed together.",
+            buckets=_EVENTS,
+            registry=registry,
+        )
+        self.commits = Histogram(
+            "nearcast_commit_seconds",
+            "How long a batch takes to be matched and committed.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.requests = Histogram(
+            "nearcast_request_seconds",
+            "How long requests take, streams aside.",
+            ("method", "route", "status"),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.lag = Histogram(
+            "nearcast_delivery_lag_seconds",
+            "From the commit of an update until it is handed to the connection of a listener.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.overflows = Counter(
+            "nearcast_listener_overflows",
+            "Times that a listener did not keep up and went on from the log.",
+            registry=registry,
+        )
+        registry.register(_Figures(front))
+
+    def committed(self, batch: Committed) -> None:
+        """Count a batch."""
+        updates = refused = published = 0
+        for event, outcome in zip(batch.events, batch.outcomes, strict=True):
+            if outcome.error is not None:
+                refused += 1
+                continue
+            updates += len(outcome.updates)
+            published += isinstance(event, Publish)
+        self.batches.observe(len(batch.events))
+        self.commits.observe(batch.seconds)
+        self.publishes.inc(published)
+        self.updates.inc(updates)
+        if refused:
+            self.refused.inc(refused)
+
+    def page(self) -> bytes:
+        """All of them, as Prometheus reads them."""
+        return generate_latest(self.registry)
+
+
+class _Figures(Collector):
+    """What is looked up when somebody asks."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+
+    def collect(self) -> Iterator[Metric]:
+        """Look it all up."""
+        front = self._front
+        tenants = list(front.tenants)
+        figures = [tenant.figures for tenant in tenants]
+
+        def total(name: str) -> float:
+            return sum(each.get(name, 0.0) for each in figures)
+
+        queue = sum(tenant.backend.waiting for tenant in tenants)
+        yield _gauge("nearcast_ready", "Whether requests are answered.", float(front.ready))
+        yield _gauge("nearcast_tenants", "Tenants that are open.", len(tenants))
+        yield _gauge("nearcast_subscriptions", "Subscriptions.", total("subscriptions"))
+        yield _gauge("nearcast_index_bytes", "Memory of index and table.", total("bytes"))
+        yield _gauge("nearcast_queue_depth", "Requests that wait for the writer.", queue)
+        listeners = GaugeMetricFamily(
+            "nearcast_listeners", "Connections that listen.", labels=["kind"]
+        )
+        listeners.add_metric(["updates"], sum(len(tenant.hub) for tenant in tenants))
+        listeners.add_metric(["live"], sum(len(tenant.live) for tenant in tenants))
+        yield listeners
+        waiting = sum(tenant.hub.queued() for tenant in tenants)
+        yield _gauge("nearcast_delivery_queue_bytes", "Bytes queued for listeners.", waiting)
+        yield _counter(
+            "nearcast_candidates",
+            "Subscriptions that the index looked at; over nearcast_publishes, those of a match.",
+            total("candidates"),
+        )
+        postman = front.postman
+        posts = CounterMetricFamily(
+            "nearcast_webhook_posts", "Posts to webhooks.", labels=["result"]
+        )
+        posts.add_metric(["delivered"], postman.delivered)
+        posts.add_metric(["failed"], postman.failed)
+        yield posts
+        yield _counter("nearcast_dead_letters", "Updates that were given up.", postman.dead)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    family.add_metric([], value)
+    return family
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    family = CounterMetricFamily(name, text)
+    family.add_metric([], value)
+    return family

@@ -1,0 +1,184 @@
+"""`/v1/updates/ws`: both directions over one connection, for phones on the move.
+
+The client sends events of the log (`subscribe`, `move`, `unsubscribe`, `publish`), `listen` and
+`ack`; a `ref` of its own comes back in the answer. The server sends updates, gaps and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from nearcast.errors import InvalidValue, MissingField, NearcastError
+from nearcast.model import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
+from nearcast.model.values import check_id
+from nearcast.server.access import Caller, foreign
+from nearcast.server.backend import accepted
+from nearcast.server.bodies import encode, json_object
+from nearcast.server.checks import check_fields
+from nearcast.server.feed import Feed
+from nearcast.server.front import Front
+from nearcast.server.ids import new_id
+from nearcast.server.problems import Problem, problem_of
+from nearcast.server.tenants import Tenant
+from nearcast.server.updates import resume_after, wanted
+from nearcast.server.wire import socket_gap, socket_update
+
+PATH = "/v1/updates/ws"
+_OPS = "one of subscribe, move, unsubscribe, publish, listen, ack"
+
+
+def install_socket(app: FastAPI, front: Front) -> None:
+    """Answer those who want to talk."""
+
+    async def talk(websocket: WebSocket) -> None:
+        try:
+            if foreign(websocket.headers, front.config.origins):
+                raise Problem(403, "foreign-origin", "origin: web pages of others may not connect")
+            caller = front.admit(websocket, "subscribe")
+            tenant = await front.tenant(caller.tenant)
+            front.check_room()
+            conversation = Conversation(websocket, front, caller, tenant)
+        except (Problem, NearcastError) as error:
+            problem = error if isinstance(error, Problem) else problem_of(error)
+            await websocket.send_denial_response(problem.response())
+            return
+        await conversation.run()
+
+    app.router.add_websocket_route(PATH, talk)
+
+
+class Conversation:
+    """One connection: updates go out while operations come in."""
+
+    def __init__(self, websocket: WebSocket, front: Front, caller: Caller, tenant: Tenant) -> None:
+        self._websocket = websocket
+        self._front = front
+        self._caller = caller
+        self._tenant = tenant
+        self._window = _window(websocket, front.config.limits.unacknowledged)
+        self._acknowledged = asyncio.Event()
+        self._sent: list[int] = []  # updates that the client has not acknowledged, if it does so
+        subscriptions = wanted(websocket, front.config.limits)
+        after = resume_after(websocket)
+        self._feed = Feed(tenant.hub, subscriptions, after, socket_update, socket_gap)
+
+    async def run(self) -> None:
+        """Talk until one side has had enough."""
+        try:
+            await self._websocket.accept()
+            tasks = [asyncio.ensure_future(self._send()), asyncio.ensure_future(self._receive())]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            self._feed.close()
+
+    async def _send(self) -> None:
+        await self._say({"type": "hello", "after": self._feed.place})
+        config = self._front.config
+        try:
+            while (found := await self._feed.next(config.keep_alive_s)) is not None:
+                for id, data in found:
+                    await self._room(id)
+                    async with asyncio.timeout(config.stalled_s):
+                        await self._websocket.send_text(data.decode())
+            await self._websocket.close(1001, "the server is stopping")
+        except (OSError, TimeoutError, WebSocketDisconnect, RuntimeError):
+            return  # the client has gone, or does not read
+
+    async def _room(self, id: int) -> None:
+        """Wait for the client to acknowledge, if it said that it would."""
+        if self._window is None:
+            return
+        while len(self._sent) >= self._window:
+            self._acknowledged.clear()
+            await self._acknowledged.wait()
+        self._sent.append(id)
+
+    async def _say(self, value: object) -> None:
+        await self._websocket.send_text(encode(value).decode())
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                message = await self._websocket.receive()
+                if message["type"] == "websocket.disconnect":
+                    return
+                data = message.get("bytes") or (message.get("text") or "").encode()
+                await self._answer(data)
+        except (OSError, WebSocketDisconnect, RuntimeError):
+            return
+
+    async def _answer(self, data: bytes) -> None:
+        ref: Any = None
+        try:
+            fields = json_object(data)
+            ref = fields.get("ref")
+            answer = await self._do(fields)
+        except (Problem, NearcastError) as error:
+            problem = error if isinstance(error, Problem) else problem_of(error)
+            await self._say({"type": "error", "ref": ref, "problem": problem.as_json()})
+        else:
+            if answer is not None:
+                await self._say({"type": "ok", "ref": ref, **answer})
+
+    async def _do(self, fields: dict[str, Any]) -> dict[str, Any] | None:
+        op = fields.get("op")
+        if op is None:
+            raise MissingField("op", _OPS)
+        if op == "ack":
+            self._ack(fields.get("id"))
+            return None
+        self._caller.pay()
+        if op == "listen":
+            return self._listen(fields.get("subscriptions"))
+        check_fields(fields, self._front.config.limits)
+        if fields.get("id") is None and op in ("publish", "subscribe"):
+            fields["id"] = new_id("s" if op == "subscribe" else "m")
+        event = event_from_json(fields)
+        self._caller.require("publish" if isinstance(event, Publish) else "subscribe")
+        outcome = accepted((await self._tenant.backend.apply([event]))[0])
+        return {"op": op, "id": _id_of(event), "updates": len(outcome.updates)}
+
+    def _ack(self, id: object) -> None:
+        if not isinstance(id, int):
+            raise InvalidValue("id", id, "the id of an update, which all up to it have reached you")
+        self._sent = [sent for sent in self._sent if sent > id]
+        self._acknowledged.set()
+
+    def _listen(self, subscriptions: object) -> dict[str, Any]:
+        """Hear of other subscriptions from here on; null is all of them."""
+        most = self._front.config.limits.listened
+        if subscriptions is None:
+            self._feed.change(None)
+        elif isinstance(subscriptions, list) and len(subscriptions) <= most:
+            self._feed.change([check_id(each, "subscriptions") for each in subscriptions])
+        else:
+            raise InvalidValue("subscriptions", subscriptions, f"null or a list of up to {most}")
+        return {"op": "listen", "after": self._feed.place}
+
+
+def _id_of(event: Event) -> str:
+    match event:
+        case Publish(message):
+            return message.id
+        case Subscribe(subscription):
+            return subscription.id
+        case Move(id) | Unsubscribe(id):
+            return id
+
+
+def _window(websocket: WebSocket, most: int) -> int | None:
+    given = websocket.query_params.get("window")
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= most):
+        raise InvalidValue("window", given, f"a whole number from 1 to {most}")
+    return int(given)

@@ -1,0 +1,68 @@
+"""What surrounds every request: its headers, how long it took, and what went wrong."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nearcast.server.headers import HEADERS, as_sent
+from nearcast.server.metrics import Metrics
+from nearcast.server.problems import plain_problem
+
+log = structlog.get_logger("nearcast.http")
+_STREAMS = ("/v1/updates", "/v1/live")
+
+
+class Watch:
+    """Adds headers to every answer, measures requests, and writes down failures."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._timers: dict[tuple[str, str, int], object] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope = as_sent(scope)
+        started = perf_counter()
+        status = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            log.exception("request failed", method=scope["method"], path=scope["path"])
+            if status:
+                raise
+            answer = plain_problem(500, "something went wrong here; it was written to the log")
+            await answer.response()(scope, receive, watched)
+        self._measure(scope, status, perf_counter() - started)
+
+    def _measure(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        if route not in _STREAMS:
+            key = (scope["method"], route, status)
+            timer = self._timers.get(key)
+            if timer is None:
+                if scope["method"] not in _METHODS:
+                    return
+                timer = self._timers[key] = self._metrics.requests.labels(*key)
+            timer.observe(seconds)  # type: ignore[attr-defined]  # a child of the histogram
+        if status >= 500:
+            log.error("answered", method=scope["method"], path=scope["path"], status=status)
+        else:
+            log.debug("answered", method=scope["method"], path=scope["path"], status=status)
+
+
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))

@@ -1,0 +1,196 @@
+"""`/v1/subscriptions/{id}/webhook` and `/v1/dead-letters`."""
+
+from __future__ import annotations
+
+import secrets
+from base64 import b64decode, b64encode
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from nearcast.errors import InvalidValue
+from nearcast.server.addresses import check_url
+from nearcast.server.bodies import json_body, json_response, whole_number
+from nearcast.server.describe import ID, describe, limit, parameter
+from nearcast.server.hooks import Webhook
+from nearcast.server.problems import Problem
+from nearcast.server.routes import Routes, Visit
+
+routes = Routes()
+_PREFIX = "whsec_"
+_PATH = "/v1/subscriptions/{id}/webhook"
+_LETTER = parameter(
+    "letter",
+    {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
+    "The number of the letter.",
+    where="path",
+)
+
+
+def _secret(given: object) -> str:
+    if given is None:
+        return _PREFIX + b64encode(secrets.token_bytes(32)).decode()
+    expected = f"{_PREFIX} and 24 to 64 bytes in base64, or none to get a new one"
+    try:
+        if isinstance(given, str) and given.startswith(_PREFIX):
+            size = len(b64decode(given.removeprefix(_PREFIX), validate=True))
+            if 24 <= size <= 64:
+                return given
+    except ValueError:
+        pass
+    raise InvalidValue("secret", "***", expected)
+
+
+def _shown(visit: Visit, hook: Webhook) -> dict[str, Any]:
+    failures, error = visit.front.postman.failures.get((hook.tenant, hook.subscription), (0, None))
+    return {
+        "subscription": hook.subscription,
+        "url": hook.url,
+        "after": hook.place,
+        "failures": failures,
+        "error": error,
+    }
+
+
+@routes.add(
+    "PUT",
+    _PATH,
+    "subscribe",
+    describe(
+        "webhooks",
+        200,
+        "The webhook, with its secret, which is shown this once.",
+        answer="MadeWebhook",
+        body="NewWebhook",
+        parameters=(ID,),
+        problems=(404,),
+    ),
+)
+async def put_webhook(visit: Visit) -> Response:
+    """Have the updates of a subscription posted to an address.
+
+    Each is signed after the Standard Webhooks specification, tried again when it fails, and in
+    the end kept among the dead letters. `after` starts with older updates that are still kept.
+    """
+    fields = await json_body(visit.request, visit.caller.body_bytes)
+    visit.caller.pay()
+    id = visit.path_id()
+    url = check_url(fields.get("url"), private=visit.front.config.private_webhooks)
+    place = fields.get("after")
+    if place is None:
+        place = visit.tenant.hub.last
+    elif isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < 2**63:
+        raise InvalidValue("after", place, "the id of an update, or 0 for all that are kept")
+    hook = Webhook(visit.tenant.name, id, url, _secret(fields.get("secret")), place)
+    if not await visit.tenant.backend.ask(lambda engine: engine.get(id) is not None):
+        raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
+    visit.front.hooks.put(hook)
+    visit.front.postman.begin(visit.tenant, hook)
+    return json_response(_shown(visit, hook) | {"secret": hook.secret})
+
+
+@routes.add(
+    "GET",
+    _PATH,
+    "subscribe",
+    describe("webhooks", 200, "The webhook.", answer="Webhook", parameters=(ID,), problems=(404,)),
+)
+async def show_webhook(visit: Visit) -> Response:
+    """Show the webhook of a subscription, and how it is doing."""
+    visit.caller.pay()
+    hook = visit.front.hooks.find(visit.tenant.name, visit.path_id())
+    if hook is None:
+        raise Problem(404, "unknown-webhook", "this subscription has no webhook")
+    return json_response(_shown(visit, hook))
+
+
+@routes.add(
+    "DELETE",
+    _PATH,
+    "subscribe",
+    describe("webhooks", 204, "It is gone.", parameters=(ID,), problems=(404,)),
+)
+async def remove_webhook(visit: Visit) -> Response:
+    """Post no more updates of a subscription."""
+    visit.caller.pay()
+    id = visit.path_id()
+    if not visit.front.hooks.remove(visit.tenant.name, id):
+        raise Problem(404, "unknown-webhook", "this subscription has no webhook")
+    visit.front.postman.end(visit.tenant.name, id)
+    return Response(status_code=204)
+
+
+@routes.add(
+    "GET",
+    "/v1/dead-letters",
+    "subscribe",
+    describe(
+        "webhooks",
+        200,
+        "A page of them.",
+        answer="DeadLetters",
+        parameters=(
+            limit(1000),
+            parameter(
+                "after",
+                {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+                "`next` of the page before.",
+            ),
+        ),
+    ),
+)
+async def list_dead_letters(visit: Visit) -> Response:
+    """List updates that could not be delivered to their webhooks."""
+    visit.caller.pay()
+    most = whole_number(visit.request, "limit", 100, 1, visit.limits.page)
+    after = whole_number(visit.request, "after", 0, 0, 2**63 - 1)
+    letters = visit.front.hooks.letters(visit.tenant.name, after, most + 1)
+    page = letters[:most]
+    shown = [
+        {
+            "id": letter.id,
+            "subscription": letter.subscription,
+            "update": letter.update_id,
+            "body": msgspec.Raw(letter.body),
+            "error": letter.error,
+            "at": letter.at,
+        }
+        for letter in page
+    ]
+    return json_response({"letters": shown, "next": page[-1].id if letters[most:] else None})
+
+
+@routes.add(
+    "POST",
+    "/v1/dead-letters/replay",
+    "subscribe",
+    describe("webhooks", 200, "How many went out this time.", answer="Replayed"),
+)
+async def replay_dead_letters(visit: Visit) -> Response:
+    """Try all dead letters once more; those that go out are no longer kept."""
+    visit.caller.pay()
+    front, tenant, replayed, after = visit.front, visit.tenant, 0, 0
+    while letters := front.hooks.letters(tenant.name, after, 100):
+        for letter in letters:
+            after = letter.id
+            if await front.postman.again(tenant, letter):
+                front.hooks.discard(tenant.name, letter.id)
+                replayed += 1
+    return json_response({"replayed": replayed})
+
+
+@routes.add(
+    "DELETE",
+    "/v1/dead-letters/{letter}",
+    "subscribe",
+    describe("webhooks", 204, "It is gone.", parameters=(_LETTER,), problems=(404,)),
+)
+async def discard_dead_letter(visit: Visit) -> Response:
+    """Throw a dead letter away."""
+    visit.caller.pay()
+    given = visit.request.path_params["letter"]
+    number = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else 0
+    if not visit.front.hooks.discard(visit.tenant.name, number):
+        raise Problem(404, "unknown-letter", f"there is no dead letter {given!r}")
+    return Response(status_code=204)
