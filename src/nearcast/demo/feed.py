@@ -63,7 +63,7 @@ class Feed:
         """Subscribe everybody: those who stay, those who move, and the visitor's own."""
         started = monotonic()
         moving = [Mover(f"way-{number}", self._city) for number in range(movers)]
-        everyone = [*yours(), *(mover.at(0.0) for mover in moving)]
+        everyone = [*yours(), *(mover.subscription() for mover in moving)]
         self._send("/v1/subscriptions", everyone)
         home = standing(self._city, people)
         while not self._stop.is_set() and (chunk := list(islice(home, _CHUNK))):
@@ -85,24 +85,18 @@ class Feed:
             due += rate * _TICK_S * self._city.random.uniform(0.4, 1.6)
             batch = [happenings.next() for _ in range(int(due))]
             due -= len(batch)
-            self._publish(batch, now)
-            on_the_way = [mover.at(now) for mover in movers[tick % turns :: turns]]
-            self.matches += self._send("/v1/subscriptions", on_the_way)
-            self.moves += len(on_the_way)
+            moves = [mover.move(now) for mover in movers[tick % turns :: turns]]
+            reached = self._send("/v1/events", [*({"op": "publish"} | each for each in batch), *moves])
+            if reached and not self.matches:
+                self._say(f"First matches {now:.1f} s into the stream: {reached}.")
+            self.messages += len(batch)
+            self.moves += len(moves)
+            self.matches += reached
             tick += 1
             if monotonic() - told >= _TELL_S:
                 told = monotonic()
                 latest = f" Latest: {batch[-1]['text']}." if batch else ""
                 self._say(f"{self.counts()}.{latest}")
-
-    def _publish(self, batch: list[dict[str, Any]], now: float) -> None:
-        first = self.matches == 0
-        reached = self._send("/v1/messages", batch)
-        self.messages += len(batch)
-        self.matches += reached
-        if first and reached:
-            what = batch[0]["text"] if len(batch) == 1 else f"{len(batch)} messages"
-            self._say(f"First match {now:.1f} s into the stream: {what} reached {reached}.")
 
     def counts(self) -> str:
         """What has happened so far."""

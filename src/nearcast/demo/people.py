@@ -102,11 +102,18 @@ class Mover:
         self._start = now
         self._takes = self._city.random.uniform(*_LEGS_S)
 
-    def at(self, now: float) -> Json:
-        """The subscription as it is at a time in seconds; time never goes back."""
+    def subscription(self) -> Json:
+        """What this one wants to hear, and where they start."""
+        return {"id": self.id, "query": self._query, "region": self._region(0.0)}
+
+    def move(self, now: float) -> Json:
+        """Where this one is at a time in seconds, which never goes back, as an event of a log."""
         if now >= self._start + self._takes:
             self._depart(now)
+        return {"op": "move", "id": self.id, "region": self._region(now)}
+
+    def _region(self, now: float) -> Json:
         part = (now - self._start) / self._takes
         (x0, y0), (x1, y1) = self._from, self._to
         place = (round(x0 + (x1 - x0) * part, 5), round(y0 + (y1 - y0) * part, 5))
-        return {"id": self.id, "query": self._query, "region": circle(place, self._radius)}
+        return circle(place, self._radius)

@@ -20,6 +20,7 @@ from nearcast.demo.people import yours
 from nearcast.engine.settings import Given
 from nearcast.geo import Box
 from nearcast.server.config import Config
+from nearcast.server.logs import set_up_logs
 from nearcast.server.run import bound, serve
 
 _WINDOW = 2000
@@ -46,6 +47,7 @@ def address(port: int) -> str:
 
 def run(plan: Plan, say: Callable[[str], None]) -> None:
     """Show the demo until Ctrl-C, or for as long as was asked; nothing of it is left behind."""
+    set_up_logs("error")
     stop = Event()
     with TemporaryDirectory(prefix="nearcast-demo-") as folder, bound("127.0.0.1", plan.port) as door:
         port = door.getsockname()[1]
