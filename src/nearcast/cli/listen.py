@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from nearcast.cli.remote import URL, KeyOption, LinesOption, UrlOption, as_lines, connect
-from nearcast.client.received import Gap, Received
+
+if TYPE_CHECKING:
+    from nearcast.client import Gap, Received
 
 
 def add_to(app: typer.Typer) -> None:
@@ -54,6 +56,8 @@ def listen(
 
 
 def _line(each: Received | Gap) -> str:
+    from nearcast.client import Gap
+
     if isinstance(each, Gap):
         return msgspec.json.encode({"gap": {"from": each.first, "to": each.last}}).decode()
     fields = msgspec.to_builtins(each)
@@ -61,6 +65,8 @@ def _line(each: Received | Gap) -> str:
 
 
 def _words(each: Received | Gap) -> Text:
+    from nearcast.client import Gap
+
     if isinstance(each, Gap):
         return Text(f"updates {each.first} to {each.last} are no longer kept", style="yellow")
     sign = ("+ ", "bold green") if each.op == "add" else ("- ", "bold red")

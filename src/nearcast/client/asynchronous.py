@@ -118,8 +118,11 @@ class AsyncClient:
             await self._ask(wire.publish(id, text, point, region, at, ttl), once=True)
         )
 
-    async def publish_many(self, messages: Iterable[Message]) -> Bulk:
-        """Send many messages; bad ones are told by their line, and do not hold up the others."""
+    async def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
+        """Send many messages; bad ones are told by their line, and do not hold up the others.
+
+        A message may also be a line of JSON, with its line feed.
+        """
         return await self._lines("/v1/messages", map(wire.message_line, messages))
 
     async def apply(self, events: Iterable[Event], *, stop_at_error: bool = False) -> Bulk:

@@ -115,8 +115,11 @@ class Client:
             self._ask(wire.publish(id, text, point, region, at, ttl), once=True)
         )
 
-    def publish_many(self, messages: Iterable[Message]) -> Bulk:
-        """Send many messages; bad ones are told by their line, and do not hold up the others."""
+    def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
+        """Send many messages; bad ones are told by their line, and do not hold up the others.
+
+        A message may also be a line of JSON, with its line feed.
+        """
         return self._lines("/v1/messages", map(wire.message_line, messages))
 
     def apply(self, events: Iterable[Event], *, stop_at_error: bool = False) -> Bulk:

@@ -137,8 +137,10 @@ def publish(
     return Asked("POST", "/v1/messages", body=_encode(fields))
 
 
-def message_line(message: Message) -> bytes:
+def message_line(message: Message | bytes) -> bytes:
     """A message as a line."""
+    if isinstance(message, bytes):
+        return message
     fields = event_to_json(Publish(message))
     del fields["op"]
     return _encode(fields) + b"\n"
