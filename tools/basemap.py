@@ -37,7 +37,10 @@ def main(world_atlas: Path, gshhg: Path, target: Path) -> None:
     """Write every file of the basemap."""
     target.mkdir(parents=True, exist_ok=True)
     city_sized_hole = CITY.buffer(-0.01, join_style="mitre")
-    for name, detail, scale, tolerance in (("world", "50m", 100, 0.0), ("near", "10m", 1000, 0.003)):
+    for name, detail, scale, tolerance in (
+        ("world", "50m", 100, 0.0),
+        ("near", "10m", 1000, 0.003),
+    ):
         topology = json.loads((world_atlas / f"countries-{detail}.json").read_text())
         arcs = _arcs(topology)
         land = _land(topology, arcs)
@@ -130,7 +133,9 @@ def _countries(world_atlas: Path) -> list[list[Any]]:
     labels = []
     for country in topology["objects"]["countries"]["geometries"]:
         largest = max(_parts(_shape(country, arcs)), key=lambda part: part.area)
-        spot = largest.centroid if largest.contains(largest.centroid) else largest.point_on_surface()
+        spot = (
+            largest.centroid if largest.contains(largest.centroid) else largest.point_on_surface()
+        )
         name = country["properties"]["name"]
         labels.append([name, round(spot.x, 2), round(spot.y, 2), round(largest.area, 1)])
     return sorted(labels, key=lambda label: -label[3])

@@ -59,8 +59,8 @@ def watched(browser: Browser, picture: Path) -> Iterator[Watched]:
     finally:
         for page in watch.pages:
             page.context.close()
-    assert watch.hosts <= {"127.0.0.1", None}, "a request left this machine"
-    assert not watch.complaints
+    assert watch.hosts <= {"127.0.0.1", None}, watch.hosts
+    assert not watch.complaints, watch.complaints
 
 
 def drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:

@@ -190,7 +190,9 @@ def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: object) -> Non
         server.post("/v1/messages", SALE | {"id": "m1", "ttl": 1e9})
     with serving(data) as server:
         assert [update["message"] for update in server.updates()] == ["m1"]
-        assert server.http.get("/v1/subscriptions/s1/results").json()["results"][0]["message"] == "m1"
+        assert (
+            server.http.get("/v1/subscriptions/s1/results").json()["results"][0]["message"] == "m1"
+        )
         server.post("/v1/messages", SALE | {"id": "m2"})
         assert [update["id"] for update in server.updates()] == [1, 2]
     with Engine(path=data / "tenants" / "default.nearcast") as engine:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 
 import pytest
 from playwright.sync_api import Page, expect
 from served import Served
 from watched import SYDNEY, Watched, drag, lit
+
+
+METRES = 2 * math.pi * 6371008.8 * math.cos(math.radians(33.87)) / (512 * 2**11)
+"""How much a pixel shows at zoom 11 in Sydney."""
 
 
 def subscriptions(site: Served) -> list[dict[str, object]]:
@@ -16,7 +22,7 @@ def subscriptions(site: Served) -> list[dict[str, object]]:
 
 
 def test_a_drawn_region_gets_a_match_that_lights_up_and_is_listed(
-    watch: Watched, site: Served
+    site: Served, watch: Watched
 ) -> None:
     page = watch.open(f"{site.url}/{SYDNEY}")
     page.get_by_role("button", name="Draw").click()
@@ -39,29 +45,23 @@ def test_a_drawn_region_gets_a_match_that_lights_up_and_is_listed(
     region = made["region"]
     assert isinstance(region, dict)
     assert region["type"] == "Circle"
-    assert 3_000 < region["radius"] < 10_000  # 80 pixels at this zoom
+    assert region["radius"] == pytest.approx(80 * METRES, rel=0.01)
 
     answer = site.post("/v1/messages", {"text": "Cheap pizza!", "point": region["center"]})
     assert answer.json()["updates"] == 1
     row = page.locator("#matches li.mine")
     expect(row).to_contain_text("Cheap pizza!")
     expect(row).to_contain_text("pizza AND (cheap OR free)")
-    expect(row.locator("time")).to_have_text(_a_time())
+    expect(row.locator("time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
     expect(lit(page)).to_have_attribute("data-lit", "1")
     expect(page.locator("#mine .heard")).to_have_text("1 heard")
     expect(page.locator("#spoken")).to_contain_text("Cheap pizza!")
 
 
-def _a_time() -> object:
-    import re
-
-    return re.compile(r"^\d\d:\d\d:\d\d$")
-
-
 @pytest.mark.parametrize("shape", ["Box", "Polygon"])
-def test_boxes_and_polygons_are_what_was_drawn(watch: Watched, site: Served, shape: str) -> None:
+def test_boxes_and_polygons_are_what_was_drawn(site: Served, watch: Watched, shape: str) -> None:
     page = watch.open(f"{site.url}/{SYDNEY}")
-    page.get_by_text(shape, exact=True).click()
+    page.get_by_role("radio", name=shape).check()
     page.get_by_role("button", name="Draw").click()
     if shape == "Box":
         drag(page, (600, 300), (700, 380))
@@ -83,13 +83,15 @@ def test_boxes_and_polygons_are_what_was_drawn(watch: Watched, site: Served, sha
         assert ring[0] == ring[-1]
         west, south = (min(point[axis] for point in ring) for axis in (0, 1))
         east, north = (max(point[axis] for point in ring) for axis in (0, 1))
-    # 100 by 80 pixels; a degree is 512 * 2^11 / 360 pixels wide, and higher than that by 1 / cos
-    assert east - west == pytest.approx(100 * 360 / (512 * 2**11), rel=0.02)
-    assert north - south == pytest.approx(80 * 360 / (512 * 2**11) * 0.8304, rel=0.02)
+    degree = 2 * math.pi * 6371008.8 / 360
+    assert (north - south) * degree == pytest.approx(80 * METRES, rel=0.01)
+    assert (east - west) * degree * math.cos(math.radians(33.87)) == pytest.approx(
+        100 * METRES, rel=0.01
+    )
 
 
 def test_everything_works_by_keyboard_with_a_region_in_numbers(
-    watch: Watched, site: Served
+    site: Served, watch: Watched
 ) -> None:
     page = watch.open(f"{site.url}/{SYDNEY}")
     page.get_by_label("What do you want to hear about?").focus()
@@ -120,9 +122,9 @@ def test_everything_works_by_keyboard_with_a_region_in_numbers(
     assert subscriptions(site) == []
 
 
-def test_a_ranked_list_changes_as_better_messages_come(watch: Watched, site: Served) -> None:
+def test_a_ranked_list_changes_as_better_messages_come(site: Served, watch: Watched) -> None:
     page = watch.open(f"{site.url}/{SYDNEY}")
-    page.get_by_text("Best few", exact=True).click()
+    page.get_by_role("radio", name="Best few").check()
     query = page.get_by_label("What do you want to hear about?")
     query.fill("jazz OR blues")
     expect(page.locator("#query-says")).to_contain_text("'OR' in a top-k query")
@@ -145,7 +147,7 @@ def test_a_ranked_list_changes_as_better_messages_come(watch: Watched, site: Ser
     expect(rows.nth(1)).to_contain_text("jazz tonight")
 
 
-def test_what_moves_on_the_server_moves_on_the_map(watch: Watched, site: Served) -> None:
+def test_what_moves_on_the_server_moves_on_the_map(site: Served, watch: Watched) -> None:
     def put(lon: float) -> None:
         region = {"type": "Circle", "center": [lon, -33.87], "radius": 900}
         site.http.put("/v1/subscriptions/bus", json={"query": "delays", "region": region})
@@ -160,14 +162,18 @@ def test_what_moves_on_the_server_moves_on_the_map(watch: Watched, site: Served)
 
 
 def test_thousands_are_shown_as_a_crowd_and_close_up_one_by_one(
-    watch: Watched, site: Served
+    site: Served, watch: Watched
 ) -> None:
     lines = [
         json.dumps(
             {
                 "id": f"s{x}-{y}",
                 "query": "rain",
-                "region": {"type": "Circle", "center": [151 + x / 250, -34 + y / 250], "radius": 99},
+                "region": {
+                    "type": "Circle",
+                    "center": [151 + x / 250, -34 + y / 250],
+                    "radius": 99,
+                },
             }
         )
         for x in range(80)

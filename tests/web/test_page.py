@@ -12,7 +12,7 @@ from watched import SYDNEY, Watched
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_shows_everything_within_its_width(
-    watch: Watched, site: Served, scheme: str
+    site: Served, watch: Watched, scheme: str
 ) -> None:
     page = watch.open(f"{site.url}/{SYDNEY}", size=(390, 844), color_scheme=scheme)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
@@ -30,7 +30,7 @@ def test_a_phone_shows_everything_within_its_width(
     assert (ink == "rgb(234, 240, 248)") == (scheme == "dark")
 
 
-def test_every_control_has_a_name(watch: Watched, site: Served) -> None:
+def test_every_control_has_a_name(site: Served, watch: Watched) -> None:
     page = watch.open(f"{site.url}/{SYDNEY}")
     for control in page.locator("button:visible, input:visible, a:visible").all():
         assert page.evaluate(
@@ -40,7 +40,7 @@ def test_every_control_has_a_name(watch: Watched, site: Served) -> None:
 
 
 def test_the_page_says_what_it_waits_for_while_the_server_warms_up(
-    watch: Watched, site: Served
+    site: Served, watch: Watched
 ) -> None:
     page = watch.open("about:blank", ready=False)
     asked = []
@@ -61,7 +61,7 @@ def test_the_page_says_what_it_waits_for_while_the_server_warms_up(
     watch.complaints = [each for each in watch.complaints if "503" not in each]
 
 
-def test_a_server_with_keys_is_opened_with_one(watch: Watched, site: Served) -> None:
+def test_a_server_with_keys_is_opened_with_one(site: Served, watch: Watched) -> None:
     page = watch.open("about:blank", ready=False)
 
     def guard(route: Route) -> None:

@@ -112,7 +112,9 @@ class Ear(asyncio.Protocol):
             self.ready.set_exception(SourceError(f"could not listen: {error}"))
 
 
-async def flat_out(host: str, port: int, connections: int, requests: Iterator[bytes]) -> list[Poster]:
+async def flat_out(
+    host: str, port: int, connections: int, requests: Iterator[bytes]
+) -> list[Poster]:
     """Send requests over some connections as fast as they are answered."""
     loop = asyncio.get_running_loop()
     posters = []

@@ -98,9 +98,7 @@ class City:
         self.on_land = on_land
         self._names = list(SUBURBS)
         lon, lat = CENTRE
-        self._weights = [
-            1.0 / (0.1 + abs(x - lon) + abs(y - lat)) for x, y in SUBURBS.values()
-        ]
+        self._weights = [1.0 / (0.1 + abs(x - lon) + abs(y - lat)) for x, y in SUBURBS.values()]
 
     def suburb(self) -> str:
         """One of the suburbs."""
@@ -122,6 +120,7 @@ class City:
         """One of the four suburbs that are nearest."""
         lon, lat = SUBURBS[suburb]
         near = sorted(
-            self._names, key=lambda name: (SUBURBS[name][0] - lon) ** 2 + (SUBURBS[name][1] - lat) ** 2
+            self._names,
+            key=lambda name: (SUBURBS[name][0] - lon) ** 2 + (SUBURBS[name][1] - lat) ** 2,
         )
         return self.random.choice(near[1:5])

@@ -86,7 +86,9 @@ class Feed:
             batch = [happenings.next() for _ in range(int(due))]
             due -= len(batch)
             moves = [mover.move(now) for mover in movers[tick % turns :: turns]]
-            reached = self._send("/v1/events", [*({"op": "publish"} | each for each in batch), *moves])
+            reached = self._send(
+                "/v1/events", [*({"op": "publish"} | each for each in batch), *moves]
+            )
             if reached and not self.matches:
                 self._say(f"First matches {now:.1f} s into the stream: {reached}.")
             self.messages += len(batch)

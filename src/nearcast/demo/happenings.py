@@ -71,7 +71,12 @@ class Happenings:
         elif kind < 0.87:
             text = random.choice(_STORMS)
             del message["point"]
-            edges = [round(lon - 0.012, 5), round(lat - 0.01, 5), round(lon + 0.012, 5), round(lat + 0.01, 5)]
+            edges = [
+                round(lon - 0.012, 5),
+                round(lat - 0.01, 5),
+                round(lon + 0.012, 5),
+                round(lat + 0.01, 5),
+            ]
             message |= {"ttl": 300, "region": {"type": "Box", "bbox": edges}}
         else:
             text = random.choice(_CONCERTS)

@@ -18,7 +18,12 @@ _WORRIES = (
     "fire", "jazz", "blues NOT festival",
 )  # fmt: skip
 _RADII = (250, 400, 600, 900, 1500)
-_ON_THE_WAY = ("closed OR delays OR accident", "coffee", "burgers OR tacos OR pizza", "storm OR flood")
+_ON_THE_WAY = (
+    "closed OR delays OR accident",
+    "coffee",
+    "burgers OR tacos OR pizza",
+    "storm OR flood",
+)
 _LEGS_S = (40.0, 90.0)  # how long it takes from one suburb to the next
 _METRES_LAT = 111_195.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import webbrowser
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from nearcast.engine.settings import Given
 from nearcast.geo import Box
 from nearcast.server.config import Config
 from nearcast.server.logs import set_up_logs
-from nearcast.server.run import bound, serve
+from nearcast.server.run import Server, bound
 
 _WINDOW = 2000
 
@@ -48,47 +47,74 @@ def address(port: int) -> str:
 def run(plan: Plan, say: Callable[[str], None]) -> None:
     """Show the demo until Ctrl-C, or for as long as was asked; nothing of it is left behind."""
     set_up_logs("error")
-    stop = Event()
-    with TemporaryDirectory(prefix="nearcast-demo-") as folder, bound("127.0.0.1", plan.port) as door:
+    with (
+        TemporaryDirectory(prefix="nearcast-demo-") as folder,
+        bound("127.0.0.1", plan.port) as door,
+    ):
         port = door.getsockname()[1]
         say(f"Map: {address(port)}")
-        config = Config(data=Path(folder), given=Given(_WINDOW, None, Box(*SPACE), None, None))
-        worker = Thread(target=_work, args=(plan, port, say, stop), name="demo-feed", daemon=True)
-        worker.start()
+        given = Given(window_count=_WINDOW, space=Box(*SPACE))
+        server = Server(Config(data=Path(folder), given=given))
+        story = _Story(plan, port, say, server.stop)
         if plan.browser and has_browser():
             webbrowser.open(address(port))
         try:
-            serve(config, door)
+            server.run(sockets=[door])
         except KeyboardInterrupt:
-            pass  # how a server ends that was told to
+            pass  # how a server ends that was told to with Ctrl-C
+        story.end()
+
+
+class _Story(Thread):
+    """Feeds the server from a thread of its own, for as long as there is time, then ends it."""
+
+    def __init__(
+        self, plan: Plan, port: int, say: Callable[[str], None], at_end: Callable[[], None]
+    ) -> None:
+        super().__init__(name="demo-feed", daemon=True)
+        self._plan = plan
+        self._port = port
+        self._say = say
+        self._at_end = at_end
+        self._stop_asked = Event()
+        self._failure: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Tell the story."""
+        clock = None
+        if self._plan.duration_s is not None:
+            clock = Timer(self._plan.duration_s, self._stop_asked.set)
+            clock.start()
+        try:
+            self._tell()
+        except Exception as error:  # noqa: BLE001 - told by `end`, in the thread of the command
+            self._failure = error
         finally:
-            stop.set()
-            worker.join()
+            if clock is not None:
+                clock.cancel()
+            self._at_end()
 
+    def _tell(self) -> None:
+        plan, address = self._plan, f"http://127.0.0.1:{self._port}"
+        with httpx.Client(base_url=address, timeout=30, trust_env=False) as client:
+            feed = Feed(client, self._say, self._stop_asked, seed=plan.seed, on_land=shore())
+            try:
+                if feed.wait_until_ready():
+                    feed.stream(feed.settle(plan.people, plan.movers), plan.rate)
+            except httpx.TransportError:
+                pass  # the server has gone first
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code != 503:  # it is about to go
+                    raise
+            self._say(f"Over: {feed.counts()}.")
 
-def _work(plan: Plan, port: int, say: Callable[[str], None], stop: Event) -> None:
-    """Feed the server, then end it; it was ended already if somebody pressed Ctrl-C."""
-    clock = Timer(plan.duration_s, stop.set) if plan.duration_s is not None else None
-    if clock is not None:
-        clock.daemon = True
-        clock.start()
-    feed = None
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
-            feed = Feed(client, say, stop, seed=plan.seed, on_land=shore())
-            if feed.wait_until_ready():
-                movers = feed.settle(plan.people, plan.movers)
-                feed.stream(movers, plan.rate)
-    except httpx.TransportError:
-        pass  # the server has gone first
-    finally:
-        if clock is not None:
-            clock.cancel()
-        if feed is not None:
-            say(f"Over: {feed.counts()}.")
-        if not stop.is_set() or plan.duration_s is not None:
-            stop.set()
-            signal.raise_signal(signal.SIGINT)
+    def end(self) -> None:
+        """Come to an end; what went wrong meanwhile is raised."""
+        self._stop_asked.set()
+        self.join()
+        if self._failure is not None:
+            raise self._failure
 
 
 def has_browser() -> bool:

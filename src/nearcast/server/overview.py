@@ -33,6 +33,7 @@ routes = Routes()
 COLUMNS = 48
 """About how many cells lie side by side in a box."""
 MOST_IDS = 100
+_FINEST = 24  # cells of two metres
 _FRESH_S = 2.0  # a map that is moved about asks often
 _FRESH_S_PER_MILLION = 10.0  # a million boxes take the writer some 20 ms
 
@@ -166,7 +167,7 @@ def summary(boxes: Floats, view: Box) -> dict[str, Any]:
     else:
         width = view.east - view.west + 360.0
         meets &= (east >= view.west) | (west <= view.east)
-    size = 360.0 / 2 ** max(0, round(np.log2(360.0 * COLUMNS / max(width, 1e-6))))
+    size = 360.0 / 2 ** min(_FINEST, max(0, round(np.log2(360.0 * COLUMNS / max(width, 1e-9)))))
     seen = boxes[meets]
     lons, lats = (seen[:, 0] + seen[:, 2]) / 2, (seen[:, 1] + seen[:, 3]) / 2
     columns = np.floor((lons + 180.0) / size).astype(np.int64)

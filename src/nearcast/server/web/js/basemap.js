@@ -3,6 +3,7 @@
 import { palette } from "./palette.js";
 
 const EMPTY = { type: "FeatureCollection", features: [] };
+const CITY = [150.35, -34.45, 151.95, -33.25]; // what sydney.json has
 const FONT = ["Inter", "Segoe UI", "Helvetica Neue", "system-ui", "sans-serif"];
 
 export async function fetchJson(path) {
@@ -147,15 +148,17 @@ export function repaint(map) {
   }
 }
 
-// Fills the map from coarse to fine; the fine coast only once somebody comes near.
+// Fills the map from coarse to fine; the fine coast only once somebody comes near to it.
 export async function fill(map) {
   const put = async (name, make) => map.getSource(name).setData(make(await fetchJson(`basemap/${name}.json`)));
   await Promise.all([put("world", features), put("sydney", features), put("labels", names)]);
-  const near = () => {
-    if (map.getZoom() < 4.5) return;
-    map.off("zoom", near);
-    put("near", features);
+  const near = async () => {
+    if (map.getZoom() < 4.5 || inCity(map.getBounds())) return;
+    map.off("moveend", near);
+    await put("near", features).catch(() => map.on("moveend", near));
   };
-  map.on("zoom", near);
-  near();
+  map.on("moveend", near);
+  await near();
 }
+
+const inCity = (view) => view.getWest() > CITY[0] && view.getSouth() > CITY[1] && view.getEast() < CITY[2] && view.getNorth() < CITY[3];

@@ -124,7 +124,9 @@ export class Form {
     }
   }
 
+  // What is sent is what stood there when the button was pressed, and it is sent once.
   async #send() {
+    if ($("send").disabled) return;
     const query = $("query").value.trim();
     clearTimeout(this.#timer);
     if (!query) {
@@ -132,23 +134,22 @@ export class Form {
       $("query").focus();
       return;
     }
-    await this.#check();
-    if (!this.#valid) {
-      $("query").focus();
+    if (!this.#region) this.#placed(true);
+    const region = this.#region;
+    if (!region) {
+      $("where-says").dataset.kind = "bad";
+      $("where").focus();
       return;
     }
-    if (!this.#region) {
-      this.#placed(true);
-      if (!this.#region) {
-        say("where-says", $("where").value.trim() ? $("where-says").textContent : "Draw a region on the map, or type its numbers.", "bad");
-        $("where").focus();
-        return;
-      }
-    }
     const top = this.#top();
-    const body = top ? { query, point: this.#region, top } : { query, region: this.#region };
+    const body = top ? { query, point: region, top } : { query, region };
     $("send").disabled = true;
     try {
+      await this.#check();
+      if (!this.#valid) {
+        $("query").focus();
+        return;
+      }
       const made = await api.subscribe(body);
       this.#pencil.show(null);
       this.#region = null;
