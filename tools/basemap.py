@@ -183,7 +183,7 @@ def _steps(line: Any, scale: int) -> list[int]:
 
 
 def _write(path: Path, scale: int, land: Any, borders: list[list[tuple[float, float]]]) -> None:
-    """Write rings that still enclose something at this scale, and lines that still lead somewhere."""
+    """Write rings that still enclose something at this scale, lines that still lead somewhere."""
     polygons = []
     for part in _parts(land):
         rings = [_steps(ring.coords, scale) for ring in (part.exterior, *part.interiors)]

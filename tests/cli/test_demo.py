@@ -35,7 +35,7 @@ def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_the_demo_serves_a_map_and_ends_at_ctrl_c_without_a_trace(tmp_path: Path) -> None:
     with start(tmp_path) as process:
         assert process.stdout is not None
-        lines = []
+        lines: list[str] = []
         while not lines or not lines[-1].startswith("First matches"):
             lines.append(process.stdout.readline())
             assert lines[-1], process.stderr.read() if process.stderr else ""
@@ -98,8 +98,8 @@ def test_a_refusal_ends_the_feed_with_its_reason() -> None:
     from threading import Event
 
     told = {"refused": 1, "updates": 0, "errors": [{"detail": "id: is not right"}]}
-    answers = httpx.MockTransport(lambda request: httpx.Response(200, json=told))
+    answers = httpx.MockTransport(lambda _: httpx.Response(200, json=told))
     with httpx.Client(transport=answers, base_url="http://127.0.0.1") as client:
-        feed = Feed(client, print, Event(), seed=1, on_land=lambda point: True)
+        feed = Feed(client, print, Event(), seed=1, on_land=lambda _: True)
         with pytest.raises(RuntimeError, match="id: is not right"):
             feed.settle(1, 1)

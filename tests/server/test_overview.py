@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from served import IPAD, SALE, Ear, Served, serving
 
 from nearcast import Box, Circle, Engine, Polygon, Top
 from nearcast.server.overview import summary
+from served import IPAD, SALE, Ear, Served, serving
 
 LON = st.floats(-180, 180)
 LAT = st.floats(-90, 90)

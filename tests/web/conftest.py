@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
+
 from served import Served, serving
 from watched import Watched, watched
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 PICTURES = Path(__file__).parents[2] / "out" / "pictures"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -41,8 +41,8 @@ def _chromium(own: str) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[sync_api.Browser]:
-    with sync_api.sync_playwright() as playwright:
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
         program = _chromium(playwright.chromium.executable_path)
         if program is None:
             pytest.skip("no Chromium here: 'apt install chromium' or 'playwright install chromium'")
@@ -59,7 +59,7 @@ def site() -> Iterator[Served]:
 
 
 @pytest.fixture
-def watch(browser: sync_api.Browser, request: pytest.FixtureRequest) -> Iterator[Watched]:
+def watch(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Watched]:
     """Opens pages; whatever they complain of or ask others for fails the test."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     yield from watched(browser, PICTURES / f"{request.node.name}.png")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Route, expect
+
 from served import IPAD, SALE, Served, serving
 from watched import SYDNEY, Watched
 

@@ -69,9 +69,8 @@ class Feed:
         while not self._stop.is_set() and (chunk := list(islice(home, _CHUNK))):
             self._send("/v1/subscriptions", chunk)
         total = people + len(everyone)
-        self._say(
-            f"{total:,} subscriptions in {monotonic() - started:.1f} s, {movers} of them on the move."
-        )
+        took = monotonic() - started
+        self._say(f"{total:,} subscriptions in {took:.1f} s, {movers} of them on the move.")
         return moving
 
     def stream(self, movers: list[Mover], rate: float) -> None:

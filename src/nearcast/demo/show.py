@@ -1,4 +1,4 @@
-"""Runs the demo: a server on a free loopback port, the feed beside it, a browser if there is one."""
+"""Runs the demo: a server on a loopback port, the feed beside it, a browser if there is one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,10 +59,8 @@ def run(plan: Plan, say: Callable[[str], None]) -> None:
         story = _Story(plan, port, say, server.stop)
         if plan.browser and has_browser():
             webbrowser.open(address(port))
-        try:
+        with suppress(KeyboardInterrupt):  # how a server ends that was told to with Ctrl-C
             server.run(sockets=[door])
-        except KeyboardInterrupt:
-            pass  # how a server ends that was told to with Ctrl-C
         story.end()
 
 
@@ -88,7 +87,7 @@ class _Story(Thread):
             clock.start()
         try:
             self._tell()
-        except Exception as error:  # noqa: BLE001 - told by `end`, in the thread of the command
+        except Exception as error:
             self._failure = error
         finally:
             if clock is not None:

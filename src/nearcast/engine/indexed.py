@@ -195,7 +195,8 @@ class IndexedPopulation:
         shared = np.flatnonzero(kept & (rows.flags & SHARED != 0))
         kept[shared] = False
         kept[shared[np.unique(rows.owner[shared], return_index=True)[1]]] = True
-        return rows.box[kept]
+        boxes: Floats = rows.box[kept]
+        return boxes
 
     def names_in_order(self, owners: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these owners at least, and the rank of each owner there.

@@ -6,7 +6,7 @@ Nothing here is kept, and a listener who cannot take it all gets a sample.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from time import monotonic
 from typing import Any
 

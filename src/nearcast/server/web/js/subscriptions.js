@@ -162,10 +162,12 @@ export class Subscriptions {
     this.#changes = { add: new Map(), remove: new Set() };
     const faint = strength(subscriptions.length);
     this.#shown = new Set(subscriptions.map((each) => each.id));
+    this.#map.getContainer().dataset.outlines = subscriptions.length;
     this.#map.getSource("subs")?.setData({ type: "FeatureCollection", features: subscriptions.map((each) => feature(each, faint)) });
   }
 
   #crowd(cells, size) {
+    this.#map.getContainer().dataset.cells = cells.length;
     const most = Math.max(1, ...cells.map(([, , count]) => count));
     this.#map.getSource("cells")?.setData(!cells.length ? NOTHING : {
       type: "FeatureCollection",
