@@ -95,18 +95,6 @@ def test_match_shows_a_table_to_a_person(log: str, capfd: pytest.CaptureFixture[
     assert "1 matching" in out
 
 
-def test_the_demo_ends_by_itself_away_from_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo"]) == 0
-    captured = capfd.readouterr()
-    assert captured.err == ""
-    summary = re.search(r"(\d+) messages, (\d+) deliveries", captured.out)
-    assert summary is not None
-    additions = re.findall(r"^  \+ ", captured.out, flags=re.MULTILINE)
-    assert len(additions) == int(summary[2]) > 50
-    for mode in ("comes into range", "out of range", "enters the top 3", "displaced"):
-        assert mode in captured.out
-
-
 def test_bench_ingest_reports_rate_and_memory(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "ingest", "--messages", "2000", "--json"]) == 0
     report = json.loads(capfd.readouterr().out)

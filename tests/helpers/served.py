@@ -53,12 +53,12 @@ class Served:
 
 
 @contextmanager
-def serving(data: Path | None = None, **options: Any) -> Iterator[Served]:
+def serving(data: Path | None = None, *, port: int = 0, **options: Any) -> Iterator[Served]:
     """Run a server for the time of the block; in memory and without an index unless told."""
     set_up_logs("error")
     config = Config(**{"data": data, "index": "scan"} | options)
     server = Server(config)
-    with bound("127.0.0.1", 0) as listening:
+    with bound("127.0.0.1", port) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         served = Served(server, listening.getsockname()[1])

@@ -34,6 +34,8 @@ from nearcast.model import (
 from nearcast.text import DEFAULT, Analyser, Vocabulary
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 Answers = Mapping[str, bytes] | Callable[[list[Outcome]], Mapping[str, bytes]]
@@ -285,6 +287,16 @@ class Engine:
         """Write a consistent copy of the engine's file, while it is in use if need be."""
         self._ready()
         self._journal.backup(path)
+
+    def boxes(self) -> npt.NDArray[np.float64]:
+        """The bounding boxes of all subscriptions, as rows of west, south, east, north.
+
+        They are in no order. A top-k subscription has its point; of a region on both sides of the
+        antimeridian one part is given.
+        """
+        from nearcast.engine.boxes import bounding_boxes
+
+        return bounding_boxes(self._ready())
 
     def subscribe_table(self, table: Any) -> pa.Table:
         """Register many subscriptions at once; see `publish_table`."""

@@ -17,7 +17,7 @@ from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
 from nearcast.geo import Bounds, Box, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
-from nearcast.index.table import Floats, Int32s
+from nearcast.index.table import NOBODY, SHARED, Floats, Int32s
 from nearcast.index.warm import warm_up
 from nearcast.model import Subscription
 from nearcast.text import Analyser, parse_query
@@ -223,6 +223,16 @@ class IndexedPopulation:
         """All of them."""
         return (self._subscription(owner) for owner in self._owners.values())
 
+    def boxes(self) -> Floats:
+        """The bounding box of each; of one with several rows, that of its first."""
+        rows = self.table.rows
+        kept = rows.owner != NOBODY
+        shared = np.flatnonzero(kept & (rows.flags & SHARED != 0))
+        kept[shared] = False
+        kept[shared[np.unique(rows.owner[shared], return_index=True)[1]]] = True
+        boxes: Floats = rows.box[kept]
+        return boxes
+
     def names_in_order(self, owners: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these owners at least, and the rank of each owner there.
 
@@ -312,6 +322,12 @@ class Indexed(Scan):
     def has_rankings(self) -> bool:
         """Whether there is a top-k subscription."""
         return bool(self._rankings)
+
+    def boxes(self) -> Floats:
+        """The bounding boxes of all subscriptions; a top-k one has its point."""
+        points = [ranking.subscription.point for ranking in self._rankings.values()]
+        ranked = np.array(points, np.float64).reshape(-1, 2)
+        return np.concatenate([self.boolean.boxes(), np.hstack([ranked, ranked])])
 
     @property
     def takes_columns(self) -> bool:

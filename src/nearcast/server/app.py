@@ -22,6 +22,7 @@ from nearcast.server import (
     events,
     explain,
     messages,
+    overview,
     queries,
     subscriptions,
     updates,
@@ -36,7 +37,7 @@ from nearcast.server.routes import install
 from nearcast.server.socket import install_socket
 from nearcast.server.watch import Watch
 
-NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks)
+NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, overview)
 WEB = Path(__file__).parent / "web"
 
 

@@ -6,7 +6,7 @@ Nothing here is kept, and a listener who cannot take it all gets a sample.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from time import monotonic
 from typing import Any
 
@@ -23,8 +23,15 @@ _TELL_S = 1.0
 class LiveListener:
     """Somebody who looks at a part of the map."""
 
-    def __init__(self, box: Box | None, per_second: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        box: Box | None,
+        subscriptions: Iterable[str],
+        per_second: float,
+        clock: Callable[[], float],
+    ) -> None:
         self.box = box
+        self.subscriptions = frozenset(subscriptions)
         self._rate = per_second
         self._clock = clock
         self._room = per_second
@@ -62,9 +69,12 @@ class Live:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def join(self, box: Box | None) -> LiveListener:
-        """Add somebody who looks at a box, or at everything."""
-        listener = LiveListener(box, self._per_second, self._clock)
+    def join(self, box: Box | None, subscriptions: Iterable[str] = ()) -> LiveListener:
+        """Add somebody who looks at a box, or at everything.
+
+        Updates of `subscriptions` are shown wherever they happen, and never left out.
+        """
+        listener = LiveListener(box, subscriptions, self._per_second, self._clock)
         self._listeners[listener] = None
         return listener
 
@@ -99,18 +109,23 @@ class Live:
                     listener.offer(sse_event("update", update_to_json(entry) | place))
 
     def _show(self, event: Event, at: float, updates: list[dict[str, Any]]) -> None:
-        message = event.message if isinstance(event, Publish) else None
         shown: bytes | None = None
+        place = place_of(event.message) if isinstance(event, Publish) else {}
         for listener in self._listeners:
-            if not _concerns(event, listener.box) or not listener.room():
+            here = _concerns(event, listener.box) and listener.room()
+            own = listener.subscriptions
+            theirs = [each for each in updates if each["subscription"] in own] if own else []
+            if not here and not theirs:
                 continue
             shown = shown or _event(event, at, len(updates))
             if shown:
                 listener.offer(shown)
-            for update in updates:
-                if listener.room():
-                    place = {} if message is None else place_of(message)
-                    listener.offer(sse_event("update", update | place))
+            for update in theirs:
+                listener.offer(sse_event("update", update | place))
+            if here:
+                for update in updates:
+                    if update["subscription"] not in own and listener.room():
+                        listener.offer(sse_event("update", update | place))
 
 
 def _concerns(event: Event, box: Box | None) -> bool:

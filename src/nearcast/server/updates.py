@@ -113,17 +113,19 @@ async def _lines(visit: Visit, subscriptions: list[str] | None, after: int) -> R
         200,
         "A stream without end.",
         content={EVENTS: {"schema": {"type": "string"}}},
-        parameters=(BBOX,),
+        parameters=(BBOX, SUBSCRIPTIONS),
     ),
 )
 async def look(visit: Visit) -> Response:
     """Look at a part of the map: messages, updates and subscriptions as they come.
 
-    A busy map is sampled; an event `sampled` tells how much was left out.
+    A busy map is sampled; an event `sampled` tells how much was left out. Updates of the
+    subscriptions that are named come whether they happen in the box or not, all of them.
     """
     visit.caller.pay()
     box = box_parameter(visit.request)
+    names = wanted(visit.request, visit.limits) or ()
     visit.front.check_room()
     live = visit.tenant.live
-    pieces = live_events(live, live.join(box), visit.front.config.keep_alive_s)
+    pieces = live_events(live, live.join(box, names), visit.front.config.keep_alive_s)
     return EventStream(pieces, visit.front.config.stalled_s)

@@ -1,0 +1,120 @@
+"""Keeps a server busy through its API, as many small clients would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from random import Random
+from threading import Event
+from time import monotonic
+from typing import Any
+
+import httpx
+
+from nearcast.demo.city import City, Point
+from nearcast.demo.happenings import Happenings
+from nearcast.demo.people import Mover, standing, yours
+
+_TICK_S = 0.25
+_MOVE_S = 2.0  # how often each of those on the way says where they are
+_CHUNK = 2000
+_TELL_S = 10.0
+_LINES = {"Content-Type": "application/x-ndjson"}
+
+
+class Feed:
+    """Subscribes a city's people, then lets things happen until told to stop."""
+
+    def __init__(
+        self,
+        client: httpx.Client,
+        say: Callable[[str], None],
+        stop: Event,
+        *,
+        seed: int,
+        on_land: Callable[[Point], bool],
+    ) -> None:
+        self._client = client
+        self._say = say
+        self._stop = stop
+        self._city = City(Random(seed), on_land)  # noqa: S311 - a story to repeat, not a secret
+        self.messages = self.matches = self.moves = 0
+
+    def wait_until_ready(self) -> bool:
+        """Come back when the server is warm; False if it is over before."""
+        started, told = monotonic(), False
+        while not self._stop.is_set():
+            try:
+                answer = self._client.get("/readyz")
+                if answer.status_code == 200:
+                    self._say(f"The server is ready after {monotonic() - started:.1f} s.")
+                    return True
+                detail = answer.json().get("detail", "")
+            except httpx.TransportError:
+                detail = "it does not answer yet"
+            if not told:
+                self._say(f"Waiting for the server: {detail}.")
+                told = True
+            self._stop.wait(0.1)
+        return False
+
+    def settle(self, people: int, movers: int) -> list[Mover]:
+        """Subscribe everybody: those who stay, those who move, and the visitor's own."""
+        started = monotonic()
+        moving = [Mover(f"way-{number}", self._city) for number in range(movers)]
+        everyone = [*yours(), *(mover.subscription() for mover in moving)]
+        self._send("/v1/subscriptions", everyone)
+        home = standing(self._city, people)
+        while not self._stop.is_set() and (chunk := list(islice(home, _CHUNK))):
+            self._send("/v1/subscriptions", chunk)
+        total = people + len(everyone)
+        took = monotonic() - started
+        self._say(f"{total:,} subscriptions in {took:.1f} s, {movers} of them on the move.")
+        return moving
+
+    def stream(self, movers: list[Mover], rate: float) -> None:
+        """Publish messages and move people about, until told to stop."""
+        happenings = Happenings(self._city)
+        started = told = monotonic()
+        turns = max(1, round(_MOVE_S / _TICK_S))
+        tick, due = 0, 0.0
+        while not self._stop.wait(max(0.0, started + tick * _TICK_S - monotonic())):
+            now = monotonic() - started
+            due += rate * _TICK_S * self._city.random.uniform(0.4, 1.6)
+            batch = [happenings.next() for _ in range(int(due))]
+            due -= len(batch)
+            moves = [mover.move(now) for mover in movers[tick % turns :: turns]]
+            reached = self._send(
+                "/v1/events", [*({"op": "publish"} | each for each in batch), *moves]
+            )
+            if reached and not self.matches:
+                self._say(f"First matches {now:.1f} s into the stream: {reached}.")
+            self.messages += len(batch)
+            self.moves += len(moves)
+            self.matches += reached
+            tick += 1
+            if monotonic() - told >= _TELL_S:
+                told = monotonic()
+                latest = f" Latest: {batch[-1]['text']}." if batch else ""
+                self._say(f"{self.counts()}.{latest}")
+
+    def counts(self) -> str:
+        """What has happened so far."""
+        return f"{self.messages:,} messages, {self.matches:,} matches, {self.moves:,} moves"
+
+    def _send(self, path: str, bodies: Iterable[dict[str, Any]]) -> int:
+        lines = "".join(_lines(bodies))
+        if not lines:
+            return 0
+        answer = self._client.post(path, content=lines, headers=_LINES)
+        answer.raise_for_status()
+        told = answer.json()
+        if told["refused"]:
+            raise RuntimeError(f"{path}: {told['errors'][0]['detail']}")
+        updates: int = told["updates"]
+        return updates
+
+
+def _lines(bodies: Iterable[dict[str, Any]]) -> Iterator[str]:
+    return (json.dumps(body) + "\n" for body in bodies)

@@ -1,0 +1,24 @@
+"""Where all subscriptions of an engine lie, for whoever wants to see them on a map."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast.engine.core import Core
+from nearcast.engine.indexed import Indexed
+from nearcast.model import Subscription
+
+
+def bounding_boxes(core: Core) -> npt.NDArray[np.float64]:
+    """The bounding box of every subscription, a row each; of one in two parts, one of them."""
+    if isinstance(core, Indexed):
+        return core.boxes()
+    return np.array([_box(each) for each in core.subscriptions()], np.float64).reshape(-1, 4)
+
+
+def _box(subscription: Subscription) -> tuple[float, ...]:
+    if subscription.region is not None:
+        return subscription.region.bounds()[0]
+    assert subscription.point is not None  # noqa: S101 - a subscription has a region or a point
+    return (*subscription.point, *subscription.point)

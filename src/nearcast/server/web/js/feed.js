@@ -1,0 +1,133 @@
+// The list of matches: newest first, filled a few times a second, never more than fits a screen.
+
+const MOST = 60;
+const FILL_MS = 300;
+const SPEAK_MS = 5000;
+const $ = (id) => document.getElementById(id);
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const NAMED = 3;
+
+export class Feed {
+  #onPick;
+  #waiting = [];
+  #timer = 0;
+  #paused = false;
+  #onlyMine = false;
+  #unspoken = 0;
+  #lastSpoken = 0;
+  #seen = new Set();
+
+  constructor({ onPick }) {
+    this.#onPick = onPick;
+    $("pause").addEventListener("click", () => {
+      this.#paused = press("pause");
+      $("pause").textContent = this.#paused ? "Go on" : "Pause";
+      this.#fill();
+    });
+    const choose = (mine) => () => {
+      this.#onlyMine = mine;
+      $("show-mine").setAttribute("aria-pressed", mine);
+      $("show-all").setAttribute("aria-pressed", !mine);
+      $("matches").classList.toggle("only-mine", mine);
+      this.#empty();
+    };
+    $("show-mine").addEventListener("click", choose(true));
+    $("show-all").addEventListener("click", choose(false));
+  }
+
+  // `match`: op, subscription, message, text, who, point, mine, score, at. One that was heard of
+  // on both streams is listed once.
+  add(match) {
+    const key = `${match.op} ${match.subscription} ${match.message} ${match.score ?? ""}`;
+    if (this.#seen.has(key)) return false;
+    this.#seen.add(key);
+    if (this.#seen.size > 5000) this.#seen.delete(this.#seen.values().next().value);
+    this.#waiting.push({ ...match, at: match.at ?? Date.now() / 1000 });
+    if (this.#waiting.length > MOST) {
+      // make room, but not among one's own
+      const other = this.#waiting.findIndex((each) => !each.mine);
+      this.#waiting.splice(Math.max(0, other), 1);
+    }
+    if (match.mine) this.#unspoken += 1;
+    this.#timer ||= setTimeout(() => this.#fill(), FILL_MS);
+    return true;
+  }
+
+  #fill() {
+    this.#timer = 0;
+    if (this.#paused) return;
+    const list = $("matches");
+    const rows = [];
+    for (const match of this.#waiting) {
+      const same = match.mine || match.op !== "add" ? null : rows.find((row) => row.dataset.message === match.message) ?? this.#listed(match);
+      if (same) alsoFor(same, match.who);
+      else rows.unshift(this.#row(match));
+    }
+    const newest = this.#waiting.findLast((each) => each.mine);
+    this.#waiting = [];
+    list.prepend(...rows);
+    for (const kind of ["", ".mine"]) {
+      const all = list.querySelectorAll(kind ? ":scope > li.mine" : ":scope > li:not(.mine)");
+      for (let i = MOST; i < all.length; i++) all[i].remove();
+    }
+    this.#empty();
+    this.#speak(newest);
+  }
+
+  // A message that reaches many is listed once, with some of those it reached.
+  #listed(match) {
+    return $("matches").querySelector(`:scope > li.add:not(.mine)[data-message="${CSS.escape(match.message)}"]`);
+  }
+
+  #empty() {
+    const rows = $("matches").querySelector(this.#onlyMine ? "li.mine" : "li");
+    $("matches-empty").hidden = rows !== null;
+  }
+
+  // Screen readers hear of one's own matches, summed up when there are many.
+  #speak(newest) {
+    const now = Date.now();
+    if (!this.#unspoken || !newest || now - this.#lastSpoken < SPEAK_MS) return;
+    this.#lastSpoken = now;
+    $("spoken").textContent = this.#unspoken === 1 ? `Match for ${newest.who}: ${newest.text}` : `${this.#unspoken} new matches, the last: ${newest.text}`;
+    this.#unspoken = 0;
+  }
+
+  #row(match) {
+    const row = document.createElement("li");
+    row.className = `${match.op}${match.mine ? " mine" : ""}`;
+    row.dataset.message = match.message;
+    const pick = document.createElement("button");
+    pick.type = "button";
+    const time = document.createElement("time");
+    const date = new Date(match.at * 1000);
+    time.dateTime = date.toISOString();
+    time.textContent = clock.format(date);
+    const text = document.createElement("span");
+    text.className = "text";
+    text.textContent = match.text ?? `message ${match.message}`;
+    const who = document.createElement("span");
+    who.className = "who";
+    who.textContent = `${match.op === "remove" ? "no longer for" : "for"} ${match.who}`;
+    if (match.score !== undefined) who.textContent += ` · ${match.score.toFixed(3)}`;
+    pick.append(time, text, who);
+    pick.title = "Show on the map";
+    pick.addEventListener("click", () => this.#onPick(match));
+    row.append(pick);
+    return row;
+  }
+}
+
+function alsoFor(row, who) {
+  const place = row.querySelector(".who");
+  const names = place.textContent.split(" · ");
+  if (names.some((name) => name === who || name === `for ${who}`)) return;
+  if (names.length < NAMED) place.textContent += ` · ${who}`;
+  else if (!place.textContent.endsWith(" · …")) place.textContent += " · …";
+}
+
+function press(id) {
+  const on = $(id).getAttribute("aria-pressed") !== "true";
+  $(id).setAttribute("aria-pressed", on);
+  return on;
+}

@@ -1,0 +1,206 @@
+// The subscriptions in view: their outlines as long as there are not too many, else how dense
+// they are. What changes is handed to the map a few times a second, all together.
+
+import { api } from "./api.js";
+import { centre, rings, viewBox } from "./shapes.js";
+
+const MOST_OUTLINES = 3000;
+const MOST_REMEMBERED = 12_000;
+const FLUSH_MS = 300;
+const LOOKUP_MS = 60;
+const REST_MS = 15_000;
+const MOVER_M = 100_000; // a larger circle is not round on the map, and is drawn with the others
+const NOTHING = { type: "FeatureCollection", features: [] };
+
+export class Subscriptions {
+  #map;
+  #effects;
+  #onCount;
+  #isMine;
+  #known = new Map();
+  #shown = new Set();
+  #changes = { add: new Map(), remove: new Set() };
+  #wanted = new Map();
+  #outlines = true;
+  #abort = null;
+  #timers = { flush: 0, lookup: 0, load: 0 };
+
+  constructor(map, effects, { isMine, onCount }) {
+    this.#map = map;
+    this.#effects = effects;
+    this.#isMine = isMine;
+    this.#onCount = onCount;
+    setInterval(() => this.#settle(), 5000);
+  }
+
+  // Load what is in view, soon.
+  look(delay = 200) {
+    clearTimeout(this.#timers.load);
+    this.#timers.load = setTimeout(() => this.#load().catch(ignoreAbort), delay);
+  }
+
+  get(id) {
+    return this.#known.get(id);
+  }
+
+  // Where a subscription is now: its region, or a point for one that ranks.
+  where(id) {
+    const known = this.#known.get(id);
+    return this.#effects.where(id) ?? known?.region ?? known?.point;
+  }
+
+  // A subscription, asked for if it was not heard of yet; several are asked for together.
+  find(id) {
+    const known = this.#known.get(id);
+    if (known?.query !== undefined) return Promise.resolve(known);
+    const waiting = this.#wanted.get(id);
+    if (waiting) return waiting.promise;
+    const entry = {};
+    entry.promise = new Promise((resolve) => (entry.resolve = resolve));
+    this.#wanted.set(id, entry);
+    this.#timers.lookup ||= setTimeout(() => this.#lookup(), LOOKUP_MS);
+    return entry.promise;
+  }
+
+  // News of a subscription: it is new, changed, or somewhere else.
+  put(news) {
+    const before = this.#known.get(news.id);
+    const now = { ...before, ...news };
+    this.#remember(now);
+    const from = before?.region?.type === "Circle" && before.region.center;
+    const to = now.region?.type === "Circle" && now.region.center;
+    const moved = from && to && (from[0] !== to[0] || from[1] !== to[1]);
+    if (to && now.region.radius < MOVER_M && (moved || this.#effects.movers.has(now.id))) {
+      if (!this.#effects.movers.has(now.id)) this.#effects.move(now.id, from, now.region.radius, this.#isMine(now.id));
+      this.#effects.move(now.id, to, now.region.radius, this.#isMine(now.id));
+      this.#change(now.id, null);
+    } else {
+      this.#change(now.id, now);
+    }
+    return now;
+  }
+
+  drop(id) {
+    this.#known.delete(id);
+    this.#effects.forget(id);
+    this.#change(id, null);
+  }
+
+  #remember(subscription) {
+    this.#known.delete(subscription.id);
+    this.#known.set(subscription.id, subscription);
+    if (this.#known.size > MOST_REMEMBERED) this.#known.delete(this.#known.keys().next().value);
+  }
+
+  #change(id, subscription) {
+    const { add, remove } = this.#changes;
+    if (subscription && this.#outlines && !this.#isMine(id)) {
+      add.set(id, subscription);
+      remove.delete(id);
+    } else {
+      add.delete(id);
+      if (this.#shown.has(id)) remove.add(id);
+    }
+    if (add.size || remove.size) this.#timers.flush ||= setTimeout(() => this.#flush(), FLUSH_MS);
+  }
+
+  #flush() {
+    this.#timers.flush = 0;
+    const { add, remove } = this.#changes;
+    const faint = strength(this.#shown.size);
+    const diff = { remove: [...remove], add: [...add.values()].map((each) => feature(each, faint)) };
+    for (const id of remove) this.#shown.delete(id);
+    for (const id of add.keys()) this.#shown.add(id);
+    this.#changes = { add: new Map(), remove: new Set() };
+    this.#map.getSource("subs")?.updateData(diff);
+  }
+
+  // Movers that came to rest are drawn with the others again.
+  #settle() {
+    for (const id of this.#effects.rested(REST_MS)) {
+      const known = this.#known.get(id);
+      if (known) this.#change(id, known);
+    }
+  }
+
+  async #lookup() {
+    this.#timers.lookup = 0;
+    const entries = [...this.#wanted].slice(0, 100);
+    for (const [id] of entries) this.#wanted.delete(id);
+    if (this.#wanted.size) this.#timers.lookup = setTimeout(() => this.#lookup(), LOOKUP_MS);
+    const answer = await api.some(entries.map(([id]) => id)).catch(() => ({ subscriptions: [] }));
+    for (const each of answer.subscriptions) this.#remember(each);
+    for (const [id, { resolve }] of entries) resolve(this.#known.get(id));
+  }
+
+  async #load() {
+    this.#abort?.abort();
+    const { signal } = (this.#abort = new AbortController());
+    const bounds = this.#map.getBounds();
+    const { count, cells, size } = await api.overview(viewBox(bounds), signal);
+    this.#onCount(count);
+    if (count > MOST_OUTLINES) {
+      this.#outlines = false;
+      this.#replace([]);
+      this.#crowd(cells, size);
+      return;
+    }
+    const found = [];
+    let after = null;
+    do {
+      const page = await api.page(viewBox(bounds, 0.15), after, signal);
+      found.push(...page.subscriptions);
+      after = page.next;
+    } while (after && found.length < 2 * MOST_OUTLINES);
+    this.#outlines = true;
+    for (const each of found) this.#remember(each);
+    this.#replace(found.filter((each) => !this.#isMine(each.id) && !this.#effects.movers.has(each.id)));
+    this.#crowd([], size);
+  }
+
+  #replace(subscriptions) {
+    this.#changes = { add: new Map(), remove: new Set() };
+    const faint = strength(subscriptions.length);
+    this.#shown = new Set(subscriptions.map((each) => each.id));
+    this.#map.getContainer().dataset.outlines = subscriptions.length;
+    this.#map.getSource("subs")?.setData({ type: "FeatureCollection", features: subscriptions.map((each) => feature(each, faint)) });
+  }
+
+  #crowd(cells, size) {
+    this.#map.getContainer().dataset.cells = cells.length;
+    const most = Math.max(1, ...cells.map(([, , count]) => count));
+    this.#map.getSource("cells")?.setData(!cells.length ? NOTHING : {
+      type: "FeatureCollection",
+      features: cells.map(([lon, lat, count]) => ({
+        type: "Feature",
+        properties: { weight: 0.12 + 0.88 * Math.sqrt(count / most) },
+        geometry: { type: "Point", coordinates: [lon, lat] },
+      })),
+    });
+    if (!cells.length) return;
+    const zoom = this.#map.getZoom();
+    const pixels = (size / 360) * 512 * 2 ** zoom * 1.6;
+    const spread = [];
+    for (const step of [-3, -2, -1, 0, 1, 2, 3]) spread.push(zoom + step, Math.max(4, pixels * 2 ** step));
+    this.#map.setPaintProperty("crowd", "heatmap-radius", ["interpolate", ["exponential", 2], ["zoom"], ...spread]);
+  }
+}
+
+// Many outlines over each other are drawn fainter, so that the map stays readable.
+function strength(count) {
+  const faint = Math.min(1, 60 / Math.max(1, count));
+  return { fill: 0.006 + 0.07 * faint, line: 0.1 + 0.5 * faint };
+}
+
+function feature(subscription, paint) {
+  const geometry = subscription.region
+    ? { type: "Polygon", coordinates: rings(subscription.region) }
+    : { type: "Point", coordinates: subscription.point };
+  return { type: "Feature", properties: { id: subscription.id, ...paint }, geometry };
+}
+
+function ignoreAbort(error) {
+  if (error.name !== "AbortError" && error.status === undefined) throw error;
+}
+
+export const place = (subscription) => (subscription.region ? centre(subscription.region) : subscription.point);

@@ -1,0 +1,105 @@
+"""`nearcast demo` as somebody runs it, in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import httpx
+import pytest
+
+from nearcast.demo.city import CENTRE, City, shore
+from nearcast.demo.feed import Feed
+from nearcast.demo.happenings import Happenings
+from nearcast.demo.people import Mover, standing, yours
+from nearcast.model import event_from_json
+
+SMALL = ["--no-browser", "--people", "300", "--movers", "8", "--rate", "40"]
+
+
+def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "nearcast", "demo", *SMALL, *arguments]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)},
+    )
+
+
+def test_the_demo_serves_a_map_and_ends_at_ctrl_c_without_a_trace(tmp_path: Path) -> None:
+    with start(tmp_path) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("First matches"):
+            lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr.read() if process.stderr else ""
+        address = next(line.split()[1] for line in lines if line.startswith("Map: "))
+        page = httpx.get(address, trust_env=False)
+        assert page.status_code == 200
+        assert "<title>Nearcast</title>" in page.text
+        seen = httpx.get(httpx.URL(address).join("/v1/map/overview"), trust_env=False).json()
+        assert seen["count"] == 300 + 8 + len(yours())
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert err == ""
+    assert re.search(r"^Over: \d+ messages, \d+ matches, \d+ moves\.$", out, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_ends_by_itself_after_its_time(tmp_path: Path) -> None:
+    with start(tmp_path, "--duration", "0.1") as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "on the embedded engine" in out
+    assert err == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def city() -> City:
+    return City(Random(3), shore())
+
+
+def test_people_and_happenings_are_events_that_the_engine_takes(city: City) -> None:
+    happenings = Happenings(city)
+    messages = [happenings.next() for _ in range(200)]
+    for message in messages:
+        event_from_json({"op": "publish", **message})
+    assert {"ttl", "region"} <= {key for message in messages for key in message}
+    for subscription in [*standing(city, 200), *yours()]:
+        event_from_json({"op": "subscribe", **subscription})
+
+
+def test_things_happen_on_dry_land(city: City) -> None:
+    assert city.on_land((151.2, -33.88))
+    assert not city.on_land((151.23, -33.85))  # in the harbour
+    assert not city.on_land((151.4, -33.9))  # in the Pacific
+    assert all(city.on_land(city.point(city.suburb())) for _ in range(100))
+
+
+def test_movers_go_from_place_to_place_without_leaps(city: City) -> None:
+    mover = Mover("m", city)
+    before = mover.subscription()["region"]["center"]
+    for second in range(1, 400):
+        at = mover.move(float(second))["region"]["center"]
+        assert abs(at[0] - before[0]) + abs(at[1] - before[1]) < 0.02
+        before = at
+    assert abs(before[0] - CENTRE[0]) < 1
+
+
+def test_a_refusal_ends_the_feed_with_its_reason() -> None:
+    from threading import Event
+
+    told = {"refused": 1, "updates": 0, "errors": [{"detail": "id: is not right"}]}
+    answers = httpx.MockTransport(lambda _: httpx.Response(200, json=told))
+    with httpx.Client(transport=answers, base_url="http://127.0.0.1") as client:
+        feed = Feed(client, print, Event(), seed=1, on_land=lambda _: True)
+        with pytest.raises(RuntimeError, match="id: is not right"):
+            feed.settle(1, 1)
