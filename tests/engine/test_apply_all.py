@@ -71,9 +71,9 @@ def test_one_call_is_as_many_calls(seed: int, given_settings: Given) -> None:
         assert [outcome.updates[place] for place in range(len(updates))] == updates
         assert outcome.updates[-2:] == updates[-2:]
         for update in updates:
-            place = (len(entries) + 1, seq, scan.now or 0.0)
-            what = (update.op, update.subscription, update.message, update.score)
-            entries.append(Entry(*place, *what))
+            id, at = len(entries) + 1, scan.now or 0.0
+            who, what = update.subscription, update.message
+            entries.append(Entry(id, seq, at, update.op, who, what, update.score))
     assert engine.log.read(0, 100_000) == entries
 
 

@@ -115,7 +115,7 @@ def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) ->
     """Bring an empty core to the state of the file."""
     window = window_of(connection)
     now, early = connection.execute(
-        "SELECT now, (SELECT min(at) FROM lasting) FROM state"
+        "SELECT now, (SELECT at FROM lasting ORDER BY seq LIMIT 1) FROM state"
     ).fetchone()
     times = [now, early, window[0].column("at")[0].as_py() if window else None]
     first = min((time for time in times if time is not None), default=None)
