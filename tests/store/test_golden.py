@@ -51,8 +51,8 @@ def test_an_old_file_opens_and_goes_on(name: str, tmp_path: Path) -> None:
         assert engine.recall("key") == b"answer" or engine.recall("key") is None  # after a day
         later = engine.publish("later", "jazz", (0.5, 0.5), at=31.0)
         assert later == [
-            Update("add", "best", "later", later[0].score),
             Update("remove", "best", "lasts"),
+            Update("add", "best", "later", later[1].score),
             Update("add", "box", "later"),
         ]
 

@@ -57,8 +57,12 @@ def events_of(log: list[Fields]) -> list[Event]:
 class Durable(RuleBasedStateMachine):
     """An engine with a file, beside a plain one that is never interrupted."""
 
-    @initialize(world=worlds, index=st.sampled_from(["auto", "auto", "scan", "ap-tree", "gi2"]))
-    def begin(self, world: Given, index: str) -> None:
+    @initialize(
+        world=worlds,
+        index=st.sampled_from(["auto", "auto", "scan", "ap-tree", "gi2"]),
+        start=st.sampled_from([0.0, 0.0, -100.0]),
+    )
+    def begin(self, world: Given, index: str, start: float) -> None:
         self.root = TemporaryDirectory()
         self.folders = count()
         self.index = index
@@ -66,7 +70,7 @@ class Durable(RuleBasedStateMachine):
         self.reference = Scan(self.settings)
         self.expected: list[Entry] = []
         self.seq = 0
-        self.shift = 0.0
+        self.start = start
         self.path = self.fresh_folder() / "e.nearcast"
         window, space, history = self.settings.window, self.settings.space, self.settings.history
         self.engine = Engine(
@@ -109,7 +113,7 @@ class Durable(RuleBasedStateMachine):
 
     def later(self, log: list[Fields]) -> list[Event]:
         """Logs begin at 0: let each begin where the one before ended."""
-        start = self.reference.now or 0.0
+        start = self.start if self.reference.now is None else self.reference.now
         for fields in log:
             if fields.get("at") is not None:
                 fields["at"] += start

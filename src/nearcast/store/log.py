@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
-from threading import Lock
 
 from nearcast.engine.chunks import CHUNK_SCHEMA, as_columns
 from nearcast.engine.update_log import Entry, RecentUpdates, Rows, entries_of
 from nearcast.store.chunks import ChunkTable, Kept
-from nearcast.store.connect import open_reader, told
+from nearcast.store.connect import Reader
 from nearcast.store.packing import unpack
 
 _IN_MEMORY = 20_000  # listeners who are no further behind than this cost no reading of the file
@@ -20,13 +18,11 @@ class StoredLog:
     """Reads from its own connection, so that readers and the writer do not wait for each other."""
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, seconds: float, updates: int
+        self, reader: Reader, connection: sqlite3.Connection, seconds: float, updates: int
     ) -> None:
-        self._path = path
+        self._reader = reader
         self._connection = connection
         self._seconds, self._updates = seconds, updates
-        self._reader: sqlite3.Connection | None = None
-        self._reading = Lock()
         self._chunks = ChunkTable(connection, "update_chunk", CHUNK_SCHEMA)
         self.reload()
 
@@ -54,20 +50,16 @@ class StoredLog:
         if after + 1 >= recent.first:
             return recent.read(after, limit, subscription)
         found: list[Entry] = []
-        with self._reading, told(self._path):
-            if self._reader is None:
-                self._reader = open_reader(self._path)
-            rows = self._reader.execute(
-                "SELECT first, size, data FROM update_chunk WHERE first >= coalesce("
-                "(SELECT max(first) FROM update_chunk WHERE first <= ?), 0) ORDER BY first",
-                (after + 1,),
-            )
+        query = (
+            "SELECT first, size, data FROM update_chunk WHERE first >= coalesce("
+            "(SELECT max(first) FROM update_chunk WHERE first <= ?), 0) ORDER BY first"
+        )
+        with self._reader.rows(query, after + 1) as rows:
             for first, size, data in rows:
                 if len(found) >= limit:
                     break
                 batch = unpack(CHUNK_SCHEMA, size, data)
                 found += entries_of(first, batch, after, limit - len(found), subscription)
-            rows.close()
         return found
 
     def write(self, chunks: Sequence[Rows], now: float) -> None:
@@ -91,10 +83,3 @@ class StoredLog:
         """Let readers see what was written."""
         self._recent.append(chunks)
         self._kept_from = self._first_kept()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        with self._reading:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None

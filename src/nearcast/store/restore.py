@@ -33,15 +33,15 @@ from nearcast.store.subscriptions import (
 _AT_A_TIME = 200_000
 
 
-def restore_subscriptions(core: Core, rows: Iterator[Row]) -> None:
-    """Give a core the boolean subscriptions among some rows."""
+def restore_subscriptions(core: Core, rows: Iterator[Row], at: float | None) -> None:
+    """Give a core the boolean subscriptions among some rows, all at one time."""
     while some := list(islice(rows, _AT_A_TIME)):
         if isinstance(core, Indexed):
             some = _in_bulk(core, some)
         for row in some:
             subscription = subscription_of(row)
             if subscription.top is None:
-                core.apply(Subscribe(subscription))
+                core.apply(Subscribe(subscription, at))
 
 
 def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
@@ -64,11 +64,12 @@ def _plain_words(query: str) -> bool:
     return not ("(" in query or ")" in query or "AND" in query or "OR" in query or "NOT" in query)
 
 
-def restore_messages(core: Core, connection: sqlite3.Connection) -> None:
+def restore_messages(
+    core: Core, window: list[pa.RecordBatch], lasting: Iterator[tuple[int, Message]]
+) -> None:
     """Publish the messages that still count once more, in their order, to nobody."""
-    lasting = lasting_of(connection)
     late = next(lasting, None)
-    for batch in window_of(connection):
+    for batch in window:
         seqs = batch.column("seq").to_numpy()
         lasts = np.flatnonzero(batch.column("ttl").to_numpy() > 0)
         done = 0
@@ -112,16 +113,21 @@ def _publish_instants(core: Core, batch: pa.RecordBatch) -> None:
 
 def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) -> None:
     """Bring an empty core to the state of the file."""
+    window = window_of(connection)
+    now, early = connection.execute(
+        "SELECT now, (SELECT at FROM lasting ORDER BY seq LIMIT 1) FROM state"
+    ).fetchone()
+    times = [now, early, window[0].column("at")[0].as_py() if window else None]
+    first = min((time for time in times if time is not None), default=None)
     changed = snapshots.load(core) if isinstance(core, Indexed) else None
     if isinstance(core, Indexed) and changed is not None:
         core.boolean.drop_some(changed)
-        restore_subscriptions(core, some_rows(connection, changed))
+        restore_subscriptions(core, some_rows(connection, changed), first)
     else:
-        restore_subscriptions(core, all_rows(connection))
+        restore_subscriptions(core, all_rows(connection), first)
         snapshots.built(core)
-    restore_messages(core, connection)
-    for row in ranked_rows(connection):
-        core.apply(Subscribe(subscription_of(row)))
-    now = connection.execute("SELECT now FROM state").fetchone()[0]
+    restore_messages(core, window, lasting_of(connection))
     if now is not None:
         core.advance(now)
+    for row in ranked_rows(connection):
+        core.apply(Subscribe(subscription_of(row)))

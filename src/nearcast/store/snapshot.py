@@ -31,6 +31,7 @@ class Snapshots:
     """The snapshots beside a file, of which the file names one."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        path = path.resolve()
         self._folder = path.with_name(path.name + "-index")
         self._connection = connection
         self.reload()

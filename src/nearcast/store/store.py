@@ -12,7 +12,7 @@ from nearcast.engine.journal import KEYS_FOR, Clock
 from nearcast.engine.settings import Given
 from nearcast.errors import InvalidValue, StoreError
 from nearcast.store.backup import copy_file
-from nearcast.store.connect import open_writer, told, transaction
+from nearcast.store.connect import Reader, open_writer, told, transaction
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
 from nearcast.store.messages import Messages
@@ -54,6 +54,7 @@ class Store:
         self.path = path
         self._clock = clock
         self._lock = FileLock(path)
+        self._reader = Reader(path)
         try:
             self._connection = open_writer(path)
             try:
@@ -61,7 +62,9 @@ class Store:
                     with transaction(self._connection):
                         self.settings = settle(path, self._connection, given)
                     self._messages = Messages(self._connection, self.settings.window)
-                    self.log = StoredLog(path, self._connection, retain_seconds, retain_updates)
+                    self.log = StoredLog(
+                        self._reader, self._connection, retain_seconds, retain_updates
+                    )
                     self._snapshots = Snapshots(path, self._connection)
                     self.seq = self._read_seq()
             except BaseException:
@@ -79,6 +82,8 @@ class Store:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         with told(self.path):
             if not self._sound:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 self._messages.reload()
                 self.log.reload()
                 self._snapshots.reload()
@@ -142,11 +147,9 @@ class Store:
 
     def recall(self, key: str) -> bytes | None:
         """The answer under a key, for a day."""
-        with told(self.path):
-            found = self._connection.execute(
-                "SELECT answer FROM remembered WHERE key = ? AND at > ?",
-                (key, self._clock() - KEYS_FOR),
-            ).fetchone()
+        query = "SELECT answer FROM remembered WHERE key = ? AND at > ?"
+        with self._reader.rows(query, key, self._clock() - KEYS_FOR) as rows:
+            found = rows.fetchone()
         return None if found is None else bytes(found[0])
 
     def backup(self, path: str | Path) -> None:
@@ -155,7 +158,7 @@ class Store:
 
     def close(self, core: Core | None) -> None:
         """Let go of the file, with a snapshot for the next opening if that needs one."""
-        self.log.close()
+        self._reader.close()
         if core is not None and self._sound and self._snapshots.worth_closing_with(core):
             with suppress(StoreError):  # nothing depends on it but time
                 self._save_snapshot(core)
