@@ -207,7 +207,8 @@ def test_so_many_listeners_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "local"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)]
+    ("host", "local"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)],  # noqa: S104 - not bound
 )
 def test_which_addresses_only_this_machine_reaches(host: str, local: bool) -> None:
     assert is_loopback(host) is local
