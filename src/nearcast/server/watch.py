@@ -59,7 +59,7 @@ class Watch:
                     return
                 timer = self._timers[key] = self._metrics.requests.labels(*key)
             timer.observe(seconds)  # type: ignore[attr-defined]  # a child of the histogram
-        if status >= 500:
+        if status in (500, 507):
             log.error("answered", method=scope["method"], path=scope["path"], status=status)
         else:
             log.debug("answered", method=scope["method"], path=scope["path"], status=status)
