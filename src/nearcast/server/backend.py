@@ -243,9 +243,7 @@ class Embedded:
         try:
             before = self._engine.now
             stamp([job.events for job in jobs if job.stamped], before, self._clock())
-            outcomes = self._engine.apply_all(
-                events, _remembering(jobs), stop_at_error=jobs[0].stop
-            )
+            outcomes = self._engine.apply_all(events, _remembering(jobs), stop=jobs[0].stop)
         except Exception as error:
             self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
             return
