@@ -69,14 +69,15 @@ def test_every_route_is_described_with_its_scope() -> None:
             assert {"401", "403", "429", "503"} <= operation["responses"].keys()
 
 
-def test_examples_are_what_they_are_examples_of(server: Served) -> None:
+def test_examples_are_what_they_are_examples_of() -> None:
     schemas = API["components"]["schemas"]
-    put = server.http.put("/v1/subscriptions/s1", json=schemas["NewSubscription"]["example"])
-    assert put.status_code == 200
-    assert server.post("/v1/messages", schemas["NewMessage"]["example"]).status_code == 200
-    assert server.post("/v1/queries", schemas["Query"]["example"]).json()["valid"]
-    moved = server.http.patch("/v1/subscriptions/s1", json=schemas["Move"]["example"])
-    assert moved.status_code == 200
+    with serving() as server:
+        put = server.http.put("/v1/subscriptions/s1", json=schemas["NewSubscription"]["example"])
+        assert put.status_code == 201
+        assert server.post("/v1/messages", schemas["NewMessage"]["example"]).json()["updates"] == 1
+        assert server.post("/v1/queries", schemas["Query"]["example"]).json()["valid"]
+        moved = server.http.patch("/v1/subscriptions/s1", json=schemas["Move"]["example"])
+        assert moved.status_code == 200
 
 
 def test_the_page_for_people_has_every_route_and_asks_for_nothing_outside(server: Served) -> None:
