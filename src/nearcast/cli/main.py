@@ -54,21 +54,8 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-for _command in (
-    replay,
-    match,
-    generate,
-    export,
-    demo,
-    bench,
-    spark,
-    serve,
-    sub,
-    publish,
-    listen,
-    keys,
-    backup,
-):
+_SERVER = (serve, sub, publish, listen, keys, backup)
+for _command in (replay, match, generate, export, demo, bench, spark, *_SERVER):
     _command.add_to(app)
 
 

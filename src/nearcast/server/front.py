@@ -38,6 +38,7 @@ class Front:
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None
+        self.on_ready: Callable[[], None] = lambda: None
         self.on_failure: Callable[[], None] = lambda: None
 
     def lagged(self, seconds: float) -> None:
@@ -87,6 +88,7 @@ class Front:
             return
         self.ready = True
         log.info("ready")
+        self.on_ready()
         while True:
             await asyncio.sleep(self.config.keep_alive_s / 3)
             for tenant in self.tenants:
