@@ -75,8 +75,12 @@ def serving(data: Path | None = None, *, port: int = 0, **options: Any) -> Itera
 class Ear:
     """A raw connection that listens to Server-Sent Events."""
 
-    def __init__(self, port: int, path: str, headers: str = "") -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+    def __init__(self, port: int, path: str, headers: str = "", buffer: int = 0) -> None:
+        self._socket = socket.socket()
+        self._socket.settimeout(30)
+        if buffer:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self._socket.connect(("127.0.0.1", port))
         request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
         self._socket.sendall(request.encode())
         self._file = self._socket.makefile("rb")

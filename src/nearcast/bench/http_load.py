@@ -106,6 +106,11 @@ class Ear(asyncio.Protocol):
             if b"event: add" in event:
                 self._heard(event, now)
 
+    def close(self) -> None:
+        """Listen no longer."""
+        if self.transport is not None:
+            self.transport.close()
+
     def connection_lost(self, error: Exception | None) -> None:
         """The server has gone."""
         if not self.ready.done():

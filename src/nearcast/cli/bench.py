@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.ingest import measure_ingest
-from nearcast.cli import bench_match, bench_partition, bench_spark
+from nearcast.cli import bench_match, bench_partition, bench_serve, bench_spark
 from nearcast.cli.options import JsonOption
 
 bench = typer.Typer(no_args_is_help=True)
@@ -33,6 +33,7 @@ def _bench() -> None:
 
 bench.command("match")(bench_match.match)
 bench.command("partition")(bench_partition.partition)
+bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)
 
 

@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from nearcast.cli import options
+from nearcast.cli.http_replay import PREFIX, replay_over_http
 from nearcast.cli.progress import progress_of
+from nearcast.cli.remote import KeyOption
 from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
     INDEX_NAMES,
@@ -42,7 +44,10 @@ def replay_command(
         str, typer.Argument(metavar="EVENTS", help="The event log; - is standard input.")
     ],
     engine: Annotated[
-        str, typer.Option(metavar="NAME", help="What does the matching: embedded, spark or scan.")
+        str,
+        typer.Option(
+            metavar="NAME", help="What does the matching: embedded, spark, scan or http=URL."
+        ),
     ] = "embedded",
     index: Annotated[
         str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
@@ -67,6 +72,7 @@ def replay_command(
     ] = "-",
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
+    key: KeyOption = None,
 ) -> None:
     r"""Run an event log through an engine and write one JSON line per update.
 
@@ -83,9 +89,20 @@ def replay_command(
     (no ttl) and subscriptions have regions.
 
       nearcast replay log.jsonl --engine spark --workers 8 --partitioner hybrid
+
+    Over HTTP it goes into a server that is running, beside whatever is there already.
+
+      nearcast replay log.jsonl --engine http=http://127.0.0.1:8080
     """
-    if engine not in _ENGINES:
-        raise InvalidValue("--engine", engine, f"one of {', '.join(_ENGINES)}")
+    over_http = engine.startswith(PREFIX)
+    if engine not in _ENGINES and not over_http:
+        raise InvalidValue("--engine", engine, f"one of {', '.join(_ENGINES)} or http=URL")
+    if over_http:
+        given = (index != "auto", history, window_count, window_seconds, space, stem, stop_words)
+        if any(given):
+            raise InvalidValue(
+                "--engine", engine, "no settings beside it: the server has its own from its start"
+            )
     if index not in INDEX_NAMES:
         raise InvalidValue("--index", index, f"one of {', '.join(INDEX_NAMES)}")
     options.check_window(window_count, window_seconds)
@@ -108,6 +125,9 @@ def replay_command(
         refuse = stack.enter_context(_refusal(on_error, log.name))
         sink = stack.enter_context(open_sink(output))
         found = replay(log, matcher, refuse)
+        if over_http:
+            url = engine.removeprefix(PREFIX)
+            found = replay_over_http(log, url, key, refuse, stop=on_error == "stop")
         if engine == "spark":
             chosen = Chosen(matcher.settings, workers, partitioner)
             found = stack.enter_context(replay_on_spark(log, log.name, refuse, chosen))

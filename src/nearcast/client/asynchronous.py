@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 
 from nearcast.client import wire
-from nearcast.client.received import Bulk, Found, Gap, Published, Received
+from nearcast.client.received import Bulk, Found, Gap, Logged, Published, Received
 from nearcast.geo import Box, Region
 from nearcast.model import Event, Message, Point, Subscription, Top, subscription_from_json
 
@@ -140,6 +140,27 @@ class AsyncClient:
             sent += chunk.count(b"\n")
         return total
 
+    async def last_update(self) -> int:
+        """The id of the latest update."""
+        answer = await self._answer(
+            wire.Asked("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
+        )
+        return int(answer.headers["nearcast-last"])
+
+    async def log(self, after: int, up_to_seq: int | None = None) -> AsyncIterator[Logged]:
+        """The updates that are kept, after one of them; waits for those of an event, if told."""
+        for attempt in count():
+            asked = wire.Asked("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
+            answer = await self._answer(asked)
+            for each in wire.read_log(answer.content):
+                yield each
+            after = int(answer.headers["nearcast-next"])
+            if after < int(answer.headers["nearcast-last"]):
+                continue
+            if up_to_seq is None or int(answer.headers["nearcast-seq"]) >= up_to_seq:
+                return
+            await self._sleep(wire.pause(min(attempt, 2)))
+
     async def explain(self, message: str, subscription: str) -> dict[str, Any]:
         """Why a message is for a subscription, or is not."""
         params = {"message": message, "subscription": subscription}
@@ -182,7 +203,12 @@ class AsyncClient:
             await self._sleep(0.0 if progress else wire.pause(attempt))
 
     async def _ask(self, asked: wire.Asked, *, once: bool = False) -> bytes:
+        return (await self._answer(asked, once=once)).content
+
+    async def _answer(self, asked: wire.Asked, *, once: bool = False) -> httpx.Response:
         headers = {"content-type": asked.kind} if asked.body is not None else {}
+        if asked.accept is not None:
+            headers["accept"] = asked.accept
         if once:
             headers["idempotency-key"] = uuid4().hex
         for attempt in count():
@@ -201,7 +227,7 @@ class AsyncClient:
                 await self._sleep(wire.pause(attempt))
             else:
                 if answer.is_success or wire.was_done(asked, answer.status_code, attempt):
-                    return answer.content
+                    return answer
                 if last or answer.status_code not in wire.RETRIED:
                     raise wire.failure(answer.status_code, answer.content)
                 await self._sleep(wire.pause(attempt, answer.headers.get("retry-after")))

@@ -62,6 +62,13 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class Logged(Received):
+    """An update of the log, with the number of the event that caused it."""
+
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """Updates that the server no longer has: those with the ids `first` to `last`."""
 

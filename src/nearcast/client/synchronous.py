@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 
 from nearcast.client import wire
-from nearcast.client.received import Bulk, Found, Gap, Published, Received
+from nearcast.client.received import Bulk, Found, Gap, Logged, Published, Received
 from nearcast.geo import Box, Region
 from nearcast.model import Event, Message, Point, Subscription, Top, subscription_from_json
 
@@ -122,9 +122,15 @@ class Client:
         """
         return self._lines("/v1/messages", map(wire.message_line, messages))
 
-    def apply(self, events: Iterable[Event], *, stop_at_error: bool = False) -> Bulk:
-        """Send the events of a log, in order."""
+    def apply(
+        self, events: Iterable[Event], *, stop_at_error: bool = False, log_time: bool = False
+    ) -> Bulk:
+        """Send the events of a log, in order.
+
+        An event without a time has the server's or, with `log_time`, that of the one before.
+        """
         params = {"on_error": "stop"} if stop_at_error else {}
+        params |= {"clock": "log"} if log_time else {}
         return self._lines("/v1/events", map(wire.event_line, events), params)
 
     def _lines(
@@ -136,6 +142,26 @@ class Client:
             total = wire.together(total, wire.read_bulk(self._ask(asked, once=True)), sent)
             sent += chunk.count(b"\n")
         return total
+
+    def last_update(self) -> int:
+        """The id of the latest update."""
+        answer = self._answer(
+            wire.Asked("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
+        )
+        return int(answer.headers["nearcast-last"])
+
+    def log(self, after: int, up_to_seq: int | None = None) -> Iterator[Logged]:
+        """The updates that are kept, after one of them; waits for those of an event, if told."""
+        for attempt in count():
+            asked = wire.Asked("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
+            answer = self._answer(asked)
+            yield from wire.read_log(answer.content)
+            after = int(answer.headers["nearcast-next"])
+            if after < int(answer.headers["nearcast-last"]):
+                continue
+            if up_to_seq is None or int(answer.headers["nearcast-seq"]) >= up_to_seq:
+                return
+            self._sleep(wire.pause(min(attempt, 2)))
 
     def explain(self, message: str, subscription: str) -> dict[str, Any]:
         """Why a message is for a subscription, or is not."""
@@ -179,7 +205,12 @@ class Client:
             self._sleep(0.0 if progress else wire.pause(attempt))
 
     def _ask(self, asked: wire.Asked, *, once: bool = False) -> bytes:
+        return (self._answer(asked, once=once)).content
+
+    def _answer(self, asked: wire.Asked, *, once: bool = False) -> httpx.Response:
         headers = {"content-type": asked.kind} if asked.body is not None else {}
+        if asked.accept is not None:
+            headers["accept"] = asked.accept
         if once:
             headers["idempotency-key"] = uuid4().hex
         for attempt in count():
@@ -198,7 +229,7 @@ class Client:
                 self._sleep(wire.pause(attempt))
             else:
                 if answer.is_success or wire.was_done(asked, answer.status_code, attempt):
-                    return answer.content
+                    return answer
                 if last or answer.status_code not in wire.RETRIED:
                     raise wire.failure(answer.status_code, answer.content)
                 self._sleep(wire.pause(attempt, answer.headers.get("retry-after")))

@@ -13,6 +13,7 @@ from nearcast.client.received import (
     Bulk,
     Found,
     Gap,
+    Logged,
     Published,
     Received,
     Refused,
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
     params: Mapping[str, Any] = MappingProxyType({})
     body: bytes | None = None
     kind: str = JSON
+    accept: str | None = None
 
 
 def base_url(url: str) -> str:
@@ -206,6 +208,27 @@ def together(one: Bulk, other: Bulk, lines: int) -> Bulk:
         one.errors + moved,
         one.seqs + other.seqs,
     )
+
+
+def log_page(after: int, limit: int = 10_000) -> dict[str, int]:
+    """The parameters of a page of the log of updates."""
+    return {"after": after, "limit": limit}
+
+
+def read_log(body: bytes) -> list[Logged]:
+    """A page of the log of updates."""
+    return [
+        Logged(
+            fields["id"],
+            fields["op"],
+            fields["subscription"],
+            fields["message"],
+            fields["at"],
+            fields.get("score"),
+            fields["seq"],
+        )
+        for fields in map(_decode, body.splitlines())
+    ]
 
 
 def read_results(body: bytes) -> list[Found]:

@@ -143,6 +143,11 @@ class Engine:
         return self._journal.log
 
     @property
+    def seq(self) -> int:
+        """How many events were accepted so far: the number of the latest."""
+        return self._journal.seq
+
+    @property
     def now(self) -> float | None:
         """The time of the latest event; None before the first."""
         return self._ready().now

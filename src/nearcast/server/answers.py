@@ -37,7 +37,15 @@ _decode = msgspec.msgpack.Decoder(Answer).decode
 Respond = Callable[[Sequence[Outcome]], Answer]
 
 
-async def act(visit: Visit, body: bytes, events: Sequence[Event], respond: Respond) -> Response:
+async def act(
+    visit: Visit,
+    body: bytes,
+    events: Sequence[Event],
+    respond: Respond,
+    *,
+    stop: bool = False,
+    stamped: bool = True,
+) -> Response:
     """Apply events and answer; what was asked under this key before is answered as before.
 
     `respond` raises the error of an event that was refused: that has changed nothing, and is not
@@ -45,7 +53,9 @@ async def act(visit: Visit, body: bytes, events: Sequence[Event], respond: Respo
     """
     key = visit.request.headers.get("idempotency-key")
     if key is None:
-        return respond(await visit.tenant.backend.apply(events)).response()
+        return respond(
+            await visit.tenant.backend.apply(events, stop=stop, stamped=stamped)
+        ).response()
     if not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
         raise InvalidValue("Idempotency-Key", key, f"1 to {_LONGEST_KEY} printable characters")
     fingerprint = sha256(body).digest()
@@ -59,7 +69,9 @@ async def act(visit: Visit, body: bytes, events: Sequence[Event], respond: Respo
         return _encode(answer)
 
     path = visit.request.scope["path"]
-    found = await visit.tenant.backend.apply_once(f"{path} {key}", events, remember)
+    found = await visit.tenant.backend.apply_once(
+        f"{path} {key}", events, remember, stop=stop, stamped=stamped
+    )
     if not isinstance(found, bytes):
         return respond(found).response()
     kept = _decode(found)

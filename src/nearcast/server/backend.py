@@ -7,7 +7,7 @@ the busier the server, the larger the batches. Reads go through the same thread,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -39,7 +39,13 @@ class Backend(Protocol):
         ...
 
     def apply_once(
-        self, key: str, events: Sequence[Event], remember: Remember
+        self,
+        key: str,
+        events: Sequence[Event],
+        remember: Remember,
+        *,
+        stop: bool = False,
+        stamped: bool = True,
     ) -> Awaitable[bytes | Sequence[Outcome]]:
         """Take events, unless something is remembered under the key: then give that."""
         ...
@@ -61,6 +67,7 @@ class Committed:
     outcomes: Sequence[Outcome]
     times: Sequence[float]
     last: int
+    seq: int
     seconds: float
 
     def entries(self) -> Iterator[Entry]:
@@ -86,6 +93,7 @@ class _Events:
     key: str | None = None
     remember: Remember | None = None
     stop: bool = False
+    stamped: bool = True
 
 
 @dataclass(slots=True)
@@ -124,19 +132,25 @@ class Embedded:
         return self._jobs.qsize()
 
     def apply(
-        self, events: Sequence[Event], *, stop: bool = False
+        self, events: Sequence[Event], *, stop: bool = False, stamped: bool = True
     ) -> asyncio.Future[Sequence[Outcome]]:
         """Take events in order; they are durable when the answer is there."""
         answer: asyncio.Future[Sequence[Outcome]] = self._loop.create_future()
-        self._put(_Events(events, answer, stop=stop))
+        self._put(_Events(events, answer, stop=stop, stamped=stamped))
         return answer
 
     def apply_once(
-        self, key: str, events: Sequence[Event], remember: Remember
+        self,
+        key: str,
+        events: Sequence[Event],
+        remember: Remember,
+        *,
+        stop: bool = False,
+        stamped: bool = True,
     ) -> asyncio.Future[bytes | Sequence[Outcome]]:
         """Take events, unless something is remembered under the key: then give that."""
         answer: asyncio.Future[bytes | Sequence[Outcome]] = self._loop.create_future()
-        self._put(_Events(events, answer, key, remember))
+        self._put(_Events(events, answer, key, remember, stop, stamped))
         return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
@@ -228,7 +242,7 @@ class Embedded:
         started = perf_counter()
         try:
             before = self._engine.now
-            stamp(events, before, self._clock())
+            stamp([job.events for job in jobs if job.stamped], before, self._clock())
             outcomes = self._engine.apply_all(
                 events, _remembering(jobs), stop_at_error=jobs[0].stop
             )
@@ -238,7 +252,7 @@ class Embedded:
         took = perf_counter() - started
         events = events[: len(outcomes)]
         times = _times(events, outcomes, before)
-        batch = Committed(events, outcomes, times, self.log.last, took)
+        batch = Committed(events, outcomes, times, self.log.last, self._engine.seq, took)
         self._loop.call_soon_threadsafe(self._finish, jobs, batch)
 
     def _finish(self, jobs: list[_Events], batch: Committed) -> None:
@@ -273,18 +287,20 @@ def _remembering(
     return remember
 
 
-def stamp(events: Sequence[Event], engine_time: float | None, clock: float) -> None:
+def stamp(requests: Iterable[Sequence[Event]], engine_time: float | None, clock: float) -> None:
     """Give events without a time the server's, where no event before them is ahead of it.
 
     Time never decreases: behind an event from the future, others have the time of that one.
     """
     ahead = clock if engine_time is None else engine_time
-    for event in events:
-        if event.at is not None:
-            ahead = max(ahead, event.at)
-        elif ahead <= clock:
-            # The event was made for this request and nobody else has seen it yet.
-            object.__setattr__(event.message if isinstance(event, Publish) else event, "at", clock)
+    for events in requests:
+        for event in events:
+            if event.at is not None:
+                ahead = max(ahead, event.at)
+            elif ahead <= clock:
+                # The event was made for this request and nobody else has seen it yet.
+                timed = event.message if isinstance(event, Publish) else event
+                object.__setattr__(timed, "at", clock)
 
 
 def _times(

@@ -112,6 +112,14 @@ def whole_number(request: Request, name: str, default: int, low: int, high: int)
     return int(given)
 
 
+def choice(request: Request, name: str, known: tuple[str, ...]) -> str:
+    """Read one of some words from the query string; without it, the first."""
+    given = request.query_params.get(name, known[0])
+    if given not in known:
+        raise InvalidValue(name, given, f"one of {', '.join(known)}")
+    return given
+
+
 def box_parameter(request: Request) -> Box | None:
     """Read `bbox=W,S,E,N` from the query string."""
     given = request.query_params.get("bbox")

@@ -67,10 +67,10 @@ class Lines:
                     self.errors.append((number, error))
         self.next = first + len(lines) - 1
 
-    def count(self, outcomes: Sequence[Outcome], tally: Tally) -> None:
-        """Add what became of them to a tally."""
+    def count(self, outcomes: Sequence[Outcome], tally: Tally, *, others: bool = True) -> None:
+        """Add what became of them to a tally, and of the lines that were no events."""
         seqs: dict[int, int | None] = {}
-        for number, error in self.errors:
+        for number, error in self.errors if others else ():
             tally.refuse(number, error)
             seqs[number] = None
         for number, outcome in zip(self.numbers, outcomes, strict=False):
@@ -84,7 +84,9 @@ class Lines:
             tally.seqs += [seqs[number] for number in sorted(seqs)]
 
 
-async def take_lines(visit: Visit, op: str | None, *, numbered: bool = False) -> Response:
+async def take_lines(
+    visit: Visit, op: str | None, *, numbered: bool = False, stamped: bool = True
+) -> Response:
     """Apply the lines of a body in slices, each with one commit; without `op` each names its own.
 
     Under an idempotency key all of them are one commit: half of it is never done.
@@ -93,23 +95,41 @@ async def take_lines(visit: Visit, op: str | None, *, numbered: bool = False) ->
     limits = visit.limits
     if "idempotency-key" in visit.request.headers:
         body = await whole_body(visit.request, limits.keyed_bytes)
-        lines = Lines(op, body, 1, visit)
-
-        def respond(outcomes: Sequence[Outcome]) -> Answer:
-            tally = Tally(numbered=numbered)
-            lines.count(outcomes, tally)
-            return tally.answer()
-
-        await _pace(visit, len(lines.events))
-        return await act(visit, body, lines.events, respond)
+        return await _take_whole(visit, body, Lines(op, body, 1, visit), numbered, stamped=stamped)
     tally = Tally(numbered=numbered)
     next_line = 1
     async for piece in slices(visit.request, limits.bulk_bytes, limits.slice_lines):
         lines = Lines(op, piece, next_line, visit)
         next_line = lines.next
         await _pace(visit, len(lines.events))
-        lines.count(await visit.tenant.backend.apply(lines.events), tally)
+        outcomes = await visit.tenant.backend.apply(lines.events, stamped=stamped)
+        lines.count(outcomes, tally)
     return tally.answer().response()
+
+
+async def take_until_error(visit: Visit, *, stamped: bool) -> Response:
+    """Apply the lines of a body, in one commit, up to the first that is bad."""
+    visit.caller.pay(0)
+    body = await whole_body(visit.request, visit.limits.keyed_bytes)
+    lines = Lines(None, body, 1, visit)
+    if lines.errors:
+        first = lines.errors[0][0]
+        good = sum(number < first for number in lines.numbers)
+        lines.events, lines.errors = lines.events[:good], lines.errors[:1]
+    return await _take_whole(visit, body, lines, True, stop=True, stamped=stamped)
+
+
+async def _take_whole(
+    visit: Visit, body: bytes, lines: Lines, numbered: bool, *, stop: bool = False, stamped: bool
+) -> Response:
+    def respond(outcomes: Sequence[Outcome]) -> Answer:
+        tally = Tally(numbered=numbered)
+        stopped = stop and bool(outcomes) and outcomes[-1].error is not None
+        lines.count(outcomes, tally, others=not stopped)
+        return tally.answer()
+
+    await _pace(visit, len(lines.events))
+    return await act(visit, body, lines.events, respond, stop=stop, stamped=stamped)
 
 
 async def _pace(visit: Visit, events: int) -> None:
@@ -132,29 +152,3 @@ def _event(op: str | None, line: bytes, visit: Visit) -> Event:
         if fields.get("id") is None:
             fields["id"] = new_id("s" if op == "subscribe" else "m")
     return event_from_json(fields)
-
-
-def stop_wanted(visit: Visit) -> bool:
-    """Whether events after one that is refused are to be left alone."""
-    given = visit.request.query_params.get("on_error", "go-on")
-    if given not in ("go-on", "stop"):
-        raise InvalidValue("on_error", given, "go-on or stop")
-    return given == "stop"
-
-
-async def take_until_error(visit: Visit) -> Response:
-    """Apply the lines of a body up to the first that is bad."""
-    visit.caller.pay(0)
-    tally = Tally(numbered=True)
-    body = await whole_body(visit.request, visit.limits.keyed_bytes)
-    lines = Lines(None, body, 1, visit)
-    if lines.errors:
-        first = lines.errors[0][0]
-        good = sum(number < first for number in lines.numbers)
-        lines.events, lines.errors = lines.events[:good], lines.errors[:1]
-    await _pace(visit, len(lines.events))
-    outcomes = await visit.tenant.backend.apply(lines.events, stop=True)
-    if outcomes and outcomes[-1].error is not None:
-        lines.errors = []
-    lines.count(outcomes, tally)
-    return tally.answer().response()

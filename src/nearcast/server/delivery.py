@@ -102,7 +102,8 @@ class Postman:
         for round in rounds:
             round.cancel()
         await asyncio.gather(*rounds, return_exceptions=True)
-        await self._client.aclose()
+        if self._client is not None:
+            await self._client.aclose()
 
     async def _round(self, tenant: Tenant, hook: Webhook) -> None:
         feed = Feed(tenant.hub, [hook.subscription], hook.place, letter, gap_letter)
@@ -154,6 +155,8 @@ class Postman:
                 url, host, extensions = await pinned(
                     hook.url, private=self._config.private_webhooks, resolve=self._resolve
                 )
+                if self._client is None:
+                    self._client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False)
                 answer = await self._client.post(
                     url, content=body, headers=headers | host, extensions=extensions
                 )

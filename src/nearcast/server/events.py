@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from nearcast.server.bodies import NDJSON, media_type
-from nearcast.server.bulk import stop_wanted, take_lines, take_until_error
+from nearcast.server.bodies import NDJSON, choice, media_type
+from nearcast.server.bulk import take_lines, take_until_error
 from nearcast.server.describe import IDEMPOTENCY_KEY, describe, parameter
 from nearcast.server.routes import Routes, Visit
 
@@ -14,6 +14,11 @@ _ON_ERROR = parameter(
     "on_error",
     {"type": "string", "enum": ["go-on", "stop"]},
     "Whether what comes after a bad line is applied.",
+)
+_CLOCK = parameter(
+    "clock",
+    {"type": "string", "enum": ["server", "log"]},
+    "Whether an event without a time has the server's, or that of the event before.",
 )
 
 
@@ -27,17 +32,18 @@ _ON_ERROR = parameter(
         "What became of the lines; `seqs` has the number of each event, null if refused.",
         answer="NumberedBulk",
         lines="event of a log",
-        parameters=(_ON_ERROR, IDEMPOTENCY_KEY),
+        parameters=(_ON_ERROR, _CLOCK, IDEMPOTENCY_KEY),
         problems=(507,),
     ),
 )
 async def take_events(visit: Visit) -> Response:
     """Apply events of a log in order: subscribe, move, unsubscribe and publish.
 
-    Needs the scopes `publish` and `subscribe`. An event without a time has the server's.
+    Needs the scopes `publish` and `subscribe`.
     """
     visit.caller.require("subscribe")
     media_type(visit.request, NDJSON)
-    if stop_wanted(visit):
-        return await take_until_error(visit)
-    return await take_lines(visit, None, numbered=True)
+    stamped = choice(visit.request, "clock", ("server", "log")) == "server"
+    if choice(visit.request, "on_error", ("go-on", "stop")) == "stop":
+        return await take_until_error(visit, stamped=stamped)
+    return await take_lines(visit, None, numbered=True, stamped=stamped)

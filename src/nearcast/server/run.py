@@ -15,6 +15,7 @@ from nearcast.server.config import Config
 from nearcast.server.front import Front
 
 _GRACE_S = 5
+_BACKLOG = 4096
 _SWITCH_S = 0.001  # the writer and the network share an interpreter: neither waits long for it
 
 
@@ -31,9 +32,10 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=_GRACE_S,
                 timeout_keep_alive=75,
-                backlog=4096,
+                backlog=_BACKLOG,
                 ws_max_size=config.limits.body_bytes,
             )
         )
@@ -58,6 +60,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))
+        taken.listen(_BACKLOG)  # whoever comes from now on waits, and is not turned away
     except OSError as error:
         taken.close()
         raise SourceError(

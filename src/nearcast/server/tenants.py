@@ -12,6 +12,7 @@ from nearcast.server import hub
 from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config
 from nearcast.server.live import Live
+from nearcast.server.warm import warm_up
 
 DEFAULT = "default"
 
@@ -34,6 +35,7 @@ class Tenant:
         self.settings = engine.settings
         self.backend = Embedded(engine, self, config.clock, name)
         self.figures: dict[str, float] = {}
+        self.seq = engine.seq  # the updates of all events up to this one are in the log
         self._observer = observer
 
     async def look(self) -> None:
@@ -42,6 +44,7 @@ class Tenant:
 
     def committed(self, batch: Committed) -> None:
         """Tell everyone of a batch."""
+        self.seq = batch.seq
         self.hub.committed(batch)
         self.live.committed(batch)
         self._observer.committed(batch, self)
@@ -100,6 +103,7 @@ def engine_path(data: Path, name: str) -> Path:
 
 def open_engine(config: Config, name: str) -> Engine:
     """Open the engine of a tenant and make it ready for its first message."""
+    warm_up(config.index)
     path = None if config.data is None else engine_path(config.data, name)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)

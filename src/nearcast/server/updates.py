@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 from starlette.requests import HTTPConnection
@@ -90,10 +91,15 @@ async def _events(feed: Feed, keep_alive_s: float) -> AsyncGenerator[bytes, None
 async def _lines(visit: Visit, subscriptions: list[str] | None, after: int) -> Response:
     """A page of the log as it is now, for those who fetch instead of listening."""
     most = whole_number(visit.request, "limit", visit.limits.page, 1, 10 * visit.limits.page)
-    log = visit.tenant.hub.log
+    log, last, seq = visit.tenant.hub.log, visit.tenant.hub.last, visit.tenant.seq
     names = None if subscriptions is None else frozenset(subscriptions)
-    entries, complete, first = read_some(log, after, visit.tenant.hub.last, most, names)
-    headers = {"Nearcast-First": str(first), "Nearcast-Next": str(complete)}
+    entries, complete, first = await asyncio.to_thread(read_some, log, after, last, most, names)
+    headers = {
+        "Nearcast-First": str(first),  # the first update that is still kept
+        "Nearcast-Next": str(complete),  # go on after this one
+        "Nearcast-Last": str(last),  # there are none after this one yet
+        "Nearcast-Seq": str(seq),  # up to that one they are the updates of all events up to this
+    }
     body = b"".join([line_update(entry) for entry in entries])
     return Response(body, headers=headers, media_type=NDJSON)
 

@@ -1,0 +1,84 @@
+"""`nearcast replay --engine http=URL`: the log into a server that is running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from nearcast.cli.need import need
+from nearcast.engine.replay import Refusal
+from nearcast.errors import NearcastError, StateError
+from nearcast.model import Record, Update
+
+if TYPE_CHECKING:
+    from nearcast.client import Client
+
+PREFIX = "http="
+_SLICE = 1000
+
+
+def replay_over_http(
+    records: Iterable[Record], url: str, key: str | None, refuse: Refusal, *, stop: bool
+) -> Iterator[tuple[int, list[Update]]]:
+    """Send the events to a server, and give positions with the updates that it tells of.
+
+    With `stop` the server leaves alone what comes after an event that it refuses.
+    """
+    need("httpx", "client")
+    from nearcast.client import Client
+
+    with Client(url, key) as client:
+        yield from _Replay(client, refuse, stop=stop).run(iter(records))
+
+
+class _Replay:
+    def __init__(self, client: Client, refuse: Refusal, *, stop: bool) -> None:
+        self._client = client
+        self._refuse = refuse
+        self._stop = stop
+        self._place = client.last_update()
+
+    def run(self, records: Iterator[Record]) -> Iterator[tuple[int, list[Update]]]:
+        while some := list(islice(records, _SLICE)):
+            yield from self._slice(some)
+
+    def _slice(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
+        """Send the events between two that are none, or all if there is no such thing."""
+        run: list[Record] = []
+        for record in records:
+            if record.event is not None:
+                run.append(record)
+                continue
+            yield from self._send(run)
+            run = []
+            self._refuse(record, record.error or StateError("no event"))
+        yield from self._send(run)
+
+    def _send(self, run: list[Record]) -> Iterator[tuple[int, list[Update]]]:
+        if not run:
+            return
+        events = [record.event for record in run if record.event is not None]
+        done = self._client.apply(events, stop_at_error=self._stop, log_time=True)
+        details = {error.line: error.detail for error in done.errors}
+        positions: dict[int, int] = {}
+        refused: list[tuple[Record, NearcastError]] = []
+        for line, (record, seq) in enumerate(zip(run, done.seqs, strict=False), 1):
+            if seq is None:
+                refused.append((record, StateError(details.get(line, "refused"))))
+            else:
+                positions[seq] = record.position
+        yield from self._updates(positions)
+        for record, error in refused:
+            self._refuse(record, error)
+
+    def _updates(self, positions: dict[int, int]) -> Iterator[tuple[int, list[Update]]]:
+        """The updates of the events that were accepted, as soon as the server has them all."""
+        found: dict[int, list[Update]] = {position: [] for position in positions.values()}
+        if positions:
+            for each in self._client.log(self._place, up_to_seq=max(positions)):
+                self._place = each.id
+                if each.seq in positions:
+                    update = Update(each.op, each.subscription, each.message, each.score)
+                    found[positions[each.seq]].append(update)
+        yield from found.items()

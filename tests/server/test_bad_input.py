@@ -1,0 +1,179 @@
+"""What is refused, and how: a status, a kind, the field, and words that help."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from nearcast.server.config import Limits
+from served import IPAD, JSON, NDJSON, SALE, Served, serving
+
+BIG = {"type": "Polygon", "coordinates": [[[0, 0]] * 101]}
+BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
+SUBS, MESSAGES = "/v1/subscriptions", "/v1/messages"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    limits = Limits(
+        body_bytes=5000, query_characters=50, text_characters=100, region_positions=100, listened=2
+    )
+    with serving(limits=limits) as served:
+        served.http.put("/v1/subscriptions/bool", json=IPAD)
+        top = {"query": "jazz", "point": [0, 0], "top": {"k": 1, "alpha": 0.5}}
+        served.http.put("/v1/subscriptions/top", json=top)
+        served.post(MESSAGES, SALE | {"id": "taken", "ttl": 1e9})
+        yield served
+
+
+BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
+    # method, path, body, status, kind, field
+    ("POST", SUBS, [], 422, "invalid-value", "body"),
+    ("POST", SUBS, {}, 422, "missing-field", "query"),
+    ("POST", SUBS, {"query": "a"}, 422, "missing-field", "region"),
+    ("POST", SUBS, IPAD | {"id": ""}, 422, "invalid-value", "id"),
+    ("POST", SUBS, IPAD | {"id": 5}, 422, "invalid-value", "id"),
+    ("POST", SUBS, IPAD | {"id": "é" * 128}, 422, "invalid-value", "id"),
+    ("POST", SUBS, IPAD | {"query": "(ipad"}, 422, "invalid-query", "query"),
+    ("POST", SUBS, IPAD | {"query": "NOT a"}, 422, "invalid-query", "query"),
+    ("POST", SUBS, IPAD | {"query": "x" * 51}, 422, "invalid-value", "query"),
+    ("POST", SUBS, IPAD | {"region": BIG}, 422, "invalid-value", "region.coordinates"),
+    ("POST", SUBS, IPAD | {"region": {"type": "Disc"}}, 422, "invalid-value", "region.type"),
+    ("POST", SUBS, IPAD | {"region": "here"}, 422, "invalid-value", "region"),
+    ("POST", SUBS, IPAD | {"point": [0, 0]}, 422, "missing-field", "top"),
+    ("POST", SUBS, IPAD | {"top": {"k": 1, "alpha": 1}}, 422, "invalid-value", "region"),
+    ("POST", SUBS, IPAD | {"at": "now"}, 422, "invalid-value", "at"),
+    ("POST", SUBS, IPAD | {"at": 1}, 409, "past-time", None),
+    ("PUT", f"{SUBS}/top", IPAD, 409, "other-kind", None),
+    ("PUT", f"{SUBS}/%FF", IPAD, 422, "invalid-value", "id"),
+    ("PATCH", f"{SUBS}/bool", {}, 422, "missing-field", "region"),
+    ("PATCH", f"{SUBS}/bool", {"point": [0, 0]}, 409, "other-kind", None),
+    ("PATCH", f"{SUBS}/bool", {"region": BOX, "point": [0, 0]}, 422, "invalid-value", "region"),
+    ("PATCH", f"{SUBS}/none", {"region": BOX}, 404, "unknown-subscription", None),
+    ("POST", MESSAGES, {}, 422, "missing-field", "text"),
+    ("POST", MESSAGES, {"text": "a"}, 422, "missing-field", "point"),
+    ("POST", MESSAGES, SALE | {"point": [0, 91]}, 422, "invalid-value", "point[1]"),
+    ("POST", MESSAGES, SALE | {"point": [True, 0]}, 422, "invalid-value", "point[0]"),
+    ("POST", MESSAGES, SALE | {"point": "0,0"}, 422, "invalid-value", "point"),
+    ("POST", MESSAGES, SALE | {"region": BOX}, 422, "invalid-value", "region"),
+    ("POST", MESSAGES, SALE | {"ttl": -1}, 422, "invalid-value", "ttl"),
+    ("POST", MESSAGES, SALE | {"ttl": "x"}, 422, "invalid-value", "ttl"),
+    ("POST", MESSAGES, SALE | {"text": "x" * 101}, 422, "invalid-value", "text"),
+    ("POST", MESSAGES, SALE | {"id": "taken"}, 409, "id-in-use", None),
+    ("POST", "/v1/queries", {}, 422, "missing-field", "query"),
+    ("POST", "/v1/queries", {"query": "a", "top": 5}, 422, "invalid-value", "top"),
+    ("PUT", f"{SUBS}/bool/webhook", {}, 422, "invalid-value", "url"),
+    ("PUT", f"{SUBS}/bool/webhook", {"url": "ftp://x"}, 422, "invalid-value", "url"),
+    ("PUT", f"{SUBS}/bool/webhook", {"url": "http://10.0.0.1/"}, 422, "invalid-value", "url"),
+    ("PUT", f"{SUBS}/bool/webhook", {"url": "http://[::1]/"}, 422, "invalid-value", "url"),
+    ("PUT", f"{SUBS}/bool/webhook", {"url": "http://u:p@x.org/"}, 422, "invalid-value", "url"),
+    (
+        "PUT",
+        f"{SUBS}/bool/webhook",
+        {"url": "https://x.org", "secret": "me"},
+        422,
+        "invalid-value",
+        "secret",
+    ),
+    ("PUT", f"{SUBS}/none/webhook", {"url": "https://x.org"}, 404, "unknown-subscription", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status", "kind", "field"), BODIES)
+def test_bodies(
+    server: Served, method: str, path: str, body: Any, status: int, kind: str, field: str | None
+) -> None:
+    answer = server.http.request(method, path, json=body)
+    problem = answer.json()
+    assert (answer.status_code, problem["type"]) == (status, f"urn:nearcast:problem:{kind}")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["status"] == status
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem.get("field") == field
+
+
+REQUESTS: list[tuple[str, str, dict[str, str], bytes, int]] = [
+    ("POST", MESSAGES, {"content-type": JSON}, b"", 400),
+    ("POST", MESSAGES, {"content-type": JSON}, b"{", 400),
+    ("POST", MESSAGES, {"content-type": JSON}, b"\xff", 400),
+    ("POST", MESSAGES, {"content-type": JSON}, b'{"a": NaN}', 400),
+    ("POST", MESSAGES, {"content-type": JSON}, b"[" * 4999, 400),
+    ("POST", MESSAGES, {"content-type": JSON}, b'{"text":"\\ud800","point":[0,0]}', 400),
+    ("POST", MESSAGES, {"content-type": JSON}, b" " * 5001, 413),
+    ("POST", MESSAGES, {"content-type": "text/plain"}, b"{}", 415),
+    ("POST", MESSAGES, {}, b"{}", 415),
+    ("POST", "/v1/events", {"content-type": JSON}, b"{}", 415),
+    ("POST", "/v1/events?on_error=x", {"content-type": NDJSON}, b"", 422),
+    ("POST", "/v1/events?clock=x", {"content-type": NDJSON}, b"", 422),
+    ("POST", MESSAGES, {"content-type": JSON, "idempotency-key": "x" * 256}, b"{}", 422),
+    ("GET", f"{SUBS}?limit=0", {}, b"", 422),
+    ("GET", f"{SUBS}?limit=many", {}, b"", 422),
+    ("GET", f"{SUBS}?limit=1001", {}, b"", 422),
+    ("GET", f"{SUBS}?after=x", {}, b"", 422),
+    ("GET", f"{SUBS}?after=%00%C3%A9", {}, b"", 422),
+    ("GET", f"{SUBS}?bbox=1,2,3", {}, b"", 422),
+    ("GET", f"{SUBS}?bbox=1,2,3,x", {}, b"", 422),
+    ("GET", f"{SUBS}?bbox=0,1,1,0", {}, b"", 422),
+    ("GET", f"{SUBS}?bbox=0,0,nan,0", {}, b"", 422),
+    ("GET", f"{SUBS}/none", {}, b"", 404),
+    ("GET", f"{SUBS}/none/webhook", {}, b"", 404),
+    ("DELETE", f"{SUBS}/none/webhook", {}, b"", 404),
+    ("DELETE", "/v1/dead-letters/7", {}, b"", 404),
+    ("DELETE", "/v1/dead-letters/x", {}, b"", 404),
+    ("GET", "/v1/updates?after=-1", {}, b"", 422),
+    ("GET", "/v1/updates?after=9999999999999999999999", {}, b"", 422),
+    ("GET", "/v1/updates?subscription=", {}, b"", 422),
+    ("GET", "/v1/updates?subscription=a&subscription=b&subscription=c", {}, b"", 422),
+    ("GET", "/v1/updates", {"last-event-id": "x"}, b"", 422),
+    ("GET", "/v1/live?bbox=x", {}, b"", 422),
+    ("GET", "/v1/explain", {}, b"", 422),
+    ("GET", "/v1/explain?message=taken&subscription=none", {}, b"", 404),
+    ("GET", "/v1/explain?message=none&subscription=bool", {}, b"", 404),
+    ("GET", "/v1/nothing", {}, b"", 404),
+    ("GET", "/nothing.html", {}, b"", 404),
+    ("GET", "/../../etc/passwd", {}, b"", 404),
+    ("DELETE", MESSAGES, {}, b"", 405),
+    ("PUT", SUBS, {}, b"", 405),
+    ("POST", f"{SUBS}/bool", {}, b"", 405),
+    ("POST", "/healthz", {}, b"", 405),
+    ("OPTIONS", SUBS, {}, b"", 405),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "headers", "body", "status"), REQUESTS)
+def test_requests(
+    server: Served, method: str, path: str, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    answer = server.http.request(method, path, headers=headers, content=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"]
+
+
+def test_the_position_of_a_trouble_in_a_query(server: Served) -> None:
+    answer = server.post(SUBS, IPAD | {"query": "ipad AND (sale"})
+    assert answer.json()["position"] == 9
+
+
+def test_a_method_that_is_not_known_is_told_which_are(server: Served) -> None:
+    allowed = server.http.request("OPTIONS", f"{SUBS}/s1").headers["allow"]
+    assert allowed == "DELETE, GET, PATCH, PUT"
+
+
+def test_a_body_without_a_length_is_measured_as_it_comes(server: Served) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(10):
+            yield b" " * 1000
+
+    answer = server.http.post(MESSAGES, content=pieces(), headers={"content-type": JSON})
+    assert answer.status_code == 413
+
+
+def test_a_query_is_checked_as_it_is_typed(server: Served) -> None:
+    good = server.post("/v1/queries", {"query": "pizza NOT pineapple"}).json()
+    assert good == {"valid": True, "terms": ["pineapple", "pizza"]}
+    bad = server.post("/v1/queries", {"query": "pizza AND"}).json()
+    assert (bad["valid"], bad["position"]) == (False, 6)
+    top = {"query": "a OR b", "top": {"k": 1, "alpha": 0}}
+    assert server.post("/v1/queries", top).json()["valid"] is False
