@@ -1,5 +1,5 @@
 # `make demo` and `make test` need Python 3.11 or newer, make, and the package registry; `make test`
-# also needs Java 17 or newer, for the tests with Spark.
+# also needs Java 17 or newer, for the tests with Spark, and looks at the map where it finds a Chromium.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -7,11 +7,13 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+DEMO_ARGS ?=
 
 .PHONY: demo test java lint unit soak bench clean
 
+# `make demo ENGINE=embedded DEMO_ARGS="--duration 60 --no-browser"`
 demo: $(VENV)/.core $(VENV)/.kernels
-	@$(BIN)/nearcast demo
+	@ENGINE=$(or $(ENGINE),auto) $(BIN)/nearcast demo $(DEMO_ARGS)
 
 test: java lint unit
 
@@ -51,7 +53,7 @@ $(VENV)/.kernels: $(shell find src -name '*.py') | $(BIN)/python
 
 $(VENV)/.core: $(BIN)/python pyproject.toml
 	@echo "Installing nearcast ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server]"
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml

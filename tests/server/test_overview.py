@@ -11,6 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearcast import Box, Circle, Engine, Polygon, Top
+from nearcast.engine.outcome import Outcome
+from nearcast.model import Message, Publish, Update
+from nearcast.server.backend import Committed
+from nearcast.server.live import Live
 from nearcast.server.overview import summary
 from served import IPAD, SALE, Ear, Served, serving
 
@@ -96,3 +100,14 @@ def test_one_s_own_updates_are_shown_wherever_they_happen(site: Served) -> None:
         said = json.loads(update["data"])
         assert (said["subscription"], said["message"]) == ("own", "far")
         assert (said["text"], said["point"]) == (SALE["text"], SALE["point"])
+
+
+def test_one_s_own_do_not_fill_the_memory_for_somebody_who_reads_nothing() -> None:
+    live = Live(per_second=10, clock=lambda: 0.0)
+    listener = live.join(Box(0, 0, 1, 1), ["own"])
+    published = Publish(Message("m", "iPad", (151.2, -33.87)))
+    outcome = Outcome(1, None, [Update("add", "own", "m")], 1)
+    for _ in range(500):
+        live.committed(Committed([published], [outcome], [0.0], last=1, seq=1, seconds=0.0))
+    assert len(listener.queue) < 50
+    assert listener.left_out > 400

@@ -41,8 +41,13 @@ class LiveListener:
         self.queue: list[bytes] = []
         self.awake = asyncio.Event()
 
-    def room(self) -> bool:
-        """Whether one more event fits into this second."""
+    def room(self, *, own: bool = False) -> bool:
+        """Whether one more event fits into this second; what is one's own only has to fit at all.
+
+        A listener who reads nothing gets nothing more, so that its queue does not grow.
+        """
+        if own and len(self.queue) <= 4 * self._rate:
+            return True
         now = self._clock()
         self._room = min(self._rate, self._room + (now - self._then) * self._rate)
         self._then = now
@@ -72,7 +77,7 @@ class Live:
     def join(self, box: Box | None, subscriptions: Iterable[str] = ()) -> LiveListener:
         """Add somebody who looks at a box, or at everything.
 
-        Updates of `subscriptions` are shown wherever they happen, and never left out.
+        Updates of `subscriptions` are shown wherever they happen, and are no part of a sample.
         """
         listener = LiveListener(box, subscriptions, self._per_second, self._clock)
         self._listeners[listener] = None
@@ -112,9 +117,11 @@ class Live:
         shown: bytes | None = None
         place = place_of(event.message) if isinstance(event, Publish) else {}
         for listener in self._listeners:
-            here = _concerns(event, listener.box) and listener.room()
             own = listener.subscriptions
             theirs = [each for each in updates if each["subscription"] in own] if own else []
+            if theirs and not listener.room(own=True):
+                continue
+            here = _concerns(event, listener.box) and listener.room()
             if not here and not theirs:
                 continue
             shown = shown or _event(event, at, len(updates))

@@ -71,7 +71,7 @@ let sampled = 0;
 
 function show(thing) {
   const at = spot(thing) ?? (thing.region && place(thing)) ?? (thing.subscription && where(thing.subscription));
-  if (at) map.flyTo({ center: at, zoom: Math.max(map.getZoom(), 11), essential: true });
+  if (at) map.flyTo({ center: at, zoom: Math.max(map.getZoom(), 11) });
 }
 
 function where(id) {
