@@ -11,8 +11,9 @@ DEMO_ARGS ?=
 
 .PHONY: demo test java lint unit soak bench clean
 
-# `make demo ENGINE=embedded DEMO_ARGS="--duration 60 --no-browser"`
-demo: $(VENV)/.core $(VENV)/.kernels
+# `make demo ENGINE=embedded DEMO_ARGS="--duration 60 --no-browser"`. Spark is only installed where
+# there is a Java that it can run on.
+demo: $(VENV)/.core $(VENV)/.kernels $(if $(filter embedded,$(ENGINE)),,$(VENV)/.spark)
 	@ENGINE=$(or $(ENGINE),auto) $(BIN)/nearcast demo $(DEMO_ARGS)
 
 test: java lint unit
@@ -54,6 +55,12 @@ $(VENV)/.kernels: $(shell find src -name '*.py') | $(BIN)/python
 $(VENV)/.core: $(BIN)/python pyproject.toml
 	@echo "Installing nearcast ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server]"
+	@touch $@
+
+$(VENV)/.spark: $(VENV)/.core
+	@if $(BIN)/python -m nearcast.spark.java >/dev/null 2>&1; then \
+	echo "Installing Spark, once (make demo ENGINE=embedded does without) ..."; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server,spark]"; fi
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml

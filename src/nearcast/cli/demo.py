@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nearcast.cli.need import need
+from nearcast.errors import SetupError
 
 
 class DemoEngine(StrEnum):
@@ -15,6 +16,7 @@ class DemoEngine(StrEnum):
 
     auto = "auto"
     embedded = "embedded"
+    spark = "spark"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,8 +60,8 @@ def demo(
     need("fastapi", "server")
     from nearcast.demo.show import Plan, run
 
-    del engine  # there is one so far
-    typer.echo("A made-up day in Sydney, on the embedded engine. Ctrl-C ends it.")
+    chosen, said = _chosen(engine)
+    typer.echo(f"A made-up day in Sydney, on {said}. Ctrl-C ends it.")
     plan = Plan(
         port=port,
         duration_s=duration,
@@ -68,5 +70,24 @@ def demo(
         movers=movers,
         seed=seed,
         browser=browser,
+        engine=chosen,
     )
     run(plan, typer.echo)
+
+
+def _chosen(engine: DemoEngine) -> tuple[str, str]:
+    """What matches, and how to say it: Spark where it can be had, unless told otherwise."""
+    if engine is not DemoEngine.embedded:
+        try:
+            from nearcast.cli.spark_setup import need_spark
+            from nearcast.spark.java import find_java
+
+            need_spark()
+            java = find_java()
+        except (SetupError, ImportError) as error:
+            if engine is DemoEngine.spark:
+                raise
+            return "embedded", f"the embedded engine ({str(error).split(';', 1)[0]})"
+        waits = "the first matches take half a minute, ENGINE=embedded is quicker"
+        return "spark", f"the pipeline on Spark, with Java {java.version} ({waits})"
+    return "embedded", "the embedded engine"

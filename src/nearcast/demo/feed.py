@@ -34,10 +34,12 @@ class Feed:
         *,
         seed: int,
         on_land: Callable[[Point], bool],
+        piped: bool = False,
     ) -> None:
         self._client = client
         self._say = say
         self._stop = stop
+        self._piped = piped  # before Spark: no top-k, nothing that lasts, and matches come later
         self._city = City(Random(seed), on_land)  # noqa: S311 - a story to repeat, not a secret
         self.messages = self.matches = self.moves = 0
 
@@ -104,6 +106,8 @@ class Feed:
         return f"{self.messages:,} messages, {self.matches:,} matches, {self.moves:,} moves"
 
     def _send(self, path: str, bodies: Iterable[dict[str, Any]]) -> int:
+        if self._piped:
+            bodies = [_instant(body) for body in bodies if "top" not in body]
         lines = "".join(_lines(bodies))
         if not lines:
             return 0
@@ -113,7 +117,18 @@ class Feed:
         if told["refused"]:
             raise RuntimeError(f"{path}: {told['errors'][0]['detail']}")
         updates: int = told["updates"]
-        return updates
+        return self._matches_since() if self._piped else updates
+
+    def _matches_since(self) -> int:
+        """How many more matches the pipeline has found."""
+        page = {"accept": "application/x-ndjson"}
+        answer = self._client.get("/v1/updates", params={"limit": 1}, headers=page)
+        answer.raise_for_status()
+        return int(answer.headers["nearcast-last"]) - self.matches
+
+
+def _instant(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != "ttl"}
 
 
 def _lines(bodies: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -37,11 +37,13 @@ class Plan:
     movers: int = 240
     seed: int = 1
     browser: bool = True
+    engine: str = "embedded"
 
 
-def address(port: int) -> str:
+def address(port: int, engine: str = "embedded") -> str:
     """The address of the map, with the visitor's subscriptions and the city in view."""
-    names = ",".join(each["id"] for each in yours())
+    known = [each for each in yours() if engine == "embedded" or "top" not in each]
+    names = ",".join(each["id"] for each in known)
     return f"http://127.0.0.1:{port}/?yours={names}#{ZOOM}/{CENTRE[1]}/{CENTRE[0]}"
 
 
@@ -53,12 +55,12 @@ def run(plan: Plan, say: Callable[[str], None]) -> None:
         bound("127.0.0.1", plan.port) as door,
     ):
         port = door.getsockname()[1]
-        say(f"Map: {address(port)}")
+        say(f"Map: {address(port, plan.engine)}")
         given = Given(window_count=_WINDOW, space=Box(*SPACE))
-        server = Server(Config(data=Path(folder), given=given))
+        server = Server(Config(data=Path(folder), given=given, engine=plan.engine))
         story = _Story(plan, port, say, server.stop)
         if plan.browser and has_browser():
-            webbrowser.open(address(port))
+            webbrowser.open(address(port, plan.engine))
         with suppress(KeyboardInterrupt):  # how a server ends that was told to with Ctrl-C
             server.run(sockets=[door])
         story.end()
@@ -97,7 +99,14 @@ class _Story(Thread):
     def _tell(self) -> None:
         plan, address = self._plan, f"http://127.0.0.1:{self._port}"
         with httpx.Client(base_url=address, timeout=30, trust_env=False) as client:
-            feed = Feed(client, self._say, self._stop_asked, seed=plan.seed, on_land=shore())
+            feed = Feed(
+                client,
+                self._say,
+                self._stop_asked,
+                seed=plan.seed,
+                on_land=shore(),
+                piped=plan.engine == "spark",
+            )
             try:
                 if feed.wait_until_ready():
                     feed.stream(feed.settle(plan.people, plan.movers), plan.rate)

@@ -107,10 +107,11 @@ class Live:
             return
         for entry in entries:
             message = messages.get(entry.message)
+            place = {} if message is None else place_of(message)
             for listener in self._listeners:
+                own = entry.subscription in listener.subscriptions
                 there = message is None or listener.box is None or meets(message, listener.box)
-                if there and listener.room():
-                    place = {} if message is None else place_of(message)
+                if (own or there) and listener.room(own=own):
                     listener.offer(sse_event("update", update_to_json(entry) | place))
 
     def _show(self, event: Event, at: float, updates: list[dict[str, Any]]) -> None:
