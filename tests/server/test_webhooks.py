@@ -159,6 +159,8 @@ def test_after_a_restart_it_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_a_webhook_goes_with_its_subscription() -> None:
     with receiving() as receiver, serving(**OPTIONS) as server:
         put(server, receiver)
+        server.lines("/v1/events", '{"op":"unsubscribe","id":"s1","at":1}')  # refused: the past
+        assert server.http.get(HOOK).status_code == 200
         server.http.delete("/v1/subscriptions/s1")
         assert server.http.get(HOOK).status_code == 404
         put(server, receiver)
