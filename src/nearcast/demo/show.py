@@ -100,7 +100,7 @@ class _Story(Thread):
             feed = Feed(client, self._say, self._stop_asked, seed=plan.seed, on_land=shore())
             try:
                 if feed.wait_until_ready():
-                    feed.stream(feed.settle(plan.people, plan.movers), plan.rate)
+                    feed.play(plan.people, plan.movers, plan.rate)
             except httpx.TransportError:
                 pass  # the server has gone first
             except httpx.HTTPStatusError as error:

@@ -50,6 +50,12 @@ export class Effects {
   }
 
   caption(point, text, who, mine) {
+    // one that another would cover is gone at once
+    const { x, y } = this.#project(point);
+    this.#captions = this.#captions.filter((other) => {
+      const at = this.#project(other.point);
+      return Math.abs(at.x - x) > 280 || Math.abs(at.y - y) > 52;
+    });
     this.#captions.push({ point, text, who, mine, born: performance.now() });
     if (this.#captions.length > MOST.captions) this.#captions.shift();
     this.#wake();
