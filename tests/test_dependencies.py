@@ -13,7 +13,13 @@ MODULES = {"pystemmer": "Stemmer"}  # where the module is not called what the pa
 def test_everything_imported_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    needed = project["dependencies"] + extras["spark"] + extras["stemming"]
+    needed = (
+        project["dependencies"]
+        + extras["spark"]
+        + extras["stemming"]
+        + extras["client"]
+        + extras["server"]
+    )
     names = [re.split(r"[^\w-]", requirement)[0].lower() for requirement in needed]
     allowed = {MODULES.get(name, name.replace("-", "_")) for name in names}
     undeclared = {

@@ -58,13 +58,14 @@ def serving(data: Path | None = None, *, port: int = 0, **options: Any) -> Itera
     set_up_logs("error")
     config = Config(**{"data": data, "index": "scan"} | options)
     server = Server(config)
+    ready = threading.Event()
+    server.front.on_ready = ready.set
     with bound("127.0.0.1", port) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         served = Served(server, listening.getsockname()[1])
         try:
-            while served.http.get("/readyz").status_code != 200:
-                assert thread.is_alive(), server.front.trouble
+            assert ready.wait(60), server.front.trouble
             yield served
         finally:
             served.http.close()

@@ -15,6 +15,7 @@ from nearcast._version import __version__
 from nearcast.cli import (
     bench,
     demo,
+    export,
     generate,
     keys,
     listen,
@@ -52,7 +53,8 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-for _command in (replay, match, generate, demo, bench, spark, serve, sub, publish, listen, keys):
+_SERVER = (serve, sub, publish, listen, keys)
+for _command in (replay, match, generate, export, demo, bench, spark, *_SERVER):
     _command.add_to(app)
 
 

@@ -122,7 +122,7 @@ def replay_command(
         check_partitioner(partitioner)
     with ExitStack() as stack:
         log = stack.enter_context(open_log(events))
-        refuse = stack.enter_context(_refusal(on_error, log.name))
+        refuse = stack.enter_context(refusal(on_error, log.name))
         sink = stack.enter_context(open_sink(output))
         found = replay(log, matcher, refuse)
         if over_http:
@@ -156,7 +156,8 @@ def _keep_apart(events: str, history: Path | None, output: str, on_error: str) -
 
 
 @contextmanager
-def _refusal(on_error: str, name: str) -> Iterator[Refusal]:
+def refusal(on_error: str, name: str) -> Iterator[Refusal]:
+    """What `--on-error` asks for: stop at a bad event, or set it aside."""
     if on_error == "stop":
         yield stop_at(name)
     elif on_error.startswith(_QUARANTINE) and on_error != _QUARANTINE:

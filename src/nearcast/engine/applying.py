@@ -6,6 +6,8 @@ Every event is applied to the core and noted in a `Changes`. One that is refused
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -42,27 +44,31 @@ def apply_one(core: Core, event: Event, changes: Changes) -> list[Update]:
 
 
 def apply_events(
-    core: Core, events: Iterable[Event], changes: Changes, *, stop_at_error: bool = False
+    core: Core, events: Iterable[Event], changes: Changes, stop: bool = False
 ) -> list[Outcome]:
-    """Apply events in order, and say what became of each."""
+    """Apply events in order, and say what became of each; with `stop`, up to one refused."""
     outcomes: list[Outcome] = []
-    if stop_at_error:
-        for event in events:
-            outcomes.append(_single(core, event, changes))
-            if outcomes[-1].error is not None:
-                break
-        return outcomes
+    for outcome in _outcomes(core, events, changes):
+        outcomes.append(outcome)
+        if stop and outcome.error is not None:
+            break
+    return outcomes
+
+
+def _outcomes(core: Core, events: Iterable[Event], changes: Changes) -> Iterator[Outcome]:
+    """Apply events as their outcomes are asked for, or a run of messages before that."""
     if not isinstance(core, Indexed):
-        return [_single(core, event, changes) for event in events]
+        for event in events:
+            yield _single(core, event, changes)
+        return
     run = _Run(core)
     for event in events:
         if isinstance(event, Publish) and run.takes(event.message):
             continue
-        outcomes += run.apply(changes)
+        yield from run.apply(changes)
         if not (isinstance(event, Publish) and run.takes(event.message)):
-            outcomes.append(_single(core, event, changes))
-    outcomes += run.apply(changes)
-    return outcomes
+            yield _single(core, event, changes)
+    yield from run.apply(changes)
 
 
 def _single(core: Core, event: Event, changes: Changes) -> Outcome:
@@ -75,63 +81,79 @@ def _single(core: Core, event: Event, changes: Changes) -> Outcome:
 
 
 class _Run:
-    """Instant messages at points that follow each other and can be matched together."""
+    """Instant messages at points that follow each other and may be matched together."""
 
     def __init__(self, core: Indexed) -> None:
         self._core = core
         self._start()
 
     def _start(self) -> None:
-        self._messages: list[Message] = []
+        core = self._core
+        self._open = core.takes_columns
+        self._messages: dict[str, Message] = {}  # by id
         self._at: list[float] = []
-        self._ids: set[str] = set()
-        self._now = 0.0 if self._core.now is None else self._core.now
-        self._before = self._core.now
+        self._now = -inf if core.now is None else core.now
 
     def takes(self, message: Message) -> bool:
-        """Take a message in, if it needs no closer look."""
-        if message.ttl or message.point is None or not self._core.takes_columns:
+        """Take a message in, if there is no reason yet to look closer at it."""
+        if not self._open or message.ttl or message.point is None:
             return False
-        at = self._now if message.at is None else message.at
-        if at < self._now and (self._messages or self._before is not None):
+        now, at = self._now, message.at
+        if at is None:
+            at = 0.0 if now == -inf else now
+        if at < now or message.id in self._messages:
             return False
-        if message.id in self._ids or self._core.uses_any([message.id]):
-            return False
-        self._messages.append(message)
+        self._messages[message.id] = message
         self._at.append(at)
-        self._ids.add(message.id)
         self._now = at
         return True
 
-    def apply(self, changes: Changes) -> list[Outcome]:
-        """Match what was taken in, and begin anew."""
-        messages, core = self._messages, self._core
-        outcomes = None
-        if len(messages) >= _WORTH_COLUMNS:
-            outcomes = self._together(changes)
-        if outcomes is None:
-            outcomes = [_single(core, Publish(message), changes) for message in messages]
+    def apply(self, changes: Changes) -> Iterator[Outcome]:
+        """Apply what was taken in, and begin anew."""
+        messages, at = list(self._messages.values()), self._at
+        start = 0
+        if self._core.uses_any(list(self._messages)):
+            for stop, message in enumerate(messages):
+                if self._core.uses_any([message.id]):  # by now, or until then
+                    yield from self._part(messages[start:stop], at[start:stop], changes)
+                    yield _single(self._core, Publish(message), changes)
+                    start = stop + 1
+        yield from self._part(messages[start:], at[start:], changes)
         self._start()
+
+    def _part(
+        self, messages: list[Message], at: list[float], changes: Changes
+    ) -> Iterable[Outcome]:
+        outcomes = None
+        if len(messages) >= _WORTH_COLUMNS and not self._core.uses_any([m.id for m in messages]):
+            outcomes = self._together(messages, at, changes)
+        if outcomes is None:
+            return (_single(self._core, Publish(message), changes) for message in messages)
         return outcomes
 
-    def _together(self, changes: Changes) -> list[Outcome] | None:
-        messages = self._messages
+    def _together(
+        self, messages: list[Message], at: list[float], changes: Changes
+    ) -> list[Outcome] | None:
         try:
             texts = pa.array([message.text for message in messages], pa.string())
         except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
             return None
         points = np.array([message.point for message in messages], np.float64)
         ids, seq, first = [message.id for message in messages], changes.seq + 1, changes.last + 1
-        columns = Instants(seq, ids, texts, points, np.array(self._at))
-        updates = publish_instants(self._core, columns, changes)
+        updates = publish_instants(
+            self._core, Instants(seq, ids, texts, points, np.array(at)), changes
+        )
         if updates is None:
             return None
         names = _Names(updates["subscription"])
         edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
         return [
-            Outcome(seq + row, None, _Adds(id, names, start, stop), first + start)
-            for row, (id, start, stop) in enumerate(zip(ids, edges[:-1], edges[1:], strict=True))
-        ]
+            Outcome(
+                seq + row, None, _Adds(ids[row], names, start, stop) if start < stop else (),
+                first + start,
+            )
+            for row, (start, stop) in enumerate(pairwise(edges))
+        ]  # fmt: skip
 
 
 class _Names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from nearcast.engine.scan import Scan
@@ -41,8 +42,12 @@ class Core(Protocol):
         """All subscriptions, as they are now."""
         ...
 
-    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
-        """The ids of all that may meet one of some plain boxes; None where anyone may."""
+    def ids(self) -> Iterable[str]:
+        """The ids of all subscriptions."""
+        ...
+
+    def ids_around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
         ...
 
     def message(self, id: str) -> Message | None:

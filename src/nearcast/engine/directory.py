@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -50,17 +50,14 @@ class Directory:
 
     def _walk(self, after: str | None, bbox: Box | None) -> Iterator[str]:
         """Ids after one, in order; with a box at least those of all that meet it."""
-        near = None if bbox is None else self._core.subscriptions_around(bbox.bounds())
-        if near is not None and len(near) * _DENSE < len(self._core):
+        most = len(self._core) // _DENSE
+        near = None if bbox is None else self._core.ids_around(bbox.bounds(), most)
+        if near is not None:
             return iter(sorted(id for id in near if after is None or id > after))
         if self._ids is None:
-            self._ids = SortedSet(_ids(self._core.subscriptions()))
+            self._ids = SortedSet(self._core.ids())
         walk: Iterator[str] = self._ids.irange(after, None, (False, False))
         return walk
-
-
-def _ids(subscriptions: Iterable[Subscription]) -> Iterator[str]:
-    return (subscription.id for subscription in subscriptions)
 
 
 def _meets(subscription: Subscription, bbox: Box) -> bool:

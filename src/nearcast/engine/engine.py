@@ -160,24 +160,20 @@ class Engine:
         return list(outcome.updates)
 
     def apply_all(
-        self,
-        events: Iterable[Event],
-        remember: Answers | None = None,
-        *,
-        stop_at_error: bool = False,
+        self, events: Iterable[Event], remember: Answers | None = None, *, stop: bool = False
     ) -> list[Outcome]:
         """Take many events in order, each by itself, and say what became of each.
 
         One that is refused changes nothing, and the rest go on. What they changed is kept
         together or, if the engine ends before this returns, perhaps not at all. `remember` has
         answers to keep with them under idempotency keys, or makes them of the outcomes. With
-        `stop_at_error` the outcome of the first that is refused is the last.
+        `stop` those after the first that is refused are not applied, and have no outcome.
         """
         from nearcast.engine.applying import apply_events
 
         events = list(events)
         with self._call() as (core, changes):
-            outcomes = apply_events(core, events, changes, stop_at_error=stop_at_error)
+            outcomes = apply_events(core, events, changes, stop)
             answers = remember(outcomes) if callable(remember) else remember or {}
             self._keep(core, changes, answers)
         return outcomes

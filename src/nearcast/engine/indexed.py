@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
-from nearcast.geo import Bounds, Box, Region
+from nearcast.geo import Bounds, Box, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.table import NOBODY, SHARED, Floats, Int32s
 from nearcast.index.warm import warm_up
@@ -22,6 +23,16 @@ from nearcast.model import Subscription
 from nearcast.text import Analyser, parse_query
 
 _NONE = np.empty(0, np.int32)
+_decode = msgspec.json.Decoder().decode
+
+
+class LateRegion:
+    """A region in its JSON form, not yet made of it."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: bytes) -> None:
+        self.json = json
 
 
 class IndexedPopulation:
@@ -39,12 +50,14 @@ class IndexedPopulation:
         self.index.build()
         self.looked_at = 0  # rows, by all messages so far
         self.terms = TermIds(self.table, analyser)
-        self._analyser = analyser
+        self.analyser = analyser
         self._owners: dict[str, int] = {}
         self._ids: list[str] = []  # by owner; an owner that is free has an empty one
         self._queries: list[str] = []
         self._rows: list[int] = []  # by owner: the first of its rows
-        self._many: dict[int, tuple[Region, Int32s]] = {}  # owners that are not one plain box
+        # Owners that are not one plain box.
+        self._many: dict[int, tuple[Region | LateRegion, Int32s]] = {}
+        self._rowless: set[int] = set()  # owners that no message can match
         self._free: list[int] = []
         self._waiting: list[int] = []  # rows in the table but not yet in the index
         self._order: tuple[pa.StringArray, Int32s] | None = None
@@ -60,15 +73,19 @@ class IndexedPopulation:
         subscription = self.subscription(id)
         if subscription is None:
             return None
-        return Interest(subscription, parse_query(subscription.query, self._analyser))
+        return Interest(subscription, parse_query(subscription.query, self.analyser))
 
     def subscription(self, id: str) -> Subscription | None:
         """Put a subscription together again, without its query in parts."""
         owner = self._owners.get(id)
         return None if owner is None else self._subscription(owner)
 
-    def around(self, bounds: tuple[Bounds, ...]) -> list[str]:
-        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
+    def ids(self) -> Iterable[str]:
+        """The ids of all."""
+        return self._owners
+
+    def around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
         rows = self.table.rows
         near = np.zeros(len(rows.owner), np.bool_)
         for west, south, east, north in bounds:
@@ -78,7 +95,9 @@ class IndexedPopulation:
                 & (box[:, 1] <= north) & (box[:, 3] >= south)
             )  # fmt: skip
         owners = rows.owner[near & (rows.owner >= 0)]
-        return [self._ids[owner] for owner in np.unique(owners).tolist()]
+        if len(owners) + len(self._rowless) > most:
+            return None
+        return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
 
     def put(self, interest: Interest) -> None:
         """Add a subscription, replace one, or move one: in place where only a plain box changes."""
@@ -90,7 +109,7 @@ class IndexedPopulation:
         if owner is not None:
             same = self._queries[owner] == subscription.query
             if same and box is not None and owner not in self._many and self._rows[owner] >= 0:
-                self._settle()
+                self.settle()
                 rows = np.array([self._rows[owner]], np.int32)
                 self.table.move(rows, np.array([box]))
                 self.index.move(rows)
@@ -112,9 +131,11 @@ class IndexedPopulation:
             self._rows[owner] = int(rows[0])
         else:
             self._many[owner] = (region, rows)
+            if not len(rows):
+                self._rowless.add(owner)
         self._waiting += rows.tolist()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Hand the index the rows that wait for it: together they cost it less."""
         if self._waiting:
             self.terms.settle()
@@ -126,7 +147,7 @@ class IndexedPopulation:
         self, ids: list[str], queries: list[str], texts: TextBatch, boxes: Floats
     ) -> None:
         """Add many new subscriptions of plain words and a plain box each."""
-        self._settle()
+        self.settle()
         self._order = None
         kept = max(0, len(self._free) - len(ids))
         again, base = self._free[kept:], len(self._ids)
@@ -154,9 +175,23 @@ class IndexedPopulation:
         self._ids[owner] = self._queries[owner] = ""
         self._free.append(owner)
 
+    def drop_some(self, ids: list[str]) -> None:
+        """Forget many subscriptions at once, those of them that are there."""
+        owners = [self._owners.pop(id) for id in ids if id in self._owners]
+        specials = [self._many.pop(owner, None) for owner in owners]
+        plain = [self._rows[o] for o, special in zip(owners, specials, strict=True) if not special]
+        rows = np.concatenate([np.array(plain, np.int32), *(s[1] for s in specials if s)])
+        for owner in owners:
+            self._ids[owner] = self._queries[owner] = ""
+            self._rows[owner] = -1
+        self._rowless.difference_update(owners)
+        self._free += owners
+        self._order = None
+        self._take_out(rows)
+
     def wanting(self, arrived: Arrived) -> list[str]:
         """Ask the index who wants one message."""
-        self._settle()
+        self.settle()
         known = self.terms.known(arrived.terms)
         if not len(known):
             return []
@@ -178,7 +213,7 @@ class IndexedPopulation:
 
     def match(self, texts: TextBatch, boxes: Floats, threads: int) -> Matches:
         """Ask the index about many messages at once."""
-        self._settle()
+        self.settle()
         np.add.at(self.table.frequency, texts.terms, 1)
         found = match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
         self.looked_at += found.candidates
@@ -215,6 +250,9 @@ class IndexedPopulation:
         special = self._many.get(owner)
         if special is not None:
             region = special[0]
+            if isinstance(region, LateRegion):
+                region = region_from_json(_decode(region.json))
+                self._many[owner] = (region, special[1])
         else:
             region = Box(*self.table.rows.box[self._rows[owner]].tolist())
         return Subscription(self._ids[owner], self._queries[owner], region)
@@ -234,10 +272,14 @@ class IndexedPopulation:
 
     def _withdraw(self, owner: int) -> None:
         special = self._many.pop(owner, None)
+        self._rowless.discard(owner)
         rows = special[1] if special else np.array([self._rows[owner]], np.int32)
         self._rows[owner] = -1
+        self._take_out(rows)
+
+    def _take_out(self, rows: Int32s) -> None:
         if len(rows):
-            self._settle()
+            self.settle()
             reusable = self.index.delete(rows)
             self.table.remove(rows)
             self.table.release(reusable)
@@ -256,9 +298,14 @@ class Indexed(Scan):
         ranking = self._rankings.get(id)
         return self.boolean.subscription(id) if ranking is None else ranking.subscription
 
-    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
-        """The ids of all whose bounds meet one of some plain boxes, and perhaps of some more."""
-        return [*self.boolean.around(bounds), *self._rankings]
+    def ids(self) -> Iterable[str]:
+        """The ids of all subscriptions."""
+        return chain(self.boolean.ids(), self._rankings)
+
+    def ids_around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
+        near = self.boolean.around(bounds, most - len(self._rankings))
+        return None if near is None else [*near, *self._rankings]
 
     def figures(self) -> dict[str, float]:
         """Figures about index and table, for whoever watches."""

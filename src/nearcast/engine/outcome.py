@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nearcast.errors import NearcastError
 from nearcast.model import Update
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one event of several: what it changed, or why it was refused.
 
     `seq` is its place among all events this engine ever accepted, from 1, and None if it was

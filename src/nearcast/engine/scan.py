@@ -6,6 +6,7 @@ code is meant to be read beside the contract; what is fast is elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -99,9 +100,13 @@ class Scan:
         standing = self._rankings.get(id) or self.population.find(id)
         return None if standing is None else standing.subscription
 
-    def subscriptions_around(self, bounds: tuple[Bounds, ...]) -> list[str] | None:
-        """The ids of all that may meet one of some plain boxes; None where anyone may."""
-        del bounds
+    def ids(self) -> Iterable[str]:
+        """The ids of all subscriptions."""
+        return [subscription.id for subscription in self.subscriptions()]
+
+    def ids_around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
+        """The ids of all that may meet one of some plain boxes; None if they are more than that."""
+        del bounds, most  # without an index anyone may
         return None
 
     def message(self, id: str) -> Message | None:

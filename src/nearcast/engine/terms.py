@@ -135,6 +135,10 @@ class TermIds:
     def __len__(self) -> int:
         return len(self._ids)
 
+    def in_order(self) -> Iterable[str]:
+        """All terms, in the order of their numbers."""
+        return self._ids
+
     def intern(self, terms: Iterable[str]) -> list[int]:
         """The numbers of terms, new ones where there are none yet."""
         ids = self._ids

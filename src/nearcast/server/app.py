@@ -19,6 +19,7 @@ from starlette.types import Scope
 from nearcast._version import __version__
 from nearcast.errors import NearcastError
 from nearcast.server import (
+    backups,
     events,
     explain,
     messages,
@@ -37,7 +38,7 @@ from nearcast.server.routes import install
 from nearcast.server.socket import install_socket
 from nearcast.server.watch import Watch
 
-NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, overview)
+NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview)
 WEB = Path(__file__).parent / "web"
 
 

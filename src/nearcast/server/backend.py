@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import perf_counter
@@ -52,6 +53,10 @@ class Backend(Protocol):
 
     def ask(self, question: Callable[[Engine], T]) -> Awaitable[T]:
         """Have a question answered between two batches."""
+        ...
+
+    async def backup(self, path: Path) -> None:
+        """Write a consistent copy, while everything goes on."""
         ...
 
     def close(self) -> None:
@@ -164,6 +169,10 @@ class Embedded:
             raise StateError("the server is stopping; try again when it is back")
         self._jobs.put(job)
 
+    async def backup(self, path: Path) -> None:
+        """Write a consistent copy, while everything goes on: it is read from the file."""
+        await asyncio.to_thread(self._engine.backup, path)
+
     def close(self) -> None:
         """Finish what waits, then let go of the engine."""
         if not self._closed:
@@ -243,9 +252,7 @@ class Embedded:
         try:
             before = self._engine.now
             stamp([job.events for job in jobs if job.stamped], before, self._clock())
-            outcomes = self._engine.apply_all(
-                events, _remembering(jobs), stop_at_error=jobs[0].stop
-            )
+            outcomes = self._engine.apply_all(events, _remembering(jobs), stop=jobs[0].stop)
         except Exception as error:
             self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
             return

@@ -43,8 +43,9 @@ def letter(entry: Entry) -> bytes:
     return _encode({"type": kind, "id": entry.id, "timestamp": entry.at, "data": data})
 
 
-def gap_letter(first: int, last: int) -> bytes:
+def gap_letter(first: int, last: int, place: int) -> bytes:
     """What is posted where the log no longer reaches back."""
+    del place
     return _encode({"type": "gap", "data": {"from": first, "to": last}})
 
 

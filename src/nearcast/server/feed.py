@@ -10,6 +10,7 @@ from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.server.hub import Encode, Hub
 
 _PAGE = 500
+_FEW = 8  # subscriptions that are looked up one by one; of more, all updates are read
 Piece = tuple[int, bytes]
 """An update, encoded, and its id."""
 
@@ -27,7 +28,7 @@ class Feed:
         subscriptions: list[str] | None,
         after: int | None,
         encode: Encode,
-        gap: Callable[[int, int], bytes],
+        gap: Callable[[int, int, int], bytes],
     ) -> None:
         self.place = hub.last if after is None else after
         self._hub = hub
@@ -75,7 +76,7 @@ class Feed:
         hub, listener = self._hub, self.listener
         log = hub.log
         if self.place > hub.last:  # from a log that had more than this one, restored, has
-            gap = self._gap(hub.last + 1, self.place)
+            gap = self._gap(hub.last + 1, self.place, hub.last)
             self.place = hub.last
             return [(self.place, gap)]
         if self._live:
@@ -87,7 +88,7 @@ class Feed:
             read_some, log, self.place, up_to, _PAGE, listener.subscriptions
         )
         if self.place + 1 < first:
-            gap = self._gap(self.place + 1, first - 1)
+            gap = self._gap(self.place + 1, first - 1, first - 1)
             self.place = first - 1
             listener.lost = True
             return [(self.place, gap)]
@@ -106,11 +107,18 @@ def read_some(
 
     Also the id up to which these are all, and the first id that the log still had afterwards.
     """
-    complete = up_to
-    found: list[Entry] = []
-    for subscription in (None,) if subscriptions is None else subscriptions:
-        some = log.read(after, limit, subscription) if after < up_to else []
-        if len(some) == limit:
-            complete = min(complete, some[-1][0])
-        found += some
-    return sorted(entry for entry in found if entry[0] <= complete), complete, log.first
+    if after >= up_to:
+        return [], up_to, log.first
+    if subscriptions is None or len(subscriptions) > _FEW:
+        some = log.read(after, limit, None)
+        complete = some[-1].id if len(some) == limit else up_to
+        found = [each for each in some if subscriptions is None or each[4] in subscriptions]
+    else:
+        complete, found = up_to, []
+        for subscription in subscriptions:
+            some = log.read(after, limit, subscription)
+            if len(some) == limit:
+                complete = min(complete, some[-1].id)
+            found += some
+    complete = min(complete, up_to)
+    return sorted(entry for entry in found if entry.id <= complete), complete, log.first

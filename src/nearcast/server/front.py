@@ -38,6 +38,7 @@ class Front:
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None
+        self.on_ready: Callable[[], None] = lambda: None
         self.on_failure: Callable[[], None] = lambda: None
 
     def lagged(self, seconds: float) -> None:
@@ -51,8 +52,10 @@ class Front:
     def committed(self, batch: Committed, tenant: Tenant) -> None:
         """Count a batch; a subscription that has ended takes its webhook along."""
         self.metrics.committed(batch)
-        for event in batch.events:
-            if isinstance(event, Unsubscribe) and self.postman.has(tenant.name, event.id):
+        for event, outcome in zip(batch.events, batch.outcomes, strict=True):
+            if not isinstance(event, Unsubscribe) or outcome.error is not None:
+                continue
+            if self.postman.has(tenant.name, event.id):
                 self.hooks.remove(tenant.name, event.id)
                 self.postman.end(tenant.name, event.id)
 
@@ -83,6 +86,7 @@ class Front:
             return
         self.ready = True
         log.info("ready")
+        self.on_ready()
         while True:
             await asyncio.sleep(self.config.keep_alive_s / 3)
             for tenant in self.tenants:
@@ -104,7 +108,9 @@ class Front:
             self.keys.close()
 
     def check_room(self) -> None:
-        """Refuse one listener too many."""
+        """Refuse one listener too many, and anyone who comes while the server is stopping."""
+        if self.stopping:
+            raise self.not_ready()
         if self.listeners() >= self.config.limits.listeners:
             raise Problem(
                 503, "too-many-listeners", "no more can listen now", headers={"Retry-After": "5"}

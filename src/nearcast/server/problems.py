@@ -19,6 +19,7 @@ from nearcast.errors import (
     QueryError,
     SourceError,
     StateError,
+    StoreError,
     UnknownIdError,
 )
 
@@ -72,6 +73,7 @@ _KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
     (PastTimeError, 409, "past-time"),
     (StateError, 409, "conflict"),
     (SourceError, 507, "storage"),
+    (StoreError, 507, "storage"),
     (NearcastError, 503, "unavailable"),
 )
 

@@ -251,6 +251,7 @@ SCHEMAS: dict[str, Schema] = {
         },
         ("letters", "next"),
     ),
+    "Backup": _object({"name": {"type": "string"}}, ("name",)),
     "Replayed": _object({"replayed": _COUNT}, ("replayed",)),
     "Problem": _object(
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 
 import structlog
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nearcast.server.headers import HEADERS, as_sent
@@ -41,6 +42,8 @@ class Watch:
 
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            return  # it broke off while sending, and will not hear an answer
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             if status:
@@ -59,7 +62,7 @@ class Watch:
                     return
                 timer = self._timers[key] = self._metrics.requests.labels(*key)
             timer.observe(seconds)  # type: ignore[attr-defined]  # a child of the histogram
-        if status >= 500 and status != 503:  # "not yet" is no failure
+        if status in (500, 507):
             log.error("answered", method=scope["method"], path=scope["path"], status=status)
         else:
             log.debug("answered", method=scope["method"], path=scope["path"], status=status)

@@ -26,9 +26,9 @@ def sse_update(entry: Entry) -> bytes:
     return b"id: %d\nevent: %b\ndata: {%b\n\n" % (entry[0], entry[3].encode(), _members(entry))
 
 
-def sse_gap(first: int, last: int) -> bytes:
-    """Say which updates can no longer be had; who resumes later is not told again."""
-    return b'id: %d\nevent: gap\ndata: {"from":%d,"to":%d}\n\n' % (last, first, last)
+def sse_gap(first: int, last: int, place: int) -> bytes:
+    """Say which updates cannot be had; who resumes later, after `place`, is not told again."""
+    return b'id: %d\nevent: gap\ndata: {"from":%d,"to":%d}\n\n' % (place, first, last)
 
 
 def sse_event(name: str, data: object) -> bytes:
@@ -46,9 +46,9 @@ def socket_update(entry: Entry) -> bytes:
     return b'{"type":"update","id":%d,%b' % (entry[0], _members(entry))
 
 
-def socket_gap(first: int, last: int) -> bytes:
-    """Say which updates can no longer be had."""
-    return b'{"type":"gap","from":%d,"to":%d}' % (first, last)
+def socket_gap(first: int, last: int, place: int) -> bytes:
+    """Say which updates cannot be had, and after which one it goes on."""
+    return b'{"type":"gap","from":%d,"to":%d,"after":%d}' % (first, last, place)
 
 
 def line_update(entry: Entry) -> bytes:

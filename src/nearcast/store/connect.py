@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Lock
 
-from nearcast.errors import StoreError
+from nearcast.errors import StateError, StoreError
 from nearcast.store.schema import APPLICATION, MIGRATIONS, TABLES, VERSION, Migration, migrate
 
 _LARGEST_IDLE_WAL = 64 << 20
@@ -87,7 +88,7 @@ def _prepare(
     if empty or found < version:
         with transaction(connection):
             if empty:
-                for statement in TABLES.split(";\n"):
+                for statement in TABLES:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {version:d}")
@@ -101,6 +102,35 @@ def open_reader(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA query_only = ON")
         return connection
+
+
+class Reader:
+    """A connection for reading what is committed, from any thread, beside the one that writes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._lock = Lock()
+        self._closed = False
+
+    @contextmanager
+    def rows(self, query: str, *values: object) -> Iterator[sqlite3.Cursor]:
+        """The rows that a query gives; others wait until the block is left."""
+        with self._lock, told(self._path):
+            if self._closed:
+                raise StateError(f"{self._path}: the engine is closed; make another one")
+            if self._connection is None:
+                self._connection = open_reader(self._path)
+            with closing(self._connection.execute(query, values)) as cursor:
+                yield cursor
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
 
 @contextmanager

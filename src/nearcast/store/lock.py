@@ -17,13 +17,14 @@ except ImportError:  # Windows
 class FileLock:
     """Held from the making of it to `release`, or to the end of the process however it comes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, given: Path) -> None:
+        path = given.resolve()  # whichever way leads to the file
         place = path.with_name(path.name + "-lock")
         try:
             self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StoreError(
-                f"{path}: cannot be opened for writing ({error.strerror}: {place.name}); "
+                f"{given}: cannot be opened for writing ({error.strerror}: {place.name}); "
                 "choose a folder that this user may write to"
             ) from None
         try:
@@ -33,7 +34,7 @@ class FileLock:
             os.close(self._descriptor)
             by = f" by process {holder.decode().strip()}" if holder.strip().isdigit() else ""
             raise StoreError(
-                f"{path}: is open already{by}; close it there, or open a copy (backup)"
+                f"{given}: is open already{by}; close it there, or open a copy (backup)"
             ) from None
         os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, f"{os.getpid()}\n".encode())

@@ -8,9 +8,8 @@ and leave the window as they did before.
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,18 +17,11 @@ import pyarrow as pa
 from nearcast.engine.changes import Accepted, Instants
 from nearcast.geo import Box
 from nearcast.model import Message
-from nearcast.store.packing import MESSAGES, decode_text, encode_text, pack, unpack
+from nearcast.store.chunks import ChunkTable
+from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
 from nearcast.topk import Window
 
-_PUT_CHUNK = "INSERT INTO window_chunk VALUES (?, ?, ?, ?, ?, ?)"
 _PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_LARGEST_CHUNK = 1 << 14
-
-
-class _Held(NamedTuple):
-    seq: int
-    last_point: int
-    last_at: float
 
 
 class Messages:
@@ -38,14 +30,12 @@ class Messages:
     def __init__(self, connection: sqlite3.Connection, window: Window) -> None:
         self._connection = connection
         self._window = window
+        self._chunks = ChunkTable(connection, "window_chunk", MESSAGES)
         self.reload()
 
     def reload(self) -> None:
         """Take note of what the file holds."""
-        rows = self._connection.execute(
-            "SELECT seq, last_point, last_at FROM window_chunk ORDER BY seq"
-        )
-        self._held = deque(_Held(*row) for row in rows)
+        self._chunks.reload()
         found = self._connection.execute("SELECT points FROM state").fetchone()
         self.points = int(found[0])
 
@@ -97,31 +87,20 @@ class Messages:
             pa.array(some.at[skip:]),
             pa.array(np.zeros(total - skip)),
         ]
-        whole = pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
-        for start in range(0, len(whole), _LARGEST_CHUNK):
-            self._put(whole.slice(start, _LARGEST_CHUNK))
+        self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
     def _put(self, batch: pa.RecordBatch) -> None:
         self.points += len(batch)
-        last_at = batch.column("at")[len(batch) - 1].as_py()
-        held = _Held(batch.column("seq")[0].as_py(), self.points, last_at)
-        row = (held.seq, len(batch), held.last_point, held.last_at, *pack(batch))
-        self._connection.execute(_PUT_CHUNK, row)
-        self._held.append(held)
+        by_time = self._window.seconds is not None
+        mark = batch.column("at")[len(batch) - 1].as_py() if by_time else float(self.points)
+        self._chunks.put(batch.column("seq")[0].as_py(), batch, mark)
 
     def prune(self, now: float) -> None:
         """Let go of what has left the window, and of what has ended."""
-        gone = []
-        while self._held and not self._in_window(self._held[0], now):
-            gone.append((self._held.popleft().seq,))
-        if gone:
-            self._connection.executemany("DELETE FROM window_chunk WHERE seq = ?", gone)
+        count, seconds = self._window.count, self._window.seconds
+        left = now - seconds if seconds is not None else float(self.points - (count or 0))
+        self._chunks.prune(lambda chunk: chunk.mark <= left)
         self._connection.execute("DELETE FROM lasting WHERE ends <= ?", (now,))
-
-    def _in_window(self, held: _Held, now: float) -> bool:
-        if self._window.seconds is not None:
-            return held.last_at > now - self._window.seconds
-        return held.last_point > self.points - (self._window.count or 0)
 
 
 def _row(item: Accepted) -> tuple[Any, ...]:
@@ -133,27 +112,32 @@ def _row(item: Accepted) -> tuple[Any, ...]:
     return (item.seq, message.id, text, at, message.ttl, at + message.ttl, lon, lat, *around)
 
 
-class Chunk(NamedTuple):
-    """Messages of the window; `instant` if none of them lasts."""
-
-    batch: pa.RecordBatch
-    instant: bool
-
-
-def chunks_of(connection: sqlite3.Connection) -> Iterator[pa.RecordBatch]:
-    """The chunks of the window, oldest first."""
-    rows = connection.execute("SELECT size, data FROM window_chunk ORDER BY seq")
-    for size, data in rows:
-        yield unpack(MESSAGES, size, data)
+def window_of(connection: sqlite3.Connection) -> list[pa.RecordBatch]:
+    """The messages of the window, oldest first; before them perhaps some that have left it."""
+    rows = connection.execute("SELECT size, data FROM window_chunk ORDER BY first")
+    whole = pa.Table.from_batches([unpack(MESSAGES, *row) for row in rows], MESSAGES)
+    batches: list[pa.RecordBatch] = whole.combine_chunks().to_batches()
+    return batches
 
 
-def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[int, Message]]:
-    """The messages of a chunk, with the numbers of their events."""
-    for seq, id, text, lon, lat, at, ttl in zip(
-        *(column.to_pylist() for column in batch.columns), strict=True
-    ):
-        decoded = text.decode(errors="surrogatepass")
-        yield seq, Message(id, decoded, (lon, lat), at=at, ttl=ttl)
+def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
+    """The messages of a chunk."""
+    columns = [column.to_pylist() for column in batch.columns[1:]]
+    for id, text, lon, lat, at, ttl in zip(*columns, strict=True):
+        yield Message(id, text.decode(errors="surrogatepass"), (lon, lat), at=at, ttl=ttl)
+
+
+def instants_of(batch: pa.RecordBatch) -> Instants | None:
+    """The messages of a chunk as columns, if each has an id and a text as others have them."""
+    ids = batch.column("id").to_pylist()
+    try:
+        texts = batch.column("text").cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    if len(set(ids)) < len(ids):
+        return None
+    lons, lats, at = (batch.column(name).to_numpy() for name in ("lon", "lat", "at"))
+    return Instants(0, ids, texts, np.column_stack([lons, lats]), at)
 
 
 def lasting_of(connection: sqlite3.Connection) -> Iterator[tuple[int, Message]]:

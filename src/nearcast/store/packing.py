@@ -36,8 +36,8 @@ def unpack(schema: pa.Schema, size: int, data: bytes) -> pa.RecordBatch:
         plain = pa.Codec(_CODEC).decompress(data, size) if size else pa.py_buffer(data)
         batch = pa.ipc.read_record_batch(plain, schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+        reason = (str(error).splitlines() or ["empty"])[0]
         raise StoreError(f"damaged columns ({reason}); restore the file from a backup") from None
     return batch
 

@@ -8,38 +8,40 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from heapq import merge
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_events
-from nearcast.engine.bulk import put_boxes
+from nearcast.engine.bulk import publish_instants, put_boxes
 from nearcast.engine.changes import Changes
 from nearcast.engine.core import Core
 from nearcast.engine.indexed import Indexed
-from nearcast.model import Message, Publish, Subscribe, Subscription
-from nearcast.store.messages import chunks_of, lasting_of, messages_of
-from nearcast.store.subscriptions import Row, all_rows, subscription_of
+from nearcast.errors import StoreError
+from nearcast.model import Message, Publish, Subscribe
+from nearcast.store.messages import instants_of, lasting_of, messages_of, window_of
+from nearcast.store.snapshot import Snapshots
+from nearcast.store.subscriptions import (
+    Row,
+    all_rows,
+    ranked_rows,
+    some_rows,
+    subscription_of,
+)
 
 _AT_A_TIME = 200_000
-_EVENTS_AT_A_TIME = 20_000
 
 
-def restore_subscriptions(core: Core, rows: Iterator[Row]) -> list[Subscription]:
-    """Give a core the boolean subscriptions, and give back the others."""
-    ranked: list[Subscription] = []
+def restore_subscriptions(core: Core, rows: Iterator[Row], at: float | None) -> None:
+    """Give a core the boolean subscriptions among some rows, all at one time."""
     while some := list(islice(rows, _AT_A_TIME)):
         if isinstance(core, Indexed):
             some = _in_bulk(core, some)
         for row in some:
             subscription = subscription_of(row)
             if subscription.top is None:
-                core.apply(Subscribe(subscription))
-            else:
-                ranked.append(subscription)
-    return ranked
+                core.apply(Subscribe(subscription, at))
 
 
 def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
@@ -62,30 +64,70 @@ def _plain_words(query: str) -> bool:
     return not ("(" in query or ")" in query or "AND" in query or "OR" in query or "NOT" in query)
 
 
-def restore_messages(core: Core, connection: sqlite3.Connection) -> None:
-    """Publish the messages that still count once more, to nobody."""
-    windowed = (pair for batch in chunks_of(connection) for pair in messages_of(batch))
-    ordered = merge(windowed, lasting_of(connection), key=lambda pair: pair[0])
-    events = _each_once(ordered)
-    while some := list(islice(events, _EVENTS_AT_A_TIME)):
-        apply_events(core, some, Changes(0, 0))
+def restore_messages(
+    core: Core, window: list[pa.RecordBatch], lasting: Iterator[tuple[int, Message]]
+) -> None:
+    """Publish the messages that still count once more, in their order, to nobody."""
+    late = next(lasting, None)
+    for batch in window:
+        seqs = batch.column("seq").to_numpy()
+        lasts = np.flatnonzero(batch.column("ttl").to_numpy() > 0)
+        done = 0
+        for row in [*lasts.tolist(), len(seqs)]:
+            seq = seqs[row] if row < len(seqs) else seqs[-1] + 1
+            while late is not None and late[0] < seq:  # it has no place in the window
+                stop = int(np.searchsorted(seqs, late[0]))
+                _publish_instants(core, batch.slice(done, stop - done))
+                _publish(core, late[1])
+                done, late = stop, next(lasting, None)
+            _publish_instants(core, batch.slice(done, row - done))
+            if row < len(seqs):
+                _publish(core, next(messages_of(batch.slice(row, 1))))
+                if late is not None and late[0] == seq:
+                    late = next(lasting, None)  # the same message, kept twice
+            done = row + 1
+    while late is not None:
+        _publish(core, late[1])
+        late = next(lasting, None)
 
 
-def _each_once(ordered: Iterator[tuple[int, Message]]) -> Iterator[Publish]:
-    """A lasting message at a point stands in a chunk and in a row."""
-    before = 0
-    for seq, message in ordered:
-        if seq != before:
-            before = seq
-            yield Publish(message)
+def _publish(core: Core, *messages: Message) -> None:
+    for outcome in apply_events(core, map(Publish, messages), Changes(0, 0)):
+        if outcome.error is not None:
+            raise StoreError(
+                f"holds a message that does not fit ({outcome.error}); restore a backup"
+            )
 
 
-def restore(core: Core, connection: sqlite3.Connection) -> None:
+def _publish_instants(core: Core, batch: pa.RecordBatch) -> None:
+    """Publish messages that do not last, as columns where that is possible."""
+    if not len(batch):
+        return
+    if isinstance(core, Indexed) and core.takes_columns:
+        instants = instants_of(batch)
+        if instants is not None and not core.uses_any(instants.ids):
+            publish_instants(core, instants, Changes(0, 0))
+            return
+    _publish(core, *messages_of(batch))
+
+
+def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) -> None:
     """Bring an empty core to the state of the file."""
-    ranked = restore_subscriptions(core, all_rows(connection))
-    restore_messages(core, connection)
-    for subscription in ranked:
-        core.apply(Subscribe(subscription))
-    now = connection.execute("SELECT now FROM state").fetchone()[0]
+    window = window_of(connection)
+    now, early = connection.execute(
+        "SELECT now, (SELECT at FROM lasting ORDER BY seq LIMIT 1) FROM state"
+    ).fetchone()
+    times = [now, early, window[0].column("at")[0].as_py() if window else None]
+    first = min((time for time in times if time is not None), default=None)
+    changed = snapshots.load(core) if isinstance(core, Indexed) else None
+    if isinstance(core, Indexed) and changed is not None:
+        core.boolean.drop_some(changed)
+        restore_subscriptions(core, some_rows(connection, changed), first)
+    else:
+        restore_subscriptions(core, all_rows(connection), first)
+        snapshots.built(core)
+    restore_messages(core, window, lasting_of(connection))
     if now is not None:
         core.advance(now)
+    for row in ranked_rows(connection):
+        core.apply(Subscribe(subscription_of(row)))

@@ -12,33 +12,45 @@ from sqlite3 import Connection
 APPLICATION = 0x4E435354  # "NCST", where SQLite files say whose they are
 VERSION = 1
 
-TABLES = """
-CREATE TABLE about (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+TABLES = (
+    "CREATE TABLE about (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    """
 CREATE TABLE state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     seq INTEGER NOT NULL,           -- the number of the latest event that was accepted
     now REAL,                       -- its time; NULL before the first
     last_update INTEGER NOT NULL,   -- the id of the latest update
     points INTEGER NOT NULL,        -- how many messages have entered the window so far
-    rebuilt INTEGER NOT NULL        -- snapshots of the index before this event do not count
-);
-INSERT INTO state VALUES (1, 0, NULL, 0, 0, 0);
+    snapshot TEXT                   -- the name of the snapshot of the index, if there is one
+)
+""",
+    "INSERT INTO state VALUES (1, 0, NULL, 0, 0, NULL)",
+    """
 CREATE TABLE subscription (
     id TEXT PRIMARY KEY,
     query NOT NULL,
     west REAL, south REAL, east REAL, north REAL,   -- of a box; twice the point of a top-k one
     region TEXT,                                    -- any other region, as JSON
     k INTEGER, alpha REAL
-) WITHOUT ROWID;
-CREATE TABLE subscription_change (seq INTEGER PRIMARY KEY, id TEXT NOT NULL);
+) WITHOUT ROWID
+""",
+    "CREATE INDEX ranked ON subscription (id) WHERE k IS NOT NULL",
+    """
+CREATE TABLE changed (              -- subscriptions that did since the snapshot
+    id TEXT PRIMARY KEY
+) WITHOUT ROWID
+""",
+    """
 CREATE TABLE window_chunk (
-    seq INTEGER PRIMARY KEY,        -- of the first message
+    first INTEGER PRIMARY KEY,      -- the number of the first message's event
     count INTEGER NOT NULL,
-    last_point INTEGER NOT NULL,    -- how many messages had entered the window with its last one
-    last_at REAL NOT NULL,
+    mark REAL NOT NULL,             -- the time of its last one or, if the window is one by count,
+                                    -- how many messages had entered it with the last one
     size INTEGER NOT NULL,          -- of the data when unpacked; 0 if it is not packed
     data BLOB NOT NULL
-);
+)
+""",
+    """
 CREATE TABLE lasting (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
@@ -48,22 +60,27 @@ CREATE TABLE lasting (
     ends REAL NOT NULL,
     lon REAL, lat REAL,
     west REAL, south REAL, east REAL, north REAL
-);
-CREATE INDEX lasting_ends ON lasting (ends);
+)
+""",
+    "CREATE INDEX lasting_ends ON lasting (ends)",
+    """
 CREATE TABLE update_chunk (
     first INTEGER PRIMARY KEY,      -- the id of the first update
     count INTEGER NOT NULL,
-    written REAL NOT NULL,          -- seconds since 1970
+    mark REAL NOT NULL,             -- when it was written, in seconds since 1970
     size INTEGER NOT NULL,
     data BLOB NOT NULL
-);
+)
+""",
+    """
 CREATE TABLE remembered (
     key TEXT PRIMARY KEY,
     answer BLOB NOT NULL,
     at REAL NOT NULL                -- seconds since 1970
-) WITHOUT ROWID;
-CREATE INDEX remembered_at ON remembered (at);
-"""
+) WITHOUT ROWID
+""",
+    "CREATE INDEX remembered_at ON remembered (at)",
+)
 
 Migration = Callable[[Connection], None]
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from nearcast.engine.changes import Changes
 from nearcast.engine.core import Core
 from nearcast.engine.journal import KEYS_FOR, Clock
 from nearcast.engine.settings import Given
-from nearcast.errors import InvalidValue
+from nearcast.errors import InvalidValue, StoreError
 from nearcast.store.backup import copy_file
-from nearcast.store.connect import open_writer, told, transaction
+from nearcast.store.connect import Reader, open_writer, told, transaction
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
 from nearcast.store.messages import Messages
 from nearcast.store.restore import restore
 from nearcast.store.settings import settle
+from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import put_boxes, put_changes
 
 RETAIN_SECONDS = 7 * 86_400.0
 RETAIN_UPDATES = 10_000_000
+_MANY = 50_000  # as many new subscriptions at once are not noted one by one
 
 
 def open_store(
@@ -51,6 +54,7 @@ class Store:
         self.path = path
         self._clock = clock
         self._lock = FileLock(path)
+        self._reader = Reader(path)
         try:
             self._connection = open_writer(path)
             try:
@@ -58,7 +62,10 @@ class Store:
                     with transaction(self._connection):
                         self.settings = settle(path, self._connection, given)
                     self._messages = Messages(self._connection, self.settings.window)
-                    self.log = StoredLog(path, self._connection, retain_seconds, retain_updates)
+                    self.log = StoredLog(
+                        self._reader, self._connection, retain_seconds, retain_updates
+                    )
+                    self._snapshots = Snapshots(path, self._connection)
                     self.seq = self._read_seq()
             except BaseException:
                 self._connection.close()
@@ -75,15 +82,17 @@ class Store:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         with told(self.path):
             if not self._sound:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 self._messages.reload()
                 self.log.reload()
+                self._snapshots.reload()
                 self.seq = self._read_seq()
                 self._sound = True
-            restore(core, self._connection)
+            restore(core, self._connection, self._snapshots)
 
     def commit(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
         """Write what a call changed, and the answers to remember with it, to the disk."""
-        del core
         now = self._clock()
         self._sound = False
         with told(self.path), transaction(self._connection):
@@ -92,13 +101,28 @@ class Store:
         self._sound = True
         self.seq = changes.seq
         self.log.commit(changes.updates)
+        if self._snapshots.due(core):
+            self._save_snapshot(core)
+
+    def _save_snapshot(self, core: Core) -> None:
+        """Write a snapshot of the index and let it count; the state must be as committed."""
+        name = self._snapshots.save(core)
+        if name is not None:
+            with told(self.path), transaction(self._connection):
+                self._snapshots.counts(name)
+            self._snapshots.settled(name)
 
     def _write(self, changes: Changes, now: float) -> None:
         connection = self._connection
         if changes.subscriptions:
             put_changes(connection, changes.subscriptions)
+            self._snapshots.note(changes.subscriptions, len(changes.subscriptions))
         for new in changes.boxes:
             put_boxes(connection, new)
+            if len(new.ids) < _MANY:
+                self._snapshots.note(new.ids, len(new.ids))
+            else:
+                self._snapshots.forget(len(new.ids))
         self._messages.add(changes.messages)
         if changes.now is not None:
             self._messages.prune(changes.now)
@@ -123,11 +147,9 @@ class Store:
 
     def recall(self, key: str) -> bytes | None:
         """The answer under a key, for a day."""
-        with told(self.path):
-            found = self._connection.execute(
-                "SELECT answer FROM remembered WHERE key = ? AND at > ?",
-                (key, self._clock() - KEYS_FOR),
-            ).fetchone()
+        query = "SELECT answer FROM remembered WHERE key = ? AND at > ?"
+        with self._reader.rows(query, key, self._clock() - KEYS_FOR) as rows:
+            found = rows.fetchone()
         return None if found is None else bytes(found[0])
 
     def backup(self, path: str | Path) -> None:
@@ -135,9 +157,11 @@ class Store:
         copy_file(self.path, Path(path))
 
     def close(self, core: Core | None) -> None:
-        """Let go of the file."""
-        del core
-        self.log.close()
+        """Let go of the file, with a snapshot for the next opening if that needs one."""
+        self._reader.close()
+        if core is not None and self._sound and self._snapshots.worth_closing_with(core):
+            with suppress(StoreError):  # nothing depends on it but time
+                self._save_snapshot(core)
         try:
             with told(self.path):
                 self._connection.close()

@@ -67,8 +67,12 @@ def all_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     return connection.execute(f"{_ALL} ORDER BY id")
 
 
-def some_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> Iterator[tuple[str, Row]]:
-    """Ids with the rows of those that are there."""
+def some_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> Iterator[Row]:
+    """The subscriptions with some ids as rows, those of them that are there."""
     for id in ids:
-        row = connection.execute(f"{_ALL} WHERE id = ?", (id,)).fetchone()
-        yield id, row
+        yield from connection.execute(f"{_ALL} WHERE id = ?", (id,))
+
+
+def ranked_rows(connection: sqlite3.Connection) -> Iterator[Row]:
+    """The top-k subscriptions as rows."""
+    return connection.execute(f"{_ALL} WHERE k IS NOT NULL ORDER BY id")

@@ -1,0 +1,157 @@
+"""`nearcast export` and `nearcast import`: an engine's file as an event log, and back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from nearcast.cli import options
+from nearcast.cli.progress import progress_of
+from nearcast.cli.replay import refusal
+from nearcast.engine import Engine, history_from
+from nearcast.engine.replay import Refusal
+from nearcast.errors import InvalidValue
+from nearcast.model import Event, Publish, Record, Subscribe, open_log, open_writer
+from nearcast.model.streams import STANDARD, same_file
+from nearcast.text import Analyser
+
+_TOGETHER = 5000
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("export")(export_command)
+    app.command("import")(import_command)
+
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file of an engine.")]
+
+
+def export_command(
+    path: FileArgument,
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="EVENTS", help="The log to write, .jsonl or .parquet; - is standard output."
+        ),
+    ] = STANDARD,
+) -> None:
+    r"""Write the state of an engine's file as an event log.
+
+    That is its subscriptions, its active messages and its window. The file may be in use.
+    Imported into a new file, the log gives the same results.
+
+    [bold]Example[/bold]
+
+      nearcast export deals.nearcast --output deals.parquet
+    """
+    from nearcast.store.export import export_events
+
+    if same_file(path, output):
+        raise InvalidValue("--output", output, "another file than the one that is read")
+    events = export_events(path)
+    first = list(islice(events, 1))  # what is wrong with the file shows before anything is written
+    messages = subscriptions = 0
+    with open_writer(output) as writer:
+        for event in _both(first, events):
+            writer.write(event)
+            messages += isinstance(event, Publish)
+            subscriptions += isinstance(event, Subscribe)
+    if sys.stderr.isatty():
+        sys.stderr.write(f"nearcast: {messages:,} messages, {subscriptions:,} subscriptions\n")
+
+
+def _both(first: list[Event], rest: Iterator[Event]) -> Iterator[Event]:
+    yield from first
+    yield from rest
+
+
+def import_command(
+    path: FileArgument,
+    events: Annotated[
+        str, typer.Argument(metavar="EVENTS", help="The event log to apply; - is standard input.")
+    ],
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
+    ] = None,
+    window_count: options.WindowCountOption = None,
+    window_seconds: options.WindowSecondsOption = None,
+    space: options.SpaceOption = None,
+    on_error: Annotated[
+        str,
+        typer.Option(
+            metavar="stop|quarantine=FILE", help="Stop at a bad event, or set it aside in FILE."
+        ),
+    ] = "stop",
+    stem: options.StemOption = None,
+    stop_words: options.StopWordsOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    r"""Apply an event log to an engine's file, which is made if it is not there.
+
+    The options say what a new file is made with; a file that is there keeps its own. Events before
+    a bad one stay applied.
+
+    [bold]Example[/bold]
+
+      nearcast import deals.nearcast deals.parquet
+    """
+    options.check_window(window_count, window_seconds)
+    if same_file(path, events):
+        raise InvalidValue("EVENTS", events, "another file than FILE")
+    analyser: Analyser | None = None
+    if stem is not None or stop_words is not None:
+        analyser = options.analyser(stem, stop_words)
+    with open_log(events) as log, refusal(on_error, log.name) as refuse:
+        engine = Engine(
+            path=path,
+            window_count=window_count,
+            window_seconds=window_seconds,
+            space=None if space is None else options.box(space, "--space"),
+            history=None if history is None else history_from(history, *filter(None, [analyser])),
+            analyser=analyser,
+        )
+        with engine, progress_of(log, "importing") as shown:
+            applied = updates = 0
+            records = iter(log)
+            while some := list(islice(records, _TOGETHER)):
+                for record_updates in _apply(engine, some, refuse):
+                    applied += 1
+                    updates += record_updates
+                    shown.step(record_updates)
+            done = {"events": applied, "updates": updates, "subscriptions": engine.count}
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(done).decode() + "\n")
+    elif sys.stderr.isatty():
+        sys.stderr.write(
+            f"nearcast: {applied:,} events, {updates:,} updates; {path} has "
+            f"{done['subscriptions']:,} subscriptions\n"
+        )
+
+
+def _apply(engine: Engine, records: list[Record], refuse: Refusal) -> Iterator[int]:
+    """Apply records together up to one that is refused, then the rest; give updates of each."""
+    while records:
+        good: list[Event] = []
+        for record in records:
+            if record.event is None:
+                break
+            good.append(record.event)
+        outcomes = engine.apply_all(good, stop=True)
+        for outcome in outcomes:
+            if outcome.error is None:
+                yield len(outcome.updates)
+        done = sum(outcome.error is None for outcome in outcomes)
+        if done < len(records):
+            error = records[done].error or outcomes[-1].error
+            assert error is not None  # noqa: S101 - it is not an event, or was refused
+            refuse(records[done], error)
+            done += 1
+        records = records[done:]

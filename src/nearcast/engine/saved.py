@@ -1,0 +1,113 @@
+"""The boolean subscriptions of an engine as files: the table, the index, and what they are called.
+
+Regions that are not plain boxes are read back when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from nearcast.engine.indexed import IndexedPopulation, LateRegion
+from nearcast.engine.terms import TermIds
+from nearcast.errors import SourceError
+from nearcast.geo import Region, region_to_json
+from nearcast.index import Table
+from nearcast.index.table import Int32s
+
+_encode = msgspec.json.Encoder().encode
+
+
+def save_population(population: IndexedPopulation, folder: Path) -> None:
+    """Write everything about the boolean subscriptions into a folder that is there."""
+    population.settle()
+    population.table.save(folder / "table")
+    population.index.save(folder / "index")
+    names = {
+        "id": _texts(population._ids),
+        "query": _texts(population._queries),
+        "row": pa.array(population._rows, pa.int32()),
+    }
+    _write(folder / "names.arrow", names)
+    _write(folder / "terms.arrow", {"term": _texts(list(population.terms.in_order()))})
+    many = population._many
+    special = {
+        "owner": pa.array(many, pa.int32()),
+        "region": pa.array([_as_json(region) for region, _ in many.values()], pa.large_binary()),
+        "rows": pa.array([len(rows) for _, rows in many.values()], pa.int32()),
+    }
+    _write(folder / "special.arrow", special)
+    rows = [rows for _, rows in many.values()]
+    _write(folder / "rows.arrow", {"row": pa.array(np.concatenate([*rows, _NO_ROWS]), pa.int32())})
+
+
+_NO_ROWS = np.empty(0, np.int32)
+
+
+def load_population(population: IndexedPopulation, folder: Path) -> None:
+    """Give an empty population what `save_population` wrote; an error leaves it empty."""
+    table = Table.load(folder / "table")
+    index = type(population.index).load(folder / "index", table)
+    names = _read(folder / "names.arrow")
+    ids, queries = _strings(names["id"]), _strings(names["query"])
+    terms = TermIds(table, population.analyser)
+    terms.intern(_strings(_read(folder / "terms.arrow")["term"]))
+    terms.settle()
+    special = _read(folder / "special.arrow")
+    rows = _read(folder / "rows.arrow")["row"].to_numpy()
+    edges = accumulate(special["rows"].to_pylist(), initial=0)
+    regions = map(LateRegion, special["region"].to_pylist())
+    many: dict[int, tuple[Region | LateRegion, Int32s]] = {
+        owner: (region, rows[start:stop])
+        for owner, region, (start, stop) in zip(
+            special["owner"].to_pylist(), regions, pairwise(edges), strict=True
+        )
+    }
+    population.table, population.index, population.terms = table, index, terms
+    population._ids, population._queries = ids, queries
+    population._rows = names["row"].to_pylist()
+    population._many = many
+    population._rowless = {owner for owner, (_, rows) in many.items() if not len(rows)}
+    population._free = [owner for owner, id in enumerate(ids) if not id]
+    population._owners = {id: owner for owner, id in enumerate(ids) if id}
+
+
+def _as_json(region: object) -> bytes:
+    if isinstance(region, LateRegion):
+        return region.json
+    return _encode(region_to_json(region))  # type: ignore[arg-type]  # what else it may be
+
+
+def _texts(strings: list[str]) -> pa.Array:
+    try:
+        return pa.array(strings, pa.large_string()).cast(pa.large_binary())
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        encoded = [string.encode(errors="surrogatepass") for string in strings]
+        return pa.array(encoded, pa.large_binary())
+
+
+def _strings(column: pa.ChunkedArray) -> list[str]:
+    try:
+        texts = column.cast(pa.large_string())
+        strings: list[str] = texts.to_pylist()
+    except pa.ArrowInvalid:
+        strings = [text.decode(errors="surrogatepass") for text in column.to_pylist()]
+    return strings
+
+
+def _write(path: Path, columns: dict[str, pa.Array]) -> None:
+    table = pa.table(columns)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_file(file).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{path}: damaged ({error}); save it again") from None

@@ -1,0 +1,101 @@
+"""A table of chunks: columns that are added at one end and let go at the other.
+
+What comes in single events would leave as many chunks of one row. Small chunks that follow each
+other are joined now and then, so that a row costs what its columns take.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from nearcast.store.packing import pack
+
+_SMALL = 64  # rows; a chunk that has fewer will be joined with its neighbours
+_TOGETHER = 256  # as many of them make one
+_LARGEST = 1 << 14
+
+
+class Kept(NamedTuple):
+    """What is known of a chunk without looking into it."""
+
+    first: int
+    rows: int
+    mark: float
+
+
+class ChunkTable:
+    """Writes chunks, in transactions that the caller opens.
+
+    A chunk has the number of its first row, which grows, and a mark that does not decrease.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, table: str, schema: pa.Schema) -> None:
+        self._connection = connection
+        self._table = table
+        self._schema = schema
+        self.reload()
+
+    def reload(self) -> None:
+        """Take note of what the file holds."""
+        self._tail: list[tuple[Kept, pa.RecordBatch]] = []
+        self.oldest = self._find_oldest()
+
+    def _find_oldest(self) -> Kept | None:
+        found = self._connection.execute(
+            f"SELECT first, count, mark FROM {self._table} ORDER BY first LIMIT 1"  # noqa: S608 - a name of ours
+        ).fetchone()
+        return None if found is None else Kept(*found)
+
+    def put(self, first: int, batch: pa.RecordBatch, mark: float) -> None:
+        """Add a chunk at the end."""
+        for start in range(0, len(batch), _LARGEST):
+            part = batch.slice(start, _LARGEST)
+            self._insert(Kept(first + start, len(part), mark), part)
+        if len(batch) >= _SMALL:
+            self._tail.clear()
+            return
+        self._tail.append((Kept(first, len(batch), mark), batch))
+        if len(self._tail) >= _TOGETHER:
+            self._join()
+
+    def _insert(self, kept: Kept, batch: pa.RecordBatch) -> None:
+        size, data = pack(batch)
+        self._connection.execute(
+            f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?)",  # noqa: S608 - a name of ours
+            (*kept, size, data),
+        )
+        if self.oldest is None:
+            self.oldest = kept
+
+    def _join(self) -> None:
+        """Make one of the small chunks at the end."""
+        chunks = [kept for kept, _ in self._tail]
+        table = pa.Table.from_batches([batch for _, batch in self._tail], self._schema)
+        whole, *more = table.combine_chunks().to_batches()
+        self._tail.clear()
+        if more:
+            return  # together they exceed what 32 bits count
+        span = (chunks[0].first, chunks[-1].first + chunks[-1].rows - 1)
+        self._connection.execute(
+            f"DELETE FROM {self._table} WHERE first BETWEEN ? AND ?",  # noqa: S608 - a name of ours
+            span,
+        )
+        joined = Kept(chunks[0].first, len(whole), chunks[-1].mark)
+        self._insert(joined, whole)
+        if self.oldest is not None and self.oldest.first >= joined.first:
+            self.oldest = joined
+
+    def prune(self, done: Callable[[Kept], bool]) -> None:
+        """Let go of the oldest chunks, up to one that is not done with."""
+        while self.oldest is not None and done(self.oldest):
+            self._connection.execute(
+                f"DELETE FROM {self._table} WHERE first = ?",  # noqa: S608 - a name of ours
+                (self.oldest.first,),
+            )
+            if self._tail and self._tail[0][0].first == self.oldest.first:
+                self._tail.pop(0)
+            self.oldest = self._find_oldest()

@@ -1,0 +1,139 @@
+"""Snapshots of the boolean subscriptions and their index, so that opening need not build them.
+
+A snapshot is a folder in `PATH-index/`, whose name stands in the file; it counts from the commit
+that says so. Which subscriptions changed since then stands in the file too. Snapshots are
+disposable: one that is missing, torn or of another version is passed over, and the index is built
+from the rows of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from nearcast.engine.core import Core
+from nearcast.engine.indexed import Indexed
+from nearcast.engine.saved import load_population, save_population
+from nearcast.errors import NearcastError
+
+FORMAT = 1
+_HEAD = "head.json"
+_WORTH_IT = 50_000  # as many changes, and a quarter of all subscriptions, make a new one due
+_PIECE = 1 << 24
+
+
+class Snapshots:
+    """The snapshots beside a file, of which the file names one."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        path = path.resolve()
+        self._folder = path.with_name(path.name + "-index")
+        self._connection = connection
+        self.reload()
+
+    def reload(self) -> None:
+        """Take note of what the file says."""
+        self.name: str | None = self._connection.execute("SELECT snapshot FROM state").fetchone()[0]
+        self._changed = self._connection.execute("SELECT count(*) FROM changed").fetchone()[0]
+        self._not_before = 0
+
+    def note(self, ids: Iterable[str], count: int) -> None:
+        """Note, in the transaction that is open, that subscriptions changed."""
+        self._changed += count
+        if self.name is not None:
+            rows = ((id,) for id in ids)
+            self._connection.executemany("INSERT OR IGNORE INTO changed VALUES (?)", rows)
+
+    def forget(self, count: int) -> None:
+        """Let no snapshot count, in the transaction that is open: too much changed to note it."""
+        self._changed += count
+        self.name = None
+        self._connection.execute("UPDATE state SET snapshot = NULL")
+        self._connection.execute("DELETE FROM changed")
+
+    def built(self, core: Core) -> None:
+        """Take note that the index was built from rows: a snapshot would have saved that."""
+        self._changed = max(self._changed, len(core))
+
+    def due(self, core: Core) -> bool:
+        """Whether so much changed that a new one pays."""
+        enough = max(_WORTH_IT, len(core) // 4, self._not_before)
+        return isinstance(core, Indexed) and self._changed >= enough
+
+    def worth_closing_with(self, core: Core) -> bool:
+        """Whether a new one would make the next opening faster."""
+        return isinstance(core, Indexed) and self._changed >= max(1000, len(core) // 100)
+
+    def save(self, core: Core) -> str | None:
+        """Write a snapshot of the state as committed, and give its name."""
+        if not isinstance(core, Indexed):
+            return None
+        name = secrets.token_hex(8)
+        folder = self._folder / name
+        try:
+            folder.mkdir(parents=True)
+            save_population(core.boolean, folder)
+            head = {
+                "format": FORMAT,
+                "index": core.boolean.index.name,
+                "subscriptions": len(core.boolean),
+                "files": _sums(folder),
+            }
+            (folder / _HEAD).write_text(json.dumps(head))
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._not_before = self._changed + _WORTH_IT
+            return None
+        return name
+
+    def counts(self, name: str) -> None:
+        """Say, in the transaction that is open, that a snapshot counts from now on."""
+        self._connection.execute("UPDATE state SET snapshot = ?", (name,))
+        self._connection.execute("DELETE FROM changed")
+
+    def settled(self, name: str) -> None:
+        """Remove all but the one that counts."""
+        self.name, self._changed, self._not_before = name, 0, 0
+        for other in self._folder.iterdir():
+            if other.name != name:
+                shutil.rmtree(other, ignore_errors=True)
+
+    def load(self, core: Indexed) -> list[str] | None:
+        """Load the snapshot, and give the ids that changed since; None if there is none to load."""
+        if self.name is None:
+            return None
+        folder = self._folder / self.name
+        try:
+            head = json.loads((folder / _HEAD).read_text())
+            if head["format"] != FORMAT or head["index"] != core.boolean.index.name:
+                return None
+            if 2 * self._changed > max(1000, head["subscriptions"]):
+                return None  # to build it is faster than to follow that many changes
+            if head["files"] != _sums(folder):
+                return None
+            load_population(core.boolean, folder)
+        except (OSError, ValueError, KeyError, TypeError, NearcastError):
+            return None
+        return [id for (id,) in self._connection.execute("SELECT id FROM changed")]
+
+
+def _sums(folder: Path) -> dict[str, int]:
+    """A checksum of each file."""
+    return {
+        path.relative_to(folder).as_posix(): _sum(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != _HEAD
+    }
+
+
+def _sum(path: Path) -> int:
+    total = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            total = zlib.crc32(piece, total)
+    return total

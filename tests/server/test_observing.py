@@ -1,0 +1,98 @@
+"""What can be seen from outside: metrics, explanations, health, and the page about it all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from nearcast.cli import serve as serve_module
+from nearcast.server.app import NOUNS
+from nearcast.server.config import Config
+from nearcast.server.front import Front
+from served import IPAD, SALE, Served, serving
+
+PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with serving(index="auto") as served:
+        served.http.put("/v1/subscriptions/s1", json=IPAD | {"query": "ipad NOT broken"})
+        yield served
+
+
+def test_metrics_count_what_happened(server: Served) -> None:
+    server.post("/v1/messages", SALE)
+    families = {
+        family.name: family
+        for family in text_string_to_metric_families(server.http.get("/metrics").text)
+    }
+    values = {name: family.samples[0].value for name, family in families.items()}
+    assert values["nearcast_publishes"] >= 1
+    assert values["nearcast_updates"] >= 1
+    assert values["nearcast_subscriptions"] == 1
+    assert values["nearcast_index_bytes"] > 0
+    assert values["nearcast_candidates"] >= 1
+    assert values["nearcast_ready"] == 1
+    assert all(family.documentation for family in families.values())
+    routes = {sample.labels["route"] for sample in families["nearcast_request_seconds"].samples}
+    assert "/v1/messages" in routes
+
+
+def test_every_metric_route_and_option_is_on_the_page() -> None:
+    front = Front(Config())
+    for family in front.metrics.registry.collect():
+        assert f"`{family.name}`" in PAGE, family.name
+    for noun in NOUNS:
+        for route in noun.routes:
+            assert f"`{route.path}`" in PAGE, route.path
+    for name in serve_module.serve_command.__annotations__:
+        if name != "return":
+            assert f"`--{name.replace('_', '-')}`" in PAGE, name
+
+
+def test_why_a_message_is_for_a_subscription(server: Served) -> None:
+    server.post("/v1/messages", SALE | {"id": "yes", "text": "iPad sale", "ttl": 600})
+    server.post("/v1/messages", SALE | {"id": "no", "text": "broken iPad", "point": [0, 0]})
+    path = "/v1/explain?subscription=s1&message="
+    yes, no = (server.http.get(path + id).json() for id in ("yes", "no"))
+    assert (yes["matches"], yes["result"]) == (True, True)
+    assert yes["text"]["alternatives"] == [
+        {
+            "required": [{"term": "ipad", "found": True}],
+            "excluded": [{"term": "broken", "found": False}],
+        }
+    ]
+    assert yes["space"]["distance_m"] == 0.0
+    assert (no["matches"], no["text"]["matches"], no["space"]["matches"]) == (False, False, False)
+    assert no["text"]["alternatives"][0]["excluded"] == [{"term": "broken", "found": True}]
+    assert no["space"]["distance_m"] > 2000
+
+
+def test_what_a_score_is_made_of() -> None:
+    with serving() as server:
+        top = {"query": "jazz blues", "point": [0, 0], "top": {"k": 1, "alpha": 0.5}}
+        server.http.put("/v1/subscriptions/fan", json=top)
+        server.post("/v1/messages", {"id": "m1", "text": "jazz", "point": [0, 0]})
+        server.post("/v1/messages", {"id": "m2", "text": "rock", "point": [0, 0]})
+        server.post("/v1/messages", {"id": "m3", "text": "jazz", "point": [9, 0]})
+        path = "/v1/explain?subscription=fan&message="
+        best, other, far = (server.http.get(path + id).json() for id in ("m1", "m2", "m3"))
+    assert best["result"] is True
+    assert best["top"]["score"] == pytest.approx(0.5 + 0.5 * 0.5**0.5)
+    assert best["top"]["nearness"] == 1.0
+    assert (other["matches"], other["top"]["score"]) == (False, None)
+    assert (far["matches"], far["result"]) == (True, False)
+
+
+def test_ready_only_when_it_can_work(server: Served) -> None:
+    assert server.http.get("/healthz").json() == {"status": "ok"}
+    assert server.http.get("/readyz").json() == {"status": "ready"}
+    server.front.ready = False
+    try:
+        waiting = server.http.get("/readyz")
+        assert (waiting.status_code, waiting.headers["retry-after"]) == (503, "1")
+        assert server.http.get("/healthz").status_code == 200
+    finally:
+        server.front.ready = True
