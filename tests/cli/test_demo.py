@@ -36,9 +36,10 @@ def test_the_demo_serves_a_map_and_ends_at_ctrl_c_without_a_trace(tmp_path: Path
     with start(tmp_path) as process:
         assert process.stdout is not None
         lines: list[str] = []
-        while not lines or not lines[-1].startswith("First matches"):
+        while not lines or not lines[-1].startswith("310 subscriptions"):
             lines.append(process.stdout.readline())
             assert lines[-1], process.stderr.read() if process.stderr else ""
+        assert any(line.startswith("First matches") for line in lines)
         address = next(line.split()[1] for line in lines if line.startswith("Map: "))
         page = httpx.get(address, trust_env=False)
         assert page.status_code == 200
@@ -102,4 +103,4 @@ def test_a_refusal_ends_the_feed_with_its_reason() -> None:
     with httpx.Client(transport=answers, base_url="http://127.0.0.1") as client:
         feed = Feed(client, print, Event(), seed=1, on_land=lambda _: True)
         with pytest.raises(RuntimeError, match="id: is not right"):
-            feed.settle(1, 1)
+            feed.play(1, 1, 1.0)

@@ -18,7 +18,7 @@ from nearcast.demo.people import Mover, standing, yours
 
 _TICK_S = 0.25
 _MOVE_S = 2.0  # how often each of those on the way says where they are
-_CHUNK = 2000
+_CHUNK = 1000
 _TELL_S = 10.0
 _LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -61,45 +61,45 @@ class Feed:
             self._stop.wait(0.1)
         return False
 
-    def settle(self, people: int, movers: int) -> list[Mover]:
-        """Subscribe everybody: those who stay, those who move, and the visitor's own."""
-        started = monotonic()
-        moving = [Mover(f"way-{number}", self._city) for number in range(movers)]
-        everyone = [*yours(), *(mover.subscription() for mover in moving)]
-        self._send("/v1/subscriptions", everyone)
-        home = standing(self._city, people)
-        while not self._stop.is_set() and (chunk := list(islice(home, _CHUNK))):
-            self._send("/v1/subscriptions", chunk)
-        total = people + len(everyone)
-        took = monotonic() - started
-        self._say(f"{total:,} subscriptions in {took:.1f} s, {movers} of them on the move.")
-        return moving
-
-    def stream(self, movers: list[Mover], rate: float) -> None:
-        """Publish messages and move people about, until told to stop."""
-        happenings = Happenings(self._city)
+    def play(self, people: int, movers: int, rate: float) -> None:
+        """Let things happen until told to stop; most of the people arrive in the first seconds."""
+        city, happenings = self._city, Happenings(self._city)
+        moving = [Mover(f"way-{number}", city) for number in range(movers)]
+        arriving = standing(city, people)
+        self._send("/v1/subscriptions", [*yours(), *(each.subscription() for each in moving)])
+        self._arrive(arriving)
         started = told = monotonic()
         turns = max(1, round(_MOVE_S / _TICK_S))
-        tick, due = 0, 0.0
+        tick, due, complete = 0, 0.0, False
         while not self._stop.wait(max(0.0, started + tick * _TICK_S - monotonic())):
             now = monotonic() - started
-            due += rate * _TICK_S * self._city.random.uniform(0.4, 1.6)
+            due += rate * _TICK_S * city.random.uniform(0.4, 1.6)
             batch = [happenings.next() for _ in range(int(due))]
             due -= len(batch)
-            moves = [mover.move(now) for mover in movers[tick % turns :: turns]]
-            reached = self._send(
-                "/v1/events", [*({"op": "publish"} | each for each in batch), *moves]
-            )
-            if reached and not self.matches:
-                self._say(f"First matches {now:.1f} s into the stream: {reached}.")
-            self.messages += len(batch)
-            self.moves += len(moves)
-            self.matches += reached
+            self._happen(batch, [mover.move(now) for mover in moving[tick % turns :: turns]], now)
             tick += 1
+            if not complete and not self._arrive(arriving):
+                complete = True
+                total = people + movers + len(yours())
+                self._say(f"{total:,} subscriptions, {movers} of them on the move.")
             if monotonic() - told >= _TELL_S:
                 told = monotonic()
                 latest = f" Latest: {batch[-1]['text']}." if batch else ""
                 self._say(f"{self.counts()}.{latest}")
+
+    def _arrive(self, arriving: Iterator[dict[str, Any]]) -> bool:
+        """Subscribe the next few of those who stay; False if there are no more."""
+        chunk = list(islice(arriving, _CHUNK))
+        self._send("/v1/subscriptions", chunk)
+        return len(chunk) == _CHUNK
+
+    def _happen(self, batch: list[dict[str, Any]], moves: list[dict[str, Any]], now: float) -> None:
+        reached = self._send("/v1/events", [*({"op": "publish"} | each for each in batch), *moves])
+        if reached and not self.matches:
+            self._say(f"First matches {now:.1f} s into the stream: {reached}.")
+        self.messages += len(batch)
+        self.moves += len(moves)
+        self.matches += reached
 
     def counts(self) -> str:
         """What has happened so far."""

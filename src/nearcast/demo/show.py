@@ -109,7 +109,7 @@ class _Story(Thread):
             )
             try:
                 if feed.wait_until_ready():
-                    feed.stream(feed.settle(plan.people, plan.movers), plan.rate)
+                    feed.play(plan.people, plan.movers, plan.rate)
             except httpx.TransportError:
                 pass  # the server has gone first
             except httpx.HTTPStatusError as error:

@@ -38,17 +38,7 @@ from nearcast.server.routes import install
 from nearcast.server.socket import install_socket
 from nearcast.server.watch import Watch
 
-NOUNS = (
-    messages,
-    subscriptions,
-    updates,
-    events,
-    queries,
-    explain,
-    webhooks,
-    overview,
-    backups,
-)
+NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview)
 WEB = Path(__file__).parent / "web"
 
 

@@ -50,6 +50,12 @@ export class Effects {
   }
 
   caption(point, text, who, mine) {
+    // one that another would cover is gone at once
+    const { x, y } = this.#project(point);
+    this.#captions = this.#captions.filter((other) => {
+      const at = this.#project(other.point);
+      return Math.abs(at.x - x) > 280 || Math.abs(at.y - y) > 52;
+    });
     this.#captions.push({ point, text, who, mine, born: performance.now() });
     if (this.#captions.length > MOST.captions) this.#captions.shift();
     this.#wake();
@@ -239,12 +245,12 @@ export class Effects {
   #drawCaption({ point, text, who, mine }, age, p, width, height) {
     const pen = this.#pen;
     const at = this.#project(point);
-    if (at.x < 0 || at.y < 0 || at.x > width || at.y > height) return;
+    const room = this.#map.getPadding();
+    if (at.x < room.left || at.y < 0 || at.x > width - room.right || at.y > height - room.bottom) return;
     pen.font = "600 12.5px Inter, 'Segoe UI', system-ui, sans-serif";
     const words = shorten(pen, text, 250);
     const below = shorten(pen, who, 250);
     const w = Math.max(pen.measureText(words).width, pen.measureText(below).width) + 22;
-    const room = this.#map.getPadding();
     const right = width - room.right - 8;
     const left = Math.max(room.left + 8, at.x + 14 + w > right ? Math.min(at.x - 14, right) - w : at.x + 14);
     const top = Math.min(height - room.bottom - 56, Math.max(8, at.y - 22));
