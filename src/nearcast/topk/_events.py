@@ -1,0 +1,319 @@
+"""What Python calls: messages published, time passing, subscriptions coming, going and read.
+
+A kernel that runs out of room says what must grow and can be called again: what it did until then
+is kept, and the message at hand has not been touched or is only half expired, which goes on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast.topk._buffers import (
+    append,
+    give_buffer_back,
+    may_grow,
+    ranked,
+    refresh,
+    seat_new,
+    size_of_class,
+    unfile_seat,
+)
+from nearcast.topk._clock import cycles
+from nearcast.topk._layout import (
+    ALPHA,
+    AT,
+    BEGIN,
+    BUFFER,
+    BUFFER_CYCLES,
+    BUFFER_END,
+    BUFFER_SIZES,
+    CHANGES,
+    COUNT,
+    DONE,
+    DUE,
+    END,
+    EVENT_START,
+    EXPIRY_CYCLES,
+    FIRST,
+    INLINE,
+    K_AND_CLASS,
+    KTH_NUMBER,
+    LIST,
+    MATCH_CYCLES,
+    MESSAGE,
+    MORE_BUFFERS,
+    MORE_CHANGES,
+    MORE_END,
+    MORE_MORE,
+    MORE_POSTINGS,
+    NEEDED,
+    NEXT,
+    NEXT_SEAT,
+    NOT_FILED,
+    NOTHING,
+    POSTING_END,
+    POSTING_PLANES,
+    PREVIOUS,
+    SEATS,
+    SIZE,
+    SQUARED,
+    SUB,
+    TERM_COUNT,
+    TERMS,
+    THETA,
+    WINDOW_COUNT,
+    WINDOW_CYCLES,
+    Floats,
+    Int32s,
+    Int64s,
+    State,
+    Work,
+    X,
+    Y,
+)
+from nearcast.topk._match import affected_by
+from nearcast.topk._message import prepare, table_size
+from nearcast.topk._postings import post, withdraw
+from nearcast.topk._regions import give_back, take
+from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
+
+_LARGEST_BUFFER = int(BUFFER_SIZES[-1])
+
+
+@inner
+def _expire(state: State, work: Work, now: float, coming: int) -> int:
+    """Let the window end where it should, with `coming` messages to enter; refresh who waits."""
+    scalars = state.scalars
+    count, seconds = scalars[WINDOW_COUNT], state.measures[3]
+    if scalars[DUE] == scalars[FIRST]:
+        while scalars[FIRST] < scalars[NEXT]:
+            first = scalars[FIRST]
+            old = scalars[NEXT] + coming - first > count
+            if not old and not (
+                state.message_f[message_row(state, first) * MESSAGE + AT] <= now - seconds
+            ):
+                break
+            leave_oldest(state)
+    while scalars[DUE] < scalars[FIRST]:
+        row = message_row(state, scalars[DUE]) * MESSAGE + SEATS
+        sub = np.int64(state.message_i[row])
+        if sub < 0:
+            scalars[DUE] += 1
+            continue
+        room = len(work.change_scores) - scalars[CHANGES]
+        if room < 2 * (state.seat_i[2 * SUB * sub + K_AND_CLASS] >> 4):
+            return MORE_CHANGES
+        unfile_seat(state, sub)
+        refresh(state, work, sub)
+    return DONE
+
+
+@inner_inlined
+def _stamp(state: State, work: Work, event: int) -> None:
+    """Note which event caused the changes since the last one."""
+    for at in range(state.scalars[EVENT_START], state.scalars[CHANGES]):
+        work.changes[4 * at] = event
+    state.scalars[EVENT_START] = state.scalars[CHANGES]
+
+
+@lean_kernel
+def advance(state: State, work: Work, now: float) -> int:
+    """Let time pass."""
+    code = _expire(state, work, now, 0)
+    if code == DONE:
+        _stamp(state, work, 0)
+    return code
+
+
+@inner
+def _room_for_buffers(state: State, work: Work, affected: int) -> bool:
+    """Whether every affected buffer could grow."""
+    needed = np.int64(0)
+    for n in range(affected):
+        sub = np.int64(work.affected[n])
+        if may_grow(state, sub):
+            kind = np.int64(state.seat_i[2 * SUB * sub + K_AND_CLASS] & 15)
+            needed += size_of_class(kind + 1) * 3 // 2
+    state.scalars[NEEDED] = state.scalars[BUFFER_END] + needed
+    return state.scalars[NEEDED] <= len(state.buffer_f)
+
+
+@lean_kernel
+def publish(
+    state: State, work: Work, points: Floats, at: Floats, starts: Int64s, terms: Int32s,
+    counts: Int32s, begin: int, end: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Publish messages in order; give how far it came, and what must grow before it can go on."""
+    scalars = state.scalars
+    for message in range(begin, end):
+        clock = cycles()
+        code = _expire(state, work, at[message], 1)
+        if code != DONE:
+            return message, code
+        now = cycles()
+        scalars[EXPIRY_CYCLES] += now - clock
+        clock = now
+        start, length = starts[message], starts[message + 1] - starts[message]
+        x, y = points[message, 0], points[message, 1]
+        squared = prepare(state, work, terms, counts, start, length)
+        affected = affected_by(state, work, x, y, squared, length, table_size(length))
+        now = cycles()
+        scalars[MATCH_CYCLES] += now - clock
+        clock = now
+        code = room_to_enter(state, work, length)
+        if code != DONE:
+            return message, code
+        if len(work.change_scores) - scalars[CHANGES] < 2 * affected + 2:
+            return message, MORE_CHANGES
+        if not _room_for_buffers(state, work, affected):
+            return message, MORE_BUFFERS
+        number = scalars[NEXT]
+        enter(state, work, x, y, squared, at[message], terms, counts, start, length)
+        now = cycles()
+        scalars[WINDOW_CYCLES] += now - clock
+        clock = now
+        for n in range(affected):
+            append(state, work, np.int64(work.affected[n]), work.scores[n], number)
+        _stamp(state, work, message)
+        scalars[BUFFER_CYCLES] += cycles() - clock
+    return end, DONE
+
+
+@inner
+def _room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
+    scalars = state.scalars
+    needed = np.int64(0)
+    for n in range(count):
+        row = np.int64(terms[start + n]) * LIST
+        kind = np.int64(state.posts[row + SIZE])
+        if kind < 0 or state.posts[row + COUNT] == (1 << kind):
+            needed += POSTING_PLANES * (np.int64(1) << (kind + 1))
+    if scalars[POSTING_END] + needed > len(state.post_i):
+        scalars[NEEDED] = scalars[POSTING_END] + needed
+        return MORE_POSTINGS
+    if scalars[BUFFER_END] + _LARGEST_BUFFER * 3 // 2 > len(state.buffer_f):
+        scalars[NEEDED] = scalars[BUFFER_END] + _LARGEST_BUFFER * 3 // 2
+        return MORE_BUFFERS
+    if count > INLINE and scalars[MORE_END] + 4 * count > len(state.more):
+        scalars[NEEDED] = scalars[MORE_END] + 4 * count
+        return MORE_MORE
+    return DONE
+
+
+@inner_inlined
+def _more_class(count: int) -> int:
+    kind = 0
+    while (1 << kind) < count:
+        kind += 1
+    return kind
+
+
+@lean_kernel
+def subscribe(
+    state: State, work: Work, subs: Int32s, points: Floats, alphas: Floats, ks: Int32s,
+    starts: Int64s, terms: Int32s, begin: int, end: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Enter subscriptions under numbers that are free; terms in the order of their letters."""
+    for n in range(begin, end):
+        sub, start = np.int64(subs[n]), starts[n]
+        count = starts[n + 1] - start
+        code = _room_to_subscribe(state, terms, start, count)
+        if code != DONE:
+            return n, code
+        row = SUB * sub
+        state.sub_f[row + X], state.sub_f[row + Y] = points[n, 0], points[n, 1]
+        state.sub_f[row + ALPHA], state.sub_f[row + THETA] = alphas[n], NOTHING
+        state.sub_i[2 * row + TERM_COUNT] = count
+        if count > INLINE:
+            kind = _more_class(count)
+            place = take(
+                state.more, state.more_free, state.scalars, MORE_END, kind, np.int64(2) << kind
+            )
+            state.sub_i[2 * row + TERMS] = place
+            for m in range(count):
+                state.more[place + 2 * m] = terms[start + m]
+        else:
+            for m in range(count):
+                state.sub_i[2 * row + TERMS + m] = terms[start + m]
+        squared = 0.0
+        for m in range(count):
+            idf = state.idf[terms[start + m]]
+            squared += idf * idf
+        state.sub_f[row + SQUARED] = squared
+        post(state, sub)
+        seat_new(state, work, sub, np.int64(ks[n]))
+    return end, DONE
+
+
+@lean_kernel
+def unsubscribe(state: State, subs: Int32s) -> None:
+    """Forget subscriptions; their numbers are free again."""
+    for n in range(len(subs)):
+        sub = np.int64(subs[n])
+        row = 2 * SUB * sub
+        unfile_seat(state, sub)
+        withdraw(state, sub)
+        kind = np.int64(state.seat_i[row + K_AND_CLASS] & 15)
+        give_buffer_back(state, kind, np.int64(state.seat_i[row + BUFFER]))
+        count = np.int64(state.sub_i[row + TERM_COUNT])
+        if count > INLINE:
+            give_back(
+                state.more, state.more_free, _more_class(count), np.int64(state.sub_i[row + TERMS])
+            )
+        state.sub_i[row + TERM_COUNT] = 0
+
+
+@lean_kernel
+def read_members(state: State, work: Work, subs: Int32s, begin: int) -> int:
+    """Log the members of subscriptions, best first, while there is room; give how far it came."""
+    for n in range(begin, len(subs)):
+        sub = np.int64(subs[n])
+        scalars = state.scalars
+        k = state.seat_i[2 * SUB * sub + K_AND_CLASS] >> 4
+        if len(work.change_scores) - scalars[CHANGES] < k:
+            return n
+        for rank in range(ranked(state, work, sub)):
+            at = scalars[CHANGES]
+            work.changes[4 * at], work.changes[4 * at + 1] = n, 1
+            work.changes[4 * at + 2], work.changes[4 * at + 3] = sub, work.best_numbers[rank]
+            work.change_scores[at] = work.best_scores[rank]
+            scalars[CHANGES] = at + 1
+    return len(subs)
+
+
+@lean_kernel
+def rebase(state: State, shift: int) -> None:
+    """Count messages from a later one on, a multiple of the ring's size."""
+    for scalar in (FIRST, NEXT, DUE):
+        state.scalars[scalar] -= shift
+    for term in range(len(state.lists) // LIST):
+        _rebase_list(state, term, shift)
+    for sub in range(len(state.sub_i) // (2 * SUB)):
+        row = 2 * SUB * sub
+        if state.sub_i[row + TERM_COUNT] == 0:
+            continue
+        _rebase_seat(state, sub, shift)
+
+
+@inner
+def _rebase_list(state: State, term: int, shift: int) -> None:
+    from_row = term * LIST
+    if state.lists[from_row + SIZE] < 0:
+        return
+    size = np.int64(1) << state.lists[from_row + SIZE]
+    for n in range(size):
+        state.list_i[np.int64(state.lists[from_row]) + n] -= shift
+
+
+@inner
+def _rebase_seat(state: State, sub: int, shift: int) -> None:
+    row = 2 * SUB * sub
+    base = np.int64(state.seat_i[row + BUFFER])
+    numbers = 2 * (base + size_of_class(state.seat_i[row + K_AND_CLASS] & 15))
+    for n in range(state.seat_i[row + BEGIN], state.seat_i[row + END]):
+        state.buffer_i[numbers + n] = max(np.int64(state.buffer_i[numbers + n]) - shift, -1)
+    if state.seat_i[row + KTH_NUMBER] >= 0:
+        state.seat_i[row + KTH_NUMBER] -= shift
+    if state.seat_i[row + NEXT_SEAT] != NOT_FILED and state.seat_i[row + PREVIOUS] < 0:
+        state.seat_i[row + PREVIOUS] += shift
