@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.engine.ranked import FastRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Interest
@@ -20,6 +21,7 @@ from nearcast.index.table import Floats, Int32s
 from nearcast.index.warm import warm_up
 from nearcast.model import Subscription
 from nearcast.text import Analyser, parse_query
+from nearcast.topk.core import Changes
 
 _NONE = np.empty(0, np.int32)
 
@@ -212,12 +214,13 @@ class IndexedPopulation:
 
 
 class Indexed(Scan):
-    """The engine with its boolean subscriptions in an index; everything else is as in `Scan`."""
+    """The engine with an index of its boolean subscriptions and a core for its top-k ones."""
 
     def __init__(self, settings: Settings | None, index: str) -> None:
         settings = settings or Settings()
         self.boolean = IndexedPopulation(index, settings.analyser)
-        super().__init__(settings, self.boolean)
+        self.ranked = FastRankings(settings)
+        super().__init__(settings, self.boolean, self.ranked)
 
     @property
     def has_active(self) -> bool:
@@ -227,24 +230,21 @@ class Indexed(Scan):
     @property
     def has_rankings(self) -> bool:
         """Whether there is a top-k subscription."""
-        return bool(self._rankings)
+        return len(self.ranked) > 0
 
     def knows_any(self, ids: list[str]) -> bool:
         """Whether a subscription has one of these ids."""
-        return any(id in self.boolean or id in self._rankings for id in ids)
+        return any(id in self.boolean or id in self.ranked for id in ids)
 
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""
-        return self._window.has_any(ids) or not self._active.keys().isdisjoint(ids)
+        return self.ranked.has_any(ids) or not self._active.keys().isdisjoint(ids)
 
-    def pass_through(self, columns: Columns) -> None:
-        """Let messages that were matched already enter the window, which is one by count."""
-        room = self.settings.window.count or 0
+    def pass_through(self, columns: Columns) -> Changes | None:
+        """Let messages that were matched already enter the window; give what that changes."""
         columns.number = self._arrivals
-        columns.row = max(0, len(columns.ids) - room)  # those before it would leave it at once
         self._arrivals += len(columns.ids)
-        self._window.extend(columns)
-        self._window.forget(len(self._window) - room)
+        return self.ranked.enter_columns(columns)
 
 
 def _in_order(ids: list[str], owners: Int32s, count: int) -> tuple[pa.StringArray, Int32s]:

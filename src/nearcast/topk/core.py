@@ -26,6 +26,7 @@ from nearcast.topk._layout import (
     FIRST_TERM,
     FLAGS,
     FOUND,
+    K_AND_CLASS,
     LAZY,
     LIST,
     LIST_END,
@@ -68,9 +69,6 @@ class Changes(NamedTuple):
     subscriptions: Int32s
     messages: Int64s
     scores: Floats
-
-    def __len__(self) -> int:
-        return len(self.events)
 
 
 class TopK:
@@ -223,6 +221,17 @@ class TopK:
         while (code := _events.advance(self._state, self._work, now)) != DONE:
             self._grow(code)
         return self._changes()
+
+    def subscription(self, sub: int) -> tuple[tuple[float, float], float, int]:
+        """The point, alpha and k of a subscription."""
+        x, y, alpha = self._state.sub_f[sub * SUB : sub * SUB + 3].tolist()
+        return (x, y), alpha, int(self._state.seat_i[2 * SUB * sub + K_AND_CLASS]) >> 4
+
+    def message(self, number: int) -> tuple[tuple[float, float], float]:
+        """The point and the time of a message of the window."""
+        row = MESSAGE * ((number - self._base) & int(self._state.scalars[MESSAGE_MASK]))
+        x, y, _, at = self._state.message_f[row : row + MESSAGE].tolist()
+        return (x, y), at
 
     def members(self, subs: Int32s) -> Changes:
         """The results of subscriptions, best first; `events` are their places in the call."""
