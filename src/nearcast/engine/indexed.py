@@ -7,8 +7,8 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
@@ -175,10 +175,10 @@ class IndexedPopulation:
         """
         if self._order is None and len(owners) < len(self._ids) // 4:
             some = np.unique(owners)
-            return _in_order([self._ids[owner] for owner in some.tolist()], some, len(self._ids))
+            return in_order([self._ids[owner] for owner in some.tolist()], some, len(self._ids))
         if self._order is None:
             everyone = np.arange(len(self._ids), dtype=np.int32)
-            self._order = _in_order(self._ids, everyone, len(self._ids))
+            self._order = in_order(self._ids, everyone, len(self._ids))
         return self._order
 
     def _subscription(self, owner: int) -> Subscription:
@@ -245,14 +245,6 @@ class Indexed(Scan):
         columns.number = self._arrivals
         self._arrivals += len(columns.ids)
         return self.ranked.enter_columns(columns)
-
-
-def _in_order(ids: list[str], owners: Int32s, count: int) -> tuple[pa.StringArray, Int32s]:
-    names = pa.array(ids, pa.string())
-    order = pc.sort_indices(names).to_numpy()
-    rank = np.empty(count, np.int32)
-    rank[owners[order]] = np.arange(len(owners), dtype=np.int32)
-    return names.take(pa.array(order)), rank
 
 
 def _plain(region: Region) -> tuple[float, float, float, float] | None:

@@ -26,10 +26,10 @@ def _remove_all(slots: Slots, hashes: Slots) -> None:
 
 @kernel
 def _has_any(slots: Slots, hashes: Slots) -> bool:
+    found = False
     for n in range(len(hashes)):
-        if find(slots, hashes[n, 0], hashes[n, 1]) >= 0:
-            return True
-    return False
+        found |= find(slots, hashes[n, 0], hashes[n, 1]) >= 0
+    return found
 
 
 @kernel

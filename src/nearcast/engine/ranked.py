@@ -1,7 +1,7 @@
 """The top-k side of the embedded engine: names and texts around the core of `nearcast.topk`.
 
-While nobody ranks anything the window is only kept, as it came: that costs next to nothing. With the
-first top-k subscription its messages enter the core, and stay there.
+While nobody ranks anything the window is only kept, as it came: that costs next to nothing. With
+the first top-k subscription its messages enter the core, and stay there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import announced_compilation
+from nearcast._slots import Bytes, Int64s
 from nearcast.engine.message_ids import MessageIds, Texts, bytes_of
+from nearcast.engine.ordered import in_order
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Results
 from nearcast.engine.window import Columns, SlidingWindow
@@ -34,7 +36,14 @@ class FastRankings:
         self._ids: list[str] = []  # by number; one that is free has an empty one
         self._queries: list[str] = []
         self._pending: list[Changes] = []
+        self._ttl: dict[int, float] = {}  # of messages that have one, by number
+        self._order: tuple[pa.StringArray, Int32s] | None = None
         self._core: TopK | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the window is in the core, and messages cost more than being kept."""
+        return self._core is not None
 
     def __contains__(self, id: str) -> bool:
         return id in self._numbers
@@ -62,21 +71,27 @@ class FastRankings:
             core.unsubscribe(np.array([known], np.int32))
         top, point = subscription.top, subscription.point
         assert top is not None and point is not None  # noqa: S101, PT018 - by kind
-        numbers = self._subscribe(
+        bags = self._terms.bags([terms])
+        numbers = core.subscribe(
             np.array([point], np.float64), np.array([top.alpha]), np.array([top.k], np.int32),
-            self._terms.bags([terms]),
+            bags.starts, bags.terms,
         )  # fmt: skip
         self._name([id], [subscription.query], numbers)
         self._pending.append(core.members(numbers))
 
     def put_columns(
-        self, ids: list[str], queries: list[str], points: Floats, alphas: Floats, ks: Int32s,
-        terms: list[tuple[str, ...]],
-    ) -> Changes:  # fmt: skip
-        """Add many new ones at once, and give what each of them starts with."""
+        self, ids: list[str], queries: pa.StringArray, points: Floats, alphas: Floats, ks: Int32s
+    ) -> Changes | None:
+        """Add many new ones of plain words, and give what each starts with; None if one has none.
+
+        Nothing is changed then.
+        """
         core = self._active()
-        numbers = self._subscribe(points, alphas, ks, self._terms.bags(terms))
-        self._name(ids, queries, numbers)
+        bags = self._terms.read(queries)
+        if (np.diff(bags.starts) == 0).any():
+            return None
+        numbers = core.subscribe(points, alphas, ks, bags.starts, bags.terms)
+        self._name(ids, queries.to_pylist(), numbers)
         return core.members(numbers)
 
     def drop(self, id: str) -> None:
@@ -85,6 +100,7 @@ class FastRankings:
         assert self._core is not None  # noqa: S101 - somebody was put
         self._core.unsubscribe(np.array([number], np.int32))
         self._ids[number] = self._queries[number] = ""
+        self._order = None
         self._pending = [_without(changes, number) for changes in self._pending]
 
     def enter(self, arrived: Arrived) -> None:
@@ -184,17 +200,26 @@ class FastRankings:
         """All of them."""
         return (found for id in self._numbers if (found := self.find(id)) is not None)
 
-    def message_names(self, numbers: np.ndarray) -> pa.LargeStringArray:  # type: ignore[type-arg]
+    def message_names(self, numbers: Int64s) -> pa.LargeStringArray:
         """The ids of messages that are in the window or have just left it."""
         return self._message_ids.texts.take(numbers)
 
-    def message_spans(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    def message_spans(self, numbers: Int64s) -> tuple[Bytes, Int64s, Int64s]:
         """The bytes of all message ids, and where those of these messages start and stop."""
         return self._message_ids.texts.spans(numbers)
 
-    def names(self) -> list[str]:
-        """The ids of all subscriptions by number; empty where there is none."""
-        return self._ids
+    def names_in_order(self, subscriptions: Int32s) -> tuple[pa.StringArray, Int32s]:
+        """Ids in alphabetical order, of these subscriptions at least, and their ranks there.
+
+        The order of all ids is worked out when it pays, and kept until somebody comes or goes.
+        """
+        if self._order is None and len(subscriptions) * 16 < len(self._ids):
+            some = np.unique(subscriptions)
+            return in_order([self._ids[one] for one in some.tolist()], some, len(self._ids))
+        if self._order is None:
+            everyone = np.arange(len(self._ids), dtype=np.int32)
+            self._order = in_order(self._ids, everyone, len(self._ids))
+        return self._order
 
     def forget_expired(self) -> None:
         """Let go of the names and texts of messages that have left the window."""
@@ -225,7 +250,6 @@ class FastRankings:
             idf = idf_of(history) if history is not None and history.documents else None
             self._terms = TermNumbers(core, settings.analyser, idf)
             self._message_ids, self._texts = MessageIds(0), Texts(0)
-            self._ttl: dict[int, float] = {}  # of messages that have one
             self._core = core
             with announced_compilation():
                 for part in self._waiting.parts():
@@ -240,18 +264,11 @@ class FastRankings:
 
     def _enter_rest(self, columns: Columns) -> None:
         row = columns.row
-        self.enter_columns(
-            Columns(
-                columns.ids[row:], columns.texts.slice(row), columns.points[row:],
-                columns.at[row:], columns.analyser,
-            )  # fmt: skip
-        )
-
-    def _subscribe(self, points: Floats, alphas: Floats, ks: Int32s, bags: Bags) -> Int32s:
-        assert self._core is not None  # noqa: S101 - asked for by whoever calls
-        return self._core.subscribe(points, alphas, ks, bags.starts, bags.terms)
+        rest = columns.ids[row:], columns.texts.slice(row), columns.points[row:], columns.at[row:]
+        self.enter_columns(Columns(*rest, columns.analyser))
 
     def _name(self, ids: list[str], queries: list[str], numbers: Int32s) -> None:
+        self._order = None
         missing = int(numbers.max(initial=-1)) + 1 - len(self._ids)
         self._ids += [""] * missing
         self._queries += [""] * missing
@@ -260,15 +277,13 @@ class FastRankings:
             self._numbers[id] = number
 
     def _publish(
-        self, ids: list[str], data: np.ndarray, offsets: np.ndarray, points: Floats, at: Floats,  # type: ignore[type-arg]
+        self, ids: list[str], data: np.ndarray, offsets: np.ndarray, points: Floats, at: Floats,
         bags: Bags,
     ) -> None:  # fmt: skip
         assert self._core is not None  # noqa: S101 - asked for by whoever calls
         self._message_ids.extend(ids)
         self._texts.extend(data, offsets)
-        self._pending.append(
-            self._core.publish(points, at, bags.starts, bags.terms, bags.counts)
-        )
+        self._pending.append(self._core.publish(points, at, bags.starts, bags.terms, bags.counts))
 
 
 def _turned(changes: Changes) -> Changes:

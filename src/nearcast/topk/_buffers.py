@@ -11,9 +11,8 @@ displaced too, so a seat may find, when its time comes, that it has to wait for 
 
 from __future__ import annotations
 
-import numpy as np
-
 from nearcast._jit import inner, inner_inlined
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._evaluate import before, evaluate, keep_best
 from nearcast.topk._layout import (
     ADDED,
@@ -25,6 +24,7 @@ from nearcast.topk._layout import (
     CUT,
     END,
     EVENT_START,
+    FILED,
     FIRST,
     K_AND_CLASS,
     KTH_NUMBER,
@@ -36,7 +36,6 @@ from nearcast.topk._layout import (
     NEXT_SEAT,
     NOT_FILED,
     NOTHING,
-    PREVIOUS,
     REEVALUATED,
     REFILED,
     REFRESHED,
@@ -50,15 +49,19 @@ from nearcast.topk._layout import (
     Work,
 )
 from nearcast.topk._postings import set_theta
+from nearcast.topk._wide import as_float, as_integer, wide
 from nearcast.topk._window import message_row
 
 _SIZES = tuple(BUFFER_SIZES.tolist())
+_HIGHEST = (1 << 63) - 1
+_LOWEST = -1  # below every score as an integer
+_MOST_ASKED = 128  # of larger buffers the processor guesses the rest
 
 
 @inner_inlined
 def size_of_class(kind: int) -> int:
     """How many entries a buffer of a class has room for."""
-    return np.int64(_SIZES[kind])
+    return wide(_SIZES[kind])
 
 
 @inner_inlined
@@ -81,28 +84,52 @@ def file_seat(state: State, sub: int, number: int) -> None:
     """Let a seat wait for the expiry of a message."""
     seat = 2 * SUB * sub
     row = message_row(state, number) * MESSAGE + SEATS
-    head = np.int64(state.message_i[row])
-    state.seat_i[seat + NEXT_SEAT], state.seat_i[seat + PREVIOUS] = head, ~number
-    if head >= 0:
-        state.seat_i[2 * SUB * head + PREVIOUS] = sub
+    state.seat_i[seat + NEXT_SEAT], state.seat_i[seat + FILED] = state.message_i[row], number
     state.message_i[row] = sub
 
 
 @inner
+def take_seat(state: State, number: int) -> int:
+    """Give a seat that waits for a message, or -1; it waits no longer."""
+    row = message_row(state, number) * MESSAGE + SEATS
+    sub = wide(state.message_i[row])
+    if sub >= 0:
+        seat = 2 * SUB * sub
+        state.message_i[row] = state.seat_i[seat + NEXT_SEAT]
+        state.seat_i[seat + NEXT_SEAT] = NOT_FILED
+    return sub
+
+
+@inner
 def unfile_seat(state: State, sub: int) -> None:
-    """Let a seat wait no longer."""
+    """Let a seat wait no longer: it is looked for among those that wait for the same message."""
     seat = 2 * SUB * sub
-    following = np.int64(state.seat_i[seat + NEXT_SEAT])
+    following = wide(state.seat_i[seat + NEXT_SEAT])
     if following == NOT_FILED:
         return
-    previous = np.int64(state.seat_i[seat + PREVIOUS])
-    if previous >= 0:
-        state.seat_i[2 * SUB * previous + NEXT_SEAT] = following
+    row = message_row(state, wide(state.seat_i[seat + FILED])) * MESSAGE + SEATS
+    other = wide(state.message_i[row])
+    if other == sub:
+        state.message_i[row] = following
     else:
-        state.message_i[message_row(state, ~previous) * MESSAGE + SEATS] = following
-    if following >= 0:
-        state.seat_i[2 * SUB * following + PREVIOUS] = previous
+        while state.seat_i[2 * SUB * other + NEXT_SEAT] != sub:
+            other = wide(state.seat_i[2 * SUB * other + NEXT_SEAT])
+        state.seat_i[2 * SUB * other + NEXT_SEAT] = following
     state.seat_i[seat + NEXT_SEAT] = NOT_FILED
+
+
+@inner
+def ask_for_buffer(state: State, sub: int) -> None:
+    """Ask for the memory of a buffer before it is needed."""
+    seat = 2 * SUB * sub
+    base = wide(state.seat_i[seat + BUFFER])
+    numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
+    end = min(end, begin + _MOST_ASKED)
+    for n in range(begin, end + 1, 8):
+        prefetch(state.buffer_f, base + n)
+    for n in range(begin, end + 1, 16):
+        prefetch(state.buffer_i, numbers + n)
 
 
 @inner_inlined
@@ -120,7 +147,7 @@ def _log(state: State, work: Work, op: int, sub: int, number: int, score: float)
 def _log_displaced(state: State, work: Work, sub: int, number: int) -> None:
     """Log that a member is displaced; one that this very event had promoted was never there."""
     seat = 2 * SUB * sub
-    at = np.int64(state.seat_i[seat + LOGGED])
+    at = wide(state.seat_i[seat + LOGGED])
     last = state.scalars[CHANGES] - 1
     if at >= state.scalars[EVENT_START]:
         while at <= last and work.changes[4 * at + 2] == sub:
@@ -151,7 +178,7 @@ def _write(state: State, sub: int, scores: Floats, numbers: Int32s, count: int) 
                 at -= gap
             scores[at], numbers[at] = score, number
         gap //= 3
-    base = np.int64(state.seat_i[seat + BUFFER])
+    base = wide(state.seat_i[seat + BUFFER])
     size = size_of_class(state.seat_i[seat + K_AND_CLASS] & 15)
     for n in range(count):
         state.buffer_f[base + n] = scores[n]
@@ -165,7 +192,7 @@ def fill(state: State, work: Work, sub: int) -> None:
 
     Its buffer has the largest class it may have.
     """
-    kind = np.int64(state.seat_i[2 * SUB * sub + K_AND_CLASS] & 15)
+    kind = wide(state.seat_i[2 * SUB * sub + K_AND_CLASS] & 15)
     wanted = depth_for(size_of_class(kind))
     found = evaluate(state, work, sub, wanted)
     theta = NOTHING if found < wanted else work.best_scores[wanted - 1]
@@ -182,7 +209,7 @@ def seat_new(state: State, work: Work, sub: int, k: int) -> None:
     wanted = depth_for(size_of_class(largest))
     found = evaluate(state, work, sub, wanted)
     theta = NOTHING if found < wanted else work.best_scores[wanted - 1]
-    kind = np.int64(0)
+    kind = wide(0)
     while kind < largest and size_of_class(kind) <= found:
         kind += 1
     if found == wanted:
@@ -202,14 +229,14 @@ def seat_new(state: State, work: Work, sub: int, k: int) -> None:
 def set_members(state: State, work: Work, sub: int) -> None:
     """Find out which messages of a buffer, all alive, are the k best."""
     seat = 2 * SUB * sub
-    k = np.int64(state.seat_i[seat + K_AND_CLASS] >> 4)
-    begin, end = np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + END])
+    k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
     count = end - begin
     state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = NOTHING, -1
     state.seat_i[seat + MEMBERS] = min(k, count)
     if count < k:
         return
-    base = np.int64(state.seat_i[seat + BUFFER])
+    base = wide(state.seat_i[seat + BUFFER])
     size = size_of_class(state.seat_i[seat + K_AND_CLASS] & 15)
     for n in range(count):
         work.best_scores[n] = state.buffer_f[base + begin + n]
@@ -221,21 +248,21 @@ def set_members(state: State, work: Work, sub: int) -> None:
 
 @inner
 def wait(state: State, sub: int) -> None:
-    """File a seat that is not filed: under its oldest member, or, lazily, its k-th youngest message."""
+    """File a seat under its oldest member, or, lazily, under its k-th youngest message."""
     seat = 2 * SUB * sub
-    begin, end = np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + END])
-    base = np.int64(state.seat_i[seat + BUFFER])
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
+    base = wide(state.seat_i[seat + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
     if state.scalars[LAZY]:
-        k = np.int64(state.seat_i[seat + K_AND_CLASS] >> 4)
+        k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
         if state.sub_f[SUB * sub + THETA] != NOTHING and end - begin >= k:
-            file_seat(state, sub, np.int64(state.buffer_i[numbers + end - k]))
+            file_seat(state, sub, wide(state.buffer_i[numbers + end - k]))
         return
     score, number = state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER]
     for n in range(begin, end):
         other = state.buffer_i[numbers + n]
         if not before(score, number, state.buffer_f[base + n], other):
-            file_seat(state, sub, np.int64(other))
+            file_seat(state, sub, wide(other))
             return
 
 
@@ -243,10 +270,10 @@ def wait(state: State, sub: int) -> None:
 def resize_buffer(state: State, sub: int, kind: int) -> None:
     """Move a buffer to a region of another class, without what expired."""
     seat = 2 * SUB * sub
-    old = np.int64(state.seat_i[seat + K_AND_CLASS] & 15)
+    old = wide(state.seat_i[seat + K_AND_CLASS] & 15)
     size, had = size_of_class(kind), size_of_class(old)
-    at, base = np.int64(0), np.int64(state.seat_i[seat + BUFFER])
-    begin, end = np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + END])
+    at, base = wide(0), wide(state.seat_i[seat + BUFFER])
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
     at = take_buffer(state, kind)
     for n in range(begin, end):
         state.buffer_f[at + n - begin] = state.buffer_f[base + n]
@@ -260,11 +287,11 @@ def resize_buffer(state: State, sub: int, kind: int) -> None:
 @inner
 def take_buffer(state: State, kind: int) -> int:
     """Give a region for a buffer, in units of 8 bytes."""
-    at = np.int64(state.buffer_free[kind])
+    at = wide(state.buffer_free[kind])
     if at >= 0:
         state.buffer_free[kind] = state.buffer_i[2 * at]
         return at
-    at = state.scalars[BUFFER_END]
+    at = wide(state.scalars[BUFFER_END])
     state.scalars[BUFFER_END] += size_of_class(kind) * 3 // 2
     return at
 
@@ -280,11 +307,11 @@ def give_buffer_back(state: State, kind: int, at: int) -> None:
 def _make_room(state: State, work: Work, sub: int) -> None:
     """Make room in a full buffer: by what expired, by growing, or by raising the threshold."""
     seat = 2 * SUB * sub
-    base, kind = np.int64(state.seat_i[seat + BUFFER]), state.seat_i[seat + K_AND_CLASS] & 15
-    k = np.int64(state.seat_i[seat + K_AND_CLASS] >> 4)
+    base, kind = wide(state.seat_i[seat + BUFFER]), state.seat_i[seat + K_AND_CLASS] & 15
+    k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
     size = size_of_class(kind)
     numbers = 2 * (base + size)
-    begin, end = np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + END])
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
     while begin < end and state.buffer_i[numbers + begin] < state.scalars[FIRST]:
         begin += 1
     state.seat_i[seat + BEGIN] = begin
@@ -315,29 +342,29 @@ def may_grow(state: State, sub: int) -> bool:
     seat = 2 * SUB * sub
     kind = state.seat_i[seat + K_AND_CLASS] & 15
     full = state.seat_i[seat + END] == size_of_class(kind)
-    return full and kind < largest_class(state.seat_i[seat + K_AND_CLASS] >> 4)
+    return bool(full) and kind < largest_class(state.seat_i[seat + K_AND_CLASS] >> 4)
 
 
 @inner
 def append(state: State, work: Work, sub: int, score: float, number: int) -> None:
-    """Add the newest message, which reaches the threshold, to a buffer, and say what that changes."""
+    """Add the newest message, which reaches the threshold, and say what that changes."""
     seat = 2 * SUB * sub
     if state.seat_i[seat + END] == size_of_class(state.seat_i[seat + K_AND_CLASS] & 15):
         _make_room(state, work, sub)
         if score < state.sub_f[SUB * sub + THETA]:
             return
-    base = np.int64(state.seat_i[seat + BUFFER])
+    base = wide(state.seat_i[seat + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
-    end = np.int64(state.seat_i[seat + END])
+    end = wide(state.seat_i[seat + END])
     state.buffer_f[base + end], state.buffer_i[numbers + end] = score, number
     state.seat_i[seat + END] = end + 1
-    k = np.int64(state.seat_i[seat + K_AND_CLASS] >> 4)
+    k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
     if state.scalars[LAZY]:
         if state.seat_i[seat + NEXT_SEAT] == NOT_FILED:
             wait(state, sub)
         return
-    begin, members = np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + MEMBERS])
-    kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], np.int64(state.seat_i[seat + KTH_NUMBER])
+    members = wide(state.seat_i[seat + MEMBERS])
+    kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], wide(state.seat_i[seat + KTH_NUMBER])
     if members == k and score < kth_score:
         return
     _log(state, work, 1, sub, number, score)
@@ -349,34 +376,55 @@ def append(state: State, work: Work, sub: int, score: float, number: int) -> Non
     state.seat_i[seat + MEMBERS] = members
     if members < k:
         return
-    # The worst of those that are better than the k-th was, or, the first time, of all.
-    worst, worst_number = score, number
-    first = state.scalars[FIRST]
+    _find_kth(state, sub, kth_score, kth)
+
+
+@inner
+def _find_kth(state: State, sub: int, score: float, number: int) -> None:
+    """Make the worst message that ranks before a given one the k-th: there are k of them."""
+    seat = 2 * SUB * sub
+    base = wide(state.seat_i[seat + BUFFER])
+    numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
+    # Scores alone first, as integers: most are different, and that can be done eight at a time.
+    worst, equal, floor = _HIGHEST, 0, as_integer(score)
+    for n in range(base + begin, base + end):
+        value = state.buffer_l[n]
+        worst = min(worst, value if value > floor else _HIGHEST)
+        equal += value == floor
+    least, found = worst, wide(-1)
+    if equal > 1:
+        least = floor
     for n in range(begin, end):
-        other_score, other = state.buffer_f[base + n], np.int64(state.buffer_i[numbers + n])
-        if (
-            other_score <= worst
-            and before(other_score, other, kth_score, kth)
-            and before(worst, worst_number, other_score, other)
-            and other >= first
-        ):
-            worst, worst_number = other_score, other
-    state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = worst, worst_number
+        other = wide(state.buffer_i[numbers + n])
+        if state.buffer_l[base + n] == least and (least > floor or other > number):
+            found = other
+            break
+    if found < 0:  # the others of that score come after the given one
+        least = worst
+        for n in range(begin, end):
+            if state.buffer_l[base + n] == least:
+                found = wide(state.buffer_i[numbers + n])
+                break
+    state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = (
+        as_float(least),
+        found,
+    )
 
 
 @inner
 def refresh(state: State, work: Work, sub: int) -> None:
     """Bring a seat, which is not filed, up to date after messages expired, and file it again."""
     seat = 2 * SUB * sub
-    base = np.int64(state.seat_i[seat + BUFFER])
+    base = wide(state.seat_i[seat + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
-    begin, end = np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + END])
-    kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], np.int64(state.seat_i[seat + KTH_NUMBER])
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
+    kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], wide(state.seat_i[seat + KTH_NUMBER])
     first, lazy = state.scalars[FIRST], state.scalars[LAZY] != 0
     start = state.scalars[CHANGES]
-    lost = np.int64(0)
+    lost = wide(0)
     while begin < end and state.buffer_i[numbers + begin] < first:
-        number = np.int64(state.buffer_i[numbers + begin])
+        number = wide(state.buffer_i[numbers + begin])
         if not lazy and not before(kth_score, kth, state.buffer_f[base + begin], number):
             _log(state, work, -1, sub, number, 0.0)
             lost += 1
@@ -387,12 +435,12 @@ def refresh(state: State, work: Work, sub: int) -> None:
         wait(state, sub)
         return
     state.scalars[REFRESHED] += 1
-    k = np.int64(state.seat_i[seat + K_AND_CLASS] >> 4)
+    k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
     if end - begin < k and state.sub_f[SUB * sub + THETA] != NOTHING:
         state.scalars[REEVALUATED] += 1
         fill(state, work, sub)
-        base = np.int64(state.seat_i[seat + BUFFER])
-        begin, end = np.int64(0), np.int64(state.seat_i[seat + END])
+        base = wide(state.seat_i[seat + BUFFER])
+        begin, end = wide(0), wide(state.seat_i[seat + END])
     if lazy:
         wait(state, sub)
         return
@@ -408,38 +456,51 @@ def refresh(state: State, work: Work, sub: int) -> None:
 def _promote(state: State, work: Work, sub: int, lost: int) -> None:
     """Fill the places of `lost` members, of k, by the best of the others."""
     seat = 2 * SUB * sub
-    base = np.int64(state.seat_i[seat + BUFFER])
+    base = wide(state.seat_i[seat + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
-    begin, end = np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + END])
-    kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], np.int64(state.seat_i[seat + KTH_NUMBER])
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
+    kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], wide(state.seat_i[seat + KTH_NUMBER])
     for n in range(lost):
-        best, best_number = NOTHING, np.int64(-1)
-        for m in range(begin, end):
-            score, number = state.buffer_f[base + m], np.int64(state.buffer_i[numbers + m])
-            if (
-                score >= best
-                and before(score, number, best, best_number)
-                and before(kth_score, kth, score, number)
-            ):
-                best, best_number = score, number
-        if best_number < 0:
+        ceiling, best, equal = as_integer(kth_score), _LOWEST, 0
+        for m in range(base + begin, base + end):
+            value = state.buffer_l[m]
+            best = max(best, value if value < ceiling else _LOWEST)
+            equal += value == ceiling
+        found = _newest(state, base, numbers, begin, end, ceiling, kth) if equal > 1 else -1
+        if found >= 0:
+            best = ceiling
+        elif best > _LOWEST:
+            found = _newest(state, base, numbers, begin, end, best, _HIGHEST)
+        else:
             state.seat_i[seat + MEMBERS] -= lost - n
-            kth_score, kth = NOTHING, np.int64(-1)
+            kth_score, kth = NOTHING, wide(-1)
             break
-        _log(state, work, 1, sub, best_number, best)
-        kth_score, kth = best, best_number
+        kth_score, kth = as_float(best), found
+        _log(state, work, 1, sub, kth, kth_score)
     state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = kth_score, kth
+
+
+@inner
+def _newest(
+    state: State, base: int, numbers: int, begin: int, end: int, value: int, limit: int
+) -> int:
+    """The newest message of a score, as an integer, that is older than `limit`, or -1."""
+    for back in range(end - begin):
+        n = end - 1 - back
+        if state.buffer_l[base + n] == value and state.buffer_i[numbers + n] < limit:
+            return wide(state.buffer_i[numbers + n])
+    return wide(-1)
 
 
 @inner
 def ranked(state: State, work: Work, sub: int) -> int:
     """Put the k best messages of a subscription, best first, into `best_*`; give their number."""
     seat = 2 * SUB * sub
-    k = np.int64(state.seat_i[seat + K_AND_CLASS] >> 4)
-    base = np.int64(state.seat_i[seat + BUFFER])
+    k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
+    base = wide(state.seat_i[seat + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
     found = 0
-    for n in range(np.int64(state.seat_i[seat + BEGIN]), np.int64(state.seat_i[seat + END])):
+    for n in range(wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])):
         if state.buffer_i[numbers + n] >= state.scalars[FIRST]:
             work.best_scores[found] = state.buffer_f[base + n]
             work.best_numbers[found] = state.buffer_i[numbers + n]

@@ -6,6 +6,8 @@ parts of message and query exchanged; a message with several of the terms counts
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined
@@ -34,6 +36,7 @@ from nearcast.topk._layout import (
     Y,
 )
 from nearcast.topk._postings import rest_of, term_of
+from nearcast.topk._wide import wide
 from nearcast.topk._window import SLACK, message_row
 from nearcast.topk.score import weighed as _weighed
 
@@ -81,7 +84,7 @@ def keep_best(scores: Floats, numbers: Int32s, start: int, count: int, wanted: i
 def score_at(state: State, sub: int, number: int, term: int) -> float:
     """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
     row = message_row(state, number) * MESSAGE
-    start, length = np.int64(state.message_i[row + FIRST_TERM]), state.message_i[row + LENGTH]
+    start, length = wide(state.message_i[row + FIRST_TERM]), state.message_i[row + LENGTH]
     capacity = len(state.message_terms) // 2
     dot = 0.0
     for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
@@ -116,7 +119,7 @@ def score_at(state: State, sub: int, number: int, term: int) -> float:
 
 @inner
 def _flag(
-    ints: Int32s, flags: np.ndarray, at: int, size: int, count: int,  # type: ignore[type-arg]
+    ints: Int32s, flags: Any, at: int, size: int, count: int,
     x: np.float32, y: np.float32, weight: np.float32, rest: np.float32, theta: np.float32,
     alpha: np.float32,
 ) -> None:  # fmt: skip
@@ -146,28 +149,28 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
     x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2])
     y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2])
     norm = np.sqrt(state.sub_f[row + SQUARED])
-    found, low, low_number = 0, NOTHING, np.int64(-1)
+    found, low, low_number = 0, NOTHING, wide(-1)
     terms = state.sub_i[2 * row + TERM_COUNT]
-    done = np.int64(1) << 40  # terms are taken from the highest number down
+    done = wide(1) << 40  # terms are taken from the highest number down
     for _ in range(terms):
-        term = np.int64(-1)
+        term = wide(-1)
         for n in range(terms):
             other = term_of(state, sub, n)
             if term < other < done:
                 term = other
         done = term
         at_list = term * LIST
-        count = np.int64(state.lists[at_list + COUNT])
+        count = wide(state.lists[at_list + COUNT])
         if count == 0:
             continue
         if found >= wanted:
             keep_best(scores, numbers, 0, found, wanted)
             found = wanted
-            low, low_number = scores[wanted - 1], np.int64(numbers[wanted - 1])
+            low, low_number = scores[wanted - 1], wide(numbers[wanted - 1])
         weight = np.float32((1.0 - alpha) * state.idf[term] / norm)
         rest = np.float32((1.0 - alpha) * rest_of(state, sub, term))
-        size = np.int64(1) << state.lists[at_list + SIZE]
-        start, oldest = np.int64(state.lists[at_list + OFFSET]), state.lists[at_list + OLDEST]
+        size = wide(1) << state.lists[at_list + SIZE]
+        start, oldest = wide(state.lists[at_list + OFFSET]), state.lists[at_list + OLDEST]
         state.scalars[SCANNED] += count
         left = count
         while left > 0:
@@ -191,7 +194,7 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
                 for n in range(8 * word, 8 * word + 8):
                     if work.flags[n] == 0:
                         continue
-                    number = np.int64(state.list_i[at + n])
+                    number = wide(state.list_i[at + n])
                     score = score_at(state, sub, number, term)
                     if score > NOTHING and before(score, number, low, low_number):
                         scores[found], numbers[found] = score, number
@@ -199,7 +202,7 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
                         if found == 2 * wanted:
                             keep_best(scores, numbers, 0, found, wanted)
                             found = wanted
-                            low, low_number = scores[wanted - 1], np.int64(numbers[wanted - 1])
+                            low, low_number = scores[wanted - 1], wide(numbers[wanted - 1])
             left -= stretch
     if found >= wanted:
         keep_best(scores, numbers, 0, found, wanted)

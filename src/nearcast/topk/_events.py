@@ -6,21 +6,23 @@ is kept, and the message at hand has not been touched or is only half expired, w
 
 from __future__ import annotations
 
-import numpy as np
-
 from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._buffers import (
     append,
+    ask_for_buffer,
     give_buffer_back,
     may_grow,
     ranked,
     refresh,
     seat_new,
     size_of_class,
+    take_seat,
     unfile_seat,
 )
 from nearcast.topk._clock import cycles
 from nearcast.topk._layout import (
+    AHEAD,
     ALPHA,
     AT,
     BEGIN,
@@ -35,6 +37,7 @@ from nearcast.topk._layout import (
     END,
     EVENT_START,
     EXPIRY_CYCLES,
+    FILED,
     FIRST,
     INLINE,
     K_AND_CLASS,
@@ -50,11 +53,9 @@ from nearcast.topk._layout import (
     NEEDED,
     NEXT,
     NEXT_SEAT,
-    NOT_FILED,
     NOTHING,
     POSTING_END,
     POSTING_PLANES,
-    PREVIOUS,
     SEATS,
     SIZE,
     SQUARED,
@@ -76,9 +77,11 @@ from nearcast.topk._match import affected_by
 from nearcast.topk._message import prepare, table_size
 from nearcast.topk._postings import post, withdraw
 from nearcast.topk._regions import give_back, take
+from nearcast.topk._wide import wide
 from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
 
 _LARGEST_BUFFER = int(BUFFER_SIZES[-1])
+_AHEAD = 4
 
 
 @inner
@@ -96,17 +99,34 @@ def _expire(state: State, work: Work, now: float, coming: int) -> int:
                 break
             leave_oldest(state)
     while scalars[DUE] < scalars[FIRST]:
-        row = message_row(state, scalars[DUE]) * MESSAGE + SEATS
-        sub = np.int64(state.message_i[row])
-        if sub < 0:
-            scalars[DUE] += 1
-            continue
-        room = len(work.change_scores) - scalars[CHANGES]
-        if room < 2 * (state.seat_i[2 * SUB * sub + K_AND_CLASS] >> 4):
+        if len(work.change_scores) - scalars[CHANGES] < 2 * _LARGEST_BUFFER:
             return MORE_CHANGES
-        unfile_seat(state, sub)
+        sub = take_seat(state, scalars[DUE])
+        if sub < 0:
+            while scalars[AHEAD] >= 0:
+                _look_ahead(state)
+            scalars[DUE] += 1
+            if scalars[DUE] < scalars[NEXT]:
+                following = message_row(state, scalars[DUE]) * MESSAGE + SEATS
+                scalars[AHEAD] = state.message_i[following]
+            continue
+        _look_ahead(state)
         refresh(state, work, sub)
     return DONE
+
+
+@inner
+def _look_ahead(state: State) -> None:
+    """Ask for the memory of one more seat of those that wait for the message to expire next."""
+    sub = wide(state.scalars[AHEAD])
+    if sub < 0:
+        return
+    following = wide(state.seat_i[2 * SUB * sub + NEXT_SEAT])
+    if following >= 0:
+        prefetch(state.seat_f, SUB * following)
+    prefetch(state.sub_f, SUB * sub)
+    ask_for_buffer(state, sub)
+    state.scalars[AHEAD] = max(following, -1)
 
 
 @inner_inlined
@@ -129,14 +149,14 @@ def advance(state: State, work: Work, now: float) -> int:
 @inner
 def _room_for_buffers(state: State, work: Work, affected: int) -> bool:
     """Whether every affected buffer could grow."""
-    needed = np.int64(0)
+    needed = wide(0)
     for n in range(affected):
-        sub = np.int64(work.affected[n])
+        sub = wide(work.affected[n])
         if may_grow(state, sub):
-            kind = np.int64(state.seat_i[2 * SUB * sub + K_AND_CLASS] & 15)
+            kind = wide(state.seat_i[2 * SUB * sub + K_AND_CLASS] & 15)
             needed += size_of_class(kind + 1) * 3 // 2
     state.scalars[NEEDED] = state.scalars[BUFFER_END] + needed
-    return state.scalars[NEEDED] <= len(state.buffer_f)
+    return bool(state.scalars[NEEDED] <= len(state.buffer_f))
 
 
 @lean_kernel
@@ -173,8 +193,12 @@ def publish(
         now = cycles()
         scalars[WINDOW_CYCLES] += now - clock
         clock = now
+        for n in range(min(affected, _AHEAD)):
+            ask_for_buffer(state, wide(work.affected[n]))
         for n in range(affected):
-            append(state, work, np.int64(work.affected[n]), work.scores[n], number)
+            if n + _AHEAD < affected:
+                ask_for_buffer(state, wide(work.affected[n + _AHEAD]))
+            append(state, work, wide(work.affected[n]), work.scores[n], number)
         _stamp(state, work, message)
         scalars[BUFFER_CYCLES] += cycles() - clock
     return end, DONE
@@ -183,12 +207,12 @@ def publish(
 @inner
 def _room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
     scalars = state.scalars
-    needed = np.int64(0)
+    needed = wide(0)
     for n in range(count):
-        row = np.int64(terms[start + n]) * LIST
-        kind = np.int64(state.posts[row + SIZE])
+        row = wide(terms[start + n]) * LIST
+        kind = wide(state.posts[row + SIZE])
         if kind < 0 or state.posts[row + COUNT] == (1 << kind):
-            needed += POSTING_PLANES * (np.int64(1) << (kind + 1))
+            needed += POSTING_PLANES * (wide(1) << (kind + 1))
     if scalars[POSTING_END] + needed > len(state.post_i):
         scalars[NEEDED] = scalars[POSTING_END] + needed
         return MORE_POSTINGS
@@ -216,7 +240,7 @@ def subscribe(
 ) -> tuple[int, int]:  # fmt: skip
     """Enter subscriptions under numbers that are free; terms in the order of their letters."""
     for n in range(begin, end):
-        sub, start = np.int64(subs[n]), starts[n]
+        sub, start = wide(subs[n]), starts[n]
         count = starts[n + 1] - start
         code = _room_to_subscribe(state, terms, start, count)
         if code != DONE:
@@ -228,7 +252,7 @@ def subscribe(
         if count > INLINE:
             kind = _more_class(count)
             place = take(
-                state.more, state.more_free, state.scalars, MORE_END, kind, np.int64(2) << kind
+                state.more, state.more_free, state.scalars, MORE_END, kind, wide(2) << kind
             )
             state.sub_i[2 * row + TERMS] = place
             for m in range(count):
@@ -242,7 +266,7 @@ def subscribe(
             squared += idf * idf
         state.sub_f[row + SQUARED] = squared
         post(state, sub)
-        seat_new(state, work, sub, np.int64(ks[n]))
+        seat_new(state, work, sub, wide(ks[n]))
     return end, DONE
 
 
@@ -250,16 +274,16 @@ def subscribe(
 def unsubscribe(state: State, subs: Int32s) -> None:
     """Forget subscriptions; their numbers are free again."""
     for n in range(len(subs)):
-        sub = np.int64(subs[n])
+        sub = wide(subs[n])
         row = 2 * SUB * sub
         unfile_seat(state, sub)
         withdraw(state, sub)
-        kind = np.int64(state.seat_i[row + K_AND_CLASS] & 15)
-        give_buffer_back(state, kind, np.int64(state.seat_i[row + BUFFER]))
-        count = np.int64(state.sub_i[row + TERM_COUNT])
+        kind = wide(state.seat_i[row + K_AND_CLASS] & 15)
+        give_buffer_back(state, kind, wide(state.seat_i[row + BUFFER]))
+        count = wide(state.sub_i[row + TERM_COUNT])
         if count > INLINE:
             give_back(
-                state.more, state.more_free, _more_class(count), np.int64(state.sub_i[row + TERMS])
+                state.more, state.more_free, _more_class(count), wide(state.sub_i[row + TERMS])
             )
         state.sub_i[row + TERM_COUNT] = 0
 
@@ -268,7 +292,7 @@ def unsubscribe(state: State, subs: Int32s) -> None:
 def read_members(state: State, work: Work, subs: Int32s, begin: int) -> int:
     """Log the members of subscriptions, best first, while there is room; give how far it came."""
     for n in range(begin, len(subs)):
-        sub = np.int64(subs[n])
+        sub = wide(subs[n])
         scalars = state.scalars
         k = state.seat_i[2 * SUB * sub + K_AND_CLASS] >> 4
         if len(work.change_scores) - scalars[CHANGES] < k:
@@ -301,19 +325,18 @@ def _rebase_list(state: State, term: int, shift: int) -> None:
     from_row = term * LIST
     if state.lists[from_row + SIZE] < 0:
         return
-    size = np.int64(1) << state.lists[from_row + SIZE]
+    size = wide(1) << state.lists[from_row + SIZE]
     for n in range(size):
-        state.list_i[np.int64(state.lists[from_row]) + n] -= shift
+        state.list_i[wide(state.lists[from_row]) + n] -= shift
 
 
 @inner
 def _rebase_seat(state: State, sub: int, shift: int) -> None:
     row = 2 * SUB * sub
-    base = np.int64(state.seat_i[row + BUFFER])
+    base = wide(state.seat_i[row + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[row + K_AND_CLASS] & 15))
     for n in range(state.seat_i[row + BEGIN], state.seat_i[row + END]):
-        state.buffer_i[numbers + n] = max(np.int64(state.buffer_i[numbers + n]) - shift, -1)
+        state.buffer_i[numbers + n] = max(wide(state.buffer_i[numbers + n]) - shift, -1)
     if state.seat_i[row + KTH_NUMBER] >= 0:
         state.seat_i[row + KTH_NUMBER] -= shift
-    if state.seat_i[row + NEXT_SEAT] != NOT_FILED and state.seat_i[row + PREVIOUS] < 0:
-        state.seat_i[row + PREVIOUS] += shift
+    state.seat_i[row + FILED] = max(wide(state.seat_i[row + FILED]) - shift, -1)

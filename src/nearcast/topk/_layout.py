@@ -4,8 +4,8 @@ Kernels take two named tuples: `State`, which is all there is to know, and `Work
 keeps what it needs meanwhile. Records are rows of flat arrays that are seen both as 64-bit floats
 and as 32-bit integers; the names below say at which place of the row a field stands.
 
-Lists and buffers are *regions* of arenas. A region has one of a few sizes, its class; a freed one is
-chained to the others of its class by its first integer. Message numbers count up from 0; message
+Lists and buffers are *regions* of arenas. A region has one of a few sizes, its class; a freed one
+is chained to the others of its class by its first integer. Message numbers count up from 0; message
 `v` has the row `v & mask` of the ring.
 """
 
@@ -31,12 +31,12 @@ TERM_COUNT, TERMS, INLINE = 10, 11, 5
 
 # Its seat: 8 floats, 16 integers. What changes.
 KTH_SCORE = 0
-KTH_NUMBER, BUFFER, BEGIN, END, K_AND_CLASS, NEXT_SEAT, PREVIOUS, MEMBERS, LOGGED = range(2, 11)
+KTH_NUMBER, BUFFER, BEGIN, END, K_AND_CLASS, NEXT_SEAT, FILED, MEMBERS, LOGGED = range(2, 11)
 PLACES = 11
 """Where its postings stand in the lists of its terms, in the order of its terms."""
 
 NOT_FILED = -(1 << 31)
-"""`NEXT_SEAT` of a seat that waits for no expiry; a chain ends with -1."""
+"""`NEXT_SEAT` of a seat that waits for no expiry; a chain ends with -1. `FILED` says for which."""
 
 # A message: 4 floats, 4 integers.
 MESSAGE = 4
@@ -60,8 +60,8 @@ CLASSES = 32
 # Scalars of the state.
 (
     FIRST, NEXT, DUE, MESSAGE_MASK, WINDOW_COUNT, TERM_TAIL, LIST_END, POSTING_END, BUFFER_END,
-    MORE_END, CHANGES, EVENT_START, NEEDED, LAZY,
-) = range(14)  # fmt: skip
+    MORE_END, CHANGES, EVENT_START, NEEDED, LAZY, AHEAD,
+) = range(15)  # fmt: skip
 (
     CANDIDATES, AFFECTED, VERIFIED_LISTS, ADDED, REMOVED, REFRESHED, REFILED, REEVALUATED, CUT,
     SCANNED, MATCH_CYCLES, BUFFER_CYCLES, EXPIRY_CYCLES, WINDOW_CYCLES, VISITED,
@@ -101,6 +101,7 @@ class State(NamedTuple):
     seat_i: Int32s
     buffer_f: Floats
     buffer_i: Int32s
+    buffer_l: Int64s  # scores as integers, which are ordered alike: none is below 0
     buffer_free: Int32s
     more: Int32s  # pairs of a term and its place, of subscriptions with many terms
     more_free: Int32s

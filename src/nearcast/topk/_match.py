@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inner
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._evaluate import planar_distance, weighed
 from nearcast.topk._layout import (
@@ -41,6 +41,7 @@ from nearcast.topk._layout import (
     Y,
 )
 from nearcast.topk._message import slot_of_term
+from nearcast.topk._wide import wide
 
 _ZERO = np.float32(0.0)
 _AHEAD = 12
@@ -71,14 +72,14 @@ def affected_by(
     x32, y32 = np.float32((x - west) / diagonal), np.float32((y - south) / diagonal)
     found, affected = 0, 0
     for n in range(length):
-        term = np.int64(work.terms[n])
+        term = wide(work.terms[n])
         row = term * LIST
-        left = np.int64(state.posts[row + COUNT])
+        left = wide(state.posts[row + COUNT])
         if left == 0:
             continue
         state.scalars[VISITED] += left
-        size = np.int64(1) << state.posts[row + SIZE]
-        at = np.int64(state.posts[row + OFFSET])
+        size = wide(1) << state.posts[row + SIZE]
+        at = wide(state.posts[row + OFFSET])
         a, b = work.likeness[n], work.rest[n]
         while left > 0:
             stretch = min(left, FLAGS)
@@ -110,19 +111,19 @@ def _verify(
     """Score the subscriptions found so far; keep those that reach their thresholds, each once."""
     diagonal = state.measures[2]
     for n in range(min(found, _AHEAD)):
-        prefetch(state.sub_f, SUB * np.int64(work.found[2 * n]))
+        prefetch(state.sub_f, SUB * wide(work.found[2 * n]))
     for n in range(found):
         if n + _AHEAD < found:
-            prefetch(state.sub_f, SUB * np.int64(work.found[2 * (n + _AHEAD)]))
-        sub, term = np.int64(work.found[2 * n]), np.int64(work.found[2 * n + 1])
+            prefetch(state.sub_f, SUB * wide(work.found[2 * (n + _AHEAD)]))
+        sub, term = wide(work.found[2 * n]), wide(work.found[2 * n + 1])
         row = SUB * sub
-        count = np.int64(state.sub_i[2 * row + TERM_COUNT])
-        dot, first = 0.0, np.int64(-1)
+        count = wide(state.sub_i[2 * row + TERM_COUNT])
+        dot, first = 0.0, wide(-1)
         for m in range(count):
             if count <= INLINE:
-                wanted = np.int64(state.sub_i[2 * row + TERMS + m])
+                wanted = wide(state.sub_i[2 * row + TERMS + m])
             else:
-                wanted = np.int64(state.more[state.sub_i[2 * row + TERMS] + 2 * m])
+                wanted = wide(state.more[state.sub_i[2 * row + TERMS] + 2 * m])
             at = slot_of_term(work, wanted, table)
             if at >= 0:
                 dot += work.key_idfs[at] * work.key_weights[at]

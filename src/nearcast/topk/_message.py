@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.topk._layout import Int32s, State, Work
+from nearcast.topk._wide import wide
 
 _SPREAD = np.uint32(0x9E3779B1)
 
 
 @inner
-def _sort_down(terms: Int32s, weights: np.ndarray, idfs: np.ndarray, count: int) -> None:  # type: ignore[type-arg]
+def _sort_down(terms: Int32s, weights: Any, idfs: Any, count: int) -> None:
     """Sort terms, highest number first, with what belongs to them."""
     gap = 1
     while gap < count // 3:
@@ -37,10 +39,10 @@ def _sort_down(terms: Int32s, weights: np.ndarray, idfs: np.ndarray, count: int)
 def prepare(
     state: State, work: Work, terms: Int32s, counts: Int32s, start: int, length: int
 ) -> float:
-    """Weigh the terms of a message, given in the order of their letters; give the squared length."""
+    """Weigh the terms of a message, in the order of their letters; give its length squared."""
     squared = 0.0
     for n in range(length):
-        term = np.int64(terms[start + n])
+        term = wide(terms[start + n])
         idf = state.idf[term]
         weight = counts[start + n] * idf
         squared += weight * weight
@@ -56,8 +58,8 @@ def prepare(
     size = table_size(length)
     work.keys[:size] = -1
     for n in range(length):
-        term = np.int64(work.terms[n])
-        at = np.int64(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
+        term = wide(work.terms[n])
+        at = wide(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
         while work.keys[at] >= 0:
             at = (at + 1) & (size - 1)
         work.keys[at], work.key_weights[at], work.key_idfs[at] = (
@@ -80,7 +82,7 @@ def table_size(length: int) -> int:
 @inner_inlined
 def slot_of_term(work: Work, term: int, size: int) -> int:
     """Where a term stands in the table of the message at hand, or -1."""
-    at = np.int64(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
+    at = wide(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
     while work.keys[at] >= 0:
         if work.keys[at] == term:
             return at

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from math import sqrt
 
-import numpy as np
-
 from nearcast._jit import inner, inner_inlined
 from nearcast.topk._layout import (
     ALPHA,
@@ -44,6 +42,7 @@ from nearcast.topk._layout import (
     Y,
 )
 from nearcast.topk._regions import give_back, take
+from nearcast.topk._wide import wide
 
 MARGIN = 4e-6
 """What single precision can take from a score, with a margin."""
@@ -54,8 +53,8 @@ def term_of(state: State, sub: int, n: int) -> int:
     """The n-th term of a subscription, in the order of the letters."""
     row = 2 * SUB * sub
     if state.sub_i[row + TERM_COUNT] <= INLINE:
-        return np.int64(state.sub_i[row + TERMS + n])
-    return np.int64(state.more[state.sub_i[row + TERMS] + 2 * n])
+        return wide(state.sub_i[row + TERMS + n])
+    return wide(state.more[state.sub_i[row + TERMS] + 2 * n])
 
 
 @inner_inlined
@@ -63,8 +62,8 @@ def place_of(state: State, sub: int, n: int) -> int:
     """The place of a subscription in the list of its n-th term."""
     row = 2 * SUB * sub
     if state.sub_i[row + TERM_COUNT] <= INLINE:
-        return np.int64(state.seat_i[row + PLACES + n])
-    return np.int64(state.more[state.sub_i[row + TERMS] + 2 * n + 1])
+        return wide(state.seat_i[row + PLACES + n])
+    return wide(state.more[state.sub_i[row + TERMS] + 2 * n + 1])
 
 
 @inner_inlined
@@ -103,13 +102,13 @@ def post(state: State, sub: int) -> None:
     for n in range(state.sub_i[2 * row + TERM_COUNT]):
         term = term_of(state, sub, n)
         at_list = term * LIST
-        kind = np.int64(state.posts[at_list + SIZE])
+        kind = wide(state.posts[at_list + SIZE])
         if kind < 0 or state.posts[at_list + COUNT] == (1 << kind):
             _resize(state, term, kind + 1)
             kind += 1
-        size = np.int64(1) << kind
-        place = np.int64(state.posts[at_list + COUNT])
-        at = np.int64(state.posts[at_list + OFFSET]) + place
+        size = wide(1) << kind
+        place = wide(state.posts[at_list + COUNT])
+        at = wide(state.posts[at_list + OFFSET]) + place
         weight = state.idf[term] / sqrt(state.sub_f[row + SQUARED])
         state.post_f[at + PX * size] = (state.sub_f[row + X] - west) / diagonal
         state.post_f[at + PY * size] = (state.sub_f[row + Y] - south) / diagonal
@@ -126,15 +125,15 @@ def post(state: State, sub: int) -> None:
 def _resize(state: State, term: int, kind: int) -> None:
     """Move the list of a term to a region of another class."""
     row = term * LIST
-    size = np.int64(1) << kind
+    size = wide(1) << kind
     to = take(
         state.post_i, state.post_free, state.scalars, POSTING_END, kind, POSTING_PLANES * size
     )
-    old = np.int64(state.posts[row + SIZE])
+    old = wide(state.posts[row + SIZE])
     if old >= 0:
-        had, at = np.int64(1) << old, np.int64(state.posts[row + OFFSET])
+        had, at = wide(1) << old, wide(state.posts[row + OFFSET])
         for plane in range(POSTING_PLANES):
-            for n in range(np.int64(state.posts[row + COUNT])):
+            for n in range(wide(state.posts[row + COUNT])):
                 state.post_i[to + plane * size + n] = state.post_i[at + plane * had + n]
         give_back(state.post_i, state.post_free, old, at)
     state.posts[row + OFFSET], state.posts[row + SIZE] = to, kind
@@ -146,14 +145,14 @@ def withdraw(state: State, sub: int) -> None:
     for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
         term = term_of(state, sub, n)
         row = term * LIST
-        kind = np.int64(state.posts[row + SIZE])
-        size, at = np.int64(1) << kind, np.int64(state.posts[row + OFFSET])
-        last = np.int64(state.posts[row + COUNT]) - 1
+        kind = wide(state.posts[row + SIZE])
+        size, at = wide(1) << kind, wide(state.posts[row + OFFSET])
+        last = wide(state.posts[row + COUNT]) - 1
         place = place_of(state, sub, n)
         if place != last:
             for plane in range(POSTING_PLANES):
                 state.post_i[at + plane * size + place] = state.post_i[at + plane * size + last]
-            moved = np.int64(state.post_i[at + PSUB * size + place])
+            moved = wide(state.post_i[at + PSUB * size + place])
             for m in range(state.sub_i[2 * SUB * moved + TERM_COUNT]):
                 if term_of(state, moved, m) == term:
                     set_place(state, moved, m, place)
@@ -174,6 +173,6 @@ def set_theta(state: State, sub: int, theta: float) -> None:
     posted = posted_theta(theta, state.sub_f[row + ALPHA])
     for n in range(state.sub_i[2 * row + TERM_COUNT]):
         at_list = term_of(state, sub, n) * LIST
-        size = np.int64(1) << state.posts[at_list + SIZE]
-        at = np.int64(state.posts[at_list + OFFSET]) + PTHETA * size + place_of(state, sub, n)
+        size = wide(1) << state.posts[at_list + SIZE]
+        at = wide(state.posts[at_list + OFFSET]) + PTHETA * size + place_of(state, sub, n)
         state.post_f[at] = posted

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nearcast._jit import inner_inlined
 from nearcast.topk._layout import Int32s, Int64s
+from nearcast.topk._wide import wide
 
 
 @inner_inlined
 def take(ints: Int32s, free: Int32s, scalars: Int64s, end: int, kind: int, size: int) -> int:
     """Give where a region of a class starts; `end` names the scalar where fresh ones begin."""
-    at = np.int64(free[kind])
+    at = wide(free[kind])
     if at >= 0:
         free[kind] = ints[at]
         return at
-    at = scalars[end]
+    at = wide(scalars[end])
     scalars[end] += size
     return at
 

@@ -12,6 +12,7 @@ from nearcast._jit import inner, inner_inlined
 from nearcast.topk._layout import (
     AT,
     COUNT,
+    DONE,
     FIRST,
     FIRST_TERM,
     LENGTH,
@@ -29,15 +30,15 @@ from nearcast.topk._layout import (
     OLDEST,
     SEATS,
     SIZE,
-    SQUARED,
     TERM_TAIL,
-    DONE,
-    X,
-    Y,
+    Int32s,
     State,
     Work,
+    X,
+    Y,
 )
 from nearcast.topk._regions import give_back, take
+from nearcast.topk._wide import wide
 
 STEPS = 65535.0
 SLACK = 6e-5
@@ -47,7 +48,7 @@ SLACK = 6e-5
 @inner_inlined
 def message_row(state: State, number: int) -> int:
     """The row of a message in the ring."""
-    return np.int64(number) & state.scalars[MESSAGE_MASK]
+    return wide(number) & wide(state.scalars[MESSAGE_MASK])
 
 
 @inner
@@ -55,13 +56,13 @@ def _grow(state: State, term: int) -> None:
     """Give a circle that is full, or has no region yet, one of twice the size."""
     row = term * LIST
     lists, ints = state.lists, state.list_i
-    old = np.int64(lists[row + SIZE])
+    old = wide(lists[row + SIZE])
     kind = old + 1
-    size = np.int64(1) << kind
+    size = wide(1) << kind
     at = take(ints, state.list_free, state.scalars, LIST_END, kind, MESSAGE_PLANES * size)
     if old >= 0:
         _copy(state, term, at, size)
-        give_back(ints, state.list_free, old, np.int64(lists[row + OFFSET]))
+        give_back(ints, state.list_free, old, wide(lists[row + OFFSET]))
     lists[row + OFFSET], lists[row + SIZE], lists[row + OLDEST] = at, kind, 0
 
 
@@ -70,9 +71,9 @@ def _copy(state: State, term: int, to: int, size: int) -> None:
     """Copy a circle, straightened, to another region."""
     row = term * LIST
     lists, ints = state.lists, state.list_i
-    at, had = np.int64(lists[row + OFFSET]), np.int64(1) << lists[row + SIZE]
-    oldest = np.int64(lists[row + OLDEST])
-    for n in range(np.int64(lists[row + COUNT])):
+    at, had = wide(lists[row + OFFSET]), wide(1) << lists[row + SIZE]
+    oldest = wide(lists[row + OLDEST])
+    for n in range(wide(lists[row + COUNT])):
         old = (oldest + n) & (had - 1)
         for plane in range(MESSAGE_PLANES):
             ints[to + plane * size + n] = ints[at + plane * had + old]
@@ -80,16 +81,16 @@ def _copy(state: State, term: int, to: int, size: int) -> None:
 
 @inner
 def _shrink(state: State, term: int) -> None:
-    """Give back what a circle no longer needs, if a region of half the size is free or it is empty."""
+    """Give back the region of an empty circle, or exchange it for a free one of half the size."""
     row = term * LIST
     lists = state.lists
-    count, kind = np.int64(lists[row + COUNT]), np.int64(lists[row + SIZE])
-    at = np.int64(lists[row + OFFSET])
+    count, kind = wide(lists[row + COUNT]), wide(lists[row + SIZE])
+    at = wide(lists[row + OFFSET])
     if count == 0:
         give_back(state.list_i, state.list_free, kind, at)
         lists[row + SIZE] = -1
     elif kind >= 2 and 4 * count <= (1 << kind) and state.list_free[kind - 1] >= 0:
-        size = np.int64(1) << (kind - 1)
+        size = wide(1) << (kind - 1)
         to = take(
             state.list_i, state.list_free, state.scalars, LIST_END, kind - 1, MESSAGE_PLANES * size
         )
@@ -106,21 +107,23 @@ def room_to_enter(state: State, work: Work, length: int) -> int:
     if following - first > scalars[MESSAGE_MASK]:
         return MORE_RING
     capacity = len(state.message_terms) // 2
-    used = np.int64(0)
+    used = wide(0)
     if following > first:
-        used = scalars[TERM_TAIL] - state.message_i[message_row(state, first) * MESSAGE + FIRST_TERM]
+        used = (
+            scalars[TERM_TAIL] - state.message_i[message_row(state, first) * MESSAGE + FIRST_TERM]
+        )
         if used < 0:
             used += capacity
     # One place stays free, or a full circle would look like an empty one.
     if used + length >= capacity:
         scalars[NEEDED] = used + length + 1
         return MORE_TERMS
-    needed = np.int64(0)
+    needed = wide(0)
     for n in range(length):
-        row = work.terms[n] * LIST
-        kind = np.int64(state.lists[row + SIZE])
+        row = wide(work.terms[n]) * LIST
+        kind = wide(state.lists[row + SIZE])
         if kind < 0 or state.lists[row + COUNT] == (1 << kind):
-            needed += MESSAGE_PLANES * (np.int64(1) << (kind + 1))
+            needed += MESSAGE_PLANES * (wide(1) << (kind + 1))
     if scalars[LIST_END] + needed > len(state.list_i):
         scalars[NEEDED] = scalars[LIST_END] + needed
         return MORE_LISTS
@@ -129,10 +132,10 @@ def room_to_enter(state: State, work: Work, length: int) -> int:
 
 @inner
 def enter(
-    state: State, work: Work, x: float, y: float, squared: float, at: float, terms: np.ndarray,  # type: ignore[type-arg]
-    counts: np.ndarray, start: int, length: int,  # type: ignore[type-arg]
+    state: State, work: Work, x: float, y: float, squared: float, at: float, terms: Int32s,
+    counts: Int32s, start: int, length: int,
 ) -> None:  # fmt: skip
-    """Take in a message, for which there is room; its terms in `work` are those of the arguments."""
+    """Take in a message, for which there is room; its terms in `work` are the same."""
     scalars = state.scalars
     number = scalars[NEXT]
     row = message_row(state, number) * MESSAGE
@@ -153,23 +156,23 @@ def enter(
     scalars[TERM_TAIL] = tail
     scalars[NEXT] = number + 1
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
-    across = np.int64((x - west) / diagonal * STEPS)
-    up = np.int64((y - south) / diagonal * STEPS)
+    across = wide((x - west) / diagonal * STEPS)
+    up = wide((y - south) / diagonal * STEPS)
     place = (min(across, 65535) << 16) | min(up, 65535)
     for n in range(length):
-        term = np.int64(work.terms[n])
+        term = wide(work.terms[n])
         list_row = term * LIST
-        kind = np.int64(state.lists[list_row + SIZE])
+        kind = wide(state.lists[list_row + SIZE])
         if kind < 0 or state.lists[list_row + COUNT] == (1 << kind):
             _grow(state, term)
-            kind = np.int64(state.lists[list_row + SIZE])
-        size = np.int64(1) << kind
-        count = np.int64(state.lists[list_row + COUNT])
-        to = np.int64(state.lists[list_row + OFFSET]) + (
+            kind = wide(state.lists[list_row + SIZE])
+        size = wide(1) << kind
+        count = wide(state.lists[list_row + COUNT])
+        to = wide(state.lists[list_row + OFFSET]) + (
             (state.lists[list_row + OLDEST] + count) & (size - 1)
         )
-        likeness = min(np.int64(work.likeness[n] * STEPS) + 2, 65535)
-        rest = min(np.int64(work.rest[n] * STEPS) + 2, 65535)
+        likeness = min(wide(work.likeness[n] * STEPS) + 2, 65535)
+        rest = min(wide(work.rest[n] * STEPS) + 2, 65535)
         state.list_i[to] = number
         state.list_i[to + size] = np.int32(np.uint32(place))
         state.list_i[to + 2 * size] = np.int32(np.uint32((likeness << 16) | rest))
@@ -182,14 +185,14 @@ def leave_oldest(state: State) -> None:
     number = state.scalars[FIRST]
     row = message_row(state, number) * MESSAGE
     capacity = len(state.message_terms) // 2
-    at = np.int64(state.message_i[row + FIRST_TERM])
+    at = wide(state.message_i[row + FIRST_TERM])
     for _ in range(state.message_i[row + LENGTH]):
-        term = np.int64(state.message_terms[2 * at])
+        term = wide(state.message_terms[2 * at])
         list_row = term * LIST
-        size = np.int64(1) << state.lists[list_row + SIZE]
+        size = wide(1) << state.lists[list_row + SIZE]
         state.lists[list_row + OLDEST] = (state.lists[list_row + OLDEST] + 1) & (size - 1)
         state.lists[list_row + COUNT] -= 1
-        if 4 * np.int64(state.lists[list_row + COUNT]) <= size:
+        if 4 * wide(state.lists[list_row + COUNT]) <= size:
             _shrink(state, term)
         at += 1
         if at == capacity:

@@ -15,6 +15,7 @@ import numpy as np
 
 from nearcast.topk import _events
 from nearcast.topk._layout import (
+    AHEAD,
     BUFFER_END,
     CHANGES,
     CLASSES,
@@ -85,6 +86,7 @@ class TopK:
         scalars[WINDOW_COUNT] = _EVER if window.count is None else window.count
         scalars[LAZY] = lazy
         scalars[MESSAGE_MASK] = 15
+        scalars[AHEAD] = -1
         seconds = np.inf if window.seconds is None else window.seconds
         self._state = State(
             scalars,
@@ -101,7 +103,7 @@ class TopK:
             np.full(CLASSES, -1, np.int32),
             *_two_views(16 * SUB),
             *_two_views(16 * SUB),
-            *_two_views(1 << 9),
+            *_three_views(np.empty(1 << 9)),
             np.full(CLASSES, -1, np.int32),
             np.empty(1 << 8, np.int32),
             np.full(CLASSES, -1, np.int32),
@@ -144,9 +146,9 @@ class TopK:
         return int(own + arenas + 16 * _in_use(state.posts))
 
     @property
-    def unused_terms(self) -> np.ndarray:  # type: ignore[type-arg]  # of truths
+    def unused_terms(self) -> np.ndarray:
         """Of each term, whether no message of the window and no subscription has it."""
-        unused: np.ndarray = (self._state.lists[SIZE::LIST] < 0) & (  # type: ignore[type-arg]
+        unused: np.ndarray = (self._state.lists[SIZE::LIST] < 0) & (
             self._state.posts[SIZE::LIST] < 0
         )
         return unused
@@ -271,15 +273,16 @@ class TopK:
             floats = _longer(state.post_f, _more_than(needed))
             self._state = state._replace(post_f=floats, post_i=floats.view(np.int32))
         elif code == MORE_BUFFERS:
-            buffers = _longer(state.buffer_f, _more_than(needed))
-            self._state = state._replace(buffer_f=buffers, buffer_i=buffers.view(np.int32))
+            views = _three_views(_longer(state.buffer_f, _more_than(needed)))
+            self._state = state._replace(buffer_f=views[0], buffer_i=views[1], buffer_l=views[2])
 
     def _ensure_subscriptions(self, count: int) -> None:
         had = len(self._state.sub_f) // SUB
         if count > had:
             room = max(count, had * 3 // 2)
-            subs, seats = _longer(self._state.sub_f, room * SUB), _longer(
-                self._state.seat_f, room * SUB
+            subs, seats = (
+                _longer(self._state.sub_f, room * SUB),
+                _longer(self._state.seat_f, room * SUB),
             )
             subs.view(np.int32)[2 * had * SUB :] = 0
             self._state = self._state._replace(
@@ -313,12 +316,16 @@ def _in_use(lists: Int32s) -> int:
     return int((lists[SIZE::LIST] >= 0).sum())
 
 
-def _two_views(size: int, kind: type = np.float64) -> tuple[np.ndarray, Int32s]:  # type: ignore[type-arg]
-    floats = np.empty(size, kind)
+def _two_views(size: int, kind: type = np.float64) -> tuple[np.ndarray, Int32s]:
+    floats: np.ndarray = np.empty(size, kind)
     return floats, floats.view(np.int32)
 
 
-def _longer(array: np.ndarray, size: int) -> np.ndarray:  # type: ignore[type-arg]
+def _three_views(floats: Floats) -> tuple[Floats, Int32s, Int64s]:
+    return floats, floats.view(np.int32), floats.view(np.int64)
+
+
+def _longer(array: np.ndarray, size: int) -> np.ndarray:
     larger = np.empty(size, array.dtype)
     larger[: len(array)] = array
     return larger

@@ -32,6 +32,7 @@ from nearcast._slots import (
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, not_ascii, spliced
 from nearcast.topk._layout import Bytes, Int32s, Int64s
+from nearcast.topk._wide import wide
 from nearcast.topk.core import TopK
 
 _FREE = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -53,7 +54,7 @@ def _sweep(old: Slots, new: Slots, unused: npt.NDArray[np.bool_], free: Int32s) 
     count = 0
     for at in range(len(old)):
         if old[at, 1] != _FREE:
-            number = np.int64(old[at, 1] & _VALUE)
+            number = wide(old[at, 1] & _VALUE)
             if unused[number]:
                 free[count] = number
                 count += 1
@@ -64,7 +65,7 @@ def _sweep(old: Slots, new: Slots, unused: npt.NDArray[np.bool_], free: Int32s) 
 
 @kernel
 def _lower(letter: np.uint8) -> np.uint8:
-    return letter + np.uint8(32) if 65 <= letter <= 90 else letter
+    return np.uint8(letter + np.uint8(32)) if 65 <= letter <= 90 else letter
 
 
 @kernel
@@ -75,10 +76,10 @@ def _comes_before(data: Bytes, spans: Int64s, one: int, other: int) -> bool:
     while at < end and there < stop:
         letter, against = _lower(data[at]), _lower(data[there])
         if letter != against:
-            return letter < against
+            return bool(letter < against)
         at += 1
         there += 1
-    return end - at < stop - there
+    return bool(end - at < stop - there)
 
 
 @kernel
@@ -167,7 +168,7 @@ def _read_texts(
             last = token
             term = find(slots, hashes[token, 0], hashes[token, 1])
             if term < 0:
-                term = np.int64(numbers[added])
+                term = wide(numbers[added])
                 put(slots, hashes[token, 0], hashes[token, 1], term)
                 fresh[added, 0], fresh[added, 1] = spans[token, 0], spans[token, 1]
                 added += 1
@@ -184,7 +185,7 @@ def _number(slots: Slots, hashes: Slots, numbers: Int32s, terms: Int32s, new: In
     for n in range(len(hashes)):
         term = find(slots, hashes[n, 0], hashes[n, 1])
         if term < 0:
-            term = np.int64(numbers[added])
+            term = wide(numbers[added])
             put(slots, hashes[n, 0], hashes[n, 1], term)
             new[added] = n
             added += 1
@@ -198,9 +199,7 @@ class TermNumbers:
     `idf` is None where every term weighs 1; the order of terms then makes no difference to sums.
     """
 
-    def __init__(
-        self, core: TopK, analyser: Analyser, idf: Callable[[str], float] | None
-    ) -> None:
+    def __init__(self, core: TopK, analyser: Analyser, idf: Callable[[str], float] | None) -> None:
         self._core = core
         self._analyser = analyser
         self._plain = analyser == Analyser()
