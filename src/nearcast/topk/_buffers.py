@@ -79,7 +79,7 @@ def depth_for(size: int) -> int:
     return size * 4 // 5 + 1
 
 
-@inner
+@inner_inlined
 def file_seat(state: State, sub: int, number: int) -> None:
     """Let a seat wait for the expiry of a message."""
     seat = 2 * SUB * sub
@@ -88,7 +88,7 @@ def file_seat(state: State, sub: int, number: int) -> None:
     state.message_i[row] = sub
 
 
-@inner
+@inner_inlined
 def take_seat(state: State, number: int) -> int:
     """Give a seat that waits for a message, or -1; it waits no longer."""
     row = message_row(state, number) * MESSAGE + SEATS
@@ -118,7 +118,7 @@ def unfile_seat(state: State, sub: int) -> None:
     state.seat_i[seat + NEXT_SEAT] = NOT_FILED
 
 
-@inner
+@inner_inlined
 def ask_for_buffer(state: State, sub: int) -> None:
     """Ask for the memory of a buffer before it is needed."""
     seat = 2 * SUB * sub
@@ -143,7 +143,7 @@ def _log(state: State, work: Work, op: int, sub: int, number: int, score: float)
     state.scalars[ADDED if op > 0 else REMOVED] += 1
 
 
-@inner
+@inner_inlined
 def _log_displaced(state: State, work: Work, sub: int, number: int) -> None:
     """Log that a member is displaced; one that this very event had promoted was never there."""
     seat = 2 * SUB * sub
@@ -162,7 +162,7 @@ def _log_displaced(state: State, work: Work, sub: int, number: int) -> None:
     _log(state, work, -1, sub, number, 0.0)
 
 
-@inner
+@inner_inlined
 def _write(state: State, sub: int, scores: Floats, numbers: Int32s, count: int) -> None:
     """Fill the buffer of a subscription with messages, sorted by their age."""
     seat = 2 * SUB * sub
@@ -201,7 +201,7 @@ def fill(state: State, work: Work, sub: int) -> None:
         set_theta(state, sub, theta)
 
 
-@inner
+@inner_inlined
 def seat_new(state: State, work: Work, sub: int, k: int) -> None:
     """Give a subscription that was posted a buffer, its members, and something to wait for."""
     seat = 2 * SUB * sub
@@ -225,7 +225,7 @@ def seat_new(state: State, work: Work, sub: int, k: int) -> None:
     wait(state, sub)
 
 
-@inner
+@inner_inlined
 def set_members(state: State, work: Work, sub: int) -> None:
     """Find out which messages of a buffer, all alive, are the k best."""
     seat = 2 * SUB * sub
@@ -246,7 +246,7 @@ def set_members(state: State, work: Work, sub: int) -> None:
     state.seat_i[seat + KTH_NUMBER] = work.best_numbers[k - 1]
 
 
-@inner
+@inner_inlined
 def wait(state: State, sub: int) -> None:
     """File a seat under its oldest member, or, lazily, under its k-th youngest message."""
     seat = 2 * SUB * sub
@@ -284,7 +284,7 @@ def resize_buffer(state: State, sub: int, kind: int) -> None:
     state.seat_i[seat + BEGIN], state.seat_i[seat + END] = 0, end - begin
 
 
-@inner
+@inner_inlined
 def take_buffer(state: State, kind: int) -> int:
     """Give a region for a buffer, in units of 8 bytes."""
     at = wide(state.buffer_free[kind])
@@ -296,7 +296,7 @@ def take_buffer(state: State, kind: int) -> int:
     return at
 
 
-@inner
+@inner_inlined
 def give_buffer_back(state: State, kind: int, at: int) -> None:
     """Chain a region to the free ones."""
     state.buffer_i[2 * at] = state.buffer_free[kind]
@@ -345,7 +345,7 @@ def may_grow(state: State, sub: int) -> bool:
     return bool(full) and kind < largest_class(state.seat_i[seat + K_AND_CLASS] >> 4)
 
 
-@inner
+@inner_inlined
 def append(state: State, work: Work, sub: int, score: float, number: int) -> None:
     """Add the newest message, which reaches the threshold, and say what that changes."""
     seat = 2 * SUB * sub
@@ -379,7 +379,7 @@ def append(state: State, work: Work, sub: int, score: float, number: int) -> Non
     _find_kth(state, sub, kth_score, kth)
 
 
-@inner
+@inner_inlined
 def _find_kth(state: State, sub: int, score: float, number: int) -> None:
     """Make the worst message that ranks before a given one the k-th: there are k of them."""
     seat = 2 * SUB * sub
@@ -412,7 +412,7 @@ def _find_kth(state: State, sub: int, score: float, number: int) -> None:
     )
 
 
-@inner
+@inner_inlined
 def refresh(state: State, work: Work, sub: int) -> None:
     """Bring a seat, which is not filed, up to date after messages expired, and file it again."""
     seat = 2 * SUB * sub
@@ -452,7 +452,7 @@ def refresh(state: State, work: Work, sub: int) -> None:
     wait(state, sub)
 
 
-@inner
+@inner_inlined
 def _promote(state: State, work: Work, sub: int, lost: int) -> None:
     """Fill the places of `lost` members, of k, by the best of the others."""
     seat = 2 * SUB * sub
@@ -480,7 +480,7 @@ def _promote(state: State, work: Work, sub: int, lost: int) -> None:
     state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = kth_score, kth
 
 
-@inner
+@inner_inlined
 def _newest(
     state: State, base: int, numbers: int, begin: int, end: int, value: int, limit: int
 ) -> int:
@@ -492,7 +492,7 @@ def _newest(
     return wide(-1)
 
 
-@inner
+@inner_inlined
 def ranked(state: State, work: Work, sub: int) -> int:
     """Put the k best messages of a subscription, best first, into `best_*`; give their number."""
     seat = 2 * SUB * sub

@@ -12,6 +12,7 @@ import numpy as np
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.geo import predicates
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._layout import (
     ALPHA,
     COUNT,
@@ -46,6 +47,7 @@ weighed = inner_inlined(_weighed)
 _STEP = np.float32(1.0 / 65535.0)
 _LOW = np.int32(0xFFFF)
 _ZERO = np.float32(0.0)
+_AHEAD = 6
 
 
 @inner_inlined
@@ -80,7 +82,7 @@ def keep_best(scores: Floats, numbers: Int32s, start: int, count: int, wanted: i
             return
 
 
-@inner
+@inner_inlined
 def score_at(state: State, sub: int, number: int, term: int) -> float:
     """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
     row = message_row(state, number) * MESSAGE
@@ -136,7 +138,21 @@ def _flag(
         flags[n] = (u >= _ZERO) & (alpha * (dx * dx + dy * dy) <= u * u)
 
 
-@inner
+@inner_inlined
+def _ask_for_message(state: State, work: Work, n: int, count: int) -> None:
+    """Ask for the row of the n-th message found, and for the terms of one whose row is here."""
+    if n < count:
+        row = message_row(state, wide(work.found[n])) * MESSAGE
+        prefetch(state.message_i, row)
+        prefetch(state.message_f, row)
+    if _AHEAD <= n < count + _AHEAD:
+        row = message_row(state, wide(work.found[n - _AHEAD])) * MESSAGE
+        terms = 2 * wide(state.message_i[row + FIRST_TERM])
+        prefetch(state.message_terms, terms)
+        prefetch(state.message_terms, min(terms + 16, len(state.message_terms) - 1))
+
+
+@inner_inlined
 def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
     """Find the `wanted` best messages of the window, in no order, and give their number.
 
@@ -185,24 +201,29 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
                 state.list_i, work.flags, at, size, stretch, x, y, weight, rest, theta,
                 np.float32(alpha * alpha),
             )  # fmt: skip
-            for word in range((stretch + 7) // 8):
-                if word == stretch // 8:
-                    for n in range(stretch, 8 * word + 8):
-                        work.flags[n] = 0
-                if work.flag_words[word] == 0:
-                    continue
-                for n in range(8 * word, 8 * word + 8):
-                    if work.flags[n] == 0:
-                        continue
-                    number = wide(state.list_i[at + n])
-                    score = score_at(state, sub, number, term)
-                    if score > NOTHING and before(score, number, low, low_number):
-                        scores[found], numbers[found] = score, number
-                        found += 1
-                        if found == 2 * wanted:
-                            keep_best(scores, numbers, 0, found, wanted)
-                            found = wanted
-                            low, low_number = scores[wanted - 1], wide(numbers[wanted - 1])
+            flagged = 0
+            for n in range(stretch, (stretch + 7) & ~7):
+                work.flags[n] = 0
+            for back in range((stretch + 7) // 8):
+                word = (stretch + 7) // 8 - 1 - back
+                if work.flag_words[word] != 0:
+                    for n in range(8 * word + 7, 8 * word - 1, -1):
+                        if work.flags[n] != 0:
+                            work.found[flagged] = state.list_i[at + n]
+                            flagged += 1
+            for n in range(min(flagged, 2 * _AHEAD)):
+                _ask_for_message(state, work, n, flagged)
+            for n in range(flagged):
+                _ask_for_message(state, work, n + 2 * _AHEAD, flagged)
+                number = wide(work.found[n])
+                score = score_at(state, sub, number, term)
+                if score > NOTHING and before(score, number, low, low_number):
+                    scores[found], numbers[found] = score, number
+                    found += 1
+                    if found == wanted + wanted // 2 + 1:
+                        keep_best(scores, numbers, 0, found, wanted)
+                        found = wanted
+                        low, low_number = scores[wanted - 1], wide(numbers[wanted - 1])
             left -= stretch
     if found >= wanted:
         keep_best(scores, numbers, 0, found, wanted)

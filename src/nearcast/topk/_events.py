@@ -84,7 +84,7 @@ _LARGEST_BUFFER = int(BUFFER_SIZES[-1])
 _AHEAD = 4
 
 
-@inner
+@inner_inlined
 def _expire(state: State, work: Work, now: float, coming: int) -> int:
     """Let the window end where it should, with `coming` messages to enter; refresh who waits."""
     scalars = state.scalars
@@ -115,7 +115,7 @@ def _expire(state: State, work: Work, now: float, coming: int) -> int:
     return DONE
 
 
-@inner
+@inner_inlined
 def _look_ahead(state: State) -> None:
     """Ask for the memory of one more seat of those that wait for the message to expire next."""
     sub = wide(state.scalars[AHEAD])
@@ -146,7 +146,7 @@ def advance(state: State, work: Work, now: float) -> int:
     return code
 
 
-@inner
+@inner_inlined
 def _room_for_buffers(state: State, work: Work, affected: int) -> bool:
     """Whether every affected buffer could grow."""
     needed = wide(0)
@@ -204,7 +204,7 @@ def publish(
     return end, DONE
 
 
-@inner
+@inner_inlined
 def _room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
     scalars = state.scalars
     needed = wide(0)

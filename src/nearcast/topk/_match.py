@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inner
+from nearcast._jit import inner, inner_inlined
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._evaluate import planar_distance, weighed
 from nearcast.topk._layout import (
@@ -63,7 +63,7 @@ def _flag(
         flags[n] = (u >= _ZERO) & (far <= u * u)
 
 
-@inner
+@inner_inlined
 def affected_by(
     state: State, work: Work, x: float, y: float, squared: float, length: int, table: int
 ) -> int:
@@ -71,6 +71,13 @@ def affected_by(
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
     x32, y32 = np.float32((x - west) / diagonal), np.float32((y - south) / diagonal)
     found, affected = 0, 0
+    for n in range(length):
+        prefetch(state.posts, wide(work.terms[n]) * LIST)
+        prefetch(state.lists, wide(work.terms[n]) * LIST)
+    for n in range(length):
+        at = wide(state.posts[wide(work.terms[n]) * LIST + OFFSET])
+        for line in range(0, 64, 16):
+            prefetch(state.post_f, at + line)
     for n in range(length):
         term = wide(work.terms[n])
         row = term * LIST

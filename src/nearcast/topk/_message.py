@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined
+from nearcast._jit import inner_inlined
 from nearcast.topk._layout import Int32s, State, Work
 from nearcast.topk._wide import wide
 
 _SPREAD = np.uint32(0x9E3779B1)
 
 
-@inner
+@inner_inlined
 def _sort_down(terms: Int32s, weights: Any, idfs: Any, count: int) -> None:
     """Sort terms, highest number first, with what belongs to them."""
     gap = 1
@@ -35,7 +35,7 @@ def _sort_down(terms: Int32s, weights: Any, idfs: Any, count: int) -> None:
         gap //= 3
 
 
-@inner
+@inner_inlined
 def prepare(
     state: State, work: Work, terms: Int32s, counts: Int32s, start: int, length: int
 ) -> float:

@@ -76,7 +76,7 @@ def set_place(state: State, sub: int, n: int, place: int) -> None:
         state.more[state.sub_i[row + TERMS] + 2 * n + 1] = place
 
 
-@inner
+@inner_inlined
 def rest_of(state: State, sub: int, term: int) -> float:
     """The length of what follows a term in the vector of a query, which has length 1."""
     total = 0.0
@@ -93,7 +93,7 @@ def posted_theta(theta: float, alpha: float) -> float:
     return theta - alpha - MARGIN
 
 
-@inner
+@inner_inlined
 def post(state: State, sub: int) -> None:
     """Enter a subscription into the lists of its terms; there must be room."""
     row = SUB * sub

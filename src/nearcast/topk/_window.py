@@ -99,7 +99,7 @@ def _shrink(state: State, term: int) -> None:
         lists[row + OFFSET], lists[row + SIZE], lists[row + OLDEST] = to, kind - 1, 0
 
 
-@inner
+@inner_inlined
 def room_to_enter(state: State, work: Work, length: int) -> int:
     """Say what must grow before a message of so many terms can enter."""
     scalars = state.scalars
@@ -130,7 +130,7 @@ def room_to_enter(state: State, work: Work, length: int) -> int:
     return DONE
 
 
-@inner
+@inner_inlined
 def enter(
     state: State, work: Work, x: float, y: float, squared: float, at: float, terms: Int32s,
     counts: Int32s, start: int, length: int,
@@ -179,7 +179,7 @@ def enter(
         state.lists[list_row + COUNT] = count + 1
 
 
-@inner
+@inner_inlined
 def leave_oldest(state: State) -> None:
     """Take the oldest message out of the circles of its terms; its row stays until it is reused."""
     number = state.scalars[FIRST]
