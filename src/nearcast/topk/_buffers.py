@@ -133,7 +133,7 @@ def ask_for_buffer(state: State, sub: int) -> None:
 
 
 @inner_inlined
-def _log(state: State, work: Work, op: int, sub: int, number: int, score: float) -> None:
+def log_change(state: State, work: Work, op: int, sub: int, number: int, score: float) -> None:
     at = state.scalars[CHANGES]
     work.changes[4 * at + 1] = op
     work.changes[4 * at + 2] = sub
@@ -159,7 +159,7 @@ def _log_displaced(state: State, work: Work, sub: int, number: int) -> None:
                 state.scalars[ADDED] -= 1
                 return
             at += 1
-    _log(state, work, -1, sub, number, 0.0)
+    log_change(state, work, -1, sub, number, 0.0)
 
 
 @inner_inlined
@@ -367,7 +367,7 @@ def append(state: State, work: Work, sub: int, score: float, number: int) -> Non
     kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], wide(state.seat_i[seat + KTH_NUMBER])
     if members == k and score < kth_score:
         return
-    _log(state, work, 1, sub, number, score)
+    log_change(state, work, 1, sub, number, score)
     if members == k:
         _log_displaced(state, work, sub, kth)
     elif members == 0:
@@ -426,7 +426,7 @@ def refresh(state: State, work: Work, sub: int) -> None:
     while begin < end and state.buffer_i[numbers + begin] < first:
         number = wide(state.buffer_i[numbers + begin])
         if not lazy and not before(kth_score, kth, state.buffer_f[base + begin], number):
-            _log(state, work, -1, sub, number, 0.0)
+            log_change(state, work, -1, sub, number, 0.0)
             lost += 1
         begin += 1
     state.seat_i[seat + BEGIN] = begin
@@ -476,7 +476,7 @@ def _promote(state: State, work: Work, sub: int, lost: int) -> None:
             kth_score, kth = NOTHING, wide(-1)
             break
         kth_score, kth = as_float(best), found
-        _log(state, work, 1, sub, kth, kth_score)
+        log_change(state, work, 1, sub, kth, kth_score)
     state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = kth_score, kth
 
 

@@ -130,7 +130,7 @@ def _look_ahead(state: State) -> None:
 
 
 @inner_inlined
-def _stamp(state: State, work: Work, event: int) -> None:
+def stamp_event(state: State, work: Work, event: int) -> None:
     """Note which event caused the changes since the last one."""
     for at in range(state.scalars[EVENT_START], state.scalars[CHANGES]):
         work.changes[4 * at] = event
@@ -142,7 +142,7 @@ def advance(state: State, work: Work, now: float) -> int:
     """Let time pass."""
     code = _expire(state, work, now, 0)
     if code == DONE:
-        _stamp(state, work, 0)
+        stamp_event(state, work, 0)
     return code
 
 
@@ -199,13 +199,14 @@ def publish(
             if n + _AHEAD < affected:
                 ask_for_buffer(state, wide(work.affected[n + _AHEAD]))
             append(state, work, wide(work.affected[n]), work.scores[n], number)
-        _stamp(state, work, message)
+        stamp_event(state, work, message)
         scalars[BUFFER_CYCLES] += cycles() - clock
     return end, DONE
 
 
 @inner_inlined
-def _room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
+def room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
+    """Say what must grow before a subscription with these terms can be posted."""
     scalars = state.scalars
     needed = wide(0)
     for n in range(count):
@@ -219,9 +220,6 @@ def _room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> i
     if scalars[BUFFER_END] + _LARGEST_BUFFER * 3 // 2 > len(state.buffer_f):
         scalars[NEEDED] = scalars[BUFFER_END] + _LARGEST_BUFFER * 3 // 2
         return MORE_BUFFERS
-    if count > INLINE and scalars[MORE_END] + 4 * count > len(state.more):
-        scalars[NEEDED] = scalars[MORE_END] + 4 * count
-        return MORE_MORE
     return DONE
 
 
@@ -233,6 +231,36 @@ def _more_class(count: int) -> int:
     return kind
 
 
+@inner_inlined
+def write_record(
+    state: State, sub: int, points: Floats, alphas: Floats, starts: Int64s, terms: Int32s, n: int
+) -> int:
+    """Write down the n-th of some subscriptions, with a threshold below every score."""
+    row, start = SUB * sub, starts[n]
+    count = starts[n + 1] - start
+    if count > INLINE and state.scalars[MORE_END] + 4 * count > len(state.more):
+        state.scalars[NEEDED] = state.scalars[MORE_END] + 4 * count
+        return MORE_MORE
+    state.sub_f[row + X], state.sub_f[row + Y] = points[n, 0], points[n, 1]
+    state.sub_f[row + ALPHA], state.sub_f[row + THETA] = alphas[n], NOTHING
+    state.sub_i[2 * row + TERM_COUNT] = count
+    if count > INLINE:
+        kind = _more_class(count)
+        place = take(state.more, state.more_free, state.scalars, MORE_END, kind, wide(2) << kind)
+        state.sub_i[2 * row + TERMS] = place
+        for m in range(count):
+            state.more[place + 2 * m] = terms[start + m]
+    else:
+        for m in range(count):
+            state.sub_i[2 * row + TERMS + m] = terms[start + m]
+    squared = 0.0
+    for m in range(count):
+        idf = state.idf[terms[start + m]]
+        squared += idf * idf
+    state.sub_f[row + SQUARED] = squared
+    return DONE
+
+
 @lean_kernel
 def subscribe(
     state: State, work: Work, subs: Int32s, points: Floats, alphas: Floats, ks: Int32s,
@@ -242,32 +270,25 @@ def subscribe(
     for n in range(begin, end):
         sub, start = wide(subs[n]), starts[n]
         count = starts[n + 1] - start
-        code = _room_to_subscribe(state, terms, start, count)
+        code = room_to_subscribe(state, terms, start, count)
         if code != DONE:
             return n, code
-        row = SUB * sub
-        state.sub_f[row + X], state.sub_f[row + Y] = points[n, 0], points[n, 1]
-        state.sub_f[row + ALPHA], state.sub_f[row + THETA] = alphas[n], NOTHING
-        state.sub_i[2 * row + TERM_COUNT] = count
-        if count > INLINE:
-            kind = _more_class(count)
-            place = take(
-                state.more, state.more_free, state.scalars, MORE_END, kind, wide(2) << kind
-            )
-            state.sub_i[2 * row + TERMS] = place
-            for m in range(count):
-                state.more[place + 2 * m] = terms[start + m]
-        else:
-            for m in range(count):
-                state.sub_i[2 * row + TERMS + m] = terms[start + m]
-        squared = 0.0
-        for m in range(count):
-            idf = state.idf[terms[start + m]]
-            squared += idf * idf
-        state.sub_f[row + SQUARED] = squared
+        code = write_record(state, sub, points, alphas, starts, terms, n)
+        if code != DONE:
+            return n, code
         post(state, sub)
         seat_new(state, work, sub, wide(ks[n]))
     return end, DONE
+
+
+@inner_inlined
+def free_record(state: State, sub: int) -> None:
+    """Strike out what is written down of a subscription."""
+    row = 2 * SUB * sub
+    count = wide(state.sub_i[row + TERM_COUNT])
+    if count > INLINE:
+        give_back(state.more, state.more_free, _more_class(count), wide(state.sub_i[row + TERMS]))
+    state.sub_i[row + TERM_COUNT] = 0
 
 
 @lean_kernel
@@ -280,12 +301,7 @@ def unsubscribe(state: State, subs: Int32s) -> None:
         withdraw(state, sub)
         kind = wide(state.seat_i[row + K_AND_CLASS] & 15)
         give_buffer_back(state, kind, wide(state.seat_i[row + BUFFER]))
-        count = wide(state.sub_i[row + TERM_COUNT])
-        if count > INLINE:
-            give_back(
-                state.more, state.more_free, _more_class(count), wide(state.sub_i[row + TERMS])
-            )
-        state.sub_i[row + TERM_COUNT] = 0
+        free_record(state, sub)
 
 
 @lean_kernel

@@ -176,19 +176,23 @@ class TopK:
         The terms of the i-th, `terms[starts[i] : starts[i + 1]]`, stand in the order of their
         letters, each once, and there is room for them.
         """
-        count = len(points)
+        subs = self._take_numbers(len(points))
+        done = 0
+        while done < len(subs):
+            done, code = _events.subscribe(
+                self._state, self._work, subs, points, alphas, ks, starts, terms, done, len(subs)
+            )
+            self._grow(code)
+        return subs
+
+    def _take_numbers(self, count: int) -> Int32s:
+        """Numbers for so many subscriptions, those that are free first."""
         kept = max(0, len(self._free) - count)
         fresh = count - (len(self._free) - kept)
         subs = np.array([*self._free[kept:], *range(self._subs, self._subs + fresh)], np.int32)
         del self._free[kept:]
         self._subs += fresh
         self._ensure_subscriptions(self._subs)
-        done = 0
-        while done < count:
-            done, code = _events.subscribe(
-                self._state, self._work, subs, points, alphas, ks, starts, terms, done, count
-            )
-            self._grow(code)
         return subs
 
     def unsubscribe(self, subs: Int32s) -> None:
@@ -211,16 +215,27 @@ class TopK:
         self._start()
         done, code = 0, DONE
         while done < len(points):
-            done, code = _events.publish(
-                self._state, self._work, points, at, starts, terms, counts, done, len(points)
-            )
+            done, code = self._publish_some(points, at, starts, terms, counts, done)
             self._grow(code)
         return self._changes()
+
+    def _publish_some(
+        self, points: Floats, at: Floats, starts: Int64s, terms: Int32s, counts: Int32s, done: int
+    ) -> tuple[int, int]:
+        return _events.publish(
+            self._state, self._work, points, at, starts, terms, counts, done, len(points)
+        )
+
+    def _advance_some(self, now: float) -> int:
+        return _events.advance(self._state, self._work, now)
+
+    def _read_some(self, subs: Int32s, done: int) -> int:
+        return _events.read_members(self._state, self._work, subs, done)
 
     def advance(self, now: float) -> Changes:
         """Let time pass, as one event."""
         self._start()
-        while (code := _events.advance(self._state, self._work, now)) != DONE:
+        while (code := self._advance_some(now)) != DONE:
             self._grow(code)
         return self._changes()
 
@@ -239,7 +254,7 @@ class TopK:
         """The results of subscriptions, best first; `events` are their places in the call."""
         self._start()
         done = 0
-        while (done := _events.read_members(self._state, self._work, subs, done)) < len(subs):
+        while (done := self._read_some(subs, done)) < len(subs):
             self._grow(MORE_CHANGES)
         return self._changes()
 
@@ -258,22 +273,22 @@ class TopK:
         if code == MORE_CHANGES:
             room = 2 * len(self._work.change_scores) + 4096
             self._work = self._work._replace(
-                changes=_longer(self._work.changes, 4 * room),
-                change_scores=_longer(self._work.change_scores, room),
+                changes=longer(self._work.changes, 4 * room),
+                change_scores=longer(self._work.change_scores, room),
             )
         elif code == MORE_RING:
             self._state = _with_larger_ring(state)
         elif code == MORE_TERMS:
             self._state = _with_more_terms(state, max(needed, len(state.message_terms) * 5 // 8))
         elif code == MORE_LISTS:
-            self._state = state._replace(list_i=_longer(state.list_i, _more_than(needed)))
+            self._state = state._replace(list_i=longer(state.list_i, _more_than(needed)))
         elif code == MORE_MORE:
-            self._state = state._replace(more=_longer(state.more, _more_than(needed)))
+            self._state = state._replace(more=longer(state.more, _more_than(needed)))
         elif code == MORE_POSTINGS:
-            floats = _longer(state.post_f, _more_than(needed))
+            floats = longer(state.post_f, _more_than(needed))
             self._state = state._replace(post_f=floats, post_i=floats.view(np.int32))
         elif code == MORE_BUFFERS:
-            views = _three_views(_longer(state.buffer_f, _more_than(needed)))
+            views = _three_views(longer(state.buffer_f, _more_than(needed)))
             self._state = state._replace(buffer_f=views[0], buffer_i=views[1], buffer_l=views[2])
 
     def _ensure_subscriptions(self, count: int) -> None:
@@ -281,8 +296,8 @@ class TopK:
         if count > had:
             room = max(count, had * 3 // 2)
             subs, seats = (
-                _longer(self._state.sub_f, room * SUB),
-                _longer(self._state.seat_f, room * SUB),
+                longer(self._state.sub_f, room * SUB),
+                longer(self._state.seat_f, room * SUB),
             )
             subs.view(np.int32)[2 * had * SUB :] = 0
             self._state = self._state._replace(
@@ -325,7 +340,8 @@ def _three_views(floats: Floats) -> tuple[Floats, Int32s, Int64s]:
     return floats, floats.view(np.int32), floats.view(np.int64)
 
 
-def _longer(array: np.ndarray, size: int) -> np.ndarray:
+def longer(array: np.ndarray, size: int) -> np.ndarray:
+    """The same array with room for more."""
     larger = np.empty(size, array.dtype)
     larger[: len(array)] = array
     return larger

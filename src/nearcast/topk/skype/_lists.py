@@ -50,18 +50,23 @@ def find_list(index: Index, cell: int, term: int) -> int:
 
 
 @inner
+def put_key(index: Index, key: int, number: int) -> None:
+    """Enter a key that is not there."""
+    at = _home(index, key)
+    while index.keys[at] >= 0:
+        at = (at + 1) & (len(index.keys) - 1)
+    index.keys[at], index.values[at] = key, number
+
+
+@inner
 def list_for(index: Index, cell: int, term: int) -> int:
     """The list of a cell and a term, made if there is none; there must be room."""
     found = find_list(index, cell, term)
     if found >= 0:
         return found
-    key = cell * _SHIFT + term
-    at = _home(index, key)
-    while index.keys[at] >= 0:
-        at = (at + 1) & (len(index.keys) - 1)
     number = wide(index.options[LIST_COUNT])
     index.options[LIST_COUNT] = number + 1
-    index.keys[at], index.values[at] = key, number
+    put_key(index, cell * _SHIFT + term, number)
     row = number * ROW
     index.lists[row + SIZE], index.lists[row + COUNT] = -1, 0
     index.lists[row + CELL], index.lists[row + TERM] = cell, term
