@@ -1,6 +1,7 @@
-"""The embedded engine's rankings against `scan`: the same updates at every event, bit for bit."""
+"""Rankings by every method against `scan`: the same updates at every event, bit for bit."""
 
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,7 @@ from nearcast import Box, Engine, NearcastError, Top
 from nearcast.engine.tables import TableError
 from nearcast.geo import WORLD
 from nearcast.text import Vocabulary
+from nearcast.topk.skype import Skype
 
 WORDS = [*"abcdefgh", "É", "ﬁ", "x1"]
 COMMON = [*"aaab", *WORDS]
@@ -32,11 +34,36 @@ windows = st.sampled_from(
 histories = st.sampled_from([None, ("a b", "a", "a c d", "É", "e f"), ("a",)])
 
 
+METHODS = [
+    {"dissemination": "taat", "reevaluation": "cskyband"},
+    {"dissemination": "taat", "reevaluation": "kmax"},
+    {"dissemination": "ciq", "reevaluation": "skyband"},
+    {"dissemination": "igpt", "reevaluation": "kmax", "parameter": 25},
+    {"dissemination": "igpt", "reevaluation": "cskyband", "traversal": "term", "capacity": 2},
+    {"dissemination": "igpt", "reevaluation": "skyband", "capacity": 3, "groups": 2},
+    {"dissemination": "igpt", "without": ("groups", "cells"), "capacity": 3},
+    {"dissemination": "igpt", "without": ("prefix", "unseen", "inner"), "capacity": 3},
+]
+
+
 class Rankings(RuleBasedStateMachine):
     """One engine with the core and one that scans are told the same."""
 
-    @initialize(window=windows, history=histories, space=st.sampled_from([WORLD, Box(0, 0, 2, 3)]))
-    def start(self, window: dict[str, Any], history: tuple[str, ...] | None, space: Box) -> None:
+    methods: ClassVar[list[dict[str, Any]]] = [{}]
+
+    @initialize(
+        data=st.data(),
+        window=windows,
+        history=histories,
+        space=st.sampled_from([WORLD, Box(0, 0, 2, 3)]),
+    )
+    def start(
+        self,
+        data: st.DataObject,
+        window: dict[str, Any],
+        history: tuple[str, ...] | None,
+        space: Box,
+    ) -> None:
         vocabulary = None
         if history is not None:
             vocabulary = Vocabulary.from_documents(text.split() for text in history)
@@ -44,6 +71,10 @@ class Rankings(RuleBasedStateMachine):
             Engine(index=index, history=vocabulary, space=space, **window)
             for index in ("auto", "scan")
         ]
+        method = data.draw(st.sampled_from(self.methods))
+        if method:
+            core: Any = self.engines[0]._core
+            core.ranked.make = partial(Skype, **method)
         self.made, self.now = 0, 0.0
         self.known: set[str] = set()
 
@@ -138,10 +169,22 @@ class Rankings(RuleBasedStateMachine):
         assert sorted(fast, key=lambda s: s.id) == sorted(plain, key=lambda s: s.id)
 
 
-TestRankings = Rankings.TestCase
-TestRankings.settings = settings(
-    max_examples=40,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+class RankingsOfThePaper(Rankings):
+    """The same, with a method of Skype in the place of the core."""
+
+    methods = METHODS
+
+
+def _test_case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
+    case = machine.TestCase
+    case.settings = settings(
+        max_examples=examples,
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    return case
+
+
+TestRankings = _test_case(Rankings, 30)
+TestRankingsOfThePaper = _test_case(RankingsOfThePaper, 30)

@@ -7,6 +7,7 @@ the first top-k subscription its messages enter the core, and stay there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +30,9 @@ from nearcast.topk.terms import Bags, TermNumbers
 class FastRankings:
     """Knows each top-k subscription by a number, and lets the core find what changes."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, make: type[TopK] | partial[TopK] = TopK) -> None:
         self._settings = settings
+        self.make = make  # what makes the core, for comparing others with ours
         self._waiting = SlidingWindow(settings.window)
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []  # by number; one that is free has an empty one
@@ -243,7 +245,7 @@ class FastRankings:
         """The core; the first time, with the window that waited for it."""
         if self._core is None:
             settings = self._settings
-            core = TopK(
+            core = self.make(
                 settings.window, settings.space.west, settings.space.south, settings.diagonal
             )
             history = settings.history

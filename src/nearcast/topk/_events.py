@@ -204,6 +204,22 @@ def publish(
     return end, DONE
 
 
+@lean_kernel
+def probe(
+    state: State, work: Work, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s,
+    found: Int64s,
+) -> None:  # fmt: skip
+    """Find whom messages would affect, and change nothing; give how many, and a sum over them."""
+    for message in range(len(points)):
+        start, length = starts[message], starts[message + 1] - starts[message]
+        x, y = points[message, 0], points[message, 1]
+        squared = prepare(state, work, terms, counts, start, length)
+        affected = affected_by(state, work, x, y, squared, length, table_size(length))
+        found[0] += affected
+        for n in range(affected):
+            found[1] += (wide(work.affected[n]) + 1) * (message + 1)
+
+
 @inner_inlined
 def room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
     """Say what must grow before a subscription with these terms can be posted."""

@@ -16,12 +16,14 @@ import numpy as np
 from nearcast.topk import _events
 from nearcast.topk._layout import (
     AHEAD,
+    BEGIN,
     BUFFER_END,
     CHANGES,
     CLASSES,
     COUNTERS,
     DONE,
     DUE,
+    END,
     EVENT_START,
     FIRST,
     FIRST_TERM,
@@ -48,6 +50,7 @@ from nearcast.topk._layout import (
     SIZE,
     SUB,
     TERM_TAIL,
+    THETA,
     WINDOW_COUNT,
     Floats,
     Int32s,
@@ -257,6 +260,26 @@ class TopK:
         while (done := self._read_some(subs, done)) < len(subs):
             self._grow(MORE_CHANGES)
         return self._changes()
+
+    def probe(
+        self, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s
+    ) -> tuple[int, int]:
+        """How many subscriptions messages would affect, and a sum that tells sets of them apart."""
+        self._ensure_longest(int(np.diff(starts).max(initial=0)))
+        found = np.zeros(2, np.int64)
+        _events.probe(self._state, self._work, points, starts, terms, counts, found)
+        return int(found[0]), int(found[1])
+
+    @property
+    def thetas(self) -> Floats:
+        """The thresholds of all subscriptions by number."""
+        return self._state.sub_f[THETA::SUB][: self._subs].copy()
+
+    @property
+    def buffered(self) -> float:
+        """How many messages a subscription buffers on average, some of them expired unnoticed."""
+        seats = self._state.seat_i.reshape(-1, 2 * SUB)[: self._subs]
+        return float((seats[:, END] - seats[:, BEGIN]).mean()) if self._subs else 0.0
 
     def _start(self) -> None:
         self._state.scalars[CHANGES] = self._state.scalars[EVENT_START] = 0

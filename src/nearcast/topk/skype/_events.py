@@ -21,6 +21,7 @@ from nearcast.topk._layout import (
     SEATS,
     SUB,
     TERM_COUNT,
+    THETA,
     WINDOW_COUNT,
     WINDOW_CYCLES,
     Floats,
@@ -32,7 +33,13 @@ from nearcast.topk._layout import (
 from nearcast.topk._message import prepare, table_size
 from nearcast.topk._wide import wide
 from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
-from nearcast.topk.skype._disseminate import affected_by, insert_sub, remove_sub, room_for
+from nearcast.topk.skype._disseminate import (
+    affected_by,
+    change_theta,
+    insert_sub,
+    remove_sub,
+    room_for,
+)
 from nearcast.topk.skype._layout import (
     BUFFER,
     COST,
@@ -255,3 +262,11 @@ def rehash(old: Index, new: Index) -> None:
     for at in range(len(old.keys)):
         if old.keys[at] >= 0:
             put_key(new, old.keys[at], old.values[at])
+
+
+@lean_kernel
+def set_thetas(state: State, index: Index, thetas: Floats) -> None:
+    """Give subscriptions other thresholds, to compare methods at equal ones."""
+    for sub in range(len(thetas)):
+        if thetas[sub] != state.sub_f[SUB * sub + THETA]:
+            change_theta(state, index, sub, thetas[sub])

@@ -11,8 +11,8 @@ TAAT, CIQ, IGPT = range(3)
 
 # Options, one scalar each; the prunings can be switched off one by one.
 (
-    METHOD, TERM_FIRST, PREFIX, REFINED, INNER, UNSEEN, GROUPS, EARLY, CELLS, AS_PRINTED, CELL_COUNT,
-    LIST_COUNT, ENTRY_END, NODE_END, NODE_FREE, RANK_END, POLICY, PARAMETER,
+    METHOD, TERM_FIRST, PREFIX, REFINED, INNER, UNSEEN, GROUPS, EARLY, CELLS, AS_PRINTED,
+    CELL_COUNT, LIST_COUNT, ENTRY_END, NODE_END, NODE_FREE, RANK_END, POLICY, PARAMETER,
 ) = range(18)  # fmt: skip
 
 # A posting list of a cell and a term.

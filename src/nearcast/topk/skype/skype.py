@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast.errors import InvalidValue
-from nearcast.topk._layout import CLASSES, DONE, MORE_CHANGES, SUB, Floats, Int32s, Int64s
+from nearcast.topk._layout import CLASSES, DONE, SUB, Floats, Int32s, Int64s
 from nearcast.topk.core import TopK, longer
 from nearcast.topk.skype import _events
 from nearcast.topk.skype._layout import (
@@ -221,6 +221,10 @@ class Skype(TopK):
         )
         return int(found[0]), int(found[1])
 
+    def set_thetas(self, thetas: Floats) -> None:
+        """Give all subscriptions other thresholds, to compare methods at equal ones."""
+        _events.set_thetas(self._state, self._index, thetas)
+
     def _publish_some(
         self, points: Floats, at: Floats, starts: Int64s, terms: Int32s, counts: Int32s, done: int
     ) -> tuple[int, int]:
@@ -253,7 +257,7 @@ class Skype(TopK):
         elif code == _events.MORE_ENTRIES:
             entries = longer(index.entry_f, 2 * len(index.entry_f) + 1024)
             lists = longer(index.lists, 2 * len(index.lists))
-            keys, values = np.full(2 * len(index.keys), -1, np.int64), np.empty(0, np.int32)
+            keys = np.full(2 * len(index.keys), -1, np.int64)
             values = np.empty(2 * len(index.keys), np.int32)
             self._index = index._replace(
                 entry_f=entries, entry_i=entries.view(np.int32), lists=lists, keys=keys,
@@ -262,8 +266,6 @@ class Skype(TopK):
             _events.rehash(index, self._index)
         elif code != DONE:
             super()._grow(code)
-            if code == MORE_CHANGES:
-                return
 
     def _ensure_longest(self, length: int) -> None:
         super()._ensure_longest(length)
