@@ -177,6 +177,9 @@ class FastRankings:
 
     def changes(self) -> list[Update]:
         """What changed since this was last asked: the net effect."""
+        if not self._pending:
+            self.forget_expired()
+            return []
         net: dict[tuple[int, int], float | None] = {}
         for changes in self._pending:
             rows = zip(

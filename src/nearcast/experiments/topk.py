@@ -171,7 +171,7 @@ def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
         ),
         _claim(
             "table 4", "buffers hold 28-35 (cSkyband), 58-59 (kmax), 52-58 (Skyband) messages",
-            f"{sizes[0]:.0f}, {sizes[1]:.0f}, {sizes[2]:.0f}; ours {runs['ours']['buffer_size']:.0f}",
+            ", ".join(f"{size:.0f}" for size in (*sizes, runs["ours"]["buffer_size"])) + " (ours)",
             sizes[0] < sizes[1] and sizes[0] < sizes[2], "",
         ),
         _claim(
