@@ -34,7 +34,7 @@ windows = st.sampled_from(
 histories = st.sampled_from([None, ("a b", "a", "a c d", "É", "e f"), ("a",)])
 
 
-METHODS = [
+METHODS: list[dict[str, Any]] = [
     {"dissemination": "taat", "reevaluation": "cskyband"},
     {"dissemination": "taat", "reevaluation": "kmax"},
     {"dissemination": "ciq", "reevaluation": "skyband"},

@@ -26,14 +26,14 @@ def bar_chart(title: str, unit: str, bars: Sequence[tuple[str, Mapping[str, floa
         drawn.append(f'<rect x="{x}" y="40" width="12" height="12" fill="{colours[part]}"/>')
         drawn.append(f'<text x="{x + 18}" y="51">{escape(part)}</text>')
     for n, (name, values) in enumerate(bars):
-        y, x = _TOP + _ROW * n, float(_LEFT)
+        y, edge = _TOP + _ROW * n, float(_LEFT)
         drawn.append(f'<text x="{_LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>')
         for part, value in values.items():
             width = value / most * (_WIDTH - _LEFT - _RIGHT)
             drawn.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="20" '
+                f'<rect x="{edge:.1f}" y="{y}" width="{width:.1f}" height="20" '
                 f'fill="{colours[part]}"/>'
             )
-            x += width
-        drawn.append(f'<text x="{x + 6:.1f}" y="{y + 15}">{sum(values.values()):,.1f}</text>')
+            edge += width
+        drawn.append(f'<text x="{edge + 6:.1f}" y="{y + 15}">{sum(values.values()):,.1f}</text>')
     return "\n".join([*drawn, "</svg>", ""])

@@ -124,7 +124,7 @@ _RUN_COLUMNS = {
     "arriving": "arriving_us",
     "expiring": "expiring_us",
     "updates": "updates_per_message",
-    "re-ev.": "reevaluations_per_1000",
+    "again": "reevaluations_per_1000",
     "buffer": "buffer_size",
     "start": "initial_us_per_subscription",
     "B/sub": "bytes_per_subscription",
@@ -143,6 +143,7 @@ def _show(title: str, rows: Sequence[Mapping[str, Any]], columns: dict[str, str]
     console = Console()
     table = Table("method", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.columns[0].overflow = "fold"
+    table.columns[0].min_width = 12
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:

@@ -143,10 +143,11 @@ def _dissemination(scale: Scale, tell: Tell) -> tuple[list[Matching], list[Claim
 
 def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     """Figures 10 and 14, table 4."""
-    series, runs = [], {}
-    for kmax in (20, 40, 60, 80, 120):
-        runs[f"kmax {kmax}"] = run = _run(scale, f"taat+kmax:parameter={kmax}", tell)
-        series.append(_row("10a", "kmax", kmax, run))
+    series: list[Series] = []
+    runs: dict[str, Run] = {}
+    for depth in (20, 40, 60, 80, 120):
+        runs[f"kmax {depth}"] = run = _run(scale, f"taat+kmax:parameter={depth}", tell)
+        series.append(_row("10a", "kmax", depth, run))
     for percent in (100, 95, 85, 75):
         runs[f"skyband {percent}"] = run = _run(scale, f"taat+skyband:parameter={percent}", tell)
         series.append(_row("10b", "percent of the k-th score", percent, run))

@@ -24,4 +24,4 @@ def as_integer(number: float) -> int:
 @inner_inlined
 def as_float(bits: int) -> float:
     """The number that has these bits."""
-    return np.int64(bits).view(np.float64)  # type: ignore[return-value]  # a float to every caller
+    return np.int64(bits).view(np.float64)

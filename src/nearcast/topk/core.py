@@ -91,6 +91,7 @@ class TopK:
         scalars[MESSAGE_MASK] = 15
         scalars[AHEAD] = -1
         seconds = np.inf if window.seconds is None else window.seconds
+        buffers = np.empty(1 << 9)
         self._state = State(
             scalars,
             np.array([west, south, diagonal, seconds]),
@@ -106,7 +107,9 @@ class TopK:
             np.full(CLASSES, -1, np.int32),
             *_two_views(16 * SUB),
             *_two_views(16 * SUB),
-            *_three_views(np.empty(1 << 9)),
+            buffers,
+            buffers.view(np.int32),
+            buffers.view(np.int64),
             np.full(CLASSES, -1, np.int32),
             np.empty(1 << 8, np.int32),
             np.full(CLASSES, -1, np.int32),
@@ -311,8 +314,10 @@ class TopK:
             floats = longer(state.post_f, _more_than(needed))
             self._state = state._replace(post_f=floats, post_i=floats.view(np.int32))
         elif code == MORE_BUFFERS:
-            views = _three_views(longer(state.buffer_f, _more_than(needed)))
-            self._state = state._replace(buffer_f=views[0], buffer_i=views[1], buffer_l=views[2])
+            buffers = longer(state.buffer_f, _more_than(needed))
+            self._state = state._replace(
+                buffer_f=buffers, buffer_i=buffers.view(np.int32), buffer_l=buffers.view(np.int64)
+            )
 
     def _ensure_subscriptions(self, count: int) -> None:
         had = len(self._state.sub_f) // SUB
@@ -357,10 +362,6 @@ def _in_use(lists: Int32s) -> int:
 def _two_views(size: int, kind: type = np.float64) -> tuple[np.ndarray, Int32s]:
     floats: np.ndarray = np.empty(size, kind)
     return floats, floats.view(np.int32)
-
-
-def _three_views(floats: Floats) -> tuple[Floats, Int32s, Int64s]:
-    return floats, floats.view(np.int32), floats.view(np.int64)
 
 
 def longer(array: np.ndarray, size: int) -> np.ndarray:

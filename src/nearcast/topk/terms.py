@@ -1,8 +1,8 @@
 """Terms as small numbers, of messages and top-k queries alike; numbers of unused terms are reused.
 
 Every term of the window needs a number, whether anybody asks for it now or not: the next
-subscription may. A term is known by 97 bits of hash (`nearcast._slots`). When the table is half
-full, terms that neither the window nor a subscription has are swept out of it.
+subscription may. A term is known by 97 bits of hash (`nearcast._slots`). When the table is
+getting full, terms that neither the window nor a subscription has are swept out of it.
 """
 
 from __future__ import annotations
@@ -241,24 +241,31 @@ class TermNumbers:
     def sweep(self) -> None:
         """Free the numbers of terms that nothing has, if the table is about to grow.
 
-        Only while everything that was numbered has reached the core.
+        Only while everything that was numbered has reached the core. A table that is then still
+        too full for many more grows, so that the next sweep is far away.
         """
-        if 2 * (self._used + 1) <= len(self._slots):
+        if 8 * self._used <= 3 * len(self._slots):
             return
         free = np.empty(self._used, np.int32)
         self._core.ensure_terms(self._next)
+        unused = self._core.unused_terms
         swept = empty_slots(len(self._slots))
-        count = _sweep(self._slots, swept, self._core.unused_terms, free)
+        count = _sweep(self._slots, swept, unused, free)
         self._slots = swept
         self._used -= count
         self._free = np.concatenate((self._free, free[:count]))
+        if 4 * self._used > len(self._slots):
+            self._enlarge()
+
+    def _enlarge(self) -> None:
+        larger = empty_slots(2 * len(self._slots))
+        move_slots(self._slots, larger)
+        self._slots = larger
 
     def _reserve(self, count: int) -> Int32s:
         """Make room for so many new terms, and give the numbers they would get."""
         while 2 * (self._used + count) > len(self._slots):
-            larger = empty_slots(2 * len(self._slots))
-            move_slots(self._slots, larger)
-            self._slots = larger
+            self._enlarge()
         fresh = max(0, count - len(self._free))
         numbers = np.arange(self._next, self._next + fresh, dtype=np.int32)
         return np.concatenate((self._free[::-1][:count], numbers))
