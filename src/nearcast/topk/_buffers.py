@@ -12,19 +12,15 @@ displaced too, so a seat may find, when its time comes, that it has to wait for 
 from __future__ import annotations
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._evaluate import before, evaluate, keep_best
 from nearcast.topk._layout import (
     ADDED,
     BEGIN,
     BUFFER,
-    BUFFER_END,
-    BUFFER_SIZES,
     CHANGES,
     CUT,
     END,
     EVENT_START,
-    FILED,
     FIRST,
     K_AND_CLASS,
     KTH_NUMBER,
@@ -32,7 +28,6 @@ from nearcast.topk._layout import (
     LAZY,
     LOGGED,
     MEMBERS,
-    MESSAGE,
     NEXT_SEAT,
     NOT_FILED,
     NOTHING,
@@ -40,7 +35,6 @@ from nearcast.topk._layout import (
     REFILED,
     REFRESHED,
     REMOVED,
-    SEATS,
     SUB,
     THETA,
     Floats,
@@ -49,87 +43,18 @@ from nearcast.topk._layout import (
     Work,
 )
 from nearcast.topk._postings import set_theta
-from nearcast.topk._wide import as_float, as_integer, wide
-from nearcast.topk._window import message_row
+from nearcast.topk._seats import (
+    depth_for,
+    file_seat,
+    give_buffer_back,
+    largest_class,
+    size_of_class,
+    take_buffer,
+)
+from nearcast.topk._wide import as_float, as_integer, unsigned, wide
 
-_SIZES = tuple(BUFFER_SIZES.tolist())
 _HIGHEST = (1 << 63) - 1
 _LOWEST = -1  # below every score as an integer
-_MOST_ASKED = 128  # of larger buffers the processor guesses the rest
-
-
-@inner_inlined
-def size_of_class(kind: int) -> int:
-    """How many entries a buffer of a class has room for."""
-    return wide(_SIZES[kind])
-
-
-@inner_inlined
-def largest_class(k: int) -> int:
-    """The class of the largest buffer that a subscription to the k best may have."""
-    kind = 0
-    while 4 * _SIZES[kind] < 11 * k:
-        kind += 1
-    return kind
-
-
-@inner_inlined
-def depth_for(size: int) -> int:
-    """How many messages a buffer of that size gets when it is evaluated: 2.25 k for k = 20."""
-    return size * 4 // 5 + 1
-
-
-@inner_inlined
-def file_seat(state: State, sub: int, number: int) -> None:
-    """Let a seat wait for the expiry of a message."""
-    seat = 2 * SUB * sub
-    row = message_row(state, number) * MESSAGE + SEATS
-    state.seat_i[seat + NEXT_SEAT], state.seat_i[seat + FILED] = state.message_i[row], number
-    state.message_i[row] = sub
-
-
-@inner_inlined
-def take_seat(state: State, number: int) -> int:
-    """Give a seat that waits for a message, or -1; it waits no longer."""
-    row = message_row(state, number) * MESSAGE + SEATS
-    sub = wide(state.message_i[row])
-    if sub >= 0:
-        seat = 2 * SUB * sub
-        state.message_i[row] = state.seat_i[seat + NEXT_SEAT]
-        state.seat_i[seat + NEXT_SEAT] = NOT_FILED
-    return sub
-
-
-@inner
-def unfile_seat(state: State, sub: int) -> None:
-    """Let a seat wait no longer: it is looked for among those that wait for the same message."""
-    seat = 2 * SUB * sub
-    following = wide(state.seat_i[seat + NEXT_SEAT])
-    if following == NOT_FILED:
-        return
-    row = message_row(state, wide(state.seat_i[seat + FILED])) * MESSAGE + SEATS
-    other = wide(state.message_i[row])
-    if other == sub:
-        state.message_i[row] = following
-    else:
-        while state.seat_i[2 * SUB * other + NEXT_SEAT] != sub:
-            other = wide(state.seat_i[2 * SUB * other + NEXT_SEAT])
-        state.seat_i[2 * SUB * other + NEXT_SEAT] = following
-    state.seat_i[seat + NEXT_SEAT] = NOT_FILED
-
-
-@inner_inlined
-def ask_for_buffer(state: State, sub: int) -> None:
-    """Ask for the memory of a buffer before it is needed."""
-    seat = 2 * SUB * sub
-    base = wide(state.seat_i[seat + BUFFER])
-    numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
-    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
-    end = min(end, begin + _MOST_ASKED)
-    for n in range(begin, end + 1, 8):
-        prefetch(state.buffer_f, base + n)
-    for n in range(begin, end + 1, 16):
-        prefetch(state.buffer_i, numbers + n)
 
 
 @inner_inlined
@@ -284,25 +209,6 @@ def resize_buffer(state: State, sub: int, kind: int) -> None:
     state.seat_i[seat + BEGIN], state.seat_i[seat + END] = 0, end - begin
 
 
-@inner_inlined
-def take_buffer(state: State, kind: int) -> int:
-    """Give a region for a buffer, in units of 8 bytes."""
-    at = wide(state.buffer_free[kind])
-    if at >= 0:
-        state.buffer_free[kind] = state.buffer_i[2 * at]
-        return at
-    at = wide(state.scalars[BUFFER_END])
-    state.scalars[BUFFER_END] += size_of_class(kind) * 3 // 2
-    return at
-
-
-@inner_inlined
-def give_buffer_back(state: State, kind: int, at: int) -> None:
-    """Chain a region to the free ones."""
-    state.buffer_i[2 * at] = state.buffer_free[kind]
-    state.buffer_free[kind] = at
-
-
 @inner
 def _make_room(state: State, work: Work, sub: int) -> None:
     """Make room in a full buffer: by what expired, by growing, or by raising the threshold."""
@@ -388,8 +294,9 @@ def _find_kth(state: State, sub: int, score: float, number: int) -> None:
     begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
     # Scores alone first, as integers: most are different, and that can be done eight at a time.
     worst, equal, floor = _HIGHEST, 0, as_integer(score)
-    for n in range(base + begin, base + end):
-        value = state.buffer_l[n]
+    start = unsigned(base + begin)
+    for n in range(end - begin):
+        value = state.buffer_l[start + unsigned(n)]
         worst = min(worst, value if value > floor else _HIGHEST)
         equal += value == floor
     least, found = worst, wide(-1)
@@ -460,10 +367,11 @@ def _promote(state: State, work: Work, sub: int, lost: int) -> None:
     numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
     begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
     kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], wide(state.seat_i[seat + KTH_NUMBER])
+    start = unsigned(base + begin)
     for n in range(lost):
         ceiling, best, equal = as_integer(kth_score), _LOWEST, 0
-        for m in range(base + begin, base + end):
-            value = state.buffer_l[m]
+        for m in range(end - begin):
+            value = state.buffer_l[start + unsigned(m)]
             best = max(best, value if value < ceiling else _LOWEST)
             equal += value == ceiling
         found = _newest(state, base, numbers, begin, end, ceiling, kth) if equal > 1 else -1

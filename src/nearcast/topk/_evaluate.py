@@ -37,7 +37,7 @@ from nearcast.topk._layout import (
     Y,
 )
 from nearcast.topk._postings import rest_of, term_of
-from nearcast.topk._wide import wide
+from nearcast.topk._wide import unsigned, wide
 from nearcast.topk._window import SLACK, message_row
 from nearcast.topk.score import weighed as _weighed
 
@@ -126,8 +126,10 @@ def _flag(
     alpha: np.float32,
 ) -> None:  # fmt: skip
     """Mark the entries of a stretch of a circle that may reach a threshold."""
-    for n in range(count):
-        place, weights = ints[at + size + n], ints[at + 2 * size + n]
+    first, second = unsigned(at + size), unsigned(at + 2 * size)
+    for m in range(count):
+        n = unsigned(m)
+        place, weights = ints[first + n], ints[second + n]
         dx = np.float32((place >> np.int32(16)) & _LOW) * _STEP - x
         dy = np.float32(place & _LOW) * _STEP - y
         u = (

@@ -8,18 +8,7 @@ from __future__ import annotations
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
-from nearcast.topk._buffers import (
-    append,
-    ask_for_buffer,
-    give_buffer_back,
-    may_grow,
-    ranked,
-    refresh,
-    seat_new,
-    size_of_class,
-    take_seat,
-    unfile_seat,
-)
+from nearcast.topk._buffers import append, may_grow, ranked, refresh, seat_new
 from nearcast.topk._clock import cycles
 from nearcast.topk._layout import (
     AHEAD,
@@ -77,6 +66,13 @@ from nearcast.topk._match import affected_by
 from nearcast.topk._message import prepare, table_size
 from nearcast.topk._postings import post, withdraw
 from nearcast.topk._regions import give_back, take
+from nearcast.topk._seats import (
+    ask_for_buffer,
+    give_buffer_back,
+    size_of_class,
+    take_seat,
+    unfile_seat,
+)
 from nearcast.topk._wide import wide
 from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
 

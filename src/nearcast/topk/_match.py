@@ -41,7 +41,7 @@ from nearcast.topk._layout import (
     Y,
 )
 from nearcast.topk._message import slot_of_term
-from nearcast.topk._wide import wide
+from nearcast.topk._wide import unsigned, wide
 
 _ZERO = np.float32(0.0)
 _AHEAD = 12
@@ -52,15 +52,14 @@ def _flag(
     planes: Singles, flags: Bytes, at: int, size: int, count: int, x: Any, y: Any, a: Any, b: Any
 ) -> None:
     """Mark the postings of a stretch that may reach their thresholds."""
-    for n in range(count):
-        dx, dy = planes[at + PX * size + n] - x, planes[at + PY * size + n] - y
-        u = (
-            a * planes[at + PWEIGHT * size + n]
-            + b * planes[at + PREST * size + n]
-            - planes[at + PTHETA * size + n]
-        )
-        far = planes[at + PALPHA * size + n] * (dx * dx + dy * dy)
-        flags[n] = (u >= _ZERO) & (far <= u * u)
+    xs, ys = unsigned(at + PX * size), unsigned(at + PY * size)
+    thetas, alphas = unsigned(at + PTHETA * size), unsigned(at + PALPHA * size)
+    weights, rests = unsigned(at + PWEIGHT * size), unsigned(at + PREST * size)
+    for place in range(count):
+        n = unsigned(place)
+        dx, dy = planes[xs + n] - x, planes[ys + n] - y
+        u = a * planes[weights + n] + b * planes[rests + n] - planes[thetas + n]
+        flags[n] = (u >= _ZERO) & (planes[alphas + n] * (dx * dx + dy * dy) <= u * u)
 
 
 @inner_inlined

@@ -54,7 +54,6 @@ from nearcast.topk.skype._layout import (
     EARLY,
     EAST,
     ENTRY_END,
-    ENTRY_UNITS,
     GROUPS,
     IGPT,
     INNER,
@@ -68,6 +67,7 @@ from nearcast.topk.skype._layout import (
     NEXT_OF_TERM,
     NORTH,
     OFFSET,
+    PLANES,
     PREFIX,
     REFINED,
     ROW,
@@ -160,8 +160,10 @@ def _enter_list(
         place = open_place(index, number, theta / other, sub, group)
     size = wide(1) << index.lists[number * ROW + SIZE]
     at = wide(index.lists[number * ROW + OFFSET]) + place
-    index.entry_f[at + ALPHA_STAR * size] = alpha / other
     index.entry_f[at + WEIGHT * size] = weight
+    if index.options[METHOD] == CIQ:
+        return
+    index.entry_f[at + ALPHA_STAR * size] = alpha / other
     index.entry_f[at + WEIGHT_SUM * size] = weight_sum
     index.entry_f[at + LARGEST_NEXT * size] = largest_next
     index.entry_f[at + INNER_DISTANCE * size] = max(
@@ -171,8 +173,7 @@ def _enter_list(
             min(y - index.cells[box + SOUTH], index.cells[box + NORTH] - y),
         ),
     )
-    if index.options[METHOD] == IGPT:
-        sum_up_group(index, number, group)
+    sum_up_group(index, number, group)
 
 
 @inner
@@ -192,9 +193,11 @@ def room_for(state: State, index: Index, sub: int) -> bool:
             cell = _cover(state, sub, m, 0) if ciq else wide(index.sub_cells[sub])
             number = find_list(index, cell, term)
             if number < 0 or index.lists[number * ROW + SIZE] < 0:
-                needed += ENTRY_UNITS
+                needed += index.options[PLANES] + 1
             elif index.lists[number * ROW + COUNT] == (1 << index.lists[number * ROW + SIZE]):
-                needed += ENTRY_UNITS * (wide(2) << index.lists[number * ROW + SIZE])
+                needed += (index.options[PLANES] + 1) * (
+                    wide(2) << index.lists[number * ROW + SIZE]
+                )
     return bool(needed <= len(index.entry_f))
 
 
@@ -279,7 +282,7 @@ def _begin(work: Work, index: Index, length: int) -> None:
     index.weight_sums[length], index.largest[length] = 0.0, 0.0
 
 
-@inner
+@inner_inlined
 def _look_at_list(
     state: State, work: Work, index: Index, number: int, n: int, outer: float, stamp: int,
     touched: int,
@@ -293,7 +296,7 @@ def _look_at_list(
     options, weight = index.options, wide(0) + work.likeness[n]
     group, skipping = -1, False
     for m in range(count):
-        place = sub_place(size, at, m)
+        place = sub_place(index, size, at, m)
         other = wide(index.entry_i[place + size])
         first = other != group
         if first:
@@ -387,7 +390,7 @@ def _ciq(
                 # A cursor: list, place, term and subscription, at the end of what is touched.
                 at = len(index.touched) - 4 * (lists + 1)
                 size = wide(1) << index.lists[number * ROW + SIZE]
-                place = sub_place(size, wide(index.lists[number * ROW + OFFSET]), 0)
+                place = sub_place(index, size, wide(index.lists[number * ROW + OFFSET]), 0)
                 index.touched[at], index.touched[at + 1], index.touched[at + 2] = number, 0, n
                 index.touched[at + 3] = index.entry_i[place]
                 lists += 1
@@ -416,7 +419,7 @@ def _ciq(
                     lists -= 1
                 else:
                     index.touched[at + 1] = m
-                    index.touched[at + 3] = index.entry_i[sub_place(size, start, m)]
+                    index.touched[at + 3] = index.entry_i[sub_place(index, size, start, m)]
                     n += 1
             if similarity >= least - _TOLERANCE:
                 index.touched[touched] = sub

@@ -13,19 +13,18 @@ TAAT, CIQ, IGPT = range(3)
 (
     METHOD, TERM_FIRST, PREFIX, REFINED, INNER, UNSEEN, GROUPS, EARLY, CELLS, AS_PRINTED,
     CELL_COUNT, LIST_COUNT, ENTRY_END, NODE_END, NODE_FREE, RANK_END, POLICY, PARAMETER,
-) = range(18)  # fmt: skip
+    PLANES,
+) = range(19)  # fmt: skip
 
 # A posting list of a cell and a term.
 ROW = 6
 OFFSET, SIZE, COUNT, NEXT_OF_TERM, CELL, TERM = range(6)
 
-# A posting: planes of floats, and two of integers behind them.
-FLOAT_PLANES = 8
-K_STAR, ALPHA_STAR, WEIGHT, WEIGHT_SUM, LARGEST_NEXT, INNER_DISTANCE, LARGEST_AFTER, ALPHA_AFTER = (
+# A posting: planes of floats, of which CIQ has the first two, and two of integers behind them.
+K_STAR, WEIGHT, ALPHA_STAR, WEIGHT_SUM, LARGEST_NEXT, INNER_DISTANCE, LARGEST_AFTER, ALPHA_AFTER = (
     range(8)
 )
-ENTRY_UNITS = FLOAT_PLANES + 1
-"""The size of a posting in units of 8 bytes; the subscription and its group share the last."""
+CIQ_PLANES, IGPT_PLANES = 2, 8
 
 CELL_FIELDS = 5
 WEST, SOUTH, EAST, NORTH, LAMBDA = range(5)

@@ -11,8 +11,6 @@ from nearcast.topk.skype._layout import (
     CIQ,
     COUNT,
     ENTRY_END,
-    ENTRY_UNITS,
-    FLOAT_PLANES,
     K_STAR,
     LARGEST_AFTER,
     LARGEST_NEXT,
@@ -20,6 +18,7 @@ from nearcast.topk.skype._layout import (
     METHOD,
     NEXT_OF_TERM,
     OFFSET,
+    PLANES,
     ROW,
     SIZE,
     TERM,
@@ -76,9 +75,9 @@ def list_for(index: Index, cell: int, term: int) -> int:
 
 
 @inner_inlined
-def sub_place(size: int, at: int, n: int) -> int:
+def sub_place(index: Index, size: int, at: int, n: int) -> int:
     """Where the subscription of a posting stands; its group stands `size` further."""
-    return 2 * (at + FLOAT_PLANES * size) + n
+    return 2 * (at + wide(index.options[PLANES]) * size) + n
 
 
 @inner
@@ -92,13 +91,13 @@ def _grow(index: Index, number: int) -> None:
         index.entry_free[kind] = index.entry_i[2 * to]
     else:
         to = wide(index.options[ENTRY_END])
-        index.options[ENTRY_END] += ENTRY_UNITS * size
+        index.options[ENTRY_END] += (index.options[PLANES] + 1) * size
     if old >= 0:
         had, at = wide(1) << old, wide(index.lists[row + OFFSET])
         for n in range(wide(index.lists[row + COUNT])):
-            for plane in range(FLOAT_PLANES):
+            for plane in range(index.options[PLANES]):
                 index.entry_f[to + plane * size + n] = index.entry_f[at + plane * had + n]
-            old_place, place = sub_place(had, at, n), sub_place(size, to, n)
+            old_place, place = sub_place(index, had, at, n), sub_place(index, size, to, n)
             index.entry_i[place] = index.entry_i[old_place]
             index.entry_i[place + size] = index.entry_i[old_place + had]
         index.entry_i[2 * at] = index.entry_free[old]
@@ -117,20 +116,20 @@ def open_place(index: Index, number: int, k_star: float, sub: int, group: int) -
     by_sub = index.options[METHOD] == CIQ
     n = count
     while n > 0:
-        place = sub_place(size, at, n - 1)
+        place = sub_place(index, size, at, n - 1)
         other = wide(index.entry_i[place + size])
         if by_sub:
             if index.entry_i[place] < sub:
                 break
         elif other < group or (other == group and index.entry_f[at + n - 1] <= k_star):
             break
-        for plane in range(FLOAT_PLANES):
+        for plane in range(index.options[PLANES]):
             index.entry_f[at + plane * size + n] = index.entry_f[at + plane * size + n - 1]
         index.entry_i[place + 1] = index.entry_i[place]
         index.entry_i[place + size + 1] = index.entry_i[place + size]
         n -= 1
     index.lists[row + COUNT] = count + 1
-    place = sub_place(size, at, n)
+    place = sub_place(index, size, at, n)
     index.entry_i[place], index.entry_i[place + size] = sub, group
     index.entry_f[at + K_STAR * size + n] = k_star
     return n
@@ -143,9 +142,9 @@ def close_place(index: Index, number: int, n: int) -> None:
     size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])
     count = wide(index.lists[row + COUNT]) - 1
     for m in range(n, count):
-        for plane in range(FLOAT_PLANES):
+        for plane in range(index.options[PLANES]):
             index.entry_f[at + plane * size + m] = index.entry_f[at + plane * size + m + 1]
-        place = sub_place(size, at, m)
+        place = sub_place(index, size, at, m)
         index.entry_i[place] = index.entry_i[place + 1]
         index.entry_i[place + size] = index.entry_i[place + size + 1]
     index.lists[row + COUNT] = count
@@ -160,12 +159,12 @@ def place_in(index: Index, number: int, sub: int) -> int:
     if index.options[METHOD] == CIQ:
         while low < high:
             middle = (low + high) // 2
-            if index.entry_i[sub_place(size, at, middle)] < sub:
+            if index.entry_i[sub_place(index, size, at, middle)] < sub:
                 low = middle + 1
             else:
                 high = middle
         return low
-    while index.entry_i[sub_place(size, at, low)] != sub:
+    while index.entry_i[sub_place(index, size, at, low)] != sub:
         low += 1
     return low
 
@@ -178,7 +177,7 @@ def sum_up_group(index: Index, number: int, group: int) -> None:
     largest, alpha = 0.0, 0.0
     for back in range(wide(index.lists[row + COUNT])):
         n = wide(index.lists[row + COUNT]) - 1 - back
-        other = wide(index.entry_i[sub_place(size, at, n) + size])
+        other = wide(index.entry_i[sub_place(index, size, at, n) + size])
         if other < group:
             return
         if other == group:

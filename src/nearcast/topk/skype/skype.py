@@ -25,11 +25,13 @@ from nearcast.topk.skype._layout import (
     CELL_FIELDS,
     CELLS,
     CIQ,
+    CIQ_PLANES,
     DEPTH,
     EARLY,
     ENTRY_END,
     GROUPS,
     IGPT,
+    IGPT_PLANES,
     INNER,
     K_MAX,
     LIST_COUNT,
@@ -37,6 +39,7 @@ from nearcast.topk.skype._layout import (
     NODE_END,
     NODE_FREE,
     PARAMETER,
+    PLANES,
     POLICY,
     PREFIX,
     RANK_END,
@@ -94,7 +97,7 @@ class Skype(TopK):
         ):
             if value not in known:
                 raise InvalidValue(field, value, f"one of {', '.join(known)}")
-        options = np.zeros(18, np.int64)
+        options = np.zeros(19, np.int64)
         options[METHOD], options[POLICY] = (
             DISSEMINATIONS[dissemination],
             REEVALUATIONS[reevaluation],
@@ -105,6 +108,7 @@ class Skype(TopK):
         default = 60 if reevaluation == "kmax" else 95
         options[PARAMETER] = default if parameter is None else parameter
         options[NODE_FREE] = -1
+        options[PLANES] = CIQ_PLANES if dissemination == "ciq" else IGPT_PLANES
         self._tree = Quadtree(west, south, diagonal, capacity)
         ranks, entries = np.empty(1 << 10), np.empty(1 << 10)
         self._index = Index(
@@ -181,10 +185,7 @@ class Skype(TopK):
                 ranks=longer(index.ranks, room * RANKS),
             )  # fmt: skip
         if self._index.options[METHOD] == IGPT:
-            leaves = self._tree.leaves(points)
-            self._index.sub_cells[subs] = leaves
-            for sub, leaf in zip(subs.tolist(), leaves.tolist(), strict=True):
-                self._tree.held[leaf].add(sub)
+            self._place(subs, points)
         done = 0
         while done < len(subs):
             done, code = _events.subscribe(
@@ -192,8 +193,6 @@ class Skype(TopK):
                 done, len(subs),
             )  # fmt: skip
             self._grow(code)
-        if self._index.options[METHOD] == IGPT:
-            self._split_full(set(leaves.tolist()))
         return subs
 
     def unsubscribe(self, subs: Int32s) -> None:
@@ -275,27 +274,39 @@ class Skype(TopK):
                 touched=np.empty(len(self._index.sub_cells) + 8 * length, np.int32),
             )  # fmt: skip
 
-    def _split_full(self, leaves: set[int]) -> None:
-        """Split leaves that hold too many, and enter whoever they held anew."""
-        while leaves:
-            leaf = leaves.pop()
-            if not self._tree.is_full(leaf):
+    def _place(self, subs: Int32s, points: Floats) -> None:
+        """Give new subscriptions a cell each; leaves that would hold too many are split first."""
+        tree, cells_of = self._tree, self._index.sub_cells
+        places = self._state.sub_f.reshape(-1, SUB)
+        places[subs, :2] = points
+        leaves = tree.leaves(points)
+        cells_of[subs] = leaves
+        new = set(subs.tolist())
+        for sub, leaf in zip(subs.tolist(), leaves.tolist(), strict=True):
+            tree.held[leaf].add(sub)
+        todo = set(leaves.tolist())
+        while todo:
+            leaf = todo.pop()
+            if not tree.is_full(leaf):
                 continue
-            held = np.array(sorted(self._tree.held[leaf]), np.int32)
-            self._tree.split(leaf)
-            self._tree.held[leaf] = set()
+            held = np.array(list(tree.held[leaf]), np.int32)
+            tree.split(leaf)
+            tree.held[leaf] = set()
             self._make_cells()
-            places = self._state.sub_f.reshape(-1, SUB)[held, :2]
-            cells = self._tree.leaves(places)
+            cells = tree.leaves(places[held, :2])
             for sub, cell in zip(held.tolist(), cells.tolist(), strict=True):
-                self._tree.held[cell].add(sub)
-            done = 0
-            while done < len(held):
-                moved = _events.move_cells(self._state, self._index, held[done:], cells[done:])
-                done += moved
-                if done < len(held):
-                    self._grow(_events.MORE_ENTRIES)
-            leaves |= set(cells.tolist())
+                tree.held[cell].add(sub)
+            known = np.array([sub not in new for sub in held.tolist()], np.bool_)
+            cells_of[held[~known]] = cells[~known]
+            self._move(held[known], cells[known])
+            todo |= set(cells.tolist())
+
+    def _move(self, subs: Int32s, cells: Int32s) -> None:
+        done = 0
+        while done < len(subs):
+            done += _events.move_cells(self._state, self._index, subs[done:], cells[done:])
+            if done < len(subs):
+                self._grow(_events.MORE_ENTRIES)
 
     def _make_cells(self) -> None:
         """Tell the index of the cells: leaves of the tree, or all of a tree of fixed depth."""
