@@ -179,12 +179,12 @@ def _test_case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
     case = machine.TestCase
     case.settings = settings(
         max_examples=examples,
-        stateful_step_count=40,
+        stateful_step_count=30,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     return case
 
 
-TestRankings = _test_case(Rankings, 30)
-TestRankingsOfThePaper = _test_case(RankingsOfThePaper, 30)
+TestRankings = _test_case(Rankings, 25)
+TestRankingsOfThePaper = _test_case(RankingsOfThePaper, 25)

@@ -180,25 +180,25 @@ class FastRankings:
         if not self._pending:
             self.forget_expired()
             return []
-        net: dict[tuple[int, int], float | None] = {}
+        net: dict[tuple[int, str], float | None] = {}
         for changes in self._pending:
             rows = zip(
-                changes.ops.tolist(), changes.subscriptions.tolist(), changes.messages.tolist(),
-                changes.scores.tolist(), strict=True,
+                changes.ops.tolist(), changes.subscriptions.tolist(),
+                self.message_names(changes.messages).to_pylist(), changes.scores.tolist(),
+                strict=True,
             )  # fmt: skip
-            for op, subscription, message, score in rows:
-                pair = (subscription, message)
+            for op, subscription, name, score in rows:
+                # By name: an id may be used again by the event that ends the message before it.
+                pair = (subscription, name)
                 if pair in net:
                     del net[pair]  # it came and went, or went and came again
                 else:
                     net[pair] = score if op > 0 else None
         self._pending.clear()
-        numbers = np.array([message for _, message in net], np.int64)
-        names = self.message_names(numbers).to_pylist() if net else []
         self.forget_expired()
         return [
             Update("remove" if score is None else "add", self._ids[subscription], name, score)
-            for ((subscription, _), score), name in zip(net.items(), names, strict=True)
+            for (subscription, name), score in net.items()
         ]
 
     def subscriptions(self) -> Iterator[Subscription]:
