@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.ingest import measure_ingest
-from nearcast.cli import bench_match, bench_partition, bench_serve, bench_spark
+from nearcast.cli import bench_match, bench_partition, bench_serve, bench_spark, bench_topk
 from nearcast.cli.options import JsonOption
 
 bench = typer.Typer(no_args_is_help=True)
@@ -35,6 +35,7 @@ bench.command("match")(bench_match.match)
 bench.command("partition")(bench_partition.partition)
 bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)
+bench.command("topk")(bench_topk.topk)
 
 
 @bench.command("ingest")

@@ -16,6 +16,7 @@ from nearcast.cli import (
     backup,
     bench,
     demo,
+    experiment,
     export,
     generate,
     keys,
@@ -55,7 +56,7 @@ def _options(
 
 
 _SERVER = (serve, sub, publish, listen, keys, backup)
-for _command in (replay, match, generate, export, demo, bench, spark, *_SERVER):
+for _command in (replay, match, generate, export, demo, bench, experiment, spark, *_SERVER):
     _command.add_to(app)
 
 

@@ -93,7 +93,9 @@ class _Run:
         """Take a message in, if there is no reason yet to look closer at it."""
         if not self._messages:
             core = self._core
-            self._open, self._now = core.takes_columns, -inf if core.now is None else core.now
+            # With rankings a message may cause more than adds: those go one by one.
+            self._open = core.takes_columns and not core.has_rankings
+            self._now = -inf if core.now is None else core.now
         if not self._open or message.ttl or message.point is None:
             return False
         now, at = self._now, message.at

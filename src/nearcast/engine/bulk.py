@@ -17,29 +17,25 @@ import pyarrow.compute as pc
 from nearcast._jit import kernel
 from nearcast.engine.changes import Boxes, Changes, Instants
 from nearcast.engine.indexed import Indexed, IndexedPopulation
+from nearcast.engine.ranked_updates import ranked_updates
+from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
 from nearcast.index import Matches
 from nearcast.index.table import Floats, Int32s
-from nearcast.model.values import LONGEST_ID
-
-UPDATE_SCHEMA = pa.schema(
-    [
-        ("event", pa.int64()),
-        ("op", pa.string()),
-        ("subscription", pa.string()),
-        ("message", pa.string()),
-        ("score", pa.float64()),
-    ]
-)
+from nearcast.model.values import LARGEST_K, LONGEST_ID
 
 _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 2000  # messages that are not worth a second thread
 
 
 def subscribe_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
-    """Take in new subscriptions of plain words and plain boxes."""
-    if _ambiguous(table) or core.has_active or core.has_rankings or _used(table, "top", "point"):
+    """Take in new subscriptions of plain words and plain boxes, or of top-k ones."""
+    if _ambiguous(table) or core.has_active:
+        return None
+    if _used(table, "top", "point"):
+        return _subscribe_ranked(core, table, changes)
+    if core.has_rankings and core.settings.window.count is None:
         return None
     ids, queries = _ids(table), _strings(table, "query")
     boxes = _plain_boxes(table)
@@ -73,6 +69,32 @@ def put_boxes(
     return wanted
 
 
+def _subscribe_ranked(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
+    """Take in new top-k subscriptions, at a time at which nothing expires."""
+    ids, queries, points = _ids(table), _strings(table, "query"), _points(table)
+    tops, now = _tops(table), _times(table, core)
+    if ids is None or queries is None or points is None or tops is None or now is None:
+        return None
+    if _used(table, "region") or core.knows_any(ids) or not _inside(core, points):
+        return None
+    if core.settings.window.count is None and not (now == core.now).all():
+        return None
+    if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
+        return None
+    first = core.ranked.put_columns(ids, queries, points, *tops)
+    if first is None:
+        return None
+    if len(now):
+        core.advance(float(now[-1]))
+    updates = ranked_updates(core.ranked, first)
+    core.ranked.changes()
+    changes.add_table(changes.seq + 1, now, updates)
+    changes.seq += len(ids)
+    changes.subscriptions.update((id, core.subscription(id)) for id in ids)
+    changes.now = core.now
+    return updates
+
+
 def publish_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
     """Match instant messages at points against a population with an index."""
     if _ambiguous(table) or not core.takes_columns:
@@ -98,14 +120,26 @@ def publish_instants(core: Indexed, messages: Instants, changes: Changes) -> pa.
     population = core.boolean
     threads = (os.cpu_count() or 1) if len(ids) >= _FEW else 1
     matches = population.match(population.terms.read(texts), np.hstack([points, points]), threads)
+    moved = core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser))
     core.advance(float(now[-1]))
-    core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser))
     updates = _updates(population, matches, pa.array(ids, pa.string()))
+    if moved is not None:
+        ranked = ranked_updates(core.ranked, moved)
+        core.ranked.changes()  # nothing more: all that expired had left before the last message
+        updates = _together(updates, ranked)
     changes.messages.append(messages)
     changes.add_table(seq, now, updates)
     changes.seq += len(ids)
     changes.now = core.now
     return updates
+
+
+def _together(one: pa.Table, other: pa.Table) -> pa.Table:
+    """Put the updates of both kinds of subscriptions in order."""
+    if not len(one) or not len(other):
+        return one if len(one) else other
+    keys = [("event", "ascending"), ("subscription", "ascending"), ("message", "ascending")]
+    return pa.concat_tables([one, other]).sort_by(keys)
 
 
 def _updates(population: IndexedPopulation, matches: Matches, ids: pa.StringArray) -> pa.Table:
@@ -214,6 +248,23 @@ def _points(table: pa.Table) -> Floats | None:
     if points is None or not (np.abs(points) <= (180.0, 90.0)).all():
         return None
     return points
+
+
+def _tops(table: pa.Table) -> tuple[Floats, Int32s] | None:
+    """The alphas and ks of top-k subscriptions."""
+    if "top" not in table.column_names or not pa.types.is_struct(table["top"].type):
+        return None
+    column = table["top"].combine_chunks()
+    if column.null_count or sorted(field.name for field in column.type) != ["alpha", "k"]:
+        return None
+    alpha, k = column.field("alpha"), column.field("k")
+    if alpha.null_count or k.null_count:
+        return None
+    if not pa.types.is_floating(alpha.type) or not pa.types.is_integer(k.type):
+        return None
+    alphas, ks = alpha.to_numpy().astype(np.float64), k.to_numpy().astype(np.int64)
+    valid = (alphas >= 0).all() and (alphas <= 1).all() and (ks >= 1).all()
+    return (alphas, ks.astype(np.int32)) if valid and (ks <= LARGEST_K).all() else None
 
 
 def _plain_boxes(table: pa.Table) -> Floats | None:

@@ -8,8 +8,9 @@ from itertools import chain
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from nearcast.engine.ordered import in_order
+from nearcast.engine.ranked import FastRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Interest
@@ -21,6 +22,7 @@ from nearcast.index.table import NOBODY, SHARED, Floats, Int32s
 from nearcast.index.warm import warm_up
 from nearcast.model import Subscription
 from nearcast.text import Analyser, parse_query
+from nearcast.topk.core import Changes
 
 _NONE = np.empty(0, np.int32)
 _decode = msgspec.json.Decoder().decode
@@ -240,10 +242,10 @@ class IndexedPopulation:
         """
         if self._order is None and len(owners) < len(self._ids) // 4:
             some = np.unique(owners)
-            return _in_order([self._ids[owner] for owner in some.tolist()], some, len(self._ids))
+            return in_order([self._ids[owner] for owner in some.tolist()], some, len(self._ids))
         if self._order is None:
             everyone = np.arange(len(self._ids), dtype=np.int32)
-            self._order = _in_order(self._ids, everyone, len(self._ids))
+            self._order = in_order(self._ids, everyone, len(self._ids))
         return self._order
 
     def _subscription(self, owner: int) -> Subscription:
@@ -286,26 +288,27 @@ class IndexedPopulation:
 
 
 class Indexed(Scan):
-    """The engine with its boolean subscriptions in an index; everything else is as in `Scan`."""
+    """The engine with an index of its boolean subscriptions and a core for its top-k ones."""
 
     def __init__(self, settings: Settings | None, index: str) -> None:
         settings = settings or Settings()
         self.boolean = IndexedPopulation(index, settings.analyser)
-        super().__init__(settings, self.boolean)
+        self.ranked = FastRankings(settings)
+        super().__init__(settings, self.boolean, self.ranked)
 
     def subscription(self, id: str) -> Subscription | None:
         """Look one up."""
-        ranking = self._rankings.get(id)
-        return self.boolean.subscription(id) if ranking is None else ranking.subscription
+        ranked = self.ranked.find(id)
+        return self.boolean.subscription(id) if ranked is None else ranked
 
     def ids(self) -> Iterable[str]:
         """The ids of all subscriptions."""
-        return chain(self.boolean.ids(), self._rankings)
+        return chain(self.boolean.ids(), self.ranked)
 
     def ids_around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
         """The ids of all that may meet one of some plain boxes; None if they are more than that."""
-        near = self.boolean.around(bounds, most - len(self._rankings))
-        return None if near is None else [*near, *self._rankings]
+        near = self.boolean.around(bounds, most - len(self.ranked))
+        return None if near is None else [*near, *self.ranked]
 
     def figures(self) -> dict[str, float]:
         """Figures about index and table, for whoever watches."""
@@ -321,43 +324,32 @@ class Indexed(Scan):
     @property
     def has_rankings(self) -> bool:
         """Whether there is a top-k subscription."""
-        return bool(self._rankings)
+        return len(self.ranked) > 0
 
     def boxes(self) -> Floats:
         """The bounding boxes of all subscriptions; a top-k one has its point."""
-        points = [ranking.subscription.point for ranking in self._rankings.values()]
+        points = [subscription.point for subscription in self.ranked.subscriptions()]
         ranked = np.array(points, np.float64).reshape(-1, 2)
         return np.concatenate([self.boolean.boxes(), np.hstack([ranked, ranked])])
 
     @property
     def takes_columns(self) -> bool:
         """Whether instant messages may be matched as columns now."""
-        return not self._rankings and self.settings.window.count is not None
+        return self.settings.window.count is not None or self.ranked.is_active
 
     def knows_any(self, ids: list[str]) -> bool:
         """Whether a subscription has one of these ids."""
-        return any(id in self.boolean or id in self._rankings for id in ids)
+        return any(id in self.boolean or id in self.ranked for id in ids)
 
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""
-        return self._window.has_any(ids) or not self._active.keys().isdisjoint(ids)
+        return self.ranked.has_any(ids) or not self._active.keys().isdisjoint(ids)
 
-    def pass_through(self, columns: Columns) -> None:
-        """Let messages that were matched already enter the window, which is one by count."""
-        room = self.settings.window.count or 0
+    def pass_through(self, columns: Columns) -> Changes | None:
+        """Let messages that were matched already enter the window; give what that changes."""
         columns.number = self._arrivals
-        columns.row = max(0, len(columns.ids) - room)  # those before it would leave it at once
         self._arrivals += len(columns.ids)
-        self._window.extend(columns)
-        self._window.forget(len(self._window) - room)
-
-
-def _in_order(ids: list[str], owners: Int32s, count: int) -> tuple[pa.StringArray, Int32s]:
-    names = pa.array(ids, pa.string())
-    order = pc.sort_indices(names).to_numpy()
-    rank = np.empty(count, np.int32)
-    rank[owners[order]] = np.arange(len(owners), dtype=np.int32)
-    return names.take(pa.array(order)), rank
+        return self.ranked.enter_columns(columns)
 
 
 def _plain(region: Region) -> tuple[float, float, float, float] | None:

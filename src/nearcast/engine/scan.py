@@ -10,16 +10,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 
+from nearcast.engine.rankings import PlainRankings, Rankings
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import (
-    Arrived,
-    Everyone,
-    Interest,
-    Population,
-    Ranking,
-    difference,
-)
-from nearcast.engine.window import SlidingWindow
+from nearcast.engine.standing import Arrived, Everyone, Interest, Population, difference
 from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
 from nearcast.geo import Bounds
 from nearcast.model import (
@@ -41,29 +34,29 @@ class Scan:
     """Applies events in order and says what each of them changed."""
 
     def __init__(
-        self, settings: Settings | None = None, population: Population | None = None
+        self,
+        settings: Settings | None = None,
+        population: Population | None = None,
+        rankings: Rankings | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.population: Population = Everyone() if population is None else population
+        self.rankings: Rankings = PlainRankings(self.settings) if rankings is None else rankings
         self.now: float | None = None
-        self._scorer = self.settings.scorer()
-        self._rankings: dict[str, Ranking] = {}
         self._active: dict[str, Arrived] = {}
         self._ends: list[tuple[float, str]] = []  # a heap: when which active message ends
-        self._window = SlidingWindow()
         self._arrivals = 0
 
     def apply(self, event: Event) -> list[Update]:
         """Take one event and give its updates in order; one that is refused changes nothing."""
         now = self._time(event.at)
-        before = {id: ranking.best() for id, ranking in self._rankings.items()}
         match event:
             case Publish(message):
                 updates = self._publish(message, now)
             case Subscribe(subscription):
                 updates = self._subscribe(subscription, now)
             case Move(id, region, point):
-                old = self._known(id).subscription
+                old = self._known(id)
                 if (old.top is None) != (region is not None):
                     kind, place = ("top-k", "point") if old.top else ("boolean", "region")
                     raise KindError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
@@ -71,34 +64,28 @@ class Scan:
             case Unsubscribe(id):
                 self._known(id)
                 self.advance(now)
-                if self._rankings.pop(id, None) is None:
-                    self.population.drop(id)
+                (self.rankings if id in self.rankings else self.population).drop(id)
                 updates = []
-        for id, ranking in self._rankings.items():
-            updates += difference(id, before.get(id, {}), ranking.best())
-        return in_order(updates)
+        return in_order(updates + self.rankings.changes())
 
     def results(self, id: str) -> list[Result]:
         """What is in a subscription's results now: ranked, or in the order of publication."""
-        standing = self._known(id)
-        if isinstance(standing, Ranking):
-            found = standing.best()
-        else:
-            found = standing.among(self._active.values())
+        self._known(id)
+        interest = self.population.find(id)
+        found = interest.among(self._active.values()) if interest else self.rankings.best(id)
         return [Result(message, score) for message, score in found.items()]
 
     def subscriptions(self) -> list[Subscription]:
         """All subscriptions, as they are now."""
-        ranked = [ranking.subscription for ranking in self._rankings.values()]
-        return [*self.population.subscriptions(), *ranked]
+        return [*self.population.subscriptions(), *self.rankings.subscriptions()]
 
     def __len__(self) -> int:
-        return len(self.population) + len(self._rankings)
+        return len(self.population) + len(self.rankings)
 
     def subscription(self, id: str) -> Subscription | None:
         """Look one up."""
-        standing = self._rankings.get(id) or self.population.find(id)
-        return None if standing is None else standing.subscription
+        interest = self.population.find(id)
+        return self.rankings.find(id) if interest is None else interest.subscription
 
     def ids(self) -> Iterable[str]:
         """The ids of all subscriptions."""
@@ -111,8 +98,10 @@ class Scan:
 
     def message(self, id: str) -> Message | None:
         """Look up a message that is active or in the window."""
-        arrived = self._active.get(id) or self._window.find(id)
-        return None if arrived is None else replace(arrived.message, at=arrived.at)
+        arrived = self._active.get(id)
+        if arrived is None:
+            return self.rankings.message(id)
+        return replace(arrived.message, at=arrived.at)
 
     def figures(self) -> dict[str, float]:
         """Nothing to tell: there is no index."""
@@ -120,8 +109,9 @@ class Scan:
 
     def wants(self, id: str, message: Message) -> bool:
         """Whether a boolean subscription would get a message, were it published now."""
-        standing = self._known(id)
-        return isinstance(standing, Interest) and standing.wants(self._arrive(message, 0.0))
+        self._known(id)
+        interest = self.population.find(id)
+        return interest is not None and interest.wants(self._arrive(message, 0.0))
 
     def _arrive(self, message: Message, now: float) -> Arrived:
         return Arrived(message, self._arrivals, now, self.settings.analyser.tokens(message.text))
@@ -141,24 +131,19 @@ class Scan:
             self._active[message.id] = arrived
             heappush(self._ends, (arrived.end, message.id))
         if message.point is not None:
-            self._window.append(arrived)
-            for ranking in self._rankings.values():
-                ranking.enter(arrived)
-            self._slide()
+            self.rankings.enter(arrived)
         return [Update("add", id, message.id) for id in self.population.wanting(arrived)]
 
     def _subscribe(self, subscription: Subscription, now: float) -> list[Update]:
         id, analyser = subscription.id, self.settings.analyser
         if subscription.top is not None and subscription.point is not None:
-            self._refuse_other_kind(id, self.population.find(id))
+            self._refuse_other_kind(id, self.population.find(id) is not None)
             self.settings.check_inside(subscription.point)
-            bag = self._scorer.bag(parse_bag(subscription.query, analyser))
+            terms = parse_bag(subscription.query, analyser)
             self.advance(now)
-            self._rankings[id] = ranking = Ranking(subscription, bag, self._scorer)
-            for arrived in self._window:
-                ranking.enter(arrived)
+            self.rankings.put(subscription, terms)
             return []  # what it gains and loses is found with all other rankings
-        self._refuse_other_kind(id, self._rankings.get(id))
+        self._refuse_other_kind(id, id in self.rankings)
         interest = Interest(subscription, parse_query(subscription.query, analyser))
         self.advance(now)
         old = self.population.find(id)
@@ -177,46 +162,27 @@ class Scan:
             )
         return at
 
-    def _known(self, id: str) -> Interest | Ranking:
-        standing = self._rankings.get(id) or self.population.find(id)
-        if standing is None:
+    def _known(self, id: str) -> Subscription:
+        interest = self.population.find(id)
+        subscription = self.rankings.find(id) if interest is None else interest.subscription
+        if subscription is None:
             raise UnknownIdError(f"id: no subscription {id!r}; subscribe it first")
-        return standing
+        return subscription
 
-    def _refuse_other_kind(self, id: str, other: Interest | Ranking | None) -> None:
-        if other is not None:
+    def _refuse_other_kind(self, id: str, other: bool) -> None:
+        if other:
             raise KindError(
                 f"id: {id!r} is in use by a subscription of the other kind (top-k or not); "
                 "unsubscribe it first"
             )
 
     def _in_use(self, id: str, now: float) -> bool:
-        active, windowed = self._active.get(id), self._window.time_of(id)
-        return (active is not None and now < active.end) or (
-            windowed is not None and self._in_window(windowed, now)
-        )
-
-    def _in_window(self, at: float, now: float) -> bool:
-        seconds = self.settings.window.seconds
-        return seconds is None or at > now - seconds
+        active = self._active.get(id)
+        return (active is not None and now < active.end) or self.rankings.uses(id, now)
 
     def advance(self, now: float) -> None:
         """Let time pass: lasting messages end, and the window moves on."""
         self.now = now
         while self._ends and self._ends[0][0] <= now:
             del self._active[heappop(self._ends)[1]]
-        self._slide()
-
-    def _slide(self) -> None:
-        """Drop the oldest messages until the window holds no more than it should."""
-        count, now = self.settings.window.count, self.now or 0.0
-        while len(self._window):
-            fits = count is None or len(self._window) <= count
-            if fits and self._in_window(self._window.oldest_time(), now):
-                return
-            if not self._rankings:
-                self._window.forget(1)
-                continue
-            oldest = self._window.drop_oldest()
-            for ranking in self._rankings.values():
-                ranking.leave(oldest)
+        self.rankings.advance(now)

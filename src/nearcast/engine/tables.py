@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_one
-from nearcast.engine.bulk import UPDATE_SCHEMA, publish_columns, subscribe_columns
+from nearcast.engine.bulk import publish_columns, subscribe_columns
 from nearcast.engine.changes import Changes
 from nearcast.engine.indexed import Indexed
+from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.model import Event, Update, event_from_json
 from nearcast.model.parquet import table_rows

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from nearcast.engine.standing import Arrived
 from nearcast.model import Message
 from nearcast.text import Analyser
+from nearcast.topk import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +45,8 @@ class Columns:
 class SlidingWindow:
     """Messages in the order of their arrival, found by id, dropped from the old end."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: Window) -> None:
+        self._window = window
         self._parts: deque[Arrived | Columns] = deque()
         self._times: dict[str, float] = {}
 
@@ -58,9 +60,33 @@ class SlidingWindow:
             else:
                 yield from (part.arrived(row) for row in range(part.row, len(part.ids)))
 
-    def time_of(self, id: str) -> float | None:
-        """The time of the message with an id, if it is there."""
-        return self._times.get(id)
+    def parts(self) -> Iterator[Arrived | Columns]:
+        """All messages, oldest first, those of a table together."""
+        return iter(self._parts)
+
+    def uses(self, id: str, now: float) -> bool:
+        """Whether a message that is still in the window at that time has this id."""
+        at = self._times.get(id)
+        return at is not None and self._still_in(at, now)
+
+    def leaving(self, now: float) -> Iterator[Arrived]:
+        """Take out what no longer belongs in the window, oldest first."""
+        while self._is_over(now):
+            yield self.drop_oldest()
+
+    def slide(self, now: float) -> None:
+        """Take out what no longer belongs in the window, unseen."""
+        while self._is_over(now):
+            self.forget(1)
+
+    def _is_over(self, now: float) -> bool:
+        count = self._window.count
+        if count is not None and len(self) > count:
+            return True
+        return bool(self._times) and not self._still_in(self.oldest_time(), now)
+
+    def _still_in(self, at: float, now: float) -> bool:
+        return self._window.seconds is None or at > now - self._window.seconds
 
     def find(self, id: str) -> Arrived | None:
         """The message with an id, if it is there."""
@@ -84,7 +110,7 @@ class SlidingWindow:
         self._times[arrived.message.id] = arrived.at
 
     def extend(self, columns: Columns) -> None:
-        """Take in the messages of a table, in their order."""
+        """Take in the messages of a table, in their order, from `columns.row` on."""
         if columns.row < len(columns.ids):
             self._parts.append(columns)
             self._times.update(

@@ -16,7 +16,7 @@ NUMBERED_EVENTS = f"{EVENTS}, seq bigint"
 """An event log whose events carry their place in it."""
 
 UPDATES = "event bigint, op string, subscription string, message string, score double"
-"""The columns of updates, as in `nearcast.engine.bulk.UPDATE_SCHEMA`."""
+"""The columns of updates, as in `nearcast.engine.schema.UPDATE_SCHEMA`."""
 
 LINES = (
     "op string, id string, query string, text string, region string, point string, top string, "

@@ -28,6 +28,18 @@ class Bag:
     squared: float
 
 
+def weighed(
+    alpha: float, dot: float, query: float, message: float, distance: float, diagonal: float
+) -> float:
+    """Put a score together; `query` and `message` are the squares of the lengths of the vectors.
+
+    Plain Python that is also valid numba: kernels compile this very function.
+    """
+    cosine = sqrt(dot * dot / (query * message))
+    nearness = 1.0 - distance / diagonal
+    return alpha * nearness + (1.0 - alpha) * cosine
+
+
 class Scorer:
     """Scores within one space, with one set of idf weights."""
 
@@ -57,6 +69,5 @@ class Scorer:
                 common = True
         if not common:
             return None
-        cosine = sqrt(dot * dot / (query.squared * message.squared))
-        nearness = 1.0 - planar_distance(*here, *there) / self._diagonal
-        return alpha * nearness + (1.0 - alpha) * cosine
+        distance = planar_distance(*here, *there)
+        return weighed(alpha, dot, query.squared, message.squared, distance, self._diagonal)

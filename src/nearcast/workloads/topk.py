@@ -44,7 +44,7 @@ class TopkOptions(Options, frozen=True):
     warm: Annotated[int, Meta(ge=0)] = 0
 
 
-def _repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
+def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
     """Say some terms of each row two or three times, the repetitions side by side."""
     lengths = np.diff(rows.offsets)
     slots = np.arange(len(rows.values)) - np.repeat(rows.offsets[:-1], lengths)
@@ -76,7 +76,7 @@ def _subscriptions(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[
 
 
 def _publishes(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Event]:
-    terms = _repeated(corpus.seed, numbers, corpus.terms(numbers), options.repeat)
+    terms = repeated(corpus.seed, numbers, corpus.terms(numbers), options.repeat)
     texts = corpus.words.phrases(*terms)
     return published(numbers, texts, corpus.cities.points(numbers), corpus.clock.times(numbers))
 

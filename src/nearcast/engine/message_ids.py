@@ -1,0 +1,169 @@
+"""The ids and texts of the messages of a window: bytes in a row, the oldest first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast._jit import kernel
+from nearcast._slots import Bytes, Int64s, Slots, empty_slots, find, hash_strings, put, remove
+from nearcast.text.columns import buffers
+
+_MASK = (1 << 31) - 1
+
+
+@kernel
+def _put_all(slots: Slots, hashes: Slots, number: int) -> None:
+    for n in range(len(hashes)):
+        put(slots, hashes[n, 0], hashes[n, 1], (number + n) & _MASK)
+
+
+@kernel
+def _remove_all(slots: Slots, hashes: Slots) -> None:
+    for n in range(len(hashes)):
+        remove(slots, hashes[n, 0], hashes[n, 1])
+
+
+@kernel
+def _has_any(slots: Slots, hashes: Slots) -> bool:
+    found = False
+    for n in range(len(hashes)):
+        found |= find(slots, hashes[n, 0], hashes[n, 1]) >= 0
+    return found
+
+
+@kernel
+def _gather(data: Bytes, starts: Int64s, offsets: Int64s, out: Bytes) -> None:
+    for n in range(len(starts)):
+        begin = starts[n]
+        for at in range(offsets[n + 1] - offsets[n]):
+            out[offsets[n] + at] = data[begin + at]
+
+
+class Texts:
+    """Strings by number: numbers follow one another, and the oldest are dropped first."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._data: Bytes = np.empty(1 << 10, np.uint8)
+        self._starts: Int64s = np.zeros(1 << 7, np.int64)  # where each starts, and the last ends
+        self._low = 0  # the place of the oldest in `_starts`
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all of them."""
+        return self._data.nbytes + self._starts.nbytes
+
+    def extend(self, data: Bytes, offsets: Int64s) -> None:
+        """Take in strings."""
+        size, count = int(offsets[-1] - offsets[0]), len(offsets) - 1
+        self._make_room(count, size)
+        end = self._low + self._count
+        used = self._starts[end]
+        self._data[used : used + size] = data[offsets[0] : offsets[-1]]
+        self._starts[end : end + count + 1] = used + offsets - offsets[0]
+        self._count += count
+
+    def drop_before(self, number: int) -> None:
+        """Forget what comes before this number."""
+        count = number - self.first
+        if count > 0:
+            self._low += count
+            self._count -= count
+            self.first = number
+
+    def spans(self, numbers: Int64s) -> tuple[Bytes, Int64s, Int64s]:
+        """All bytes, and where the strings with these numbers start and stop."""
+        places = numbers - self.first + self._low
+        return self._data, self._starts[places], self._starts[places + 1]
+
+    def take(self, numbers: Int64s) -> pa.LargeStringArray:
+        """The strings with these numbers."""
+        data, starts, stops = self.spans(numbers)
+        offsets = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum(stops - starts, out=offsets[1:])
+        out = np.empty(offsets[-1], np.uint8)
+        _gather(data, starts, offsets, out)
+        return pa.LargeStringArray.from_buffers(
+            len(numbers), pa.py_buffer(offsets), pa.py_buffer(out)
+        )
+
+    def hashes(self, count: int) -> Slots:
+        """The hashes of so many of the oldest."""
+        hashes = np.empty((count, 2), np.uint64)
+        hash_strings(self._data, self._starts[self._low : self._low + count + 1], hashes)
+        return hashes
+
+    def _make_room(self, count: int, size: int) -> None:
+        low, end = self._low, self._low + self._count
+        begin, used = int(self._starts[low]), int(self._starts[end])
+        if end + count + 1 > len(self._starts) or used + size > len(self._data):
+            alive, live_bytes = self._count + count + 1, used - begin + size
+            starts = np.empty(max(128, alive * 3 // 2), np.int64)
+            data = np.empty(max(1024, live_bytes * 3 // 2), np.uint8)
+            starts[: self._count + 1] = self._starts[low : end + 1] - begin
+            data[: used - begin] = self._data[begin:used]
+            self._starts, self._data, self._low = starts, data, 0
+
+
+class MessageIds:
+    """The ids of messages by number, and their numbers by id."""
+
+    def __init__(self, first: int) -> None:
+        self.texts = Texts(first)
+        self._slots = empty_slots(1 << 8)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all of them."""
+        return self.texts.nbytes + self._slots.nbytes
+
+    def number(self, id: str) -> int | None:
+        """The number of the message with an id, if it is there."""
+        hashes = _hashed(*bytes_of([id]))
+        found = find(self._slots, hashes[0, 0], hashes[0, 1])
+        return None if found < 0 else self.texts.first + ((found - self.texts.first) & _MASK)
+
+    def has_any(self, ids: list[str]) -> bool:
+        """Whether one of these ids is there."""
+        return bool(len(self.texts)) and _has_any(self._slots, _hashed(*bytes_of(ids)))
+
+    def extend(self, ids: list[str]) -> None:
+        """Take in ids, none of which is there."""
+        data, offsets = bytes_of(ids)
+        size, count = len(self._slots), len(self.texts)
+        while 2 * (count + len(ids)) > size:
+            size *= 2
+        if size > len(self._slots):
+            self._slots = empty_slots(size)
+            _put_all(self._slots, self.texts.hashes(count), self.texts.first)
+        self.texts.extend(data, offsets)
+        _put_all(self._slots, _hashed(data, offsets), self.texts.first + count)
+
+    def drop_before(self, number: int) -> None:
+        """Forget the ids of messages before this one."""
+        count = number - self.texts.first
+        if count > 0:
+            _remove_all(self._slots, self.texts.hashes(count))
+            self.texts.drop_before(number)
+
+
+def bytes_of(strings: list[str]) -> tuple[Bytes, Int64s]:
+    """The bytes of strings, and where each starts and ends; half a surrogate pair has three."""
+    try:
+        return buffers(pa.array(strings, pa.large_string()))
+    except UnicodeEncodeError:
+        encoded = [string.encode(errors="surrogatepass") for string in strings]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(one) for one in encoded], out=offsets[1:])
+        return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def _hashed(data: Bytes, offsets: Int64s) -> Slots:
+    hashes = np.empty((len(offsets) - 1, 2), np.uint64)
+    hash_strings(data, offsets, hashes)
+    return hashes

@@ -1,0 +1,140 @@
+"""The top-k side of an engine: who ranks messages, and the window they choose from.
+
+`Rankings` is what an engine asks of it. `PlainRankings` answers by scoring every message for
+everybody: the definition of right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from nearcast.engine.settings import Settings
+from nearcast.engine.standing import Arrived, Ranking, Results, difference
+from nearcast.engine.window import SlidingWindow
+from nearcast.model import Message, Subscription, Update
+
+
+class Rankings(Protocol):
+    """The top-k subscriptions of an engine, and its window."""
+
+    def __contains__(self, id: str) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def find(self, id: str) -> Subscription | None:
+        """Look one up."""
+        ...
+
+    def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
+        """Add one, or replace the one with its id; `terms` are those of its query, in order."""
+        ...
+
+    def drop(self, id: str) -> None:
+        """Forget one that is there."""
+        ...
+
+    def enter(self, arrived: Arrived) -> None:
+        """Let a message at a point enter the window; the oldest may have to leave it."""
+        ...
+
+    def advance(self, now: float) -> None:
+        """Let time pass: the window moves on."""
+        ...
+
+    def uses(self, id: str, now: float) -> bool:
+        """Whether a message of the window has this id at that time."""
+        ...
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message of the window."""
+        ...
+
+    def best(self, id: str) -> Results:
+        """The results of one that is there, best first."""
+        ...
+
+    def changes(self) -> list[Update]:
+        """What changed since this was last asked."""
+        ...
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All of them."""
+        ...
+
+
+class PlainRankings:
+    """Every message scored for every subscription."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._scorer = settings.scorer()
+        self._window = SlidingWindow(settings.window)
+        self._rankings: dict[str, Ranking] = {}
+        self._told: dict[str, Results] = {}
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._rankings
+
+    def __len__(self) -> int:
+        return len(self._rankings)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rankings)
+
+    def find(self, id: str) -> Subscription | None:
+        """Look one up."""
+        ranking = self._rankings.get(id)
+        return None if ranking is None else ranking.subscription
+
+    def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
+        """Add one, or replace the one with its id."""
+        ranking = Ranking(subscription, self._scorer.bag(terms), self._scorer)
+        self._rankings[subscription.id] = ranking
+        for arrived in self._window:
+            ranking.enter(arrived)
+
+    def drop(self, id: str) -> None:
+        """Forget one that is there."""
+        del self._rankings[id]
+        self._told.pop(id, None)
+
+    def enter(self, arrived: Arrived) -> None:
+        """Let a message enter the window, and the oldest leave it."""
+        self._window.append(arrived)
+        for ranking in self._rankings.values():
+            ranking.enter(arrived)
+        self.advance(arrived.at)
+
+    def advance(self, now: float) -> None:
+        """Drop the oldest messages until the window holds no more than it should."""
+        for oldest in self._window.leaving(now):
+            for ranking in self._rankings.values():
+                ranking.leave(oldest)
+
+    def uses(self, id: str, now: float) -> bool:
+        """Whether a message of the window has this id at that time."""
+        return self._window.uses(id, now)
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message of the window."""
+        arrived = self._window.find(id)
+        return None if arrived is None else replace(arrived.message, at=arrived.at)
+
+    def best(self, id: str) -> Results:
+        """The results of one that is there, best first."""
+        return self._rankings[id].best()
+
+    def changes(self) -> list[Update]:
+        """The difference between what everybody has and what they were told."""
+        updates = []
+        for id, ranking in self._rankings.items():
+            updates += difference(id, self._told.get(id, {}), ranking.best())
+            self._told[id] = ranking.best()
+        return updates
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All of them, in the order in which they first came."""
+        return (ranking.subscription for ranking in self._rankings.values())

@@ -1,0 +1,148 @@
+"""Who is affected by a message: postings filtered sixteen at a time, survivors verified exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearcast._jit import inner, inner_inlined
+from nearcast.index.rarest_term._lanes import prefetch
+from nearcast.topk._evaluate import planar_distance, weighed
+from nearcast.topk._layout import (
+    AFFECTED,
+    ALPHA,
+    CANDIDATES,
+    COUNT,
+    FLAGS,
+    FOUND,
+    INLINE,
+    LIST,
+    OFFSET,
+    PALPHA,
+    PREST,
+    PSUB,
+    PTHETA,
+    PWEIGHT,
+    PX,
+    PY,
+    SIZE,
+    SQUARED,
+    SUB,
+    TERM_COUNT,
+    TERMS,
+    THETA,
+    VISITED,
+    Bytes,
+    Singles,
+    State,
+    Work,
+    X,
+    Y,
+)
+from nearcast.topk._message import slot_of_term
+from nearcast.topk._wide import unsigned, wide
+
+_ZERO = np.float32(0.0)
+_AHEAD = 12
+
+
+@inner
+def _flag(
+    planes: Singles, flags: Bytes, at: int, size: int, count: int, x: Any, y: Any, a: Any, b: Any
+) -> None:
+    """Mark the postings of a stretch that may reach their thresholds."""
+    xs, ys = unsigned(at + PX * size), unsigned(at + PY * size)
+    thetas, alphas = unsigned(at + PTHETA * size), unsigned(at + PALPHA * size)
+    weights, rests = unsigned(at + PWEIGHT * size), unsigned(at + PREST * size)
+    for place in range(count):
+        n = unsigned(place)
+        dx, dy = planes[xs + n] - x, planes[ys + n] - y
+        u = a * planes[weights + n] + b * planes[rests + n] - planes[thetas + n]
+        flags[n] = (u >= _ZERO) & (planes[alphas + n] * (dx * dx + dy * dy) <= u * u)
+
+
+@inner_inlined
+def affected_by(
+    state: State, work: Work, x: float, y: float, squared: float, length: int, table: int
+) -> int:
+    """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
+    west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
+    x32, y32 = np.float32((x - west) / diagonal), np.float32((y - south) / diagonal)
+    found, affected = 0, 0
+    for n in range(length):
+        prefetch(state.posts, wide(work.terms[n]) * LIST)
+        prefetch(state.lists, wide(work.terms[n]) * LIST)
+    for n in range(length):
+        at = wide(state.posts[wide(work.terms[n]) * LIST + OFFSET])
+        for line in range(0, 64, 16):
+            prefetch(state.post_f, at + line)
+    for n in range(length):
+        term = wide(work.terms[n])
+        row = term * LIST
+        left = wide(state.posts[row + COUNT])
+        if left == 0:
+            continue
+        state.scalars[VISITED] += left
+        size = wide(1) << state.posts[row + SIZE]
+        at = wide(state.posts[row + OFFSET])
+        a, b = work.likeness[n], work.rest[n]
+        while left > 0:
+            stretch = min(left, FLAGS)
+            _flag(state.post_f, work.flags, at, size, stretch, x32, y32, a, b)
+            if found + stretch > FOUND:
+                affected = _verify(state, work, x, y, squared, table, found, affected)
+                found = 0
+            for m in range(stretch, (stretch + 7) & ~7):
+                work.flags[m] = 0
+            for word in range((stretch + 7) // 8):
+                if work.flag_words[word] != 0:
+                    for m in range(8 * word, 8 * word + 8):
+                        if work.flags[m] != 0:
+                            work.found[2 * found] = state.post_i[at + PSUB * size + m]
+                            work.found[2 * found + 1] = term
+                            found += 1
+            at += stretch
+            left -= stretch
+    affected = _verify(state, work, x, y, squared, table, found, affected)
+    state.scalars[AFFECTED] += affected
+    return affected
+
+
+@inner
+def _verify(
+    state: State, work: Work, x: float, y: float, squared: float, table: int, found: int,
+    affected: int,
+) -> int:  # fmt: skip
+    """Score the subscriptions found so far; keep those that reach their thresholds, each once."""
+    diagonal = state.measures[2]
+    for n in range(min(found, _AHEAD)):
+        prefetch(state.sub_f, SUB * wide(work.found[2 * n]))
+    for n in range(found):
+        if n + _AHEAD < found:
+            prefetch(state.sub_f, SUB * wide(work.found[2 * (n + _AHEAD)]))
+        sub, term = wide(work.found[2 * n]), wide(work.found[2 * n + 1])
+        row = SUB * sub
+        count = wide(state.sub_i[2 * row + TERM_COUNT])
+        dot, first = 0.0, wide(-1)
+        for m in range(count):
+            if count <= INLINE:
+                wanted = wide(state.sub_i[2 * row + TERMS + m])
+            else:
+                wanted = wide(state.more[state.sub_i[2 * row + TERMS] + 2 * m])
+            at = slot_of_term(work, wanted, table)
+            if at >= 0:
+                dot += work.key_idfs[at] * work.key_weights[at]
+                first = max(first, wanted)
+        if first != term:
+            continue
+        distance = planar_distance(state.sub_f[row + X], state.sub_f[row + Y], x, y)
+        score = weighed(
+            state.sub_f[row + ALPHA], dot, state.sub_f[row + SQUARED], squared, distance, diagonal
+        )
+        if score >= state.sub_f[row + THETA]:
+            work.affected[affected], work.scores[affected] = sub, score
+            affected += 1
+            prefetch(state.seat_f, row)
+    state.scalars[CANDIDATES] += found
+    return affected

@@ -1,0 +1,90 @@
+"""The message at hand: its terms in the one order, its weights, and a small table of them."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from nearcast._jit import inner_inlined
+from nearcast.topk._layout import Int32s, State, Work
+from nearcast.topk._wide import wide
+
+_SPREAD = np.uint32(0x9E3779B1)
+
+
+@inner_inlined
+def _sort_down(terms: Int32s, weights: Any, idfs: Any, count: int) -> None:
+    """Sort terms, highest number first, with what belongs to them."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for n in range(gap, count):
+            term, weight, idf = terms[n], weights[n], idfs[n]
+            at = n
+            while at >= gap and terms[at - gap] < term:
+                terms[at], weights[at], idfs[at] = (
+                    terms[at - gap],
+                    weights[at - gap],
+                    idfs[at - gap],
+                )
+                at -= gap
+            terms[at], weights[at], idfs[at] = term, weight, idf
+        gap //= 3
+
+
+@inner_inlined
+def prepare(
+    state: State, work: Work, terms: Int32s, counts: Int32s, start: int, length: int
+) -> float:
+    """Weigh the terms of a message, in the order of their letters; give its length squared."""
+    squared = 0.0
+    for n in range(length):
+        term = wide(terms[start + n])
+        idf = state.idf[term]
+        weight = counts[start + n] * idf
+        squared += weight * weight
+        work.terms[n], work.weights[n], work.idfs[n] = term, weight, idf
+    _sort_down(work.terms, work.weights, work.idfs, length)
+    norm = sqrt(squared) if length else 1.0
+    rest = 0.0
+    for back in range(length):
+        n = length - 1 - back
+        work.likeness[n] = work.weights[n] / norm
+        work.rest[n] = sqrt(rest) / norm
+        rest += work.weights[n] * work.weights[n]
+    size = table_size(length)
+    work.keys[:size] = -1
+    for n in range(length):
+        term = wide(work.terms[n])
+        at = wide(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
+        while work.keys[at] >= 0:
+            at = (at + 1) & (size - 1)
+        work.keys[at], work.key_weights[at], work.key_idfs[at] = (
+            term,
+            work.weights[n],
+            work.idfs[n],
+        )
+    return squared
+
+
+@inner_inlined
+def table_size(length: int) -> int:
+    """The size of the table for a message of so many terms; at most 65,536 can be told apart."""
+    size = 16
+    while size < 2 * length:
+        size *= 2
+    return size
+
+
+@inner_inlined
+def slot_of_term(work: Work, term: int, size: int) -> int:
+    """Where a term stands in the table of the message at hand, or -1."""
+    at = wide(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
+    while work.keys[at] >= 0:
+        if work.keys[at] == term:
+            return at
+        at = (at + 1) & (size - 1)
+    return -1

@@ -1,0 +1,430 @@
+"""Top-k over a sliding window, on numbers: the fast exact core behind the embedded engine.
+
+Terms, subscriptions and messages are numbers here. The idea, in the order of the files: messages
+live in a ring with a circle for each term (`_window`), subscriptions in a list for each term whose
+postings carry their thresholds (`_postings`), so that a message reads its few lists end to end and
+looks at almost nobody (`_match`). A subscription keeps a buffer of messages above its threshold and
+waits for the expiry of its oldest member only (`_buffers`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.topk import _events
+from nearcast.topk._layout import (
+    AHEAD,
+    BEGIN,
+    BUFFER_END,
+    CHANGES,
+    CLASSES,
+    COUNTERS,
+    DONE,
+    DUE,
+    END,
+    EVENT_START,
+    FIRST,
+    FIRST_TERM,
+    FLAGS,
+    FOUND,
+    K_AND_CLASS,
+    LAZY,
+    LIST,
+    LIST_END,
+    MESSAGE,
+    MESSAGE_MASK,
+    MORE_BUFFERS,
+    MORE_CHANGES,
+    MORE_END,
+    MORE_LISTS,
+    MORE_MORE,
+    MORE_POSTINGS,
+    MORE_RING,
+    MORE_TERMS,
+    NEEDED,
+    NEXT,
+    POSTING_END,
+    SCALARS,
+    SIZE,
+    SUB,
+    TERM_TAIL,
+    THETA,
+    WINDOW_COUNT,
+    Floats,
+    Int32s,
+    Int64s,
+    State,
+    Work,
+)
+from nearcast.topk.window import Window
+
+_LAST_NUMBER = (1 << 31) - (1 << 24)
+_EVER = 1 << 62
+_MOST_IN_A_CALL = 1 << 23  # messages, so that no call runs out of numbers
+
+
+class Changes(NamedTuple):
+    """Who gained or lost which message: columns of one length, grouped by event."""
+
+    events: Int32s
+    ops: Int32s  # 1 for a message that entered, -1 for one that left
+    subscriptions: Int32s
+    messages: Int64s
+    scores: Floats
+
+
+class TopK:
+    """Keeps the k best messages of the window for every subscription, and says what changes.
+
+    With `lazy` nobody is told anything: results are right when they are read, and what expires
+    costs next to nothing. That is for measuring what the telling costs.
+    """
+
+    def __init__(
+        self, window: Window, west: float, south: float, diagonal: float, *, lazy: bool = False
+    ) -> None:
+        scalars = np.zeros(SCALARS, np.int64)
+        scalars[WINDOW_COUNT] = _EVER if window.count is None else window.count
+        scalars[LAZY] = lazy
+        scalars[MESSAGE_MASK] = 15
+        scalars[AHEAD] = -1
+        seconds = np.inf if window.seconds is None else window.seconds
+        buffers = np.empty(1 << 9)
+        self._state = State(
+            scalars,
+            np.array([west, south, diagonal, seconds]),
+            np.ones(16),
+            np.empty(16 * MESSAGE),
+            np.empty(16 * MESSAGE, np.int32),
+            np.empty(2 * 64, np.int32),
+            _empty_lists(16),
+            np.empty(1 << 10, np.int32),
+            np.full(CLASSES, -1, np.int32),
+            _empty_lists(16),
+            *_two_views(1 << 9, np.float32),
+            np.full(CLASSES, -1, np.int32),
+            *_two_views(16 * SUB),
+            *_two_views(16 * SUB),
+            buffers,
+            buffers.view(np.int32),
+            buffers.view(np.int64),
+            np.full(CLASSES, -1, np.int32),
+            np.empty(1 << 8, np.int32),
+            np.full(CLASSES, -1, np.int32),
+        )
+        self._state.sub_i[:] = 0
+        self._work = _work(16, 16, 1 << 12)
+        self._base = 0  # of the numbers that the kernels use
+        self._free: list[int] = []
+        self._subs = 0
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest message of the window."""
+        return self._base + int(self._state.scalars[FIRST])
+
+    @property
+    def next(self) -> int:
+        """The number that the next message gets."""
+        return self._base + int(self._state.scalars[NEXT])
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What was done so far."""
+        return dict(zip(COUNTERS, self._state.scalars[16:].tolist(), strict=False))
+
+    @property
+    def message_bytes(self) -> int:
+        """The memory that messages take: rows of the ring, their terms, and circles in use."""
+        state, scalars = self._state, self._state.scalars
+        rows = min(scalars[NEXT], scalars[MESSAGE_MASK] + 1)
+        ring = rows * MESSAGE * 12 + state.message_terms.nbytes
+        return int(ring + 4 * scalars[LIST_END] + 16 * _in_use(state.lists))
+
+    @property
+    def subscription_bytes(self) -> int:
+        """The memory that subscriptions take: records, postings and buffers."""
+        state, scalars = self._state, self._state.scalars
+        own = self._subs * 2 * SUB * 8 + 4 * scalars[MORE_END]
+        arenas = 4 * scalars[POSTING_END] + 8 * scalars[BUFFER_END]
+        return int(own + arenas + 16 * _in_use(state.posts))
+
+    @property
+    def unused_terms(self) -> np.ndarray:
+        """Of each term, whether no message of the window and no subscription has it."""
+        unused: np.ndarray = (self._state.lists[SIZE::LIST] < 0) & (
+            self._state.posts[SIZE::LIST] < 0
+        )
+        return unused
+
+    def ensure_terms(self, count: int) -> None:
+        """Make room for so many terms; they weigh 1 until told otherwise."""
+        had = len(self._state.idf)
+        if count > had:
+            count = max(count, had * 5 // 4)
+            lists, posts, idf = _empty_lists(count), _empty_lists(count), np.ones(count)
+            lists[: had * LIST] = self._state.lists
+            posts[: had * LIST] = self._state.posts
+            idf[:had] = self._state.idf
+            self._state = self._state._replace(lists=lists, posts=posts, idf=idf)
+
+    def weigh(self, terms: Int32s, idf: Floats) -> None:
+        """Say what terms weigh, before any message or subscription has them."""
+        self._state.idf[terms] = idf
+
+    def subscribe(
+        self, points: Floats, alphas: Floats, ks: Int32s, starts: Int64s, terms: Int32s
+    ) -> Int32s:
+        """Enter subscriptions, and give their numbers.
+
+        The terms of the i-th, `terms[starts[i] : starts[i + 1]]`, stand in the order of their
+        letters, each once, and there is room for them.
+        """
+        subs = self._take_numbers(len(points))
+        done = 0
+        while done < len(subs):
+            done, code = _events.subscribe(
+                self._state, self._work, subs, points, alphas, ks, starts, terms, done, len(subs)
+            )
+            self._grow(code)
+        return subs
+
+    def _take_numbers(self, count: int) -> Int32s:
+        """Numbers for so many subscriptions, those that are free first."""
+        kept = max(0, len(self._free) - count)
+        fresh = count - (len(self._free) - kept)
+        subs = np.array([*self._free[kept:], *range(self._subs, self._subs + fresh)], np.int32)
+        del self._free[kept:]
+        self._subs += fresh
+        self._ensure_subscriptions(self._subs)
+        return subs
+
+    def unsubscribe(self, subs: Int32s) -> None:
+        """Forget subscriptions; others may get their numbers."""
+        _events.unsubscribe(self._state, subs)
+        self._free += subs.tolist()
+
+    def publish(
+        self, points: Floats, at: Floats, starts: Int64s, terms: Int32s, counts: Int32s
+    ) -> Changes:
+        """Publish messages in order; `events` of the answer are their places in the call.
+
+        The terms of the i-th stand in the order of their letters, each with its count.
+        """
+        if len(points) > _MOST_IN_A_CALL:
+            raise ValueError(f"{len(points):,} messages in a call; at most {_MOST_IN_A_CALL:,}")
+        if self._state.scalars[NEXT] + len(points) > _LAST_NUMBER:
+            self._rebase()
+        self._ensure_longest(int(np.diff(starts).max(initial=0)))
+        self._start()
+        done, code = 0, DONE
+        while done < len(points):
+            done, code = self._publish_some(points, at, starts, terms, counts, done)
+            self._grow(code)
+        return self._changes()
+
+    def _publish_some(
+        self, points: Floats, at: Floats, starts: Int64s, terms: Int32s, counts: Int32s, done: int
+    ) -> tuple[int, int]:
+        return _events.publish(
+            self._state, self._work, points, at, starts, terms, counts, done, len(points)
+        )
+
+    def _advance_some(self, now: float) -> int:
+        return _events.advance(self._state, self._work, now)
+
+    def _read_some(self, subs: Int32s, done: int) -> int:
+        return _events.read_members(self._state, self._work, subs, done)
+
+    def advance(self, now: float) -> Changes:
+        """Let time pass, as one event."""
+        self._start()
+        while (code := self._advance_some(now)) != DONE:
+            self._grow(code)
+        return self._changes()
+
+    def subscription(self, sub: int) -> tuple[tuple[float, float], float, int]:
+        """The point, alpha and k of a subscription."""
+        x, y, alpha = self._state.sub_f[sub * SUB : sub * SUB + 3].tolist()
+        return (x, y), alpha, int(self._state.seat_i[2 * SUB * sub + K_AND_CLASS]) >> 4
+
+    def message(self, number: int) -> tuple[tuple[float, float], float]:
+        """The point and the time of a message of the window."""
+        row = MESSAGE * ((number - self._base) & int(self._state.scalars[MESSAGE_MASK]))
+        x, y, _, at = self._state.message_f[row : row + MESSAGE].tolist()
+        return (x, y), at
+
+    def members(self, subs: Int32s) -> Changes:
+        """The results of subscriptions, best first; `events` are their places in the call."""
+        self._start()
+        done = 0
+        while (done := self._read_some(subs, done)) < len(subs):
+            self._grow(MORE_CHANGES)
+        return self._changes()
+
+    def probe(
+        self, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s
+    ) -> tuple[int, int]:
+        """How many subscriptions messages would affect, and a sum that tells sets of them apart."""
+        self._ensure_longest(int(np.diff(starts).max(initial=0)))
+        found = np.zeros(2, np.int64)
+        _events.probe(self._state, self._work, points, starts, terms, counts, found)
+        return int(found[0]), int(found[1])
+
+    @property
+    def thetas(self) -> Floats:
+        """The thresholds of all subscriptions by number."""
+        return self._state.sub_f[THETA::SUB][: self._subs].copy()
+
+    @property
+    def buffered(self) -> float:
+        """How many messages a subscription buffers on average, some of them expired unnoticed."""
+        seats = self._state.seat_i.reshape(-1, 2 * SUB)[: self._subs]
+        return float((seats[:, END] - seats[:, BEGIN]).mean()) if self._subs else 0.0
+
+    def _start(self) -> None:
+        self._state.scalars[CHANGES] = self._state.scalars[EVENT_START] = 0
+
+    def _changes(self) -> Changes:
+        count = int(self._state.scalars[CHANGES])
+        rows = self._work.changes[: 4 * count].reshape(-1, 4).T.copy()
+        numbers = rows[3].astype(np.int64) + self._base
+        return Changes(rows[0], rows[1], rows[2], numbers, self._work.change_scores[:count].copy())
+
+    def _grow(self, code: int) -> None:
+        """Give a kernel what it asked for."""
+        state, needed = self._state, int(self._state.scalars[NEEDED])
+        if code == MORE_CHANGES:
+            room = 2 * len(self._work.change_scores) + 4096
+            self._work = self._work._replace(
+                changes=longer(self._work.changes, 4 * room),
+                change_scores=longer(self._work.change_scores, room),
+            )
+        elif code == MORE_RING:
+            self._state = _with_larger_ring(state)
+        elif code == MORE_TERMS:
+            self._state = _with_more_terms(state, max(needed, len(state.message_terms) * 5 // 8))
+        elif code == MORE_LISTS:
+            self._state = state._replace(list_i=longer(state.list_i, _more_than(needed)))
+        elif code == MORE_MORE:
+            self._state = state._replace(more=longer(state.more, _more_than(needed)))
+        elif code == MORE_POSTINGS:
+            floats = longer(state.post_f, _more_than(needed))
+            self._state = state._replace(post_f=floats, post_i=floats.view(np.int32))
+        elif code == MORE_BUFFERS:
+            buffers = longer(state.buffer_f, _more_than(needed))
+            self._state = state._replace(
+                buffer_f=buffers, buffer_i=buffers.view(np.int32), buffer_l=buffers.view(np.int64)
+            )
+
+    def _ensure_subscriptions(self, count: int) -> None:
+        had = len(self._state.sub_f) // SUB
+        if count > had:
+            room = max(count, had * 3 // 2)
+            subs, seats = (
+                longer(self._state.sub_f, room * SUB),
+                longer(self._state.seat_f, room * SUB),
+            )
+            subs.view(np.int32)[2 * had * SUB :] = 0
+            self._state = self._state._replace(
+                sub_f=subs, sub_i=subs.view(np.int32), seat_f=seats, seat_i=seats.view(np.int32)
+            )
+            self._work = self._work._replace(
+                affected=np.empty(room, np.int32), scores=np.empty(room)
+            )
+
+    def _ensure_longest(self, length: int) -> None:
+        if length > len(self._work.terms):
+            wider = _work(2 * length, len(self._work.scores), len(self._work.change_scores))
+            self._work = wider
+
+    def _rebase(self) -> None:
+        """Count from a later message on: kernels have 31 bits for a number."""
+        scalars = self._state.scalars
+        size = int(scalars[MESSAGE_MASK]) + 1
+        shift = int(scalars[FIRST]) // size * size
+        _events.rebase(self._state, shift)
+        self._base += shift
+
+
+def _empty_lists(count: int) -> Int32s:
+    lists = np.zeros((count, LIST), np.int32)
+    lists[:, SIZE] = -1
+    return lists.ravel()
+
+
+def _in_use(lists: Int32s) -> int:
+    return int((lists[SIZE::LIST] >= 0).sum())
+
+
+def _two_views(size: int, kind: type = np.float64) -> tuple[np.ndarray, Int32s]:
+    floats: np.ndarray = np.empty(size, kind)
+    return floats, floats.view(np.int32)
+
+
+def longer(array: np.ndarray, size: int) -> np.ndarray:
+    """The same array with room for more."""
+    larger = np.empty(size, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def _more_than(needed: int) -> int:
+    """How much to make room for when so much is needed: memory that is not used costs none."""
+    return 2 * needed + 1024
+
+
+def _with_larger_ring(state: State) -> State:
+    mask = int(state.scalars[MESSAGE_MASK])
+    size = 2 * (mask + 1)
+    floats, ints = np.empty((size, MESSAGE)), np.empty((size, MESSAGE), np.int32)
+    numbers = np.arange(state.scalars[DUE], state.scalars[NEXT])
+    old, new = numbers & mask, numbers & (size - 1)
+    floats[new] = state.message_f.reshape(-1, MESSAGE)[old]
+    ints[new] = state.message_i.reshape(-1, MESSAGE)[old]
+    state.scalars[MESSAGE_MASK] = size - 1
+    return state._replace(message_f=floats.ravel(), message_i=ints.ravel())
+
+
+def _with_more_terms(state: State, room: int) -> State:
+    """Straighten the circle of terms into a larger one."""
+    mask, old = int(state.scalars[MESSAGE_MASK]), state.message_terms.reshape(-1, 2)
+    first, tail = int(state.scalars[FIRST]), int(state.scalars[TERM_TAIL])
+    larger = np.empty((room + 1, 2), np.int32)
+    rows = np.arange(first, int(state.scalars[NEXT])) & mask
+    starts = state.message_i.reshape(-1, MESSAGE)[:, FIRST_TERM]
+    head = int(starts[rows[0]]) if len(rows) else tail
+    used = np.concatenate((old[head:], old[:tail])) if tail < head else old[head:tail]
+    larger[: len(used)] = used
+    starts[rows] = (starts[rows] - head) % len(old)
+    state.scalars[TERM_TAIL] = len(used)
+    return state._replace(message_terms=larger.ravel())
+
+
+def _work(longest: int, subscriptions: int, changes: int) -> Work:
+    table = 16
+    while table < 2 * longest:
+        table *= 2
+    words = np.zeros(FLAGS // 8 + 1, np.uint64)
+    best = 2 * 2816
+    return Work(
+        np.empty(longest, np.int32),
+        np.empty(longest),
+        np.empty(longest),
+        np.empty(longest, np.float32),
+        np.empty(longest, np.float32),
+        np.empty(table, np.int32),
+        np.empty(table),
+        np.empty(table),
+        words.view(np.uint8),
+        words,
+        np.empty(2 * FOUND, np.int32),
+        np.empty(subscriptions, np.int32),
+        np.empty(subscriptions),
+        np.empty(best),
+        np.empty(best, np.int32),
+        np.empty(4 * changes, np.int32),
+        np.empty(changes),
+    )

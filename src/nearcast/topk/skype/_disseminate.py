@@ -1,0 +1,493 @@
+"""Who is affected by a message: IGPT (section 5), CIQ, and plain term-at-a-time.
+
+Every method ends with the exact score, recomputed, so all of them find the same. Algorithm 1 as
+printed verifies by the similarity it accumulated, from which terms may be missing that a theorem
+skipped; and the bound for unseen terms (theorem 2) is safe only where a subscription is met first.
+`AS_PRINTED` does both as the paper says, and loses some results.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from nearcast._jit import inner, inner_inlined
+from nearcast.topk._evaluate import planar_distance, weighed
+from nearcast.topk._layout import (
+    ALPHA,
+    CANDIDATES,
+    LIST,
+    PSUB,
+    PWEIGHT,
+    SQUARED,
+    SUB,
+    TERM_COUNT,
+    THETA,
+    VISITED,
+    State,
+    Work,
+    X,
+    Y,
+)
+from nearcast.topk._layout import (
+    COUNT as LIST_COUNT_OF,
+)
+from nearcast.topk._layout import (
+    OFFSET as LIST_OFFSET,
+)
+from nearcast.topk._layout import (
+    SIZE as LIST_SIZE,
+)
+from nearcast.topk._message import slot_of_term
+from nearcast.topk._postings import post, set_theta, term_of, withdraw
+from nearcast.topk._wide import wide
+from nearcast.topk.skype._layout import (
+    ALPHA_AFTER,
+    ALPHA_STAR,
+    AS_PRINTED,
+    CELL,
+    CELL_COUNT,
+    CELL_FIELDS,
+    CELLS,
+    CIQ,
+    COUNT,
+    DEPTH,
+    EARLY,
+    EAST,
+    ENTRY_END,
+    GROUPS,
+    IGPT,
+    INNER,
+    INNER_DISTANCE,
+    K_STAR,
+    LAMBDA,
+    LARGEST_AFTER,
+    LARGEST_NEXT,
+    LIST_COUNT,
+    METHOD,
+    NEXT_OF_TERM,
+    NORTH,
+    OFFSET,
+    PLANES,
+    PREFIX,
+    REFINED,
+    ROW,
+    SIZE,
+    SOUTH,
+    TAAT,
+    TERM_FIRST,
+    UNSEEN,
+    WEIGHT,
+    WEIGHT_SUM,
+    WEST,
+    Index,
+)
+from nearcast.topk.skype._lists import (
+    close_place,
+    find_list,
+    list_for,
+    open_place,
+    place_in,
+    sub_place,
+    sum_up_group,
+)
+
+_LEAST = 1e-9
+"""What 1 - alpha is at least: the paper divides by it."""
+_TOLERANCE = 1e-6
+"""By how much a bound must fall short before it prunes: bounds and scores are rounded."""
+
+
+@inner_inlined
+def _outside(index: Index, cell: int, x: float, y: float) -> float:
+    """The distance from a point to a cell; 0 inside."""
+    row = cell * CELL_FIELDS
+    dx = max(0.0, max(index.cells[row + WEST] - x, x - index.cells[row + EAST]))
+    dy = max(0.0, max(index.cells[row + SOUTH] - y, y - index.cells[row + NORTH]))
+    return sqrt(dx * dx + dy * dy)
+
+
+@inner_inlined
+def _group_of(index: Index, alpha: float) -> int:
+    group = 0
+    while group < len(index.group_edges) and alpha >= index.group_edges[group]:
+        group += 1
+    return group
+
+
+@inner_inlined
+def _cover(state: State, sub: int, n: int, at: int) -> int:
+    """The n-th cell by which CIQ covers a subscription; cells are numbered level by level.
+
+    The cells are those beside the way down to the subscription, and the last of that way.
+    """
+    level, beside = n // 3 + 1, n % 3
+    if n == 3 * DEPTH:
+        level, beside = DEPTH, -1
+    west, south, size = state.measures[0], state.measures[1], state.measures[2]
+    parts = 1 << level
+    across = min(wide((state.sub_f[SUB * sub + X] - west) / size * parts), parts - 1)
+    up = min(wide((state.sub_f[SUB * sub + Y] - south) / size * parts), parts - 1)
+    if beside >= 0:
+        quarter = (2 * (up & 1) + (across & 1) + 1 + beside) & 3
+        across, up = (across & ~1) | (quarter & 1), (up & ~1) | (quarter >> 1)
+    first = ((1 << (2 * level)) - 1) // 3
+    return first + up * parts + across + at
+
+
+@inner
+def _enter_list(
+    state: State, index: Index, sub: int, n: int, cell: int, total: float, group: int
+) -> None:
+    """Enter a subscription into the list of a cell and its n-th term."""
+    row = SUB * sub
+    alpha, theta = state.sub_f[row + ALPHA], state.sub_f[row + THETA]
+    other = max(1.0 - alpha, _LEAST)
+    term = term_of(state, sub, n)
+    weight = state.idf[term] / total
+    weight_sum, largest_next = weight, 0.0
+    for m in range(state.sub_i[2 * row + TERM_COUNT]):
+        following = term_of(state, sub, m)
+        if following < term:
+            weight_sum += state.idf[following] / total
+            largest_next = max(largest_next, state.idf[following] / total)
+    x, y, diagonal = state.sub_f[row + X], state.sub_f[row + Y], state.measures[2]
+    box = cell * CELL_FIELDS
+    number = list_for(index, cell, term)
+    if index.options[METHOD] == CIQ:
+        near = 1.0 - _outside(index, cell, x, y) / diagonal
+        place = open_place(index, number, (theta - alpha * near) / other, sub, 0)
+    else:
+        place = open_place(index, number, theta / other, sub, group)
+    size = wide(1) << index.lists[number * ROW + SIZE]
+    at = wide(index.lists[number * ROW + OFFSET]) + place
+    index.entry_f[at + WEIGHT * size] = weight
+    if index.options[METHOD] == CIQ:
+        return
+    index.entry_f[at + ALPHA_STAR * size] = alpha / other
+    index.entry_f[at + WEIGHT_SUM * size] = weight_sum
+    index.entry_f[at + LARGEST_NEXT * size] = largest_next
+    index.entry_f[at + INNER_DISTANCE * size] = max(
+        0.0,
+        min(
+            min(x - index.cells[box + WEST], index.cells[box + EAST] - x),
+            min(y - index.cells[box + SOUTH], index.cells[box + NORTH] - y),
+        ),
+    )
+    sum_up_group(index, number, group)
+
+
+@inner
+def room_for(state: State, index: Index, sub: int) -> bool:
+    """Whether the lists of a subscription can be made, or grow by one."""
+    row = SUB * sub
+    count = wide(state.sub_i[2 * row + TERM_COUNT])
+    ciq = index.options[METHOD] == CIQ
+    covers = 3 * DEPTH + 1 if ciq else 1
+    lists = index.options[LIST_COUNT] + count * covers
+    if lists * ROW > len(index.lists) or 2 * lists > len(index.keys):
+        return False
+    needed = wide(index.options[ENTRY_END])
+    for n in range(count):
+        term = term_of(state, sub, n)
+        for m in range(covers):
+            cell = _cover(state, sub, m, 0) if ciq else wide(index.sub_cells[sub])
+            number = find_list(index, cell, term)
+            if number < 0 or index.lists[number * ROW + SIZE] < 0:
+                needed += index.options[PLANES] + 1
+            elif index.lists[number * ROW + COUNT] == (1 << index.lists[number * ROW + SIZE]):
+                needed += (index.options[PLANES] + 1) * (
+                    wide(2) << index.lists[number * ROW + SIZE]
+                )
+    return bool(needed <= len(index.entry_f))
+
+
+@inner
+def insert_sub(state: State, index: Index, sub: int) -> None:
+    """Enter a subscription, with the threshold it has."""
+    if index.options[METHOD] == TAAT:
+        post(state, sub)
+        return
+    row = SUB * sub
+    alpha, theta = state.sub_f[row + ALPHA], state.sub_f[row + THETA]
+    total = sqrt(state.sub_f[row + SQUARED])
+    group = _group_of(index, alpha)
+    count = state.sub_i[2 * row + TERM_COUNT]
+    if index.options[METHOD] == CIQ:
+        for n in range(count):
+            for cell in range(3 * DEPTH + 1):
+                _enter_list(state, index, sub, n, _cover(state, sub, cell, 0), total, 0)
+        return
+    cell = wide(index.sub_cells[sub])
+    for n in range(count):
+        _enter_list(state, index, sub, n, cell, total, group)
+    if alpha > 0.0:
+        spatial = (theta - (1.0 - alpha)) / alpha
+        at = cell * CELL_FIELDS + LAMBDA
+        index.cells[at] = min(index.cells[at], spatial)
+    else:
+        index.cells[cell * CELL_FIELDS + LAMBDA] = -1e300
+
+
+@inner
+def remove_sub(state: State, index: Index, sub: int) -> None:
+    """Take a subscription out; the least spatial threshold of its cell stays, on the safe side."""
+    if index.options[METHOD] == TAAT:
+        withdraw(state, sub)
+        return
+    row = SUB * sub
+    ciq = index.options[METHOD] == CIQ
+    for n in range(state.sub_i[2 * row + TERM_COUNT]):
+        term = term_of(state, sub, n)
+        for m in range(3 * DEPTH + 1 if ciq else 1):
+            cell = _cover(state, sub, m, 0) if ciq else wide(index.sub_cells[sub])
+            number = find_list(index, cell, term)
+            close_place(index, number, place_in(index, number, sub))
+            if not ciq:
+                sum_up_group(index, number, _group_of(index, state.sub_f[row + ALPHA]))
+
+
+@inner
+def change_theta(state: State, index: Index, sub: int, theta: float) -> None:
+    """Change the threshold of a subscription everywhere."""
+    if index.options[METHOD] == TAAT:
+        set_theta(state, sub, theta)
+        return
+    if index.options[METHOD] == IGPT:
+        remove_sub(state, index, sub)
+        state.sub_f[SUB * sub + THETA] = theta
+        insert_sub(state, index, sub)
+        return
+    row = SUB * sub
+    state.sub_f[row + THETA] = theta
+    alpha, diagonal = state.sub_f[row + ALPHA], state.measures[2]
+    for m in range(3 * DEPTH + 1):
+        cell = _cover(state, sub, m, 0)
+        near = 1.0 - _outside(index, cell, state.sub_f[row + X], state.sub_f[row + Y]) / diagonal
+        least = (theta - alpha * near) / max(1.0 - alpha, _LEAST)
+        for n in range(state.sub_i[2 * row + TERM_COUNT]):
+            number = find_list(index, cell, term_of(state, sub, n))
+            place = place_in(index, number, sub)
+            index.entry_f[wide(index.lists[number * ROW + OFFSET]) + place] = least
+
+
+@inner_inlined
+def _begin(work: Work, index: Index, length: int) -> None:
+    """Sum up the weights of the message at hand from each term on, and start to count anew."""
+    total, largest = 0.0, 0.0
+    for back in range(length):
+        n = length - 1 - back
+        total += work.likeness[n]
+        largest = max(largest, work.likeness[n])
+        index.weight_sums[n], index.largest[n] = total, largest
+    index.weight_sums[length], index.largest[length] = 0.0, 0.0
+
+
+@inner_inlined
+def _look_at_list(
+    state: State, work: Work, index: Index, number: int, n: int, outer: float, stamp: int,
+    touched: int,
+) -> int:  # fmt: skip
+    """Lines 10 to 28 of algorithm 1: the groups of one posting list, for the n-th term."""
+    row = number * ROW
+    count = wide(index.lists[row + COUNT])
+    size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])
+    near = 1.0 - outer / state.measures[2]
+    weight_sum, largest = index.weight_sums[n], index.largest[n]
+    options, weight = index.options, wide(0) + work.likeness[n]
+    group, skipping = -1, False
+    for m in range(count):
+        place = sub_place(index, size, at, m)
+        other = wide(index.entry_i[place + size])
+        first = other != group
+        if first:
+            group, skipping = other, False
+        if skipping:
+            continue
+        k_star = index.entry_f[at + K_STAR * size + m]
+        if options[GROUPS if first else EARLY] and (
+            index.entry_f[at + LARGEST_AFTER * size + m] * weight_sum
+            < k_star - index.entry_f[at + ALPHA_AFTER * size + m] * near - _TOLERANCE
+        ):
+            skipping = True
+            continue
+        state.scalars[VISITED] += 1
+        sub = wide(index.entry_i[place])
+        met = index.stamps[sub] == stamp
+        if met and index.sums[sub] < 0.0:
+            continue
+        inside = index.entry_f[at + INNER_DISTANCE * size + m] if options[INNER] else 0.0
+        nearest = near - inside / state.measures[2] if outer > 0.0 else 1.0
+        least = k_star - index.entry_f[at + ALPHA_STAR * size + m] * nearest
+        rest = index.entry_f[at + WEIGHT_SUM * size + m]
+        if options[PREFIX] and (largest if options[REFINED] else 1.0) * rest < least - _TOLERANCE:
+            continue
+        own = index.entry_f[at + WEIGHT * size + m]
+        if not met:
+            index.stamps[sub], index.sums[sub] = stamp, 0.0
+            index.touched[touched] = sub
+            touched += 1
+        index.sums[sub] += own * weight
+        if options[UNSEEN] and (not met or options[AS_PRINTED]):
+            unseen = min(
+                (rest - own) * index.largest[n + 1],
+                index.weight_sums[n + 1] * index.entry_f[at + LARGEST_NEXT * size + m],
+            )
+            if index.sums[sub] + unseen < least - _TOLERANCE:
+                index.sums[sub] = -1.0
+    return touched
+
+
+@inner_inlined
+def _igpt(
+    state: State, work: Work, index: Index, x: float, y: float, length: int, stamp: int
+) -> int:
+    touched = 0
+    if index.options[TERM_FIRST]:
+        for n in range(length):
+            number = wide(index.term_heads[work.terms[n]])
+            while number >= 0:
+                cell = wide(index.lists[number * ROW + CELL])
+                outer = _outside(index, cell, x, y)
+                if not _is_far(state, index, cell, outer):
+                    touched = _look_at_list(state, work, index, number, n, outer, stamp, touched)
+                number = wide(index.lists[number * ROW + NEXT_OF_TERM])
+        return touched
+    for cell in range(index.options[CELL_COUNT]):
+        outer = _outside(index, cell, x, y)
+        if _is_far(state, index, cell, outer):
+            continue
+        for n in range(length):
+            number = find_list(index, cell, wide(work.terms[n]))
+            if number >= 0 and index.lists[number * ROW + COUNT] > 0:
+                touched = _look_at_list(state, work, index, number, n, outer, stamp, touched)
+    return touched
+
+
+@inner_inlined
+def _is_far(state: State, index: Index, cell: int, outer: float) -> bool:
+    """Lemma 6: whether a cell is too far away for all of its subscriptions."""
+    near = 1.0 - outer / state.measures[2]
+    least = index.cells[cell * CELL_FIELDS + LAMBDA]
+    return bool(index.options[CELLS] and least > near + _TOLERANCE)
+
+
+@inner_inlined
+def _ciq(
+    state: State, work: Work, index: Index, x: float, y: float, length: int, stamp: int
+) -> int:
+    """Merge the lists of each cell on the way down to the message, by subscription."""
+    west, south, size_of_space = state.measures[0], state.measures[1], state.measures[2]
+    touched = 0
+    for level in range(1, DEPTH + 1):
+        parts = 1 << level
+        across = min(wide((x - west) / size_of_space * parts), parts - 1)
+        up = min(wide((y - south) / size_of_space * parts), parts - 1)
+        cell = ((1 << (2 * level)) - 1) // 3 + up * parts + across
+        lists = 0
+        for n in range(length):
+            number = find_list(index, cell, wide(work.terms[n]))
+            if number >= 0 and index.lists[number * ROW + COUNT] > 0:
+                # A cursor: list, place, term and subscription, at the end of what is touched.
+                at = len(index.touched) - 4 * (lists + 1)
+                size = wide(1) << index.lists[number * ROW + SIZE]
+                place = sub_place(index, size, wide(index.lists[number * ROW + OFFSET]), 0)
+                index.touched[at], index.touched[at + 1], index.touched[at + 2] = number, 0, n
+                index.touched[at + 3] = index.entry_i[place]
+                lists += 1
+        while lists > 0:
+            sub = wide(1) << 40
+            for n in range(lists):
+                sub = min(sub, wide(index.touched[len(index.touched) - 4 * (n + 1) + 3]))
+            similarity, least, n = 0.0, 0.0, 0
+            while n < lists:
+                at = len(index.touched) - 4 * (n + 1)
+                if index.touched[at + 3] != sub:
+                    n += 1
+                    continue
+                number, m = wide(index.touched[at]), wide(index.touched[at + 1])
+                size = wide(1) << index.lists[number * ROW + SIZE]
+                start = wide(index.lists[number * ROW + OFFSET])
+                likeness = work.likeness[wide(index.touched[at + 2])]
+                similarity += index.entry_f[start + WEIGHT * size + m] * likeness
+                least = index.entry_f[start + K_STAR * size + m]
+                state.scalars[VISITED] += 1
+                m += 1
+                if m == index.lists[number * ROW + COUNT]:
+                    last = len(index.touched) - 4 * lists
+                    for field in range(4):
+                        index.touched[at + field] = index.touched[last + field]
+                    lists -= 1
+                else:
+                    index.touched[at + 1] = m
+                    index.touched[at + 3] = index.entry_i[sub_place(index, size, start, m)]
+                    n += 1
+            if similarity >= least - _TOLERANCE:
+                index.touched[touched] = sub
+                index.stamps[sub], index.sums[sub] = stamp, similarity
+                touched += 1
+    return touched
+
+
+@inner_inlined
+def _taat(state: State, work: Work, index: Index, length: int, stamp: int) -> int:
+    touched = 0
+    for n in range(length):
+        row = wide(work.terms[n]) * LIST
+        count = wide(state.posts[row + LIST_COUNT_OF])
+        if count == 0:
+            continue
+        state.scalars[VISITED] += count
+        size = wide(1) << state.posts[row + LIST_SIZE]
+        at = wide(state.posts[row + LIST_OFFSET])
+        likeness = work.likeness[n]
+        for m in range(count):
+            sub = wide(state.post_i[at + PSUB * size + m])
+            if index.stamps[sub] != stamp:
+                index.stamps[sub], index.sums[sub] = stamp, 0.0
+                index.touched[touched] = sub
+                touched += 1
+            index.sums[sub] += state.post_f[at + PWEIGHT * size + m] * likeness
+    return touched
+
+
+@inner
+def affected_by(
+    state: State, work: Work, index: Index, x: float, y: float, squared: float, length: int,
+    table: int, stamp: int,
+) -> int:  # fmt: skip
+    """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
+    _begin(work, index, length)
+    method = index.options[METHOD]
+    if method == TAAT:
+        touched = _taat(state, work, index, length, stamp)
+    elif method == CIQ:
+        touched = _ciq(state, work, index, x, y, length, stamp)
+    else:
+        touched = _igpt(state, work, index, x, y, length, stamp)
+    affected, diagonal = 0, state.measures[2]
+    for n in range(touched):
+        sub = wide(index.touched[n])
+        row = SUB * sub
+        if index.sums[sub] < 0.0:
+            continue
+        state.scalars[CANDIDATES] += 1
+        alpha, theta = state.sub_f[row + ALPHA], state.sub_f[row + THETA]
+        distance = planar_distance(state.sub_f[row + X], state.sub_f[row + Y], x, y)
+        text = index.sums[sub]
+        if method == TAAT:
+            if text + alpha * (1.0 - distance / diagonal) < theta - _TOLERANCE:
+                continue
+        elif index.options[AS_PRINTED] and (
+            (1.0 - alpha) * text + alpha * (1.0 - distance / diagonal) < theta - _TOLERANCE
+        ):
+            continue
+        dot = 0.0
+        for m in range(state.sub_i[2 * row + TERM_COUNT]):
+            at = slot_of_term(work, term_of(state, sub, m), table)
+            if at >= 0:
+                dot += work.key_idfs[at] * work.key_weights[at]
+        score = weighed(alpha, dot, state.sub_f[row + SQUARED], squared, distance, diagonal)
+        if score >= theta:
+            work.affected[affected], work.scores[affected] = sub, score
+            affected += 1
+    return affected

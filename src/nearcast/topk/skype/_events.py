@@ -1,0 +1,272 @@
+"""What Python calls: the same events as for the core, with the paper's structures."""
+
+from __future__ import annotations
+
+from nearcast._jit import inner, lean_kernel
+from nearcast.topk._clock import cycles
+from nearcast.topk._events import free_record, room_to_subscribe, stamp_event, write_record
+from nearcast.topk._layout import (
+    AFFECTED,
+    AT,
+    BUFFER_CYCLES,
+    CHANGES,
+    DONE,
+    DUE,
+    EXPIRY_CYCLES,
+    FIRST,
+    MATCH_CYCLES,
+    MESSAGE,
+    MORE_CHANGES,
+    NEXT,
+    SEATS,
+    SUB,
+    TERM_COUNT,
+    THETA,
+    WINDOW_COUNT,
+    WINDOW_CYCLES,
+    Floats,
+    Int32s,
+    Int64s,
+    State,
+    Work,
+)
+from nearcast.topk._message import prepare, table_size
+from nearcast.topk._wide import wide
+from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
+from nearcast.topk.skype._disseminate import (
+    affected_by,
+    change_theta,
+    insert_sub,
+    remove_sub,
+    room_for,
+)
+from nearcast.topk.skype._layout import (
+    BUFFER,
+    COST,
+    KIND,
+    LENGTH,
+    LOGGED,
+    METHOD,
+    NODE_END,
+    NODE_FREE,
+    RANK_END,
+    RANKS,
+    SMALLEST,
+    TAAT,
+    Index,
+    K,
+)
+from nearcast.topk.skype._lists import put_key
+from nearcast.topk.skype._ranks import MOST, arrive, evaluate_anew, expire, free_ranks
+
+MORE_NODES, MORE_RANKS, MORE_ENTRIES = 20, 21, 22
+
+
+@inner
+def _room(state: State, work: Work, index: Index, affected: int) -> int:
+    """Whether there is room for so many affected buffers, however they change."""
+    if len(work.change_scores) - state.scalars[CHANGES] < 2 * affected + 2 * MOST:
+        return MORE_CHANGES
+    if index.options[NODE_END] + affected + MOST > len(index.nodes) // 2:
+        return MORE_NODES
+    if index.options[RANK_END] + _growth(index, work, affected) > len(index.rank_f):
+        return MORE_RANKS
+    return DONE
+
+
+@inner
+def _growth(index: Index, work: Work, affected: int) -> int:
+    needed = 8 * MOST
+    for n in range(affected):
+        kind = wide(index.ranks[RANKS * wide(work.affected[n]) + KIND])
+        needed += 4 * (wide(SMALLEST) << max(kind, 0))
+    return needed
+
+
+@inner
+def _expire(state: State, work: Work, index: Index, now: float, coming: int) -> int:
+    scalars = state.scalars
+    if scalars[DUE] == scalars[FIRST]:
+        while scalars[FIRST] < scalars[NEXT]:
+            first = scalars[FIRST]
+            at = state.message_f[message_row(state, first) * MESSAGE + AT]
+            old = scalars[NEXT] + coming - first > scalars[WINDOW_COUNT]
+            if not old and not (at <= now - state.measures[3]):
+                break
+            leave_oldest(state)
+    while scalars[DUE] < scalars[FIRST]:
+        head = message_row(state, scalars[DUE]) * MESSAGE + SEATS
+        node = wide(state.message_i[head])
+        if node < 0:
+            scalars[DUE] += 1
+            continue
+        code = _room(state, work, index, 0)
+        if code != DONE:
+            return code
+        state.message_i[head] = index.nodes[2 * node + 1]
+        sub = wide(index.nodes[2 * node])
+        index.nodes[2 * node + 1] = index.options[NODE_FREE]
+        index.options[NODE_FREE] = node
+        if state.sub_i[2 * SUB * sub + TERM_COUNT] > 0:
+            expire(state, work, index, sub)
+    return DONE
+
+
+@lean_kernel
+def advance(state: State, work: Work, index: Index, now: float) -> int:
+    """Let time pass."""
+    code = _expire(state, work, index, now, 0)
+    if code == DONE:
+        stamp_event(state, work, 0)
+    return code
+
+
+@lean_kernel
+def publish(
+    state: State, work: Work, index: Index, points: Floats, at: Floats, starts: Int64s,
+    terms: Int32s, counts: Int32s, begin: int, end: int, stamp: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Publish messages in order; give how far it came, and what must grow before it can go on."""
+    scalars = state.scalars
+    for message in range(begin, end):
+        clock = cycles()
+        code = _expire(state, work, index, at[message], 1)
+        if code != DONE:
+            return message, code
+        now = cycles()
+        scalars[EXPIRY_CYCLES] += now - clock
+        clock = now
+        start, length = starts[message], starts[message + 1] - starts[message]
+        x, y = points[message, 0], points[message, 1]
+        squared = prepare(state, work, terms, counts, start, length)
+        table = table_size(length)
+        affected = affected_by(state, work, index, x, y, squared, length, table, stamp + message)
+        now = cycles()
+        scalars[MATCH_CYCLES] += now - clock
+        clock = now
+        code = room_to_enter(state, work, length)
+        if code == DONE:
+            code = _room(state, work, index, affected)
+        if code != DONE:
+            return message, code
+        scalars[AFFECTED] += affected
+        number = scalars[NEXT]
+        enter(state, work, x, y, squared, at[message], terms, counts, start, length)
+        now = cycles()
+        scalars[WINDOW_CYCLES] += now - clock
+        clock = now
+        for n in range(affected):
+            arrive(state, work, index, wide(work.affected[n]), work.scores[n], number)
+        stamp_event(state, work, message)
+        scalars[BUFFER_CYCLES] += cycles() - clock
+    return end, DONE
+
+
+@lean_kernel
+def probe(
+    state: State, work: Work, index: Index, points: Floats, starts: Int64s, terms: Int32s,
+    counts: Int32s, stamp: int, found: Int64s,
+) -> None:  # fmt: skip
+    """Find whom messages would affect, and change nothing; give how many, and a sum over them."""
+    for message in range(len(points)):
+        start, length = starts[message], starts[message + 1] - starts[message]
+        x, y = points[message, 0], points[message, 1]
+        squared = prepare(state, work, terms, counts, start, length)
+        table = table_size(length)
+        affected = affected_by(state, work, index, x, y, squared, length, table, stamp + message)
+        found[0] += affected
+        for n in range(affected):
+            found[1] += (wide(work.affected[n]) + 1) * (message + 1)
+
+
+@lean_kernel
+def subscribe(
+    state: State, work: Work, index: Index, subs: Int32s, points: Floats, alphas: Floats,
+    ks: Int32s, starts: Int64s, terms: Int32s, begin: int, end: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Enter subscriptions under numbers that are free; terms in the order of their letters."""
+    for n in range(begin, end):
+        sub, start = wide(subs[n]), starts[n]
+        count = starts[n + 1] - start
+        code = _room(state, work, index, 0)
+        if code == DONE and index.options[METHOD] == TAAT:
+            code = room_to_subscribe(state, terms, start, count)
+        if code == DONE:
+            code = write_record(state, sub, points, alphas, starts, terms, n)
+        if code != DONE:
+            return n, code
+        if index.options[METHOD] != TAAT and not room_for(state, index, sub):
+            free_record(state, sub)
+            return n, MORE_ENTRIES
+        row = RANKS * sub
+        index.ranks[row + KIND], index.ranks[row + LENGTH] = -1, 0
+        index.ranks[row + K], index.ranks[row + LOGGED] = ks[n], -1
+        index.ranks[row + COST], index.ranks[row + BUFFER] = 0, 0
+        insert_sub(state, index, sub)
+        evaluate_anew(state, work, index, sub)
+    return end, DONE
+
+
+@lean_kernel
+def unsubscribe(state: State, index: Index, subs: Int32s) -> None:
+    """Forget subscriptions, also where messages know of them."""
+    for n in range(len(subs)):
+        sub = wide(subs[n])
+        remove_sub(state, index, sub)
+        free_ranks(index, sub)
+        free_record(state, sub)
+
+
+@lean_kernel
+def read_members(state: State, work: Work, index: Index, subs: Int32s, begin: int) -> int:
+    """Log the results of subscriptions, best first, while there is room."""
+    scalars = state.scalars
+    for n in range(begin, len(subs)):
+        sub = wide(subs[n])
+        row = RANKS * sub
+        k = wide(index.ranks[row + K])
+        if len(work.change_scores) - scalars[CHANGES] < k:
+            return n
+        base = wide(index.ranks[row + BUFFER])
+        room = wide(SMALLEST) << max(wide(0), wide(index.ranks[row + KIND]))
+        for rank in range(min(k, wide(index.ranks[row + LENGTH]))):
+            at = scalars[CHANGES]
+            work.changes[4 * at], work.changes[4 * at + 1] = n, 1
+            work.changes[4 * at + 2] = sub
+            work.changes[4 * at + 3] = index.rank_i[2 * (base + room) + rank]
+            work.change_scores[at] = index.rank_f[base + rank]
+            scalars[CHANGES] = at + 1
+    return len(subs)
+
+
+@lean_kernel
+def move_cells(state: State, index: Index, subs: Int32s, cells: Int32s) -> int:
+    """Enter subscriptions under other cells; give how many, which is all if there was room."""
+    for n in range(len(subs)):
+        sub = wide(subs[n])
+        old = index.sub_cells[sub]
+        index.sub_cells[sub] = cells[n]
+        fits = room_for(state, index, sub)
+        index.sub_cells[sub] = old
+        if not fits:
+            return n
+        remove_sub(state, index, sub)
+        index.sub_cells[sub] = cells[n]
+        insert_sub(state, index, sub)
+    return len(subs)
+
+
+@lean_kernel
+def rehash(old: Index, new: Index) -> None:
+    """Enter the keys of an index into a larger table."""
+    for at in range(len(old.keys)):
+        if old.keys[at] >= 0:
+            put_key(new, old.keys[at], old.values[at])
+
+
+@lean_kernel
+def set_thetas(state: State, index: Index, thetas: Floats) -> None:
+    """Give subscriptions other thresholds, to compare methods at equal ones."""
+    for sub in range(len(thetas)):
+        if thetas[sub] != state.sub_f[SUB * sub + THETA]:
+            change_theta(state, index, sub, thetas[sub])

@@ -1,0 +1,324 @@
+"""Result buffers sorted by score (section 6): cSkyband, Skyband and kmax.
+
+Each message knows who buffers it, so its expiry takes it out of every buffer. A k-skyband leaves
+out what k newer messages with at least its score dominate; kmax keeps the best kmax.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+from nearcast._jit import inner, inner_inlined
+from nearcast.topk._buffers import log_change
+from nearcast.topk._evaluate import before, evaluate
+from nearcast.topk._layout import (
+    ADDED,
+    CHANGES,
+    EVENT_START,
+    FIRST,
+    MESSAGE,
+    NEXT,
+    NOTHING,
+    REEVALUATED,
+    SCANNED,
+    SEATS,
+    SUB,
+    THETA,
+    State,
+    Work,
+)
+from nearcast.topk._wide import wide
+from nearcast.topk._window import message_row
+from nearcast.topk.skype._disseminate import change_theta
+from nearcast.topk.skype._layout import (
+    BUFFER,
+    C_SKYBAND,
+    COST,
+    K_MAX,
+    KIND,
+    LENGTH,
+    LOGGED,
+    NODE_END,
+    NODE_FREE,
+    PARAMETER,
+    POLICY,
+    RANK_END,
+    RANKS,
+    SKYBAND,
+    SMALLEST,
+    Index,
+    K,
+)
+
+MOST = 2816
+"""As many messages as an evaluation can give."""
+
+
+@inner_inlined
+def _room(kind: int) -> int:
+    return wide(SMALLEST) << kind
+
+
+@inner_inlined
+def _number_at(index: Index, base: int, room: int, n: int) -> int:
+    return wide(index.rank_i[2 * (base + room) + n])
+
+
+@inner
+def add_node(state: State, index: Index, sub: int, number: int) -> None:
+    """Note that a subscription buffers a message."""
+    node = wide(index.options[NODE_FREE])
+    if node >= 0:
+        index.options[NODE_FREE] = index.nodes[2 * node + 1]
+    else:
+        node = wide(index.options[NODE_END])
+        index.options[NODE_END] += 1
+    head = message_row(state, number) * MESSAGE + SEATS
+    index.nodes[2 * node], index.nodes[2 * node + 1] = sub, state.message_i[head]
+    state.message_i[head] = node
+
+
+@inner
+def ensure_room(index: Index, sub: int) -> None:
+    """Make room for one more message; the arena must have some."""
+    row = RANKS * sub
+    old = wide(index.ranks[row + KIND])
+    if old >= 0 and index.ranks[row + LENGTH] < _room(old):
+        return
+    kind = old + 1
+    room = _room(kind)
+    at = wide(index.rank_free[kind])
+    if at >= 0:
+        index.rank_free[kind] = index.rank_i[2 * at]
+    else:
+        at = wide(index.options[RANK_END])
+        index.options[RANK_END] += 2 * room
+    if old >= 0:
+        base, had = wide(index.ranks[row + BUFFER]), _room(old)
+        for n in range(index.ranks[row + LENGTH]):
+            index.rank_f[at + n] = index.rank_f[base + n]
+            index.rank_i[2 * (at + room) + n] = index.rank_i[2 * (base + had) + n]
+            index.rank_i[2 * (at + room) + room + n] = index.rank_i[2 * (base + had) + had + n]
+        index.rank_i[2 * base] = index.rank_free[old]
+        index.rank_free[old] = base
+    index.ranks[row + BUFFER], index.ranks[row + KIND] = at, kind
+
+
+@inner
+def free_ranks(index: Index, sub: int) -> None:
+    """Give back the buffer of a subscription."""
+    row = RANKS * sub
+    kind = wide(index.ranks[row + KIND])
+    if kind >= 0:
+        base = wide(index.ranks[row + BUFFER])
+        index.rank_i[2 * base] = index.rank_free[kind]
+        index.rank_free[kind] = base
+    index.ranks[row + KIND], index.ranks[row + LENGTH] = -1, 0
+
+
+@inner
+def _put(index: Index, sub: int, score: float, number: int) -> int:
+    """Put a message where it ranks; give the rank."""
+    row = RANKS * sub
+    ensure_room(index, sub)
+    base, room = wide(index.ranks[row + BUFFER]), _room(wide(index.ranks[row + KIND]))
+    numbers = 2 * (base + room)
+    n = wide(index.ranks[row + LENGTH])
+    while n > 0 and before(
+        score, number, index.rank_f[base + n - 1], wide(index.rank_i[numbers + n - 1])
+    ):
+        index.rank_f[base + n] = index.rank_f[base + n - 1]
+        index.rank_i[numbers + n] = index.rank_i[numbers + n - 1]
+        index.rank_i[numbers + room + n] = index.rank_i[numbers + room + n - 1]
+        n -= 1
+    index.rank_f[base + n], index.rank_i[numbers + n] = score, number
+    index.rank_i[numbers + room + n] = 0
+    index.ranks[row + LENGTH] += 1
+    return n
+
+
+@inner
+def _drop(index: Index, sub: int, n: int) -> None:
+    """Take out the message of a rank."""
+    row = RANKS * sub
+    base, room = wide(index.ranks[row + BUFFER]), _room(wide(index.ranks[row + KIND]))
+    numbers, length = 2 * (base + room), wide(index.ranks[row + LENGTH]) - 1
+    for m in range(n, length):
+        index.rank_f[base + m] = index.rank_f[base + m + 1]
+        index.rank_i[numbers + m] = index.rank_i[numbers + m + 1]
+        index.rank_i[numbers + room + m] = index.rank_i[numbers + room + m + 1]
+    index.ranks[row + LENGTH] = length
+
+
+@inner
+def best_depth(k: int, window: int, cost: float) -> int:
+    """How many messages to start with: where equation 13 has its least value.
+
+    With n = |W| prob(theta) messages above the threshold, equations 9, 10 and 12 give
+    n / |W| * (k ln(n / k) + C_topk / (2 (n-k+1) n + (n-k+1) (n-k+2))); |W| does not matter.
+    """
+    best, least = k, 1e300
+    for n in range(k, MOST):
+        spare = n - k + 1.0
+        steps = 2.0 * spare * n + spare * (spare + 1.0)
+        value = n * (k * log(n / k) + cost / steps) / window
+        if value < least:
+            best, least = n, value
+        elif n > best + 50:
+            break
+    return best
+
+
+@inner
+def evaluate_anew(state: State, work: Work, index: Index, sub: int) -> None:
+    """Fill a buffer from the window, and set the threshold by the policy."""
+    row = RANKS * sub
+    k = wide(index.ranks[row + K])
+    policy = index.options[POLICY]
+    parameter = wide(index.options[PARAMETER])
+    scanned = state.scalars[SCANNED]
+    if policy == K_MAX:
+        wanted = max(k, min(MOST, parameter * k // 20))
+    elif policy == C_SKYBAND:
+        window = max(1, state.scalars[NEXT] - state.scalars[FIRST])
+        wanted = best_depth(k, window, float(max(wide(index.ranks[row + COST]), k)))
+    else:
+        wanted = wide(MOST)
+    found = evaluate(state, work, sub, wanted)
+    cost = state.scalars[SCANNED] - scanned
+    old = wide(index.ranks[row + COST])
+    index.ranks[row + COST] = min(cost if old == 0 else (old + cost) // 2, 1 << 30)
+    complete = found < wanted
+    free_ranks(index, sub)
+    for n in range(found):
+        _put(index, sub, work.best_scores[n], wide(work.best_numbers[n]))
+    base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
+    theta = NOTHING
+    if policy == SKYBAND and found >= k:
+        theta = index.rank_f[base + k - 1] * parameter / 100.0
+        while found > k and index.rank_f[base + found - 1] < theta:
+            found -= 1
+            complete = False
+        index.ranks[row + LENGTH] = found
+        if not complete and found == wanted:
+            theta = max(theta, index.rank_f[base + found - 1])
+    elif not complete:
+        theta = index.rank_f[base + found - 1]
+    if complete:
+        theta = NOTHING
+    if policy != K_MAX:
+        _leave_out_dominated(index, sub, k)
+    base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
+    for n in range(wide(index.ranks[row + LENGTH])):
+        add_node(state, index, sub, _number_at(index, base, room, n))
+    if theta != state.sub_f[SUB * sub + THETA]:
+        change_theta(state, index, sub, theta)
+
+
+@inner
+def _leave_out_dominated(index: Index, sub: int, k: int) -> None:
+    """Count for each message the newer ones that rank before it; drop those with k or more."""
+    row = RANKS * sub
+    length = wide(index.ranks[row + LENGTH])
+    if length == 0:
+        return
+    base, room = wide(index.ranks[row + BUFFER]), _room(wide(index.ranks[row + KIND]))
+    numbers = 2 * (base + room)
+    kept = 0
+    for n in range(length):
+        number, newer = wide(index.rank_i[numbers + n]), 0
+        # One that was left out has k newer and better ones itself, so counting the kept will do.
+        for m in range(kept):
+            newer += index.rank_i[numbers + m] > number
+        if newer < k:
+            index.rank_f[base + kept] = index.rank_f[base + n]
+            index.rank_i[numbers + kept] = number
+            index.rank_i[numbers + room + kept] = newer
+            kept += 1
+    index.ranks[row + LENGTH] = kept
+
+
+@inner
+def _log_displaced(state: State, work: Work, index: Index, sub: int, number: int) -> None:
+    """Log that a result is displaced; one that this very event had promoted was never there."""
+    at = wide(index.ranks[RANKS * sub + LOGGED])
+    last = state.scalars[CHANGES] - 1
+    if at >= state.scalars[EVENT_START]:
+        while at <= last and work.changes[4 * at + 2] == sub:
+            if work.changes[4 * at + 3] == number and work.changes[4 * at + 1] > 0:
+                for field in range(4):
+                    work.changes[4 * at + field] = work.changes[4 * last + field]
+                work.change_scores[at] = work.change_scores[last]
+                state.scalars[CHANGES] = last
+                state.scalars[ADDED] -= 1
+                return
+            at += 1
+    log_change(state, work, -1, sub, number, 0.0)
+
+
+@inner
+def arrive(state: State, work: Work, index: Index, sub: int, score: float, number: int) -> None:
+    """Buffer a message that reaches the threshold, and say what that changes."""
+    row = RANKS * sub
+    k = wide(index.ranks[row + K])
+    rank = _put(index, sub, score, number)
+    base, room = wide(index.ranks[row + BUFFER]), _room(wide(index.ranks[row + KIND]))
+    numbers, length = 2 * (base + room), wide(index.ranks[row + LENGTH])
+    if rank < k:
+        log_change(state, work, 1, sub, number, score)
+        if length > k:
+            _log_displaced(state, work, index, sub, _number_at(index, base, room, k))
+    add_node(state, index, sub, number)
+    if index.options[POLICY] == K_MAX:
+        most = max(k, min(MOST, wide(index.options[PARAMETER]) * k // 20))
+        if length > most:
+            index.ranks[row + LENGTH] = most
+            change_theta(state, index, sub, index.rank_f[base + most - 1])
+        return
+    kept = rank + 1
+    for n in range(rank + 1, length):
+        dominating = wide(index.rank_i[numbers + room + n]) + 1
+        if dominating < k:
+            index.rank_f[base + kept] = index.rank_f[base + n]
+            index.rank_i[numbers + kept] = index.rank_i[numbers + n]
+            index.rank_i[numbers + room + kept] = dominating
+            kept += 1
+    index.ranks[row + LENGTH] = kept
+
+
+@inner
+def expire(state: State, work: Work, index: Index, sub: int) -> None:
+    """Take what expired out of a buffer (algorithm 2), and say what that changes."""
+    row = RANKS * sub
+    k = wide(index.ranks[row + K])
+    first, start = state.scalars[FIRST], state.scalars[CHANGES]
+    lost, n = 0, 0
+    had = min(k, wide(index.ranks[row + LENGTH]))
+    base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
+    dead = 0
+    while n < index.ranks[row + LENGTH]:
+        number = _number_at(index, base, room, n)
+        if number < first:
+            if n + dead < k:
+                log_change(state, work, -1, sub, number, 0.0)
+                lost += 1
+            _drop(index, sub, n)
+            dead += 1
+        else:
+            n += 1
+    if dead == 0:
+        return
+    index.ranks[row + LOGGED] = start
+    survivors = had - lost
+    worst, worst_number = NOTHING, wide(-1)
+    if survivors > 0:
+        worst = index.rank_f[base + survivors - 1]
+        worst_number = _number_at(index, base, room, survivors - 1)
+    if index.ranks[row + LENGTH] < k and state.sub_f[SUB * sub + THETA] != NOTHING:
+        state.scalars[REEVALUATED] += 1
+        evaluate_anew(state, work, index, sub)
+        base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
+    for n in range(min(k, wide(index.ranks[row + LENGTH]))):
+        score, number = index.rank_f[base + n], _number_at(index, base, room, n)
+        if survivors == 0 or before(worst, worst_number, score, number):
+            log_change(state, work, 1, sub, number, score)

@@ -1,0 +1,51 @@
+"""`nearcast bench topk` and `nearcast experiment topk`: reports, checks, complaints."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from nearcast.cli.main import main
+
+SMALL = ["--subscriptions", "300", "--window", "200", "--sample", "20"]
+WORDS = "topk:vocabulary=500,cities=5"
+
+
+def test_methods_run_the_same_stream_and_agree(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    chart = tmp_path / "chart.svg"
+    arguments = ["--workload", WORDS, "--check", "5", "--json", "--plot", str(chart)]
+    methods = ["--method", "ours,ours-lazy,igpt+kmax:parameter=40;traversal=term"]
+    assert main(["bench", "topk", *SMALL, *arguments, *methods, "--matching", "taat,ciq"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    report = json.loads(captured.out)
+    ours, lazy, igpt = report["runs"]
+    assert [row["method"] for row in report["matching"]] == ["ours", "taat", "ciq"]
+    assert len({row["affected_per_message"] for row in report["matching"]}) == 1
+    assert ours["updates_per_message"] == igpt["updates_per_message"] > 0
+    assert lazy["updates_per_message"] == 0
+    assert all(run["checked"] == 5 and run["messages"] == 400 for run in report["runs"])
+    assert all(run["bytes_per_subscription"] > 0 for run in report["runs"])
+    assert ElementTree.parse(chart).getroot().tag.endswith("svg")  # noqa: S314 - written just now
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--method", "fast"], "--method"),
+        (["--method", "igpt+never"], "--method"),
+        (["--method", "igpt+kmax:depth=3"], "--method"),
+        (["--matching", "igpt:without=everything"], "without"),
+        (["--workload", "tweets"], "--workload"),
+    ],
+)
+def test_a_wrong_choice_is_named(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+) -> None:
+    assert main(["bench", "topk", *SMALL, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert error.count("\n") == 1
