@@ -1,7 +1,7 @@
 """Whole columns at once: the fast paths of `publish_table` and `subscribe_table`.
 
 Each takes only what it can take without looking at single rows: new subscriptions of plain words
-and plain boxes, instant messages at points. For anything else it gives None, has changed nothing,
+and plain boxes, messages at points. For anything else it gives None, has changed nothing,
 and the caller goes row by row, which also finds the words for what is wrong.
 """
 
@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 
 from nearcast._jit import kernel
 from nearcast.engine.indexed import Indexed, IndexedPopulation
+from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
 from nearcast.index import Matches
 from nearcast.index.table import Floats, Int32s
+from nearcast.lasting import Changes, Texts
 from nearcast.model.values import LONGEST_ID
 
 UPDATE_SCHEMA = pa.schema(
@@ -39,11 +41,13 @@ _FEW = 2000  # messages that are not worth a second thread
 def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
     """Take in new subscriptions of plain words and plain boxes."""
     population = core.boolean
-    if _ambiguous(table) or core.has_active or core.has_rankings or _used(table, "top", "point"):
+    if ambiguous(table) or core.has_rankings or used(table, "top", "point"):
         return None
-    ids, queries = _ids(table), _strings(table, "query")
-    boxes = _plain_boxes(table)
-    now = _times(table, core)
+    if core.lasting.has_split:
+        return None
+    ids, queries = ids_of(table), _strings(table, "query")
+    boxes = plain_boxes(table)
+    now = times_of(table, core)
     if ids is None or queries is None or boxes is None or now is None:
         return None
     if core.knows_any(ids):
@@ -53,30 +57,63 @@ def subscribe_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
     texts = population.terms.read(queries, intern=True)
     if (np.diff(texts.starts) == 0).any():
         return None  # nothing but stop words: the slow way has the words for it
-    population.put_boxes(ids, queries.to_pylist(), texts, boxes)
-    if len(now):
-        core.advance(float(now[-1]))
-    return UPDATE_SCHEMA.empty_table()
+    rows = population.put_boxes(ids, queries.to_pylist(), texts, boxes)
+    if not len(rows):
+        return UPDATE_SCHEMA.empty_table()
+    found = core.lasting.wanted_by_rows(rows, np.arange(len(rows), dtype=np.int32), now)
+    answer = named_updates(core, found, ids)
+    core.pass_time(float(now[-1]), len(rows))
+    return answer
+
+
+def named_updates(core: Indexed, found: Changes, ids: list[str]) -> pa.Table:
+    """Put what happened to subscriptions, of which event i is about `ids[i]`, into columns."""
+    some, place = np.unique(found.slots, return_inverse=True)
+    names = pa.array(core.lasting.names(some), pa.string())
+    rank = np.empty(len(some), np.int64)
+    rank[pc.sort_indices(names).to_numpy()] = np.arange(len(some))
+    order = np.lexsort((rank[place], found.events))
+    events = found.events[order]
+    columns = [
+        pa.array(events.astype(np.int64)),
+        pa.array(["", "add", "remove"]).take(pa.array(found.ops[order])),
+        pa.array(ids, pa.string()).take(pa.array(events)),
+        names.take(pa.array(place[order])),
+        pa.nulls(len(order), pa.float64()),
+    ]
+    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
 
 
 def publish_columns(core: Indexed, table: pa.Table) -> pa.Table | None:
-    """Match instant messages at points against a population with an index."""
+    """Match messages at points against a population with an index."""
     population = core.boolean
-    if _ambiguous(table) or core.has_rankings or core.settings.window.count is None:
+    if ambiguous(table) or core.has_rankings or core.settings.window.count is None:
         return None
-    if _used(table, "region") or not _instant(table):
+    if used(table, "region"):
         return None
-    ids, texts, points = _ids(table), _strings(table, "text"), _points(table)
-    now = _times(table, core)
-    if ids is None or texts is None or points is None or now is None:
+    ids, texts, points = ids_of(table), _strings(table, "text"), _points(table)
+    now, ttl = times_of(table, core), _lives(table)
+    if ids is None or texts is None or points is None or now is None or ttl is None:
         return None
     if core.uses_any(ids) or not _inside(core, points):
         return None
     if not len(ids):
         return UPDATE_SCHEMA.empty_table()
     threads = (os.cpu_count() or 1) if len(ids) >= _FEW else 1
-    matches = population.match(population.terms.read(texts), np.hstack([points, points]), threads)
-    core.advance(float(now[-1]))
+    boxes, ends = np.hstack([points, points]), now + ttl
+    lasting = np.flatnonzero(ends > now)
+    batch: TextBatch | None = None
+    if len(lasting):
+        batch = population.terms.read(texts.take(pa.array(lasting)), lend=True)
+        numbers = core.numbers_ahead(lasting)
+        core.lasting.add_columns(
+            [ids[i] for i in lasting.tolist()], Texts(*batch), boxes[lasting], ends[lasting],
+            numbers,
+        )  # fmt: skip
+    if batch is None or len(lasting) < len(ids):
+        batch = population.terms.read(texts)
+    matches = population.match(batch, boxes, threads)
+    core.pass_time(float(now[-1]), len(ids))
     core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser))
     return _updates(population, matches, pa.array(ids, pa.string()))
 
@@ -107,29 +144,33 @@ def _sort_within(messages: Int32s, ranks: Int32s) -> None:
             start = stop
 
 
-def _used(table: pa.Table, *names: str) -> bool:
+def used(table: pa.Table, *names: str) -> bool:
     """Whether any of these columns holds anything."""
     return any(name in table.column_names and table[name].null_count < len(table) for name in names)
 
 
-def _ambiguous(table: pa.Table) -> bool:
+def ambiguous(table: pa.Table) -> bool:
     """Whether a name stands over several columns."""
     return bool(len(set(table.column_names)) < table.num_columns)
 
 
-def _instant(table: pa.Table) -> bool:
-    """Whether no message lasts."""
-    if not _used(table, "ttl"):
-        return True
-    ttl = table["ttl"]
-    return _is_number(ttl.type) and not bool(pc.any(pc.not_equal(ttl, 0)).as_py())
+def _lives(table: pa.Table) -> Floats | None:
+    """How long each message lasts, if all of that is valid."""
+    if not used(table, "ttl"):
+        return np.zeros(len(table))
+    column = table["ttl"]
+    if not _is_number(column.type):
+        return None
+    ttl: Floats = pc.fill_null(column, 0).to_numpy().astype(np.float64)
+    return ttl if np.isfinite(ttl).all() and (ttl >= 0).all() else None
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def _is_string(kind: pa.DataType) -> bool:
+def is_string(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -138,7 +179,7 @@ def _strings(table: pa.Table, name: str) -> pa.StringArray | None:
     if name not in table.column_names:
         return None
     column = table[name]
-    if column.null_count or not _is_string(column.type):
+    if column.null_count or not is_string(column.type):
         return None
     if column.num_chunks > 1:
         column = column.cast(pa.large_string())  # together they may exceed what 32 bits count
@@ -150,8 +191,8 @@ def _strings(table: pa.Table, name: str) -> pa.StringArray | None:
     return strings
 
 
-def _ids(table: pa.Table) -> list[str] | None:
-    """The ids, if all are valid and no two the same."""
+def ids_of(table: pa.Table, *, repeated: bool = False) -> list[str] | None:
+    """The ids, if all are valid and, unless they may be repeated, no two the same."""
     column = _strings(table, "id")
     if column is None:
         return None
@@ -159,10 +200,10 @@ def _ids(table: pa.Table) -> list[str] | None:
     if len(column) and not (pc.min(sizes).as_py() >= 1 and pc.max(sizes).as_py() <= LONGEST_ID):
         return None
     ids: list[str] = column.to_pylist()
-    return ids if len(set(ids)) == len(ids) else None
+    return ids if repeated or len(set(ids)) == len(ids) else None
 
 
-def _numbers(column: pa.ChunkedArray, width: int) -> Floats | None:
+def numbers_of(column: pa.ChunkedArray, width: int) -> Floats | None:
     """A column of lists of `width` numbers as an array."""
     kind = column.type
     if not (
@@ -183,34 +224,42 @@ def _numbers(column: pa.ChunkedArray, width: int) -> Floats | None:
 
 
 def _points(table: pa.Table) -> Floats | None:
-    points = _numbers(table["point"], 2) if "point" in table.column_names else None
+    points = numbers_of(table["point"], 2) if "point" in table.column_names else None
     if points is None or not (np.abs(points) <= (180.0, 90.0)).all():
         return None
     return points
 
 
-def _plain_boxes(table: pa.Table) -> Floats | None:
+def regions_of(table: pa.Table, kind: str, *wanted: str) -> pa.StructArray | None:
+    """The regions, if all are of one kind and the struct has what that needs."""
     if "region" not in table.column_names or not pa.types.is_struct(table["region"].type):
         return None
     column = table["region"].combine_chunks()
     fields = [field.name for field in column.type]
-    if column.null_count or fields.count("type") != 1 or fields.count("bbox") != 1:
+    if column.null_count or any(fields.count(name) != 1 for name in ("type", *wanted)):
         return None
-    if not _is_string(column.field("type").type):
+    if not is_string(column.field("type").type):
         return None
-    if not pc.all(pc.fill_null(pc.equal(column.field("type"), "Box"), False), min_count=0).as_py():
+    same = pc.fill_null(pc.equal(column.field("type"), kind), False)
+    return column if pc.all(same, min_count=0).as_py() else None
+
+
+def plain_boxes(table: pa.Table) -> Floats | None:
+    """The regions, if all are boxes that do not cross the antimeridian."""
+    column = regions_of(table, "Box", "bbox")
+    if column is None:
         return None
-    boxes = _numbers(pa.chunked_array([column.field("bbox")]), 4)
+    boxes = numbers_of(pa.chunked_array([column.field("bbox")]), 4)
     if boxes is None or not (np.abs(boxes) <= (180.0, 90.0, 180.0, 90.0)).all():
         return None
     plain = (boxes[:, 0] <= boxes[:, 2]) & (boxes[:, 1] <= boxes[:, 3])
     return boxes if plain.all() else None
 
 
-def _times(table: pa.Table, core: Indexed) -> Floats | None:
+def times_of(table: pa.Table, core: Indexed) -> Floats | None:
     """The time of each row, if none is before another."""
     start = 0.0 if core.now is None else core.now
-    if not _used(table, "at"):
+    if not used(table, "at"):
         return np.full(len(table), start)
     column = table["at"]
     if column.null_count or not _is_number(column.type):

@@ -7,23 +7,26 @@ code is meant to be read beside the contract; what is fast is elsewhere.
 from __future__ import annotations
 
 from dataclasses import replace
-from heapq import heappop, heappush
 
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import (
+    Active,
     Arrived,
     Everyone,
     Interest,
     Population,
     Ranking,
+    Remembered,
     difference,
 )
 from nearcast.engine.window import SlidingWindow
 from nearcast.errors import StateError
+from nearcast.geo import Region
 from nearcast.model import (
     Event,
     Message,
     Move,
+    Point,
     Publish,
     Result,
     Subscribe,
@@ -39,15 +42,17 @@ class Scan:
     """Applies events in order and says what each of them changed."""
 
     def __init__(
-        self, settings: Settings | None = None, population: Population | None = None
+        self,
+        settings: Settings | None = None,
+        population: Population | None = None,
+        active: Active | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.population: Population = Everyone() if population is None else population
         self.now: float | None = None
         self._scorer = self.settings.scorer()
         self._rankings: dict[str, Ranking] = {}
-        self._active: dict[str, Arrived] = {}
-        self._ends: list[tuple[float, str]] = []  # a heap: when which active message ends
+        self.active: Active = Remembered() if active is None else active
         self._window = SlidingWindow()
         self._arrivals = 0
 
@@ -61,11 +66,7 @@ class Scan:
             case Subscribe(subscription):
                 updates = self._subscribe(subscription, now)
             case Move(id, region, point):
-                old = self._known(id).subscription
-                if (old.top is None) != (region is not None):
-                    kind, place = ("top-k", "point") if old.top else ("boolean", "region")
-                    raise StateError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
-                updates = self._subscribe(replace(old, region=region, point=point), now)
+                updates = self._move(id, region, point, now)
             case Unsubscribe(id):
                 self._known(id)
                 self.advance(now)
@@ -82,7 +83,7 @@ class Scan:
         if isinstance(standing, Ranking):
             found = standing.best()
         else:
-            found = standing.among(self._active.values())
+            found = self.active.wanted_by(standing)
         return [Result(message, score) for message, score in found.items()]
 
     def subscriptions(self) -> list[Subscription]:
@@ -110,8 +111,7 @@ class Scan:
         self.advance(now)
         self._arrivals += 1
         if arrived.end > now:
-            self._active[message.id] = arrived
-            heappush(self._ends, (arrived.end, message.id))
+            self.active.add(arrived)
         if message.point is not None:
             self._window.append(arrived)
             for ranking in self._rankings.values():
@@ -134,10 +134,18 @@ class Scan:
         interest = Interest(subscription, parse_query(subscription.query, analyser))
         self.advance(now)
         old = self.population.find(id)
-        active = self._active.values()
-        before = old.among(active) if old else {}
+        before = self.active.wanted_by(old) if old else {}
         self.population.put(interest)
-        return difference(id, before, interest.among(active))
+        return difference(id, before, self.active.wanted_by(interest))
+
+    def _move(
+        self, id: str, region: Region | None, point: Point | None, now: float
+    ) -> list[Update]:
+        old = self._known(id).subscription
+        if (old.top is None) != (region is not None):
+            kind, place = ("top-k", "point") if old.top else ("boolean", "region")
+            raise StateError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
+        return self._subscribe(replace(old, region=region, point=point), now)
 
     def _time(self, at: float | None) -> float:
         if at is None:
@@ -163,10 +171,8 @@ class Scan:
             )
 
     def _in_use(self, id: str, now: float) -> bool:
-        active, windowed = self._active.get(id), self._window.time_of(id)
-        return (active is not None and now < active.end) or (
-            windowed is not None and self._in_window(windowed, now)
-        )
+        windowed = self._window.time_of(id)
+        return self.active.has(id, now) or (windowed is not None and self._in_window(windowed, now))
 
     def _in_window(self, at: float, now: float) -> bool:
         seconds = self.settings.window.seconds
@@ -175,8 +181,7 @@ class Scan:
     def advance(self, now: float) -> None:
         """Let time pass: lasting messages end, and the window moves on."""
         self.now = now
-        while self._ends and self._ends[0][0] <= now:
-            del self._active[heappop(self._ends)[1]]
+        self.active.advance(now)
         self._slide()
 
     def _slide(self) -> None:

@@ -9,12 +9,16 @@ import pyarrow as pa
 
 from nearcast.engine.bulk import UPDATE_SCHEMA, publish_columns, subscribe_columns
 from nearcast.engine.indexed import Indexed
+from nearcast.engine.moving import move_columns
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.model import Event, Update, event_from_json
 from nearcast.model.parquet import table_rows
 
 if TYPE_CHECKING:
     from nearcast.engine.engine import Core
+
+
+_FAST = {"publish": publish_columns, "subscribe": subscribe_columns, "move": move_columns}
 
 
 class TableError(StateError):
@@ -62,8 +66,7 @@ def apply_table(engine: Core, op: str, table: Any) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
     table = as_table(table)
     if isinstance(engine, Indexed):
-        fast = publish_columns if op == "publish" else subscribe_columns
-        updates_at_once = fast(engine, table)
+        updates_at_once = _FAST[op](engine, table)
         if updates_at_once is not None:
             return updates_at_once
     events = list(_events(op, table))

@@ -344,9 +344,14 @@ class Table:
         """Let the numbers of removed rows be used again, once no index refers to them."""
         self._free.extend(rows.tolist())
 
-    def move(self, rows: Int32s, boxes: Floats) -> None:
-        """Give rows that are boxes, not shapes, another box."""
+    def move(self, rows: Int32s, boxes: Floats, circles: Floats | None = None) -> None:
+        """Give rows that are boxes another box, or rows that are circles another circle.
+
+        A circle is its longitude, latitude and limit; its box bounds it.
+        """
         self._box.array[rows] = boxes
+        if circles is not None:
+            self._circles.array[self._terms.array[self._first.array[rows] - 1]] = circles
 
     def save(self, folder: Path) -> None:
         """Write the table to files that can be memory-mapped."""
