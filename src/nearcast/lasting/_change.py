@@ -34,7 +34,8 @@ TOGETHER = 16
 
 
 @inner
-def _push(heap: Int32s, messages: Floats, size: int, slot: int) -> None:
+def push(heap: Int32s, messages: Floats, size: int, slot: int) -> None:
+    """Put a slot into the heap, which has so many."""
     at, value = wide(size), messages[slot, END]
     while at > 0:
         above = (at - 1) >> 1
@@ -46,7 +47,7 @@ def _push(heap: Int32s, messages: Floats, size: int, slot: int) -> None:
 
 
 @inner
-def _pop(heap: Int32s, messages: Floats, size: int) -> int:
+def pop(heap: Int32s, messages: Floats, size: int) -> int:
     """Take out the slot that ends first."""
     first = wide(heap[0])
     last = heap[size - 1]
@@ -118,18 +119,19 @@ def _new_slot(state: State) -> int:
 @lean_kernel
 def add_messages(
     state: State, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, start: int,
-    slots: Int32s, due: Int32s, cells: Int64s,
+    slots: Int32s, due: Int32s, cells: Int64s, only: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Take in messages from `start` on, as long as there is room, and write down their slots.
 
     Gives the next message, and how many lists stand in `due` that had better be divided anew. It
     stops when there may be no room for more of them. `cells` has room for the terms of a group.
+    With `only` all messages stand in the list of that one number.
     """
     heads, ints, counts = state.heads, state.ints, state.counts
     late = wide(0)
     for group in range(start, len(boxes), TOGETHER):
         above = min(group + TOGETHER, len(boxes))
-        if late + starts[above] - starts[group] > len(due):
+        if late + starts[above] - starts[group] + TOGETHER > len(due):
             return group, late
         _ask_for_new(state, starts, terms, boxes, group, above, cells)
         base = starts[group]
@@ -143,8 +145,13 @@ def add_messages(
             own = class_for((stop - first + UNIT) // UNIT)
             wanted = size_of(own)
             sign = wide(0)
+            single_cell = wide(NOTHING)
+            if only >= 0:
+                single_cell = cell_at(state, only * HEAD, x, y) if point else wide(NOTHING)
+                wanted += room_wanted(lists, ints, only * HEAD, single_cell)
             for at in range(first, stop):
-                wanted += room_wanted(lists, ints, wide(terms[at]) * HEAD, cells[at - base])
+                if only < 0:
+                    wanted += room_wanted(lists, ints, wide(terms[at]) * HEAD, cells[at - base])
                 sign |= signature(terms[at])
             if counts[USED] + wanted > len(ints) // UNIT:
                 return i, late
@@ -159,10 +166,15 @@ def add_messages(
             for at in range(first, stop):
                 term, cell = wide(terms[at]), cells[at - base]
                 ints[piece * UNIT + 1 + at - first] = term
+                if only >= 0:
+                    continue
                 if add_entry(state, lists, term * HEAD, cell, x, y, slot, sign) and point:
                     due[late] = term
                     late += 1
-            _push(state.heap, state.messages, counts[LIVE], slot)
+            if only >= 0 and add_entry(state, lists, only * HEAD, single_cell, x, y, slot, sign):
+                due[late] = only
+                late += 1
+            push(state.heap, state.messages, counts[LIVE], slot)
             counts[LIVE] += 1
     return len(boxes), late
 
@@ -209,7 +221,7 @@ def _is_empty(state: State, term: int) -> bool:
 @inner
 def _take_out(
     state: State, slot: int, cells: Int64s, used: int, emptied: Int32s, empty: int, due: Int32s,
-    late: int,
+    late: int, only: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Remove a message; note the terms that nobody has any more, and lists to be divided anew."""
     ints = state.ints
@@ -217,7 +229,13 @@ def _take_out(
     lists = state.heads if point else state.areas
     piece = terms_at(state, slot)
     count = wide(ints[piece])
-    for at in range(count):
+    if only >= 0:
+        x, y = single(state.messages[slot, 0]), single(state.messages[slot, 1])
+        cell = cell_at(state, only * HEAD, x, y) if point else wide(NOTHING)
+        if drop_entry(state, lists, only * HEAD, cell, slot):
+            due[late] = only
+            late += 1
+    for at in range(count if only < 0 else 0):
         term = wide(ints[piece + 1 + at])
         if drop_entry(state, lists, term * HEAD, cells[used + at], slot) and point:
             due[late] = term
@@ -233,7 +251,14 @@ def _take_out(
 
 @lean_kernel
 def expire(
-    state: State, now: float, most: int, gone: Int32s, emptied: Int32s, due: Int32s, cells: Int64s
+    state: State,
+    now: float,
+    most: int,
+    gone: Int32s,
+    emptied: Int32s,
+    due: Int32s,
+    cells: Int64s,
+    only: int,
 ) -> tuple[int, int, int]:
     """Take out at most so many messages that have ended by now.
 
@@ -249,11 +274,11 @@ def expire(
             if counts[LIVE] == 0 or messages[heap[0], END] > now:
                 break
             length = wide(ints[terms_at(state, wide(heap[0]))])
-            if max(empty, late) + terms + length > len(due):
+            if max(empty, late) + terms + length + TOGETHER > len(due):
                 most = count
                 break
             terms += length
-            gone[count] = _pop(heap, messages, counts[LIVE])
+            gone[count] = pop(heap, messages, counts[LIVE])
             counts[LIVE] -= 1
             count += 1
         if count == start:
@@ -262,7 +287,9 @@ def expire(
         used = wide(0)
         for i in range(start, count):
             length = wide(ints[terms_at(state, wide(gone[i]))])
-            empty, late = _take_out(state, wide(gone[i]), cells, used, emptied, empty, due, late)
+            empty, late = _take_out(
+                state, wide(gone[i]), cells, used, emptied, empty, due, late, only
+            )
             used += length
     return count, empty, late
 

@@ -58,11 +58,11 @@ def has_term(ints: Int32s, piece: int, term: int) -> bool:
 
 
 @inner
-def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int) -> bool:
+def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int, only: int) -> bool:
     """Tell whether a message has all required and no excluded terms of a row."""
     at = wide(rows.first[row])
     stop = at + rows.required[row]
-    if rows.required[row] > 1:
+    if rows.required[row] > 1 or only >= 0:
         while at < stop:
             if not has_term(ints, piece, rows.terms[at]):
                 return False
@@ -78,7 +78,7 @@ def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int) -> bool:
 
 
 @inner
-def _choose_term(state: State, rows: Rows, row: int) -> tuple[int, int]:
+def _choose_term(state: State, rows: Rows, row: int, only: int) -> tuple[int, int]:
     """Give the term of a row that the fewest messages have, -1 if some term has none.
 
     Gives also the signature of the others.
@@ -91,6 +91,8 @@ def _choose_term(state: State, rows: Rows, row: int) -> tuple[int, int]:
         if count < least:
             best, least = term, count
         sign |= signature(term)
+    if only >= 0:
+        return wide(only), sign
     if least == 0:
         return wide(-1), sign
     return best, sign
@@ -109,7 +111,13 @@ def _ask_for_list(state: State, term: int) -> None:
 
 @inner
 def _ask_for_group(
-    state: State, rows: Rows, which: Int32s, start: int, stop: int, chosen: Int64s
+    state: State,
+    rows: Rows,
+    which: Int32s,
+    start: int,
+    stop: int,
+    chosen: Int64s,
+    only: int,
 ) -> None:
     """Find the lists of some rows, a step at a time for all of them, and ask for them."""
     for i in range(start, stop):
@@ -126,7 +134,7 @@ def _ask_for_group(
             if wide(rows.terms[at]) * HEAD < len(state.heads):
                 prefetch(state.heads, wide(rows.terms[at]) * HEAD)
     for i in range(start, stop):
-        term, sign = _choose_term(state, rows, which[i])
+        term, sign = _choose_term(state, rows, which[i], only)
         chosen[2 * (i - start)], chosen[2 * (i - start) + 1] = term, sign
         if term >= 0:
             _ask_for_list(state, term)
@@ -158,12 +166,12 @@ def _candidates(
 
 
 @inner
-def _keep_matching(
-    state: State, rows: Rows, row: int, now: float, found: Int32s, filled: int
+def keep_matching(
+    state: State, rows: Rows, row: int, now: float, found: Int32s, filled: int, only: int
 ) -> int:
     """Keep the messages that are active and whose text matches a row."""
     messages = state.messages
-    alone = rows.required[row] == 1 and rows.flags[row] & EXCLUDES == 0
+    alone = only < 0 and rows.required[row] == 1 and rows.flags[row] & EXCLUDES == 0
     if alone and messages[state.heap[0], END] > now:
         return filled  # all that have the one term match, and none has ended
     kept = wide(0)
@@ -175,18 +183,49 @@ def _keep_matching(
             prefetch(state.ints, wide(messages[slot, TERMS]) * UNIT)
         slot = wide(found[i]) >> KNOWN_BITS
         if messages[slot, END] > now and accepts_terms(
-            rows, row, state.ints, wide(messages[slot, TERMS]) * UNIT
+            rows, row, state.ints, wide(messages[slot, TERMS]) * UNIT, only
         ):
             found[kept] = found[i]
             kept += 1
     return kept
 
 
+@inner
+def report(
+    state: State, rows: Rows, row: int, boxes: Floats, circles: Any, move: int, event: int,
+    found: Int32s, filled: int, out_events: Int32s, out_slots: Int32s, out_ops: Ops, written: int,
+) -> int:  # fmt: skip
+    """Write down which candidates came or went; what is not known of one is decided exactly."""
+    messages = state.messages
+    for at in range(filled):
+        slot, known = wide(found[at]) >> KNOWN_BITS, found[at] & KNOWN
+        if known == UNSURE:
+            west, south = messages[slot, 0], messages[slot, 1]
+            east, north = messages[slot, 2], messages[slot, 3]
+            before = accepts_place(rows, row, west, south, east, north)
+            after = (
+                boxes[move, 0] <= east and boxes[move, 2] >= west
+                and boxes[move, 1] <= north and boxes[move, 3] >= south
+            )  # fmt: skip
+            if circles is not None and after:
+                after = box_meets_circle(
+                    west, south, east, north, circles[move, 0], circles[move, 1], circles[move, 2]
+                )
+            if before == after:
+                continue
+            known = CAME if after else WENT
+        out_events[written] = event
+        out_slots[written] = slot
+        out_ops[written] = known
+        written += 1
+    return written
+
+
 @lean_kernel
 def moves(
     state: State, rows: Rows, which: Int32s, events: Int32s, times: Floats, boxes: Floats,
     circles: Any, start: int, cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s,
-    out_ops: Ops, work: Float32s, chosen: Int64s, pair: Floats,
+    out_ops: Ops, work: Float32s, chosen: Int64s, pair: Floats, only: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes, or circles, than the table has.
 
@@ -195,11 +234,11 @@ def moves(
     the row that it stopped in front of, what is written, and why it stopped. `work` has room for
     8 numbers, `chosen` for two for each of GROUP, `pair` for two circles.
     """
-    written, messages = wide(0), state.messages
+    written = wide(0)
     old, new = work[:4], work[4:8]
     for group in range(start, len(which), GROUP):
         stop = min(group + GROUP, len(which))
-        _ask_for_group(state, rows, which, group, stop, chosen)
+        _ask_for_group(state, rows, which, group, stop, chosen, only)
         for i in range(group, stop):
             term, sign = chosen[2 * (i - group)], chosen[2 * (i - group) + 1]
             if term < 0:
@@ -221,30 +260,13 @@ def moves(
                 )
             if trouble != DONE:
                 return i, mark, trouble
-            filled = _keep_matching(state, rows, row, times[events[i]], found, filled)
+            filled = keep_matching(state, rows, row, times[events[i]], found, filled, only)
             if written + filled > len(out_slots):
                 return i, mark, MORE_ROOM
-            for at in range(filled):
-                slot, known = wide(found[at]) >> KNOWN_BITS, found[at] & KNOWN
-                if known == UNSURE:
-                    west, south = messages[slot, 0], messages[slot, 1]
-                    east, north = messages[slot, 2], messages[slot, 3]
-                    before = accepts_place(rows, row, west, south, east, north)
-                    after = (
-                        boxes[i, 0] <= east and boxes[i, 2] >= west
-                        and boxes[i, 1] <= north and boxes[i, 3] >= south
-                    )  # fmt: skip
-                    if circles is not None and after:
-                        after = box_meets_circle(
-                            west, south, east, north, circles[i, 0], circles[i, 1], circles[i, 2]
-                        )
-                    if before == after:
-                        continue
-                    known = CAME if after else WENT
-                out_events[written] = events[i]
-                out_slots[written] = slot
-                out_ops[written] = known
-                written += 1
+            written = report(
+                state, rows, row, boxes, circles, i, events[i], found, filled, out_events,
+                out_slots, out_ops, written,
+            )  # fmt: skip
     return len(which), written, DONE
 
 
@@ -252,14 +274,14 @@ def moves(
 def evaluate(
     state: State, rows: Rows, which: Int32s, events: Int32s, times: Floats, start: int,
     cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s, work: Float32s,
-    chosen: Int64s,
+    chosen: Int64s, only: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find the active messages that match rows as they stand in the table; like `moves`."""
     written, messages = wide(0), state.messages
     old, new = work[:4], work[4:8]
     for group in range(start, len(which), GROUP):
         stop = min(group + GROUP, len(which))
-        _ask_for_group(state, rows, which, group, stop, chosen)
+        _ask_for_group(state, rows, which, group, stop, chosen, only)
         for i in range(group, stop):
             term, sign = chosen[2 * (i - group)], chosen[2 * (i - group) + 1]
             if term < 0:
@@ -275,7 +297,7 @@ def evaluate(
             )
             if trouble != DONE:
                 return i, mark, trouble
-            filled = _keep_matching(state, rows, row, times[events[i]], found, filled)
+            filled = keep_matching(state, rows, row, times[events[i]], found, filled, only)
             if written + filled > len(out_slots):
                 return i, mark, MORE_ROOM
             for at in range(filled):

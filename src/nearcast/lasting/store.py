@@ -33,7 +33,7 @@ from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, ev
 
 _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
-_WORTH_PACKING = 1 << 14
+_WORTH_PACKING = 1 << 12
 _PACK_BELOW = 8  # messages are put together anew when only one slot in so many is in use
 
 
@@ -66,6 +66,9 @@ class ActiveStore:
     `expire` takes out those that have ended, as many at a time as one likes, so that a million of
     them need not be a pause.
     """
+
+    _only = -1
+    """The one list that all messages stand in, whatever their terms; -1 for lists by term."""
 
     def __init__(self) -> None:
         self._due: Int32s = np.empty(_DUE, np.int32)
@@ -133,8 +136,9 @@ class ActiveStore:
             state = self._state
             before = done
             done, late = add_messages(
-                state, texts.starts, texts.terms, boxes, ends, done, slots, self._due, self._cells
-            )
+                state, texts.starts, texts.terms, boxes, ends, done, slots, self._due, self._cells,
+                self._only,
+            )  # fmt: skip
             self._divide(late)
             if done == count:
                 return slots
@@ -151,8 +155,9 @@ class ActiveStore:
         while count < len(gone):
             terms = np.empty(len(self._due), np.int32)
             taken, empty, late = expire(
-                self._state, now, len(gone) - count, gone[count:], terms, self._due, self._cells
-            )
+                self._state, now, len(gone) - count, gone[count:], terms, self._due, self._cells,
+                self._only,
+            )  # fmt: skip
             emptied.append(terms[:empty])
             count += taken
             self._divide(late)
@@ -182,8 +187,7 @@ class ActiveStore:
         terms = np.empty(int(starts[-1]), np.int32)
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(old, live, starts, terms, boxes, ends)
-        kept = len(old.heads) // HEAD if len(live) else 16
-        self._state = empty_state(kept, _UNITS, max(_SLOTS, len(live)))
+        self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)))
         self._found = np.empty(1 << 10, np.int32)
         self.add(Texts(starts, terms), boxes, ends)
         return live
@@ -228,13 +232,13 @@ class ActiveStore:
             if boxes is None:
                 start, written, why = evaluate(
                     self._state, rows, which, events, times, start, self._cells, self._found,
-                    out_events[filled:], out_slots[filled:], self._work, self._chosen,
+                    out_events[filled:], out_slots[filled:], self._work, self._chosen, self._only,
                 )  # fmt: skip
             else:
                 start, written, why = moves(
                     self._state, rows, which, events, times, boxes, circles, start, self._cells,
                     self._found, out_events[filled:], out_slots[filled:], out_ops[filled:],
-                    self._work, self._chosen, self._pair,
+                    self._work, self._chosen, self._pair, self._only,
                 )  # fmt: skip
             filled += written
             if why == MORE_CELLS:
