@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.ingest import measure_ingest
-from nearcast.cli import bench_match, bench_partition, bench_spark
+from nearcast.cli import bench_match, bench_moving, bench_partition, bench_spark
 from nearcast.cli.options import JsonOption
 
 bench = typer.Typer(no_args_is_help=True)
@@ -32,6 +32,7 @@ def _bench() -> None:
 
 
 bench.command("match")(bench_match.match)
+bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)
 bench.command("spark")(bench_spark.spark)
 
