@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
 from nearcast.index.table import Floats, Int32s, Rows
 from nearcast.lasting import ActiveStore, Changes, Ended, Texts
+from nearcast.lasting.ap_plus import UnifiedApPlusTree
 from nearcast.lasting.rivals import CellTermHash, GridOnly, KeywordLists
 
 
@@ -112,15 +113,23 @@ class Design:
         return self.messages.nbytes, int(self.index.stats()["bytes"])
 
 
-Maker = Callable[[Table, Floats, Batch], Design]
+AnyDesign = Design | UnifiedApPlusTree
+_OPTIONS: dict[str, dict[str, Any]] = {"gi2": {"grid": 40}}  # as in the paper
+Maker = Callable[[Table, Floats, Batch], AnyDesign]
 
 
 def _separate(index: str, messages: Callable[[Floats], MessageIndex]) -> Maker:
     def make(table: Table, space: Floats, history: Batch) -> Design:
-        del history
-        return Design(table, index_named(index)(table), messages(space))
+        chosen: Any = index_named(index)
+        options = {"history": history} if index == "ap-plus-tree" else _OPTIONS.get(index, {})
+        return Design(table, chosen(table, **options), messages(space))
 
     return make
+
+
+def _ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
+    del space
+    return UnifiedApPlusTree(table, history)
 
 
 DESIGNS: dict[str, Maker] = {
@@ -128,7 +137,11 @@ DESIGNS: dict[str, Maker] = {
     "re-evaluate": _separate("rarest-term", lambda _: Reevaluated()),
     "keyword-lists": _separate("rarest-term", lambda _: KeywordLists()),
     "grid-only": _separate("rarest-term", lambda _: GridOnly()),
-    "cell-term-hash": _separate("rarest-term", lambda space: CellTermHash(space)),
+    "cell-term-hash": _separate("rarest-term", CellTermHash),
+    "ap-plus-tree": _ap_plus,
+    "ap-plus-k": _separate("ap-plus-tree", lambda _: KeywordLists()),
+    "ap-plus-s": _separate("ap-plus-tree", lambda _: GridOnly()),
+    "ss-index": _separate("gi2", CellTermHash),
 }
 
 

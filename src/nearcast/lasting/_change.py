@@ -314,3 +314,15 @@ def copy_messages(
         for side in range(4):
             boxes[i, side] = state.messages[slot, side]
         ends[i] = state.messages[slot, END]
+
+
+@lean_kernel
+def pop_ended(state: State, now: float, gone: Int32s) -> int:
+    """Take messages that have ended by now out of the heap only, as many as `gone` has room for."""
+    counts = state.counts
+    for i in range(len(gone)):
+        if counts[LIVE] == 0 or state.messages[state.heap[0], END] > now:
+            return i
+        gone[i] = pop(state.heap, state.messages, counts[LIVE])
+        counts[LIVE] -= 1
+    return len(gone)
