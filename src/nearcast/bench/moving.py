@@ -289,7 +289,7 @@ def _check_sample(
     for event in range(min(_SAMPLE, len(which))):
         row = which[event]
         before, after = (
-            ((points >= box[event, :2]) & (points <= box[event, 2:])).all(axis=1)
+            np.logical_and.reduce((points >= box[event, :2]) & (points <= box[event, 2:]), axis=1)
             for box in (old, new)
         )
         starts = subscriptions.starts

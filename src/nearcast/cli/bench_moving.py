@@ -128,8 +128,8 @@ def _show(reports: list[MovingReport]) -> None:
     table = Table("design", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.columns[0].no_wrap = True
     for measured in first["steps"]:
-        table.add_column(f"move {measured['step']}", justify="right", no_wrap=True)
-    for name in ("publish", "insert", "expire", "B/msg", "B/sub"):
+        table.add_column(f"m {measured['step']}", justify="right", no_wrap=True)
+    for name in ("publ", "ins", "exp", "B/msg", "B/sub"):
         table.add_column(name, justify="right", no_wrap=True)
     for report in reports:
         values = [
@@ -137,9 +137,14 @@ def _show(reports: list[MovingReport]) -> None:
             *(report["publish_us"], report["insert_us"], report["expire_us"]),
             *(report["bytes_per_message"], report["index_bytes_per_subscription"]),
         ]
-        table.add_row(report["design"], *(f"{value:,.3g}" for value in values))
+        table.add_row(report["design"], *(_short(value) for value in values))
     console.print(table)
     results = ", ".join(
         f"{measured['results_per_move']:.3g} at {measured['step']}" for measured in first["steps"]
     )
-    console.print(f"microseconds of CPU; updates a move: {results}", style="dim")
+    caption = "microseconds of CPU: moves by length, publishing, of it inserting, expiring"
+    console.print(f"{caption}; updates a move: {results}", style="dim")
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

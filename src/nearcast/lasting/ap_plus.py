@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearcast.index import Batch, Matches, Table
@@ -58,7 +60,7 @@ class UnifiedApPlusTree:
         *,
         most_copies: int = 64,
         sweep_share: float = 0.05,
-        **options: float,
+        **options: Any,
     ) -> None:
         self.table = table
         self.index = _Standing(table, history=history, rebuild=False, **options)

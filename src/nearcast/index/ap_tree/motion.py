@@ -82,4 +82,4 @@ def moving_cost(
     remaking = number * logf
     remaking += (number * np.sqrt(fanout) + fanout * terms) * (height_of_tree + 1.0)
     until = steps_until_drift(box, chosen, work, start, stop, bounds, columns, lines, motion)
-    return updates / motion.every + remaking / until
+    return float(updates / motion.every + remaking / until)
