@@ -12,7 +12,7 @@ import sys
 import typer
 
 from nearcast._version import __version__
-from nearcast.cli import bench, demo, generate, match, replay, spark
+from nearcast.cli import bench, demo, experiment, generate, match, replay, spark
 from nearcast.errors import NearcastError
 
 app = typer.Typer(
@@ -40,7 +40,7 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-for _command in (replay, match, generate, demo, bench, spark):
+for _command in (replay, match, generate, demo, bench, experiment, spark):
     _command.add_to(app)
 
 

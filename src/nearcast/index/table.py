@@ -39,6 +39,7 @@ SHARED = 8
 NOBODY = -1
 _WORTH_COMPACTING = 1 << 12
 _KIND, _VERSION = "table", 1
+_MANY = 64  # rows whose boxes are better written by a kernel
 _CIRCLE, _POSITION = 6, 4  # int32 words that a circle takes, and a position of a polygon
 _MOST = 2**31 - 1
 
@@ -349,7 +350,12 @@ class Table:
 
         A circle is its longitude, latitude and limit; its box bounds it.
         """
-        self._box.array[rows] = boxes
+        if len(rows) < _MANY:
+            self._box.array[rows] = boxes
+        else:
+            from nearcast.index.boxes import write_boxes  # which needs this module
+
+            write_boxes(self._box.array, rows, boxes)
         if circles is not None:
             self._circles.array[self._terms.array[self._first.array[rows] - 1]] = circles
 

@@ -1,0 +1,27 @@
+"""`nearcast experiment`: the papers' figures, measured again."""
+
+from __future__ import annotations
+
+import typer
+
+from nearcast.cli import experiment_moving
+
+experiment = typer.Typer(no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command and its parts."""
+    app.add_typer(experiment, name="experiment")
+
+
+@experiment.callback()
+def _experiment() -> None:
+    """Measure again what the papers claim.
+
+    [bold]Example[/bold]
+
+      nearcast experiment moving --subscriptions 5000
+    """
+
+
+experiment.command("moving")(experiment_moving.moving)
