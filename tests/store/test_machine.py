@@ -59,7 +59,7 @@ class Durable(RuleBasedStateMachine):
 
     @initialize(
         world=worlds,
-        index=st.sampled_from(["auto", "auto", "scan", "ap-tree", "gi2"]),
+        index=st.sampled_from(["auto", "auto", "scan", "ap-tree", "ap-plus-tree", "gi2"]),
         start=st.sampled_from([0.0, 0.0, -100.0]),
     )
     def begin(self, world: Given, index: str, start: float) -> None:
@@ -144,31 +144,57 @@ class Durable(RuleBasedStateMachine):
                     self.engine.apply(event)
                 assert str(caught.value) == error
 
-    @rule(texts=st.lists(st.sampled_from(["a", "b a", "É", "fi", "c x"]), min_size=1, max_size=12))
-    def publish_a_table(self, texts: list[str]) -> None:
+    @rule(
+        texts=st.lists(st.sampled_from(["a", "b a", "É", "fi", "c x"]), min_size=1, max_size=12),
+        lives=st.sampled_from([[0.0], [4.0], [0.0, 2.0, 1e6]]),
+    )
+    def publish_a_table(self, texts: list[str], lives: list[float]) -> None:
         ids = [f"table-{self.seq}-{row}" for row in range(len(texts))]
         points = [[float(row % 3), 0.5] for row in range(len(texts))]
         space = self.settings.space
         if not all(space.contains(*point) for point in points):
             return
-        table = pa.table({"id": ids, "text": texts, "point": points})
-        found = self.engine.publish_table(table).to_pylist()
+        ttl = [lives[row % len(lives)] for row in range(len(texts))]
+        table = pa.table({"id": ids, "text": texts, "point": points, "ttl": ttl})
+        found = self.engine.publish_table(table)
+        self.expect_table("publish", table, found)
+
+    def expect_table(self, op: str, table: pa.Table, found: pa.Table) -> None:
         wanted = []
         for row, fields in enumerate(table.to_pylist()):
-            updates = self.expect(event_from_json(fields | {"op": "publish"}))[1]
+            updates = self.expect(event_from_json(fields | {"op": op}))[1]
             wanted += [(row, u.op, u.subscription, u.message, u.score) for u in updates]
-        assert [tuple(row.values()) for row in found] == wanted
+        assert [tuple(row.values()) for row in found.to_pylist()] == wanted
 
     @rule(queries=st.lists(st.sampled_from(["a", "b a", "É", "a OR c"]), min_size=1, max_size=4))
     def subscribe_a_table(self, queries: list[str]) -> None:
         ids = [f"bulk-{self.seq}-{row}" for row in range(len(queries))]
         region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
         table = pa.table({"id": ids, "query": queries, "region": [region] * len(ids)})
-        found = self.engine.subscribe_table(table)
-        wanted = 0
-        for fields in table.to_pylist():
-            wanted += len(self.expect(event_from_json(fields | {"op": "subscribe"}))[1])
-        assert len(found) == wanted
+        self.expect_table("subscribe", table, self.engine.subscribe_table(table))
+
+    @rule(
+        picks=st.lists(st.integers(0, 100), min_size=1, max_size=6),
+        place=st.sampled_from([0.0, 0.5, 1.0, 179.5]),
+        circles=st.booleans(),
+        step=st.sampled_from([0.0, 1.0]),
+    )
+    def move_a_table(self, picks: list[int], place: float, circles: bool, step: float) -> None:
+        ids = sorted(s.id for s in self.reference.subscriptions() if s.top is None)
+        if not ids:
+            return
+        now = self.start if self.reference.now is None else self.reference.now
+        region: dict[str, Any] = {"type": "Box", "bbox": [place, 0.0, place + 0.5, 1.0]}
+        if circles:
+            region = {"type": "Circle", "center": [place, 0.5], "radius": 60_000.0}
+        table = pa.table(
+            {
+                "id": [ids[pick % len(ids)] for pick in picks],
+                "region": [region] * len(picks),
+                "at": [now + step * row for row in range(len(picks))],
+            }
+        )
+        self.expect_table("move", table, self.engine.move_table(table))
 
     @rule()
     def close(self) -> None:
@@ -235,6 +261,8 @@ class Durable(RuleBasedStateMachine):
         assert engine.page(limit=1000) == [expected[id] for id in sorted(expected)]
         for id in expected:
             assert engine.results(id) == reference.results(id)
+        for name in [f"m{number}" for number in range(6)] + [e.message for e in self.expected]:
+            assert engine.message(name) == reference.message(name)
         assert engine._ready().now == reference.now
         assert engine._journal.seq == self.seq
         assert (engine.log.first, engine.log.last) == (1, len(self.expected)) or not self.expected

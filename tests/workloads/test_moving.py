@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 
@@ -169,6 +170,14 @@ def test_tracks_are_followed(tmp_path: Path, kind: pa.DataType) -> None:
     times = [event["at"] for event in events if "at" in event]
     assert times == sorted(times)
     assert log(3, 10, tracks=path, chunk=2) == events
+
+
+def test_any_table_of_id_time_lon_lat_serves(tmp_path: Path) -> None:
+    """A CSV file with those names gives the same log as Parquet with `oid` and `ts`."""
+    path = write_tracks(tmp_path / "tracks.parquet", pa.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+    table = pq.read_table(path).rename_columns({"oid": "id", "ts": "time"})
+    pv.write_csv(table.select(["id", "time", "lon", "lat"]), tmp_path / "tracks.csv")
+    assert log(3, 10, tracks=str(tmp_path / "tracks.csv")) == log(3, 10, tracks=path)
 
 
 def test_fewer_subscribers_than_tracks(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.ingest import measure_ingest
-from nearcast.cli import bench_match, bench_partition, bench_serve, bench_spark, bench_topk
+from nearcast.cli import (
+    bench_match,
+    bench_moving,
+    bench_partition,
+    bench_serve,
+    bench_spark,
+    bench_topk,
+)
 from nearcast.cli.options import JsonOption
 
 bench = typer.Typer(no_args_is_help=True)
@@ -32,6 +39,7 @@ def _bench() -> None:
 
 
 bench.command("match")(bench_match.match)
+bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)
 bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)

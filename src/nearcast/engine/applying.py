@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.bulk import publish_instants
-from nearcast.engine.changes import Accepted, Changes, Instants
+from nearcast.engine.bulk import publish_messages
+from nearcast.engine.changes import Accepted, Changes, Published
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.outcome import Outcome
 from nearcast.errors import NearcastError
@@ -141,8 +141,8 @@ class _Run:
             return None
         points = np.array([message.point for message in messages], np.float64)
         ids, seq, first = [message.id for message in messages], changes.seq + 1, changes.last + 1
-        updates = publish_instants(
-            self._core, Instants(seq, ids, texts, points, np.array(at)), changes
+        updates = publish_messages(
+            self._core, Published(seq, ids, texts, points, np.array(at)), changes
         )
         if updates is None:
             return None

@@ -1,7 +1,7 @@
 """Whole columns at once: the fast paths of `publish_table`, `subscribe_table` and `apply_all`.
 
 Each takes only what it can take without looking at single rows: new subscriptions of plain words
-and plain boxes, instant messages at points. For anything else it gives None, has changed nothing,
+and plain boxes, messages at points. For anything else it gives None, has changed nothing,
 and the caller goes row by row, which also finds the words for what is wrong.
 """
 
@@ -14,11 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast import lasting
 from nearcast._jit import kernel
-from nearcast.engine.changes import Boxes, Changes, Instants
+from nearcast.engine.changes import Boxes, Changes, Published
 from nearcast.engine.indexed import Indexed, IndexedPopulation
+from nearcast.engine.lasting import Arrivals
 from nearcast.engine.ranked_updates import ranked_updates
 from nearcast.engine.schema import UPDATE_SCHEMA
+from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
 from nearcast.index import Matches
@@ -31,51 +34,78 @@ _FEW = 2000  # messages that are not worth a second thread
 
 def subscribe_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
     """Take in new subscriptions of plain words and plain boxes, or of top-k ones."""
-    if _ambiguous(table) or core.has_active:
+    if ambiguous(table):
         return None
-    if _used(table, "top", "point"):
+    if used(table, "top", "point"):
         return _subscribe_ranked(core, table, changes)
-    if core.has_rankings and core.settings.window.count is None:
+    if core.lasting.has_split or core.time_ranks:
         return None
-    ids, queries = _ids(table), _strings(table, "query")
-    boxes = _plain_boxes(table)
-    now = _times(table, core)
+    ids, queries = ids_of(table), _strings(table, "query")
+    boxes = plain_boxes(table)
+    now = times_of(table, core)
     if ids is None or queries is None or boxes is None or now is None:
         return None
     if core.knows_any(ids):
         return None
-    wanted = put_boxes(core.boolean, ids, queries, boxes)
-    if wanted is None:
+    added = put_boxes(core.boolean, ids, queries, boxes)
+    if added is None:
         return None
-    if len(now):
-        core.advance(float(now[-1]))
-        changes.seq += len(ids)
-        changes.boxes.append(Boxes(ids, wanted, boxes))
-        changes.now = core.now
-    return UPDATE_SCHEMA.empty_table()
+    wanted, rows = added
+    if not len(rows):
+        return UPDATE_SCHEMA.empty_table()
+    found = core.lasting.wanted_by_rows(rows, np.arange(len(rows), dtype=np.int32), now)
+    updates = named_updates(core, found, ids)
+    core.pass_time(float(now[-1]), len(rows))
+    changes.boxes.append(Boxes(ids, wanted, boxes))
+    note(core, changes, now, updates)
+    return updates
+
+
+def note(core: Indexed, changes: Changes, now: Floats, updates: pa.Table) -> None:
+    """Note events at these times, and the updates of them all."""
+    changes.add_table(changes.seq + 1, now, updates)
+    changes.seq += len(now)
+    changes.now = core.now
 
 
 def put_boxes(
     population: IndexedPopulation, ids: list[str], queries: pa.StringArray, boxes: Floats
-) -> list[str] | None:
-    """Add new subscriptions of plain words and a plain box each, and give their queries."""
+) -> tuple[list[str], Int32s] | None:
+    """Add new subscriptions of plain words and a plain box each; give their queries and rows."""
     if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
         return None
     texts = population.terms.read(queries, intern=True)
     if (np.diff(texts.starts) == 0).any():
         return None  # nothing but stop words: the slow way has the words for it
     wanted: list[str] = queries.to_pylist()
-    population.put_boxes(ids, wanted, texts, boxes)
-    return wanted
+    return wanted, population.put_boxes(ids, wanted, texts, boxes)
+
+
+def named_updates(core: Indexed, found: lasting.Changes, ids: list[str]) -> pa.Table:
+    """Put what happened to subscriptions, of which event i is about `ids[i]`, into columns."""
+    some, place = np.unique(found.slots, return_inverse=True)
+    names = pa.array(core.lasting.names(some), pa.string())
+    rank = np.empty(len(some), np.int64)
+    rank[pc.sort_indices(names).to_numpy()] = np.arange(len(some))
+    order = np.lexsort((rank[place], found.events))
+    events = found.events[order]
+    columns = [
+        pa.array(events.astype(np.int64)),
+        pa.array(["", "add", "remove"]).take(pa.array(found.ops[order])),
+        pa.array(ids, pa.string()).take(pa.array(events)),
+        names.take(pa.array(place[order])),
+        pa.nulls(len(order), pa.float64()),
+    ]
+    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
 
 
 def _subscribe_ranked(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
     """Take in new top-k subscriptions, at a time at which nothing expires."""
-    ids, queries, points = _ids(table), _strings(table, "query"), _points(table)
-    tops, now = _tops(table), _times(table, core)
+    ids, queries, points = ids_of(table), _strings(table, "query"), _points(table)
+    tops, now = _tops(table), times_of(table, core)
     if ids is None or queries is None or points is None or tops is None or now is None:
         return None
-    if _used(table, "region") or core.knows_any(ids) or not _inside(core, points):
+    if used(table, "region") or core.knows_any(ids) or not _inside(core, points):
         return None
     if core.settings.window.count is None and not (now == core.now).all():
         return None
@@ -88,50 +118,66 @@ def _subscribe_ranked(core: Indexed, table: pa.Table, changes: Changes) -> pa.Ta
         core.advance(float(now[-1]))
     updates = ranked_updates(core.ranked, first)
     core.ranked.changes()
-    changes.add_table(changes.seq + 1, now, updates)
-    changes.seq += len(ids)
     changes.subscriptions.update((id, core.subscription(id)) for id in ids)
-    changes.now = core.now
+    note(core, changes, now, updates)
     return updates
 
 
 def publish_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
-    """Match instant messages at points against a population with an index."""
-    if _ambiguous(table) or not core.takes_columns:
+    """Match messages at points against a population with an index."""
+    if ambiguous(table) or not core.takes_columns or used(table, "region"):
         return None
-    if _used(table, "region") or not _instant(table):
-        return None
-    ids, texts, points = _ids(table), _strings(table, "text"), _points(table)
-    now = _times(table, core)
-    if ids is None or texts is None or points is None or now is None:
+    ids, texts, points = ids_of(table), _strings(table, "text"), _points(table)
+    now, ttl = times_of(table, core), _lives(table)
+    if ids is None or texts is None or points is None or now is None or ttl is None:
         return None
     if core.uses_any(ids):
         return None
-    return publish_instants(core, Instants(changes.seq + 1, ids, texts, points, now), changes)
+    lives = ttl if ttl.any() else None
+    return publish_messages(core, Published(0, ids, texts, points, now, lives), changes)
 
 
-def publish_instants(core: Indexed, messages: Instants, changes: Changes) -> pa.Table | None:
-    """Match instant messages at points, with times that grow and ids that are not in use."""
-    seq, ids, texts, points, now = messages
+def publish_messages(core: Indexed, messages: Published, changes: Changes) -> pa.Table | None:
+    """Match messages at points, with times that grow and ids that are not in use."""
+    _, ids, texts, points, now, ttl = messages
     if not _inside(core, points):
         return None
     if not len(ids):
         return UPDATE_SCHEMA.empty_table()
     population = core.boolean
     threads = (os.cpu_count() or 1) if len(ids) >= _FEW else 1
-    matches = population.match(population.terms.read(texts), np.hstack([points, points]), threads)
-    moved = core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser))
-    core.advance(float(now[-1]))
+    boxes = np.hstack([points, points])
+    batch = None if ttl is None else _keep(core, messages, boxes, ttl)
+    if batch is None:
+        batch = population.terms.read(texts)
+    matches = population.match(batch, boxes, threads)
+    analyser = core.settings.analyser
+    moved = core.pass_through(Columns(ids, texts, points, now.tolist(), analyser, ttl))
+    core.pass_time(float(now[-1]), len(ids))
     updates = _updates(population, matches, pa.array(ids, pa.string()))
     if moved is not None:
         ranked = ranked_updates(core.ranked, moved)
         core.ranked.changes()  # nothing more: all that expired had left before the last message
         updates = _together(updates, ranked)
-    changes.messages.append(messages)
-    changes.add_table(seq, now, updates)
-    changes.seq += len(ids)
-    changes.now = core.now
+    changes.messages.append(messages._replace(seq=changes.seq + 1))
+    note(core, changes, now, updates)
     return updates
+
+
+def _keep(core: Indexed, messages: Published, boxes: Floats, ttl: Floats) -> TextBatch | None:
+    """Keep those messages that last; give the terms of all, if all do."""
+    _, ids, texts, _, now, _ = messages
+    which = np.flatnonzero(now + ttl > now)
+    if not len(which):
+        return None
+    kept = texts.take(pa.array(which))
+    batch = core.boolean.terms.read(kept, lend=True)
+    arrivals = Arrivals(
+        [ids[row] for row in which.tolist()], kept.to_pylist(), lasting.Texts(*batch),
+        boxes[which], now[which], ttl[which], core.numbers_ahead(which),
+    )  # fmt: skip
+    core.lasting.add_columns(arrivals)
+    return batch if len(which) == len(ids) else None
 
 
 def _together(one: pa.Table, other: pa.Table) -> pa.Table:
@@ -168,29 +214,33 @@ def _sort_within(messages: Int32s, ranks: Int32s) -> None:
             start = stop
 
 
-def _used(table: pa.Table, *names: str) -> bool:
+def used(table: pa.Table, *names: str) -> bool:
     """Whether any of these columns holds anything."""
     return any(name in table.column_names and table[name].null_count < len(table) for name in names)
 
 
-def _ambiguous(table: pa.Table) -> bool:
+def ambiguous(table: pa.Table) -> bool:
     """Whether a name stands over several columns."""
     return bool(len(set(table.column_names)) < table.num_columns)
 
 
-def _instant(table: pa.Table) -> bool:
-    """Whether no message lasts."""
-    if not _used(table, "ttl"):
-        return True
-    ttl = table["ttl"]
-    return _is_number(ttl.type) and not bool(pc.any(pc.not_equal(ttl, 0)).as_py())
+def _lives(table: pa.Table) -> Floats | None:
+    """How long each message lasts, if all of that is valid."""
+    if not used(table, "ttl"):
+        return np.zeros(len(table))
+    column = table["ttl"]
+    if not _is_number(column.type):
+        return None
+    ttl: Floats = pc.fill_null(column, 0).to_numpy().astype(np.float64)
+    return ttl if np.isfinite(ttl).all() and (ttl >= 0).all() else None
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def _is_string(kind: pa.DataType) -> bool:
+def is_string(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -199,7 +249,7 @@ def _strings(table: pa.Table, name: str) -> pa.StringArray | None:
     if name not in table.column_names:
         return None
     column = table[name]
-    if column.null_count or not _is_string(column.type):
+    if column.null_count or not is_string(column.type):
         return None
     if column.num_chunks > 1:
         column = column.cast(pa.large_string())  # together they may exceed what 32 bits count
@@ -211,8 +261,8 @@ def _strings(table: pa.Table, name: str) -> pa.StringArray | None:
     return strings
 
 
-def _ids(table: pa.Table) -> list[str] | None:
-    """The ids, if all are valid and no two the same."""
+def ids_of(table: pa.Table, *, repeated: bool = False) -> list[str] | None:
+    """The ids, if all are valid and, unless they may be repeated, no two the same."""
     column = _strings(table, "id")
     if column is None:
         return None
@@ -220,10 +270,10 @@ def _ids(table: pa.Table) -> list[str] | None:
     if len(column) and not (pc.min(sizes).as_py() >= 1 and pc.max(sizes).as_py() <= LONGEST_ID):
         return None
     ids: list[str] = column.to_pylist()
-    return ids if len(set(ids)) == len(ids) else None
+    return ids if repeated or len(set(ids)) == len(ids) else None
 
 
-def _numbers(column: pa.ChunkedArray, width: int) -> Floats | None:
+def numbers_of(column: pa.ChunkedArray, width: int) -> Floats | None:
     """A column of lists of `width` numbers as an array."""
     kind = column.type
     if not (
@@ -244,10 +294,24 @@ def _numbers(column: pa.ChunkedArray, width: int) -> Floats | None:
 
 
 def _points(table: pa.Table) -> Floats | None:
-    points = _numbers(table["point"], 2) if "point" in table.column_names else None
+    points = numbers_of(table["point"], 2) if "point" in table.column_names else None
     if points is None or not (np.abs(points) <= (180.0, 90.0)).all():
         return None
     return points
+
+
+def regions_of(table: pa.Table, kind: str, *wanted: str) -> pa.StructArray | None:
+    """The regions, if all are of one kind and the struct has what that needs."""
+    if "region" not in table.column_names or not pa.types.is_struct(table["region"].type):
+        return None
+    column = table["region"].combine_chunks()
+    fields = [field.name for field in column.type]
+    if column.null_count or any(fields.count(name) != 1 for name in ("type", *wanted)):
+        return None
+    if not is_string(column.field("type").type):
+        return None
+    same = pc.fill_null(pc.equal(column.field("type"), kind), False)
+    return column if pc.all(same, min_count=0).as_py() else None
 
 
 def _tops(table: pa.Table) -> tuple[Floats, Int32s] | None:
@@ -267,28 +331,22 @@ def _tops(table: pa.Table) -> tuple[Floats, Int32s] | None:
     return (alphas, ks.astype(np.int32)) if valid and (ks <= LARGEST_K).all() else None
 
 
-def _plain_boxes(table: pa.Table) -> Floats | None:
-    if "region" not in table.column_names or not pa.types.is_struct(table["region"].type):
+def plain_boxes(table: pa.Table) -> Floats | None:
+    """The regions, if all are boxes that do not cross the antimeridian."""
+    column = regions_of(table, "Box", "bbox")
+    if column is None:
         return None
-    column = table["region"].combine_chunks()
-    fields = [field.name for field in column.type]
-    if column.null_count or fields.count("type") != 1 or fields.count("bbox") != 1:
-        return None
-    if not _is_string(column.field("type").type):
-        return None
-    if not pc.all(pc.fill_null(pc.equal(column.field("type"), "Box"), False), min_count=0).as_py():
-        return None
-    boxes = _numbers(pa.chunked_array([column.field("bbox")]), 4)
+    boxes = numbers_of(pa.chunked_array([column.field("bbox")]), 4)
     if boxes is None or not (np.abs(boxes) <= (180.0, 90.0, 180.0, 90.0)).all():
         return None
     plain = (boxes[:, 0] <= boxes[:, 2]) & (boxes[:, 1] <= boxes[:, 3])
     return boxes if plain.all() else None
 
 
-def _times(table: pa.Table, core: Indexed) -> Floats | None:
+def times_of(table: pa.Table, core: Indexed) -> Floats | None:
     """The time of each row, if none is before another."""
     start = 0.0 if core.now is None else core.now
-    if not _used(table, "at"):
+    if not used(table, "at"):
         return np.full(len(table), start)
     column = table["at"]
     if column.null_count or not _is_number(column.type):

@@ -23,14 +23,15 @@ class Accepted(NamedTuple):
     message: Message
 
 
-class Instants(NamedTuple):
-    """Instant messages at points, as columns; `seq` is the number of the first."""
+class Published(NamedTuple):
+    """Messages at points, as columns; `seq` is the number of the first."""
 
     seq: int
     ids: list[str]
     texts: pa.StringArray
     points: Floats
     at: Floats
+    ttl: Floats | None = None  # None if none of them lasts
 
 
 class Boxes(NamedTuple):
@@ -54,7 +55,8 @@ class Changes:
         self.now: float | None = None
         self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
         self.boxes: list[Boxes] = []
-        self.messages: list[Accepted | Instants] = []
+        self.moved: list[str] = []  # ids of subscriptions that the core knows to stand elsewhere
+        self.messages: list[Accepted | Published] = []
         self.updates: list[Rows] = []
 
     def add_updates(self, seq: int, at: float, updates: list[Update]) -> int:

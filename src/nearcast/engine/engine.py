@@ -302,6 +302,14 @@ class Engine:
         """Register many subscriptions at once; see `publish_table`."""
         return self._apply_table("subscribe", table)
 
+    def move_table(self, table: Any) -> pa.Table:
+        """Move many subscriptions at once: a table of places in, a table of updates out.
+
+        It has the columns `id` and `region` (`point` for a top-k subscription), and `at` if time
+        passes. An id may stand there several times. See `publish_table`.
+        """
+        return self._apply_table("move", table)
+
     def publish_table(self, table: Any) -> pa.Table:
         """Publish many messages at once, in Arrow: a table in, a table of updates out.
 

@@ -7,8 +7,10 @@ from itertools import chain
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.engine.lasting import LastingMessages, Placement
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.scan import Scan
@@ -16,11 +18,11 @@ from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
-from nearcast.geo import Bounds, Box, Region, region_from_json
+from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
-from nearcast.index.table import NOBODY, SHARED, Floats, Int32s
+from nearcast.index.table import NOBODY, SHARED, Floats, Int32s, Int64s
 from nearcast.index.warm import warm_up
-from nearcast.model import Subscription
+from nearcast.model import Point, Subscription, Update
 from nearcast.text import Analyser, parse_query
 from nearcast.topk.core import Changes
 
@@ -41,7 +43,7 @@ class IndexedPopulation:
     """Knows each subscription by an *owner* number, and lets an index find those that match.
 
     What a subscription is made of is kept once: its query as text, its region in the table if it
-    is a plain box, as an object if it is not.
+    is a plain box or a circle, as an object if it is not.
     """
 
     def __init__(self, index: str, analyser: Analyser) -> None:
@@ -57,7 +59,8 @@ class IndexedPopulation:
         self._ids: list[str] = []  # by owner; an owner that is free has an empty one
         self._queries: list[str] = []
         self._rows: list[int] = []  # by owner: the first of its rows
-        # Owners that are not one plain box.
+        self._radii: dict[int, float] = {}  # owners that are one circle
+        # Owners that are neither one plain box nor one circle.
         self._many: dict[int, tuple[Region | LateRegion, Int32s]] = {}
         self._rowless: set[int] = set()  # owners that no message can match
         self._free: list[int] = []
@@ -102,19 +105,15 @@ class IndexedPopulation:
         return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
 
     def put(self, interest: Interest) -> None:
-        """Add a subscription, replace one, or move one: in place where only a plain box changes."""
+        """Add a subscription, replace one, or move one."""
         subscription = interest.subscription
         id, region = subscription.id, subscription.region
         assert region is not None  # noqa: S101 - a subscription without top has a region
         owner = self._owners.get(id)
-        box = _plain(region)
-        if owner is not None:
-            same = self._queries[owner] == subscription.query
-            if same and box is not None and owner not in self._many and self._rows[owner] >= 0:
-                self.settle()
-                rows = np.array([self._rows[owner]], np.int32)
-                self.table.move(rows, np.array([box]))
-                self.index.move(rows)
+        if owner is not None and self._queries[owner] == subscription.query:
+            placement = self.placement(owner, region)
+            if placement is not None:
+                self.place(owner, region, placement)
                 return
         conjuncts = [
             (self.terms.intern(sorted(c.required)), self.terms.intern(sorted(c.excluded)))
@@ -129,13 +128,84 @@ class IndexedPopulation:
             self._withdraw(owner)
         self._queries[owner] = subscription.query
         rows = self.table.add(owner, conjuncts, region) if conjuncts else _NONE
-        if len(rows) == 1 and box is not None and not conjuncts[0][1]:
+        if len(rows) == 1 and not conjuncts[0][1] and not isinstance(region, Polygon):
             self._rows[owner] = int(rows[0])
+            if isinstance(region, Circle):
+                self._radii[owner] = region.radius
         else:
             self._many[owner] = (region, rows)
             if not len(rows):
                 self._rowless.add(owner)
         self._waiting += rows.tolist()
+
+    def owner_of(self, id: str) -> int | None:
+        """The owner number of a subscription."""
+        return self._owners.get(id)
+
+    def owners_of(self, ids: list[str]) -> Int32s | None:
+        """The owner numbers of subscriptions, if all of them are there."""
+        get = self._owners.get
+        owners = np.array([get(id, -1) for id in ids], np.int32)
+        return owners if not len(owners) or owners.min() >= 0 else None
+
+    def rows_of(self, id: str) -> Int32s:
+        """The rows of a subscription that is there."""
+        owner = self._owners[id]
+        special = self._many.get(owner)
+        return special[1] if special else np.array([self._rows[owner]], np.int32)
+
+    def one_row(self, owners: Int32s, circles: bool) -> tuple[Int32s, npt.NDArray[np.bool_]]:
+        """The one row of each owner, and whether it has just one, a box or else a circle."""
+        radii, many, rows = self._radii, self._many, self._rows
+        numbers = owners.tolist()
+        if len(many):
+            fits = [n not in many and (n in radii) == circles for n in numbers]
+        elif len(radii) == len(self._owners):
+            fits = [circles] * len(numbers)
+        else:
+            fits = [(n in radii) == circles for n in numbers]
+        return np.array([rows[n] for n in numbers], np.int32), np.array(fits, np.bool_)
+
+    def placement(self, owner: int, region: Region) -> Placement | None:
+        """How a subscription can take another region without changing its rows; None if not."""
+        special = self._special(owner)
+        if special is not None:
+            kind: type[Region] = type(special[0])
+            rows = special[1]
+            sides = len(special[0].bounds())
+        else:
+            kind = Circle if owner in self._radii else Box
+            rows = np.array([self._rows[owner]], np.int32)
+            sides = 1
+        bounds = region.bounds()
+        if kind is Polygon or type(region) is not kind or len(bounds) != sides:
+            return None
+        repeats = len(rows) // sides
+        boxes = np.tile(np.array(bounds), (repeats, 1))
+        circles = None
+        if isinstance(region, Circle):
+            circles = np.tile(np.array([*region.center, region.limit]), (len(rows), 1))
+        return Placement(rows, boxes, circles, sides == 1)
+
+    def place(self, owner: int, region: Region, placement: Placement) -> None:
+        """Let a subscription have another region in its rows."""
+        self.shift(placement)
+        if owner in self._many:
+            self._many[owner] = (region, self._many[owner][1])
+        elif isinstance(region, Circle):
+            self._radii[owner] = region.radius
+
+    def keep_radii(self, owners: Int32s, radii: Floats) -> None:
+        """Note the radii of subscriptions that are one circle each."""
+        self._radii.update(zip(owners.tolist(), radii.tolist(), strict=True))
+
+    def shift(self, placement: Placement) -> None:
+        """Give rows other boxes or circles."""
+        rows, boxes, circles, _ = placement
+        if len(rows):
+            self.settle()
+            self.table.move(rows, boxes, circles)
+            self.index.move(rows)
 
     def settle(self) -> None:
         """Hand the index the rows that wait for it: together they cost it less."""
@@ -147,8 +217,8 @@ class IndexedPopulation:
 
     def put_boxes(
         self, ids: list[str], queries: list[str], texts: TextBatch, boxes: Floats
-    ) -> None:
-        """Add many new subscriptions of plain words and a plain box each."""
+    ) -> Int32s:
+        """Add many new subscriptions of plain words and a plain box each; give their rows."""
         self.settle()
         self._order = None
         kept = max(0, len(self._free) - len(ids))
@@ -168,6 +238,7 @@ class IndexedPopulation:
             self.index.build()
         else:
             self.index.insert(rows)
+        return rows
 
     def drop(self, id: str) -> None:
         """Forget a subscription that is there."""
@@ -186,6 +257,7 @@ class IndexedPopulation:
         for owner in owners:
             self._ids[owner] = self._queries[owner] = ""
             self._rows[owner] = -1
+            self._radii.pop(owner, None)
         self._rowless.difference_update(owners)
         self._free += owners
         self._order = None
@@ -249,15 +321,29 @@ class IndexedPopulation:
         return self._order
 
     def _subscription(self, owner: int) -> Subscription:
-        special = self._many.get(owner)
+        special = self._special(owner)
+        region: Region
         if special is not None:
             region = special[0]
-            if isinstance(region, LateRegion):
-                region = region_from_json(_decode(region.json))
-                self._many[owner] = (region, special[1])
+        elif owner in self._radii:
+            rows = self.table.rows
+            shape = rows.terms[rows.first[self._rows[owner]] - 1]
+            lon, lat, _ = rows.circles[shape].tolist()
+            region = Circle((lon, lat), self._radii[owner])
         else:
             region = Box(*self.table.rows.box[self._rows[owner]].tolist())
         return Subscription(self._ids[owner], self._queries[owner], region)
+
+    def _special(self, owner: int) -> tuple[Region, Int32s] | None:
+        """The region and the rows of an owner that is neither one plain box nor one circle."""
+        special = self._many.get(owner)
+        if special is None:
+            return None
+        region, rows = special
+        if isinstance(region, LateRegion):
+            region = region_from_json(_decode(region.json))
+            self._many[owner] = (region, rows)
+        return region, rows
 
     def _new_owner(self, id: str) -> int:
         self._order = None
@@ -276,6 +362,7 @@ class IndexedPopulation:
         special = self._many.pop(owner, None)
         self._rowless.discard(owner)
         rows = special[1] if special else np.array([self._rows[owner]], np.int32)
+        self._radii.pop(owner, None)
         self._rows[owner] = -1
         self._take_out(rows)
 
@@ -294,7 +381,8 @@ class Indexed(Scan):
         settings = settings or Settings()
         self.boolean = IndexedPopulation(index, settings.analyser)
         self.ranked = FastRankings(settings)
-        super().__init__(settings, self.boolean, self.ranked)
+        self.lasting = LastingMessages(self.boolean)
+        super().__init__(settings, self.boolean, self.ranked, self.lasting)
 
     def subscription(self, id: str) -> Subscription | None:
         """Look one up."""
@@ -313,18 +401,36 @@ class Indexed(Scan):
     def figures(self) -> dict[str, float]:
         """Figures about index and table, for whoever watches."""
         population = self.boolean
-        size = population.index.stats()["bytes"] + population.table.nbytes
+        size = population.index.stats()["bytes"] + population.table.nbytes + self.lasting.nbytes
         return {"bytes": float(size), "candidates": float(population.looked_at)}
 
-    @property
-    def has_active(self) -> bool:
-        """Whether a lasting message may still be active."""
-        return bool(self._active)
+    def _move(
+        self, id: str, region: Region | None, point: Point | None, now: float
+    ) -> list[Update]:
+        owner = self.boolean.owner_of(id)
+        if owner is None or region is None or self.lasting.has_split:
+            return super()._move(id, region, point, now)
+        placement = self.boolean.placement(owner, region)
+        if placement is None or not (placement.whole or len(self.lasting) == 0):
+            return super()._move(id, region, point, now)
+        self.advance(now)
+        events = np.zeros(len(placement.rows), np.int32)
+        found = self.lasting.moved(placement, events, np.array([now]))
+        self.boolean.place(owner, region, placement)
+        ops = found.ops.tolist()
+        # A message that meets several rows does the same with each.
+        changed = dict(zip(self.lasting.names(found.slots), ops, strict=True))
+        return [Update("add" if op == 1 else "remove", id, m) for m, op in changed.items()]
 
     @property
     def has_rankings(self) -> bool:
         """Whether there is a top-k subscription."""
         return len(self.ranked) > 0
+
+    @property
+    def time_ranks(self) -> bool:
+        """Whether results of top-k subscriptions may change as time passes."""
+        return self.has_rankings and self.settings.window.count is None
 
     def boxes(self) -> Floats:
         """The bounding boxes of all subscriptions; a top-k one has its point."""
@@ -343,17 +449,23 @@ class Indexed(Scan):
 
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""
-        return self.ranked.has_any(ids) or not self._active.keys().isdisjoint(ids)
+        return self.ranked.has_any(ids) or self.lasting.has_any(ids, self.now or 0.0)
+
+    def move_at(self, id: str, region: Region, now: float) -> list[Update]:
+        """Move a boolean subscription that is there, at a time not before now."""
+        return self._move(id, region, None, now)
+
+    def numbers_ahead(self, rows: Int64s) -> Int64s:
+        """The order of arrival that messages of a table will have."""
+        return self._arrivals + rows
+
+    def pass_time(self, now: float, events: int) -> None:
+        """Let time pass, as so many events would."""
+        self.lasting.advance(now, events)
+        self.advance(now)
 
     def pass_through(self, columns: Columns) -> Changes | None:
         """Let messages that were matched already enter the window; give what that changes."""
         columns.number = self._arrivals
         self._arrivals += len(columns.ids)
         return self.ranked.enter_columns(columns)
-
-
-def _plain(region: Region) -> tuple[float, float, float, float] | None:
-    """The one plain box that a region is, if it is one."""
-    if isinstance(region, Box) and region.west <= region.east:
-        return region.bounds()[0]
-    return None

@@ -1,3 +1,3 @@
 """The indexes an engine can be asked for, by name; `scan` is none at all."""
 
-INDEX_NAMES = ("auto", "rarest-term", "ap-tree", "gi2", "sequential", "scan")
+INDEX_NAMES = ("auto", "rarest-term", "ap-tree", "ap-plus-tree", "gi2", "sequential", "scan")

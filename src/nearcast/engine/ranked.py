@@ -132,6 +132,10 @@ class FastRankings:
         self._terms.sweep()
         bags = self._terms.read(columns.texts)
         at = np.array(columns.at, np.float64)
+        if columns.ttl is not None:
+            lasting = np.flatnonzero(columns.ttl)
+            numbers = (self._core.next + lasting).tolist()
+            self._ttl.update(zip(numbers, columns.ttl[lasting].tolist(), strict=True))
         self._publish(columns.ids, *buffers(columns.texts), columns.points, at, bags)
         return self._pending.pop()
 
@@ -272,7 +276,8 @@ class FastRankings:
     def _enter_rest(self, columns: Columns) -> None:
         row = columns.row
         rest = columns.ids[row:], columns.texts.slice(row), columns.points[row:], columns.at[row:]
-        self.enter_columns(Columns(*rest, columns.analyser))
+        ttl = None if columns.ttl is None else columns.ttl[row:]
+        self.enter_columns(Columns(*rest, columns.analyser, ttl))
 
     def _name(self, ids: list[str], queries: list[str], numbers: Int32s) -> None:
         self._order = None

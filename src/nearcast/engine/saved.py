@@ -1,6 +1,6 @@
 """The boolean subscriptions of an engine as files: the table, the index, and what they are called.
 
-Regions that are not plain boxes are read back when somebody asks for them.
+Regions that are neither plain boxes nor circles are read back when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.indexed import IndexedPopulation, LateRegion
-from nearcast.engine.terms import TermIds
+from nearcast.engine.terms import KeptTerms, TermIds
 from nearcast.errors import SourceError
 from nearcast.geo import Region, region_to_json
 from nearcast.index import Table
@@ -33,7 +33,13 @@ def save_population(population: IndexedPopulation, folder: Path) -> None:
         "row": pa.array(population._rows, pa.int32()),
     }
     _write(folder / "names.arrow", names)
-    _write(folder / "terms.arrow", {"term": _texts(list(population.terms.in_order()))})
+    _write(folder / "terms.arrow", _term_columns(population.terms.kept()))
+    radii = population._radii
+    circles = {
+        "owner": pa.array(radii, pa.int32()),
+        "radius": pa.array(radii.values(), pa.float64()),
+    }
+    _write(folder / "circles.arrow", circles)
     many = population._many
     special = {
         "owner": pa.array(many, pa.int32()),
@@ -55,10 +61,11 @@ def load_population(population: IndexedPopulation, folder: Path) -> None:
     names = _read(folder / "names.arrow")
     ids, queries = _strings(names["id"]), _strings(names["query"])
     terms = TermIds(table, population.analyser)
-    terms.intern(_strings(_read(folder / "terms.arrow")["term"]))
-    terms.settle()
+    terms.take_over(_kept_terms(_read(folder / "terms.arrow")))
+    circles = _read(folder / "circles.arrow")
+    radii = zip(circles["owner"].to_pylist(), circles["radius"].to_pylist(), strict=True)
     special = _read(folder / "special.arrow")
-    rows = _read(folder / "rows.arrow")["row"].to_numpy()
+    rows = np.array(_read(folder / "rows.arrow")["row"].to_numpy())  # writable, as all others
     edges = accumulate(special["rows"].to_pylist(), initial=0)
     regions = map(LateRegion, special["region"].to_pylist())
     many: dict[int, tuple[Region | LateRegion, Int32s]] = {
@@ -70,10 +77,32 @@ def load_population(population: IndexedPopulation, folder: Path) -> None:
     population.table, population.index, population.terms = table, index, terms
     population._ids, population._queries = ids, queries
     population._rows = names["row"].to_pylist()
+    population._radii = dict(radii)
     population._many = many
     population._rowless = {owner for owner, (_, rows) in many.items() if not len(rows)}
     population._free = [owner for owner, id in enumerate(ids) if not id]
     population._owners = {id: owner for owner, id in enumerate(ids) if id}
+
+
+def _term_columns(kept: KeptTerms) -> dict[str, pa.Array]:
+    known = [term is not None for term in kept.letters]
+    return {
+        "number": pa.array(kept.numbers),
+        "term": _texts([term or "" for term in kept.letters]),
+        "known": pa.array(known, pa.bool_()),
+        "first": pa.array(np.ascontiguousarray(kept.hashes[:, 0])),
+        "second": pa.array(np.ascontiguousarray(kept.hashes[:, 1])),
+    }
+
+
+def _kept_terms(table: pa.Table) -> KeptTerms:
+    known = table["known"].to_pylist()
+    letters = [
+        term if is_known else None
+        for term, is_known in zip(_strings(table["term"]), known, strict=True)
+    ]
+    hashes = np.column_stack([table["first"].to_numpy(), table["second"].to_numpy()])
+    return KeptTerms(np.array(table["number"].to_numpy()), letters, hashes)
 
 
 def _as_json(region: object) -> bytes:

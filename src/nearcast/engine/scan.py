@@ -8,17 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from heapq import heappop, heappush
 
 from nearcast.engine.rankings import PlainRankings, Rankings
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Everyone, Interest, Population, difference
+from nearcast.engine.standing import (
+    Active,
+    Arrived,
+    Everyone,
+    Interest,
+    Population,
+    Remembered,
+    difference,
+)
 from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
-from nearcast.geo import Bounds
+from nearcast.geo import Bounds, Region
 from nearcast.model import (
     Event,
     Message,
     Move,
+    Point,
     Publish,
     Result,
     Subscribe,
@@ -38,13 +46,13 @@ class Scan:
         settings: Settings | None = None,
         population: Population | None = None,
         rankings: Rankings | None = None,
+        active: Active | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.population: Population = Everyone() if population is None else population
         self.rankings: Rankings = PlainRankings(self.settings) if rankings is None else rankings
+        self.active: Active = Remembered() if active is None else active
         self.now: float | None = None
-        self._active: dict[str, Arrived] = {}
-        self._ends: list[tuple[float, str]] = []  # a heap: when which active message ends
         self._arrivals = 0
 
     def apply(self, event: Event) -> list[Update]:
@@ -56,11 +64,7 @@ class Scan:
             case Subscribe(subscription):
                 updates = self._subscribe(subscription, now)
             case Move(id, region, point):
-                old = self._known(id)
-                if (old.top is None) != (region is not None):
-                    kind, place = ("top-k", "point") if old.top else ("boolean", "region")
-                    raise KindError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
-                updates = self._subscribe(replace(old, region=region, point=point), now)
+                updates = self._move(id, region, point, now)
             case Unsubscribe(id):
                 self._known(id)
                 self.advance(now)
@@ -72,7 +76,7 @@ class Scan:
         """What is in a subscription's results now: ranked, or in the order of publication."""
         self._known(id)
         interest = self.population.find(id)
-        found = interest.among(self._active.values()) if interest else self.rankings.best(id)
+        found = self.active.wanted_by(interest) if interest else self.rankings.best(id)
         return [Result(message, score) for message, score in found.items()]
 
     def subscriptions(self) -> list[Subscription]:
@@ -98,10 +102,7 @@ class Scan:
 
     def message(self, id: str) -> Message | None:
         """Look up a message that is active or in the window."""
-        arrived = self._active.get(id)
-        if arrived is None:
-            return self.rankings.message(id)
-        return replace(arrived.message, at=arrived.at)
+        return self.active.message(id) or self.rankings.message(id)
 
     def figures(self) -> dict[str, float]:
         """Nothing to tell: there is no index."""
@@ -128,8 +129,7 @@ class Scan:
         self.advance(now)
         self._arrivals += 1
         if arrived.end > now:
-            self._active[message.id] = arrived
-            heappush(self._ends, (arrived.end, message.id))
+            self.active.add(arrived)
         if message.point is not None:
             self.rankings.enter(arrived)
         return [Update("add", id, message.id) for id in self.population.wanting(arrived)]
@@ -147,10 +147,18 @@ class Scan:
         interest = Interest(subscription, parse_query(subscription.query, analyser))
         self.advance(now)
         old = self.population.find(id)
-        active = self._active.values()
-        before = old.among(active) if old else {}
+        before = self.active.wanted_by(old) if old else {}
         self.population.put(interest)
-        return difference(id, before, interest.among(active))
+        return difference(id, before, self.active.wanted_by(interest))
+
+    def _move(
+        self, id: str, region: Region | None, point: Point | None, now: float
+    ) -> list[Update]:
+        old = self._known(id)
+        if (old.top is None) != (region is not None):
+            kind, place = ("top-k", "point") if old.top else ("boolean", "region")
+            raise KindError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
+        return self._subscribe(replace(old, region=region, point=point), now)
 
     def _time(self, at: float | None) -> float:
         if at is None:
@@ -177,12 +185,10 @@ class Scan:
             )
 
     def _in_use(self, id: str, now: float) -> bool:
-        active = self._active.get(id)
-        return (active is not None and now < active.end) or self.rankings.uses(id, now)
+        return self.active.has(id, now) or self.rankings.uses(id, now)
 
     def advance(self, now: float) -> None:
         """Let time pass: lasting messages end, and the window moves on."""
         self.now = now
-        while self._ends and self._ends[0][0] <= now:
-            del self._active[heappop(self._ends)[1]]
+        self.active.advance(now)
         self.rankings.advance(now)

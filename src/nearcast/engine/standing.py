@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from heapq import heappop, heappush
 from itertools import islice
 from typing import Protocol
 
@@ -117,6 +119,69 @@ class Population(Protocol):
     def subscriptions(self) -> Iterator[Subscription]:
         """All of them."""
         ...
+
+
+class Active(Protocol):
+    """The lasting messages of an engine that have not ended: the other part done faster."""
+
+    def __len__(self) -> int:
+        """How many there are, perhaps with some that have ended."""
+        ...
+
+    def has(self, id: str, now: float) -> bool:
+        """Whether a message of this id is active."""
+        ...
+
+    def message(self, id: str) -> Message | None:
+        """Look up an active message."""
+        ...
+
+    def add(self, arrived: Arrived) -> None:
+        """Take in a message that lasts."""
+        ...
+
+    def advance(self, now: float) -> None:
+        """Let messages end."""
+        ...
+
+    def wanted_by(self, interest: Interest) -> Results:
+        """The active messages that a subscription wants, in the order of their arrival."""
+        ...
+
+
+class Remembered:
+    """The lasting messages without an index: a subscription is asked about every one of them."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, Arrived] = {}
+        self._ends: list[tuple[float, str]] = []  # a heap: when which of them ends
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def has(self, id: str, now: float) -> bool:
+        """Whether a message of this id is active."""
+        arrived = self._messages.get(id)
+        return arrived is not None and now < arrived.end
+
+    def message(self, id: str) -> Message | None:
+        """Look up an active message."""
+        arrived = self._messages.get(id)
+        return None if arrived is None else replace(arrived.message, at=arrived.at)
+
+    def add(self, arrived: Arrived) -> None:
+        """Take in a message that lasts."""
+        self._messages[arrived.message.id] = arrived
+        heappush(self._ends, (arrived.end, arrived.message.id))
+
+    def advance(self, now: float) -> None:
+        """Let messages end."""
+        while self._ends and self._ends[0][0] <= now:
+            del self._messages[heappop(self._ends)[1]]
+
+    def wanted_by(self, interest: Interest) -> Results:
+        """Ask about each of them."""
+        return interest.among(self._messages.values())
 
 
 class Everyone:

@@ -11,6 +11,7 @@ from nearcast.engine.applying import apply_one
 from nearcast.engine.bulk import publish_columns, subscribe_columns
 from nearcast.engine.changes import Changes
 from nearcast.engine.indexed import Indexed
+from nearcast.engine.moving import move_columns
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.model import Event, Update, event_from_json
@@ -18,6 +19,8 @@ from nearcast.model.parquet import table_rows
 
 if TYPE_CHECKING:
     from nearcast.engine.core import Core
+
+_FAST = {"publish": publish_columns, "subscribe": subscribe_columns, "move": move_columns}
 
 
 class TableError(StateError):
@@ -65,8 +68,7 @@ def apply_table(core: Core, op: str, table: Any, changes: Changes) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
     table = as_table(table)
     if isinstance(core, Indexed):
-        fast = publish_columns if op == "publish" else subscribe_columns
-        updates_at_once = fast(core, table, changes)
+        updates_at_once = _FAST[op](core, table, changes)
         if updates_at_once is not None:
             return updates_at_once
     events = list(_events(op, table))

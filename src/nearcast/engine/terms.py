@@ -1,15 +1,15 @@
 """Terms as small numbers: the ones that subscriptions use, found again in the texts of messages.
 
-Only terms of subscriptions get a number, so a term of a message that nobody asked for costs a
-look-up and is gone. Two ways lead to the numbers: a dictionary for texts that went through the
-analyser, and for plain ASCII texts a kernel that reads the bytes of a whole Arrow column. The
-kernel knows a term by 97 bits of hash instead of its letters (`nearcast._slots`).
+Only terms of subscriptions, and of messages while they are active, get a number, so a term of an
+instant message that nobody asked for costs a look-up and is gone. Two ways lead to the numbers: a
+dictionary for texts that went through the analyser, and for plain ASCII texts a kernel that reads
+the bytes of a whole Arrow column. The kernel knows a term by 97 bits of hash instead of its
+letters (`nearcast._slots`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from nearcast._slots import (
     mixed,
     move_slots,
     put,
+    remove,
 )
 from nearcast.index.table import Int32s, Int64s, Table
 from nearcast.text import Analyser
@@ -39,10 +40,24 @@ _FRESH_TERMS = 1 << 16  # as many new terms as a pass over some texts can number
 
 
 @kernel
-def _put_terms(slots: Slots, hashes: Slots, base: int) -> None:
-    """Enter terms by their hashes; the i-th gets the number base + i."""
-    for number in range(len(hashes)):
-        put(slots, hashes[number, 0], hashes[number, 1], base + number)
+def _put_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
+    """Enter terms by their hashes."""
+    for i in range(len(hashes)):
+        put(slots, hashes[i, 0], hashes[i, 1], numbers[i])
+
+
+@kernel
+def _find_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
+    """Look terms up by their hashes; those without a number get -1."""
+    for i in range(len(hashes)):
+        numbers[i] = find(slots, hashes[i, 0], hashes[i, 1])
+
+
+@kernel
+def _remove_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
+    """Forget terms; `hashes` has those of all numbers."""
+    for number in numbers:
+        remove(slots, hashes[number, 0], hashes[number, 1])
 
 
 @kernel
@@ -57,15 +72,17 @@ def _read_texts(
     starts: Int64s,
     terms: Int32s,
     fresh: Int64s,
-    base: int,
+    numbers: Int32s,
+    known_by: Slots,
     hashes: Slots,
     spans: Int64s,
 ) -> tuple[int, int]:
     """Find the terms of ASCII texts from text `start` on, each once a text; odd ones are skipped.
 
     `seen` remembers by term the last text that had it. A token without a number is left out or,
-    while `fresh` (n, 2) has room, gets the next number from `base` on and is noted there by where
-    it starts and stops. Gives the text in front of which that room ended, and the numbers given.
+    while `fresh` (n, 2) has room, gets the next of `numbers` and is noted there by where it starts
+    and stops, and in `known_by` by its hashes. Gives the text in front of which that room ended,
+    and how many numbers were given.
 
     A text is first cut into tokens and then looked up, so that the look-ups, which wait for
     memory, overlap. `hashes` and `spans` have room for the tokens of any one text.
@@ -100,8 +117,9 @@ def _read_texts(
             first, second = hashes[token, 0], hashes[token, 1]
             term = find(slots, first, second)
             if term < 0 and len(fresh) > 0:
-                term = base + added
+                term = int(numbers[added])
                 put(slots, first, second, term)
+                known_by[term, 0], known_by[term, 1] = first, second
                 fresh[added, 0], fresh[added, 1] = spans[token, 0], spans[token, 1]
                 added += 1
             if term >= 0 and seen[term] != mark + text:
@@ -119,108 +137,235 @@ class TextBatch(NamedTuple):
     terms: Int32s
 
 
+class KeptTerms(NamedTuple):
+    """Terms by number: their letters, None where only their hashes are known, and these."""
+
+    numbers: Int32s
+    letters: list[str | None]
+    hashes: Slots
+
+
 class TermIds:
-    """Numbers terms from 0, in the order in which subscriptions first use them."""
+    """Numbers terms from 0, in the order in which subscriptions or active messages first use them.
+
+    A term of subscriptions keeps its number for ever and is in a dictionary. One that only active
+    messages have is known by its hash alone, and its number is used again when they have ended.
+    """
 
     def __init__(self, table: Table, analyser: Analyser) -> None:
         self._table = table
         self._analyser = analyser
         self._plain = analyser == Analyser()
-        self._ids: dict[str, int] = {}
-        self._entered = 0  # how many of them the slots know
+        self._ids: dict[str, int] = {}  # those of subscriptions, as far as their letters are known
+        self._late: list[str] = []  # those in it that the slots do not know yet
+        self._count = 0  # one more than the highest number
+        self._free: list[int] = []
+        self._lent = 0  # numbers that are not in the dictionary
         self._slots = empty_slots(1 << 10)
         self._seen: Int64s = np.full(16, -1, np.int64)
+        self._hashes: Slots = np.zeros((16, 2), np.uint64)  # by number
+        self._kept: npt.NDArray[np.bool_] = np.zeros(16, np.bool_)  # by number: never given back
         self._mark = 0
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return self._count - len(self._free)
 
-    def in_order(self) -> Iterable[str]:
-        """All terms, in the order of their numbers."""
-        return self._ids
+    def kept(self) -> KeptTerms:
+        """The terms of subscriptions, to be kept with them; those of active messages are not."""
+        self.settle()
+        numbers = np.flatnonzero(self._kept).astype(np.int32)
+        letters = {number: term for term, number in self._ids.items()}
+        return KeptTerms(numbers, [letters.get(n) for n in numbers.tolist()], self._hashes[numbers])
+
+    def take_over(self, kept: KeptTerms) -> None:
+        """Know the terms that another one kept, by the same numbers; there must be none yet."""
+        numbers, letters, hashes = kept
+        given = zip(letters, numbers.tolist(), strict=True)
+        self._ids = {term: number for term, number in given if term is not None}
+        self._count = int(numbers.max(initial=-1)) + 1
+        self._lent = len(numbers) - len(self._ids)
+        self._enter(hashes, numbers)
+        self._kept[numbers] = True
+        self._free = np.flatnonzero(~self._kept[: self._count]).tolist()
+        frequency = self._table.frequency
+        others = np.ones(len(frequency), np.bool_)
+        others[numbers] = False
+        frequency[others] = 0
 
     def intern(self, terms: Iterable[str]) -> list[int]:
-        """The numbers of terms, new ones where there are none yet."""
+        """The numbers of terms of a subscription, new ones where there are none yet."""
         ids = self._ids
-        return [ids.setdefault(term, len(ids)) for term in terms]
+        wanted = list(terms)
+        if self._lent and any(term not in ids for term in wanted):
+            self._adopt([term for term in dict.fromkeys(wanted) if term not in ids])
+        for term in wanted:
+            if term not in ids:
+                ids[term] = self._free.pop() if self._free else self._count
+                self._count = max(self._count, ids[term] + 1)
+                self._late.append(term)
+        return [ids[term] for term in wanted]
+
+    def _adopt(self, terms: list[str]) -> None:
+        """Enter terms that so far only active messages have had into the dictionary."""
+        for term, number in zip(terms, self._find(terms).tolist(), strict=True):
+            if number >= 0:
+                self._ids[term] = number
+                self._kept[number] = True
+                self._lent -= 1
 
     def known(self, terms: Iterable[str]) -> Int32s:
         """The numbers of those terms that have one."""
         get = self._ids.get
-        return np.array([id for term in terms if (id := get(term)) is not None], np.int32)
+        if not self._lent:
+            return np.array([id for term in terms if (id := get(term)) is not None], np.int32)
+        wanted = list(terms)
+        found = [id for term in wanted if (id := get(term)) is not None]
+        rest = self._find([term for term in wanted if term not in self._ids])
+        return np.concatenate([np.array(found, np.int32), rest[rest >= 0]])
+
+    def lend(self, terms: Iterable[str]) -> Int32s:
+        """The numbers of the terms of a message that is to be active, until `take_back`."""
+        self.settle()
+        wanted = list(terms)
+        numbers = np.array([self._ids.get(term, -1) for term in wanted], np.int32)
+        missing = np.flatnonzero(numbers < 0)
+        if len(missing):
+            hashes = _hashes([wanted[at] for at in missing.tolist()])
+            found = np.empty(len(missing), np.int32)
+            _find_terms(self._slots, hashes, found)
+            new = found < 0
+            count = int(new.sum())
+            found[new] = self._next(count)
+            self._use(count)
+            self._enter(hashes[new], found[new])
+            self._lent += count
+            numbers[missing] = found
+        return numbers
+
+    def take_back(self, numbers: Int32s) -> None:
+        """Forget terms that no active message has any more, unless a subscription has them."""
+        gone = numbers[~self._kept[numbers]]
+        if len(gone):
+            _remove_terms(self._slots, self._hashes, gone)
+            self._table.frequency[gone] = 0
+            self._free += gone.tolist()
+            self._lent -= len(gone)
+
+    def _next(self, count: int) -> Int32s:
+        """The numbers that new terms will get: free ones first."""
+        again = self._free[: -count - 1 : -1] if count else []
+        fresh = np.arange(self._count, self._count + count - len(again), dtype=np.int32)
+        return np.concatenate([np.array(again, np.int32), fresh])
+
+    def _use(self, count: int) -> None:
+        """Count so many of them as given."""
+        again = min(count, len(self._free))
+        del self._free[len(self._free) - again :]
+        self._count += count - again
+
+    def _find(self, terms: list[str]) -> Int32s:
+        self.settle()
+        numbers = np.empty(len(terms), np.int32)
+        _find_terms(self._slots, _hashes(terms), numbers)
+        return numbers
+
+    def _enter(self, hashes: Slots, numbers: Int32s) -> None:
+        """Let the slots know new terms."""
+        self._reserve(self._count)
+        _put_terms(self._slots, hashes, numbers)
+        self._hashes[numbers] = hashes
 
     def settle(self) -> None:
         """Take note of the terms that are new: their frequencies, and their slots."""
-        count = len(self._ids)
-        if count == self._entered:
-            return
-        self._reserve(count)
-        late = islice(reversed(self._ids), count - self._entered)
-        fresh = [term.encode() for term in reversed(list(late))]
-        offsets = np.zeros(len(fresh) + 1, np.int64)
-        np.cumsum([len(term) for term in fresh], out=offsets[1:])
-        hashes = np.empty((len(fresh), 2), np.uint64)
-        hash_strings(np.frombuffer(b"".join(fresh), np.uint8), offsets, hashes)
-        _put_terms(self._slots, hashes, self._entered)
-        self._entered = count
+        if self._late:
+            late, self._late = self._late, []
+            numbers = np.array([self._ids[term] for term in late], np.int32)
+            self._enter(_hashes(late), numbers)
+            self._kept[numbers] = True
 
     def _reserve(self, count: int) -> None:
         """Make room for so many terms in all."""
         self._table.ensure_terms(count)
         if count > len(self._seen):
-            grown = np.full(max(count, 2 * len(self._seen)), -1, np.int64)
-            grown[: len(self._seen)] = self._seen
-            self._seen = grown
+            room, old = max(count, 2 * len(self._seen)), len(self._seen)
+            seen, self._seen = self._seen, np.full(room, -1, np.int64)
+            self._seen[:old] = seen
+            self._hashes = np.concatenate([self._hashes, np.zeros((room - old, 2), np.uint64)])
+            self._kept = np.concatenate([self._kept, np.zeros(room - old, np.bool_)])
         while 2 * count > len(self._slots):
             larger = empty_slots(4 * len(self._slots))
             move_slots(self._slots, larger)
             self._slots = larger
 
-    def read(self, texts: pa.StringArray, *, intern: bool = False) -> TextBatch:
+    def read(self, texts: pa.StringArray, *, intern: bool = False, lend: bool = False) -> TextBatch:
         """Turn texts into the numbers of their terms, each once a text.
 
-        With `intern` every term gets a number; otherwise those without one are left out.
+        With `intern` every term gets a number, as of subscriptions; with `lend` as of messages
+        that are to be active. Otherwise those without one are left out.
         """
         self.settle()
         data, offsets = buffers(texts)
         odd = not_ascii(data, offsets) if self._plain else np.ones(len(texts), np.bool_)
         if odd.all():
-            return self._read_slowly(texts, intern)
-        batch = self._read_ascii(data, offsets, odd, intern)
+            return self._read_slowly(texts, intern, lend)
+        batch = self._read_ascii(data, offsets, odd, intern, lend)
         if not odd.any():
             return batch
-        slow = self._read_slowly(texts.filter(pa.array(odd)), intern)
+        slow = self._read_slowly(texts.filter(pa.array(odd)), intern, lend)
         starts, terms = spliced(batch.starts, batch.terms, odd, slow.starts, slow.terms)
         return TextBatch(starts, terms)
 
     def _read_ascii(
-        self, data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], intern: bool
+        self, data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], intern: bool, lend: bool
     ) -> TextBatch:
         room = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
         starts, terms = np.zeros(len(offsets), np.int64), np.empty(room, np.int32)
         longest = int(np.diff(offsets).max()) // 2 + 1
-        fresh = np.empty((max(_FRESH_TERMS, longest) if intern else 0, 2), np.int64)
+        some = max(longest, min(_FRESH_TERMS, room)) if intern or lend else 0
+        fresh = np.empty((some, 2), np.int64)
         hashes, spans = np.empty((longest, 2), np.uint64), np.empty((longest, 2), np.int64)
-        done, base = 0, len(self._ids)
+        done = 0
         while done < len(offsets) - 1:
-            self._reserve(base + len(fresh))
+            numbers = self._next(len(fresh))
+            self._reserve(self._count + len(fresh))
             done, added = _read_texts(
                 self._slots, data, offsets, odd, self._seen, self._mark, done, starts, terms,
-                fresh, base, hashes, spans,
+                fresh, numbers, self._hashes, hashes, spans,
             )  # fmt: skip
-            raw = data.data
-            for number, (a, b) in enumerate(fresh[:added].tolist(), base):
-                self._ids[str(raw[a:b], "ascii").lower()] = number
-            base = self._entered = base + added
+            self._use(added)
+            if intern:
+                raw = data.data
+                given = zip(fresh[:added].tolist(), numbers[:added].tolist(), strict=True)
+                for (a, b), number in given:
+                    self._ids[str(raw[a:b], "ascii").lower()] = number
+            else:
+                self._lent += added
         self._mark += len(offsets)
-        return TextBatch(starts, terms[: starts[-1]])
+        terms = terms[: starts[-1]]
+        if intern:
+            # Some may have been lent before: they stay, known by their hash alone.
+            self._kept[terms] = True
+        return TextBatch(starts, terms)
 
-    def _read_slowly(self, texts: pa.StringArray, intern: bool) -> TextBatch:
+    def _read_slowly(self, texts: pa.StringArray, intern: bool, lend: bool) -> TextBatch:
         found: list[list[int]] = []
         for text in texts.to_pylist():
             terms = sorted(self._analyser.terms(text))
-            found.append(self.intern(terms) if intern else self.known(terms).tolist())
+            if lend:
+                found.append(self.lend(terms).tolist())
+            else:
+                found.append(self.intern(terms) if intern else self.known(terms).tolist())
         self.settle()
         starts = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(ids) for ids in found], out=starts[1:])
         return TextBatch(starts, np.array([id for ids in found for id in ids], np.int32))
+
+
+def _hashes(terms: list[str]) -> Slots:
+    """Hash terms as the kernel that reads columns does."""
+    encoded = [term.encode() for term in terms]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(term) for term in encoded], out=offsets[1:])
+    hashes = np.empty((len(encoded), 2), np.uint64)
+    hash_strings(np.frombuffer(b"".join(encoded), np.uint8), offsets, hashes)
+    return hashes

@@ -31,6 +31,7 @@ class Columns:
     points: Floats
     at: list[float]
     analyser: Analyser
+    ttl: Floats | None = None  # None if none of them lasts
     number: int = 0
     row: int = 0
 
@@ -38,7 +39,8 @@ class Columns:
         """Make an object of one message."""
         text, at = self.texts[row].as_py(), self.at[row]
         lon, lat = self.points[row].tolist()
-        message = Message(self.ids[row], text, (lon, lat), at=at)
+        ttl = 0.0 if self.ttl is None else float(self.ttl[row])
+        message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl)
         return Arrived(message, self.number + row, at, self.analyser.tokens(text))
 
 

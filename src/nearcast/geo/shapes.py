@@ -26,9 +26,9 @@ _RING = "a ring of at least 4 positions, the last equal to the first"
 
 # Rounding in the bounds of a circle stays below these: an angle in radians (and relative), the
 # sine of one (relative), and a longitude or latitude in degrees.
-_ANGLE_SLACK = 2e-14
-_SINE_SLACK = 4e-15
-_DEGREES_SLACK = 1e-12
+ANGLE_SLACK = 2e-14
+SINE_SLACK = 4e-15
+DEGREES_SLACK = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +142,14 @@ class Circle:
             angle = 2.0 * math.asin(math.sqrt(self.limit))
         else:
             angle = 2.0 * math.acos(math.sqrt(-self.limit))
-        angle = angle * (1.0 + _ANGLE_SLACK) + _ANGLE_SLACK
-        reach = math.degrees(angle) + _DEGREES_SLACK
+        angle = angle * (1.0 + ANGLE_SLACK) + ANGLE_SLACK
+        reach = math.degrees(angle) + DEGREES_SLACK
         south = max(lat - reach, -90.0)
         north = min(lat + reach, 90.0)
         if south == -90.0 or north == 90.0:
             return ((-180.0, south, 180.0, north),)
-        sine = math.sin(angle) / predicates.latitude_cosine(lat) * (1.0 + _SINE_SLACK)
-        reach = math.degrees(math.asin(min(sine, 1.0))) + _DEGREES_SLACK
+        sine = math.sin(angle) / predicates.latitude_cosine(lat) * (1.0 + SINE_SLACK)
+        reach = math.degrees(math.asin(min(sine, 1.0))) + DEGREES_SLACK
         west = lon - reach
         east = lon + reach
         if west <= -180.0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearcast.errors import InvalidValue
+from nearcast.index.ap_plus_tree import ApPlusTree
 from nearcast.index.ap_tree import ApTree
 from nearcast.index.base import Index
 from nearcast.index.gi2 import Gi2
@@ -12,7 +13,7 @@ from nearcast.index.sequential import Sequential
 AUTO = "rarest-term"
 """What `auto` stands for."""
 
-_ALL: tuple[type[Index], ...] = (RarestTerm, ApTree, Gi2, Sequential)
+_ALL: tuple[type[Index], ...] = (RarestTerm, ApTree, ApPlusTree, Gi2, Sequential)
 
 INDEXES: dict[str, type[Index]] = {index.name: index for index in _ALL}
 

@@ -39,6 +39,7 @@ SHARED = 8
 NOBODY = -1
 _WORTH_COMPACTING = 1 << 12
 _KIND, _VERSION = "table", 1
+_MANY = 64  # rows whose boxes are better written by a kernel
 _CIRCLE, _POSITION = 6, 4  # int32 words that a circle takes, and a position of a polygon
 _MOST = 2**31 - 1
 
@@ -344,9 +345,19 @@ class Table:
         """Let the numbers of removed rows be used again, once no index refers to them."""
         self._free.extend(rows.tolist())
 
-    def move(self, rows: Int32s, boxes: Floats) -> None:
-        """Give rows that are boxes, not shapes, another box."""
-        self._box.array[rows] = boxes
+    def move(self, rows: Int32s, boxes: Floats, circles: Floats | None = None) -> None:
+        """Give rows that are boxes another box, or rows that are circles another circle.
+
+        A circle is its longitude, latitude and limit; its box bounds it.
+        """
+        if len(rows) < _MANY:
+            self._box.array[rows] = boxes
+        else:
+            from nearcast.index.boxes import write_boxes  # which needs this module
+
+            write_boxes(self._box.array, rows, boxes)
+        if circles is not None:
+            self._circles.array[self._terms.array[self._first.array[rows] - 1]] = circles
 
     def save(self, folder: Path) -> None:
         """Write the table to files that can be memory-mapped."""

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.changes import Accepted, Instants
+from nearcast.engine.changes import Accepted, Published
 from nearcast.geo import Box
+from nearcast.index.table import Floats
 from nearcast.model import Message
 from nearcast.store.chunks import ChunkTable
 from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
@@ -39,7 +40,7 @@ class Messages:
         found = self._connection.execute("SELECT points FROM state").fetchone()
         self.points = int(found[0])
 
-    def add(self, accepted: Iterable[Accepted | Instants]) -> None:
+    def add(self, accepted: Iterable[Accepted | Published]) -> None:
         """Write messages in the order of their events."""
         single: list[Accepted] = []
         for item in accepted:
@@ -72,8 +73,11 @@ class Messages:
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
-    def _add_columns(self, some: Instants) -> None:
+    def _add_columns(self, some: Published) -> None:
         total = len(some.ids)
+        ttl = np.zeros(total) if some.ttl is None else some.ttl
+        if some.ttl is not None:
+            self._connection.executemany(_PUT_LASTING, _rows(some, some.ttl))
         room = self._window.count or total
         skip = max(0, total - room)  # those before it have left the window already
         self.points += skip
@@ -85,7 +89,7 @@ class Messages:
             pa.array(points[:, 0]),
             pa.array(points[:, 1]),
             pa.array(some.at[skip:]),
-            pa.array(np.zeros(total - skip)),
+            pa.array(ttl[skip:]),
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
@@ -101,6 +105,18 @@ class Messages:
         left = now - seconds if seconds is not None else float(self.points - (count or 0))
         self._chunks.prune(lambda chunk: chunk.mark <= left)
         self._connection.execute("DELETE FROM lasting WHERE ends <= ?", (now,))
+
+
+def _rows(some: Published, ttl: Floats) -> Iterator[tuple[Any, ...]]:
+    """The rows of those messages that last."""
+    lasting = np.flatnonzero(ttl)
+    texts = some.texts.take(pa.array(lasting)).to_pylist()
+    columns = (lasting, some.at[lasting], ttl[lasting], *some.points[lasting].T)
+    for text, row, at, life, lon, lat in zip(
+        texts, *(column.tolist() for column in columns), strict=True
+    ):
+        around = (None,) * 4
+        yield (some.seq + row, some.ids[row], text, at, life, at + life, lon, lat, *around)
 
 
 def _row(item: Accepted) -> tuple[Any, ...]:
@@ -127,7 +143,7 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
         yield Message(id, text.decode(errors="surrogatepass"), (lon, lat), at=at, ttl=ttl)
 
 
-def instants_of(batch: pa.RecordBatch) -> Instants | None:
+def columns_of(batch: pa.RecordBatch) -> Published | None:
     """The messages of a chunk as columns, if each has an id and a text as others have them."""
     ids = batch.column("id").to_pylist()
     try:
@@ -136,8 +152,8 @@ def instants_of(batch: pa.RecordBatch) -> Instants | None:
         return None
     if len(set(ids)) < len(ids):
         return None
-    lons, lats, at = (batch.column(name).to_numpy() for name in ("lon", "lat", "at"))
-    return Instants(0, ids, texts, np.column_stack([lons, lats]), at)
+    lons, lats, at, ttl = (batch.column(name).to_numpy() for name in ("lon", "lat", "at", "ttl"))
+    return Published(0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None)
 
 
 def lasting_of(connection: sqlite3.Connection) -> Iterator[tuple[int, Message]]:

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_events
-from nearcast.engine.bulk import publish_instants, put_boxes
+from nearcast.engine.bulk import publish_messages, put_boxes
 from nearcast.engine.changes import Changes
 from nearcast.engine.core import Core
 from nearcast.engine.indexed import Indexed
 from nearcast.errors import StoreError
 from nearcast.model import Message, Publish, Subscribe
-from nearcast.store.messages import instants_of, lasting_of, messages_of, window_of
+from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import (
     Row,
@@ -77,10 +77,10 @@ def restore_messages(
             seq = seqs[row] if row < len(seqs) else seqs[-1] + 1
             while late is not None and late[0] < seq:  # it has no place in the window
                 stop = int(np.searchsorted(seqs, late[0]))
-                _publish_instants(core, batch.slice(done, stop - done))
+                _publish_messages(core, batch.slice(done, stop - done))
                 _publish(core, late[1])
                 done, late = stop, next(lasting, None)
-            _publish_instants(core, batch.slice(done, row - done))
+            _publish_messages(core, batch.slice(done, row - done))
             if row < len(seqs):
                 _publish(core, next(messages_of(batch.slice(row, 1))))
                 if late is not None and late[0] == seq:
@@ -99,14 +99,14 @@ def _publish(core: Core, *messages: Message) -> None:
             )
 
 
-def _publish_instants(core: Core, batch: pa.RecordBatch) -> None:
+def _publish_messages(core: Core, batch: pa.RecordBatch) -> None:
     """Publish messages that do not last, as columns where that is possible."""
     if not len(batch):
         return
     if isinstance(core, Indexed) and core.takes_columns:
-        instants = instants_of(batch)
+        instants = columns_of(batch)
         if instants is not None and not core.uses_any(instants.ids):
-            publish_instants(core, instants, Changes(0, 0))
+            publish_messages(core, instants, Changes(0, 0))
             return
     _publish(core, *messages_of(batch))
 

@@ -21,7 +21,7 @@ from nearcast.engine.indexed import Indexed
 from nearcast.engine.saved import load_population, save_population
 from nearcast.errors import NearcastError
 
-FORMAT = 1
+FORMAT = 2
 _HEAD = "head.json"
 _WORTH_IT = 50_000  # as many changes, and a quarter of all subscriptions, make a new one due
 _PIECE = 1 << 24

@@ -23,7 +23,7 @@ from nearcast.store.subscriptions import put_boxes, put_changes
 
 RETAIN_SECONDS = 7 * 86_400.0
 RETAIN_UPDATES = 10_000_000
-_MANY = 50_000  # as many new subscriptions at once are not noted one by one
+_MANY = 50_000  # as many subscriptions that change at once are not noted one by one
 
 
 def open_store(
@@ -96,7 +96,7 @@ class Store:
         now = self._clock()
         self._sound = False
         with told(self.path), transaction(self._connection):
-            self._write(changes, now)
+            self._write(core, changes, now)
             self._remember(answers, now)
         self._sound = True
         self.seq = changes.seq
@@ -112,11 +112,15 @@ class Store:
                 self._snapshots.counts(name)
             self._snapshots.settled(name)
 
-    def _write(self, changes: Changes, now: float) -> None:
+    def _write(self, core: Core, changes: Changes, now: float) -> None:
         connection = self._connection
-        if changes.subscriptions:
-            put_changes(connection, changes.subscriptions)
-            self._snapshots.note(changes.subscriptions, len(changes.subscriptions))
+        changed = changes.subscriptions | {id: core.subscription(id) for id in changes.moved}
+        if changed:
+            put_changes(connection, changed)
+            if len(changed) < _MANY:
+                self._snapshots.note(changed, len(changed))
+            else:
+                self._snapshots.forget(len(changed))
         for new in changes.boxes:
             put_boxes(connection, new)
             if len(new.ids) < _MANY:

@@ -57,7 +57,7 @@ class MovingOptions(Options, frozen=True):
     - `velocity`: a factor on all speeds (30 to 60 km/h, half more on main roads);
     - `life`: steps that a message lives on average; from half of it to one and a half times it;
     - `initial`: the share of the messages that is there before anyone moves;
-    - `tracks`: a Parquet file of recorded tracks.
+    - `tracks`: a Parquet or CSV file of recorded tracks: `id`, `time`, `lon`, `lat`.
     """
 
     space: str = "san-joaquin"

@@ -1,4 +1,7 @@
-"""Recorded tracks from a Parquet file: columns `oid`, `ts`, `lon`, `lat`, one row a position."""
+"""Recorded tracks from a table: columns `id`, `time`, `lon`, `lat`, one row a position.
+
+`oid` and `ts` are taken for `id` and `time`. The file is Parquet, or CSV if its name ends so.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
 from nearcast.errors import SourceError
 from nearcast.workloads.draws import Floats, Ints
 from nearcast.workloads.space import Space
 
-_COLUMNS = ["oid", "ts", "lon", "lat"]
+_NAMES = {"oid": ("oid", "id"), "ts": ("ts", "time"), "lon": ("lon",), "lat": ("lat",)}
 
 
 class Tracks(NamedTuple):
@@ -34,17 +38,21 @@ class Tracks(NamedTuple):
 
 
 def read_tracks(path: str) -> Tracks:
-    """Read tracks; `ts` is a timestamp, or a number of seconds.
+    """Read tracks; the time is a timestamp, or a number of seconds.
 
     Rows with missing or impossible values, such as the 181 degrees of a receiver without a fix,
     are left out.
     """
     try:
-        table = pq.read_table(path, columns=_COLUMNS)
-        columns = {name: table[name].combine_chunks() for name in _COLUMNS}
+        table = pv.read_csv(path) if path.endswith(".csv") else pq.read_table(path)
+        found = {
+            name: next((other for other in others if other in table.column_names), name)
+            for name, others in _NAMES.items()
+        }
+        columns = {name: table[other].combine_chunks() for name, other in found.items()}
     except (OSError, KeyError, pa.ArrowInvalid) as error:
         raise SourceError(
-            f"tracks: cannot read {path!r} as Parquet with the columns {', '.join(_COLUMNS)}; "
+            f"tracks: cannot read {path!r} as a table with the columns id, time, lon, lat; "
             f"{str(error).splitlines()[0]}"
         ) from None
     times = columns["ts"]

@@ -20,7 +20,7 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 
 @kernel
-def _push_cuts(tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, height: int) -> int:
+def push_cuts(tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, height: int) -> int:
     """Note the cuts that a term from `start` on falls into, each with the term that follows."""
     first, cuts, count = tree.nodes[node].first, tree.nodes[node].aux, tree.nodes[node].count
     cut, last = 0, -1
@@ -38,7 +38,7 @@ def _push_cuts(tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, 
 
 
 @kernel
-def _push_cells(
+def push_cells(
     tree: Tree, node: int, start: int, box: Floats, stack: Int64s, height: int
 ) -> tuple[Int64s, int]:
     """Note the cells that a box shares a point with."""
@@ -71,7 +71,7 @@ def _is_home(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
 
 
 @lean_kernel
-def _scan_leaf(
+def scan_leaf(
     entries: Int32s, first: int, stop: int, rows: Rows, box: Floats, region: Floats,
     bitmap: Bitmap, message: int, messages: Int32s, found: Int32s, written: int,
 ) -> int:  # fmt: skip
@@ -126,7 +126,7 @@ def match_batch(
             if kind == LEAF:
                 region = tree.regions[tree.nodes[node].region]
                 looked_at += count
-                after = _scan_leaf(
+                after = scan_leaf(
                     tree.entries, first, first + count, rows, box, region, bitmap, message,
                     messages, found, written,
                 )  # fmt: skip
@@ -138,9 +138,9 @@ def match_batch(
             dummy = tree.slots[first + count, CHILD]
             if kind == KEYWORD:
                 stack = taller(stack, height + len(own) - eta + 1)
-                height = _push_cuts(tree, node, own, eta, stack, height)
+                height = push_cuts(tree, node, own, eta, stack, height)
             else:
-                stack, height = _push_cells(tree, node, eta, box, stack, height)
+                stack, height = push_cells(tree, node, eta, box, stack, height)
             if dummy >= 0:
                 stack[height, 0], stack[height, 1] = dummy, eta
                 height += 1

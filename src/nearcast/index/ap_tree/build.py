@@ -123,7 +123,8 @@ def keyword_partition(
 
 
 @kernel
-def _bounds(tree: Tree, node: int, hits: Hits) -> Floats:
+def node_bounds(tree: Tree, node: int, hits: Hits) -> Floats:
+    """Give the region of a node as far as there are rows."""
     bounds, region = np.empty(4), tree.nodes[node].region
     for side in range(2):
         bounds[side] = max(tree.regions[region, side], hits.space[side])
@@ -157,7 +158,7 @@ def spatial_partition(
     if not wanted:
         return nothing
     number = stop - start
-    bounds = _bounds(tree, node, hits)
+    bounds = node_bounds(tree, node, hits)
     lons, lats = np.empty(known - seen), np.empty(known - seen)
     for i in range(known - seen):
         lons[i], lats[i] = hits.lons[points[seen + i]], hits.lats[points[seen + i]]

@@ -16,9 +16,11 @@ from nearcast.index.ap_tree.build import (
     keyword_partition,
     make_keyword_node,
     make_spatial_node,
+    node_bounds,
     spatial_partition,
 )
 from nearcast.index.ap_tree.cost import Hits, points_within, ranked_terms
+from nearcast.index.ap_tree.motion import STILL, Motion, moving_cost
 from nearcast.index.ap_tree.tree import (
     CHILD,
     GONE,
@@ -71,8 +73,9 @@ def _longest(work: Int32s, start: int, stop: int, starts: Int64s) -> int:
 
 @kernel
 def construct(
-    tree: Tree, top: int, chosen: Int32s, rows: Rows, rank: Int32s, hits: Hits, plan: Plan
-) -> Tree:
+    tree: Tree, top: int, chosen: Int32s, rows: Rows, rank: Int32s, hits: Hits, plan: Plan,
+    motion: Motion,
+) -> Tree:  # fmt: skip
     """Make the subtree of a node from rows."""
     starts, ranks = ranked_terms(rows, rank, chosen)
     work = np.empty(len(chosen), np.int32)
@@ -108,7 +111,20 @@ def construct(
         if keyed and len(place.weights) == 0:
             by_key = True
         key = keyword_partition(work, start, stop, offset, starts, ranks, hits, plan, by_key)
-        if len(key.stops) and key.cost < place.cost:
+        by_term, by_cell = key.cost, place.cost
+        if len(motion.speed) and len(place.weights):
+            # Equations 14 and 15: in one timestamp, and with what movement adds to a grid.
+            by_term *= motion.rate
+            by_cell = place.cost * motion.rate + moving_cost(
+                rows.box, chosen, work, start, stop, node_bounds(tree, node, hits),
+                _depth(tree, node), len(place.across) + 1, len(place.up) + 1,
+                max(1, len(key.terms) - 1), plan.fanout, plan.capacity, motion,
+            )  # fmt: skip
+            if len(key.stops) == 0 and by_cell > motion.rate * (stop - start):
+                tree = reserve(tree, 0, 0, 0, 0, 0, stop - start)
+                fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
+                continue
+        if len(key.stops) and by_term < by_cell:
             buckets = len(key.stops)
             tree = reserve(tree, buckets + 1, buckets + 1, buckets, 0, 0, 0)
             make_keyword_node(tree, node, key)
@@ -173,6 +189,16 @@ def construct(
 
 
 @kernel
+def _depth(tree: Tree, node: int) -> int:
+    """Give the length of the path from the root to a node, itself included."""
+    depth = 0
+    while node >= 0:
+        depth += 1
+        node = tree.nodes[node].parent
+    return depth
+
+
+@kernel
 def _bucket(
     tree: Tree, node: int, bucket: int, offset: int, keyed: bool, placed: bool, count: int
 ) -> int:
@@ -220,10 +246,18 @@ def _deal_points(
     return marks
 
 
-def remake(tree: Tree, tops: Int64s, rows: Rows, rank: Int32s, hits: Hits, plan: Plan) -> Tree:
+def remake(
+    tree: Tree,
+    tops: Int64s,
+    rows: Rows,
+    rank: Int32s,
+    hits: Hits,
+    plan: Plan,
+    motion: Motion = STILL,
+) -> Tree:
     """Make the subtrees of some nodes anew, from the rows that are there."""
     for top in tops.tolist():
         if tree.nodes["kind"][top] != GONE:
             chosen = np.unique(gather(tree, top))
-            tree = construct(tree, top, chosen, rows, rank, hits, plan)
+            tree = construct(tree, top, chosen, rows, rank, hits, plan, motion)
     return tree

@@ -263,11 +263,15 @@ class ApTree:
         )
         tree = single_leaf(rows, self._plan.capacity)
         tops = np.zeros(1, np.int64)
-        tree = remake(tree, tops, self.table.rows, self._rank, self._hits, self._plan)
+        tree = self._made(tree, tops)
         self._tree = packed(tree)
         self._packed_size = int(self._tree.sizes.sum())
         self._changes = 0
         self.rebuilds = getattr(self, "rebuilds", -1) + 1
+
+    def _made(self, tree: Tree, tops: Int64s) -> Tree:
+        """Give the tree with the subtrees of some nodes made anew."""
+        return remake(tree, tops, self.table.rows, self._rank, self._hits, self._plan)
 
     def _rank_terms(self, chosen: Int32s) -> None:
         table = self.table.rows
@@ -305,7 +309,7 @@ class ApTree:
         if (tops == 0).any():
             self._start(np.unique(gather(self._tree, 0)))
             return
-        self._tree = remake(self._tree, tops, self.table.rows, self._rank, self._hits, self._plan)
+        self._tree = self._made(self._tree, tops)
 
     def _after(self, changes: int) -> None:
         """Look for drift once in a while, and pack what has become loose."""

@@ -31,7 +31,7 @@ FIRST_ROOM = 4
 
 
 @kernel
-def _cut_for(tree: Tree, node: int, rank: int) -> int:
+def cut_for(tree: Tree, node: int, rank: int) -> int:
     """Find the cut for a rank; one between two cuts goes to the lighter of them."""
     first, count = tree.nodes[node].aux, tree.nodes[node].count
     cut = find_cut(tree, first, 0, count, rank)
@@ -63,7 +63,7 @@ def locate(
         first, buckets = tree.nodes[node].first, tree.nodes[node].count
         if tree.nodes[node].kind == KEYWORD:
             offset = tree.nodes[node].offset
-            bucket = buckets if offset >= count else _cut_for(tree, node, ranks[offset])
+            bucket = buckets if offset >= count else cut_for(tree, node, ranks[offset])
             visited = taller(visited, size + 1)
             visited[size, 0], visited[size, 1] = first + bucket, node
             size += 1
@@ -111,7 +111,7 @@ def search(tree: Tree, rows: Rows, row: int, ranks: Int32s) -> Int64s:
         low, high = first, first + buckets + 1
         if tree.nodes[node].kind == KEYWORD:
             offset = tree.nodes[node].offset
-            low += buckets if offset >= count else _cut_for(tree, node, ranks[offset])
+            low += buckets if offset >= count else cut_for(tree, node, ranks[offset])
             high = low + 1
         stack = longer(stack, height + high - low)
         for slot in range(low, high):
@@ -149,7 +149,7 @@ def _room_wanted(tree: Tree, visited: Int64s, size: int) -> tuple[int, int]:
 
 
 @kernel
-def _leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
+def leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
     """Make the missing leaf of a slot."""
     bucket = slot - tree.nodes[above].first
     dummy = bucket == tree.nodes[above].count
@@ -219,7 +219,7 @@ def insert_rows(
                     _widen_cut(tree, above, slot, ranks[offset])
             node = tree.slots[slot, CHILD]
             if node < 0:
-                node = _leaf_at(tree, slot, above, capacity)
+                node = leaf_at(tree, slot, above, capacity)
             if tree.nodes[node].kind == LEAF:
                 _append(tree, node, row)
                 due = tree.nodes[node].count == tree.nodes[node].aux + 1

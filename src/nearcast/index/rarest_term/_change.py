@@ -304,6 +304,45 @@ def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
     )
 
 
+@inner_inlined
+def _ask_for_moves(state: State, rows: Parts, moved: Int32s, at: int) -> None:
+    """Ask for what moves that come later need: first their places, then leaves, then parents."""
+    ints, count = state.ints, len(moved)
+    if at + AHEAD < count:
+        prefetch(state.places, wide(moved[at + AHEAD]))
+        prefetch(rows.box, wide(moved[at + AHEAD]) * 4)
+    if at + AHEAD // 2 < count:
+        place = wide(state.places[moved[at + AHEAD // 2]])
+        if place >= 0:
+            prefetch(ints, place * RECORD)
+        elif place != NOWHERE:
+            base = ~place // LANES * BLOCK
+            for line in (0, 16, 32, 48, 112):
+                prefetch(ints, base + line)
+    if at + AHEAD // 4 < count:
+        place = wide(state.places[moved[at + AHEAD // 4]])
+        if place < 0 and place != NOWHERE:
+            parent = wide(ints[~place // LANES * BLOCK + PARENT])
+            if parent != ROOT:
+                for plane in range(0, 64, 16):
+                    prefetch(ints, parent // LANES * BLOCK + plane)
+
+
+@inner_inlined
+def _holds_up(memory: Float32s, ints: Int32s, leaf: int, lane: int) -> bool:
+    """Tell whether the bounding box of a leaf reaches as far as it does for one of its boxes."""
+    parent = wide(ints[leaf * RECORD + PARENT])
+    if parent == ROOT:
+        return False
+    at, own = parent // LANES * BLOCK + parent % LANES, leaf * RECORD + lane
+    return bool(
+        (memory[at] == memory[own])
+        | (memory[at + 16] == memory[own + 16])
+        | (memory[at + 32] == memory[own + 32])
+        | (memory[at + 48] == memory[own + 48])
+    )
+
+
 @lean_kernel
 def move_rows(state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float32s) -> int:
     """Take over new boxes of rows in place; list in `far` those that had better move house.
@@ -312,7 +351,9 @@ def move_rows(state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float3
     """
     memory, ints = state.memory, state.ints
     count = 0
-    for row in moved:
+    for i in range(len(moved)):
+        _ask_for_moves(state, rows, moved, i)
+        row = moved[i]
         place = wide(state.places[row])
         if place >= 0:
             write_box(rows.box, row, memory, place * RECORD)
@@ -320,9 +361,11 @@ def move_rows(state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float3
             write_box(rows.box, row, box, wide(0))
             leaf, lane = ~place // LANES * LANES, ~place % LANES
             if _fits(memory, ints, leaf, box):
+                inner_one = not _holds_up(memory, ints, leaf, lane)
                 for plane in range(4):
                     memory[leaf * RECORD + plane * 16 + lane] = box[plane]
-                tighten(memory, ints, leaf)
+                if not inner_one:
+                    tighten(memory, ints, leaf)
             else:
                 far[count] = row
                 count += 1

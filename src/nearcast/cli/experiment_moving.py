@@ -1,0 +1,42 @@
+"""`nearcast experiment moving`: the figures of AP+-Tree, section 5.2."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.cli.bench_match import status_line
+from nearcast.cli.options import JsonOption
+from nearcast.experiments.moving import run_moving
+
+
+def moving(
+    subscriptions: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many, and as many messages.")
+    ] = 20_000,
+    moves: Annotated[
+        int, typer.Option(metavar="N", min=10, help="How many moves for each point.")
+    ] = 5_000,
+    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what AP+-Tree's section on moving subscriptions claims.
+
+    [bold]Example[/bold]
+
+      nearcast experiment moving --subscriptions 5000 --moves 1000
+    """
+    with status_line() as tell:
+        findings = run_moving(subscriptions, moves, seed, tell)
+    if as_json:
+        typer.echo(msgspec.json.encode(findings).decode())
+        return
+    table = Table("figure", "the paper says", "measured here", "agrees")
+    for finding in findings:
+        agrees = "yes" if finding["agrees"] else "no"
+        table.add_row(finding["figure"], finding["claim"], finding["result"], agrees)
+    Console().print(table)

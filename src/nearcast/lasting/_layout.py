@@ -1,0 +1,143 @@
+"""How active messages lie in memory.
+
+A message has a *slot*: a number under which its box (of size zero for a point), its end and its
+terms are kept. For every term there is a *list* of entries, one for each active message that has
+it. An entry says where the message is, in 32 bits rounded to nearest, its slot, and a signature of
+all its terms. The list of a hot term is divided into cells: 2^level columns and lines, with edges
+at quantiles of the entries there were when it was last divided, so that a crowded place has as
+fine cells as a quiet one. The columns and lines at the border reach to infinity.
+
+Range messages stand in lists of their own, `areas`, which are never divided.
+
+Lists, cells, edges and the terms of messages share one arena, counted in units of 16 bytes, the
+size of an entry. Pieces have 1, 2, 3, 4, 6, 8, 12, ... units; those given back wait in a list for
+the next of their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast._jit import inner, inner_inlined
+from nearcast.index.memory import Memory
+from nearcast.index.table import Floats, Int32s, Int64s
+
+Float32s = npt.NDArray[np.float32]
+
+wide = cast("Callable[[Any], int]", np.int64)
+"""Makes an int64 in a kernel: what is computed from int32 and from literals has one type by it."""
+single = cast("Callable[[float], float]", np.float32)
+"""Rounds a coordinate to nearest, as entries have it."""
+
+UNIT = 4
+"""Numbers of a unit. An entry: x, y, slot, signature."""
+SLOT, SIGNATURE = 2, 3
+
+HEAD = 4
+"""Numbers of a term's head: unit of its entries, or of its cells; entries; level; and the size
+class of its piece, or the unit of its edges."""
+PIECE, COUNT, LEVEL, CLASS = 0, 1, 2, 3
+EDGES = 3
+
+CELL = 2
+"""Numbers of a cell: unit of its entries; how many there are, times 64, plus the size class."""
+CLASS_BITS = 6
+CLASSES = 1 << CLASS_BITS
+NOTHING = -1
+
+MESSAGE = 6
+"""Numbers of a message: west, south, east, north; when it is no longer active; the unit where its
+terms stand, their number first."""
+END, TERMS = 4, 5
+
+# What `counts` holds; pieces given back are listed by size class from FREE on.
+USED, LIVE, ENTRIES, SLOTS, SPARE, GIVEN, FREE = range(7)
+
+
+class State(NamedTuple):
+    """The arrays of a store."""
+
+    heads: Int32s  # HEAD numbers a term
+    areas: Int32s  # the same for range messages; empty until there is one
+    counts: Int64s
+    memory: Float32s
+    ints: Int32s  # the same memory
+    messages: Floats  # (n, MESSAGE) by slot
+    heap: Int32s  # slots in use, the one that ends first in front
+    spare: Int32s  # slots not in use
+
+
+def empty_state(terms: int, units: int, slots: int) -> State:
+    """Make a store with nothing in it and room for so much."""
+    home = Memory()
+    counts = np.zeros(FREE + CLASSES, np.int64)
+    counts[FREE:] = NOTHING
+    memory = home.array("", units * UNIT, np.float32)
+    return State(
+        np.zeros(terms * HEAD, np.int32),
+        np.zeros(0, np.int32),
+        counts,
+        memory,
+        memory.view(np.int32),
+        home.array("", (slots, MESSAGE), np.float64),
+        home.array("", slots, np.int32),
+        home.array("", slots, np.int32),
+    )
+
+
+def longer(array: npt.NDArray[Any], used: int, room: int, *, cleared: bool = False) -> Any:
+    """Give an array with room for so much that starts with what is used of this one."""
+    grown = Memory().array("", (room, *array.shape[1:]), array.dtype)
+    grown[:used] = array[:used]
+    if cleared:
+        grown[used:] = 0
+    return grown
+
+
+@inner_inlined
+def size_of(kind: int) -> int:
+    """Give the units of a size class."""
+    half = wide(kind) >> 1
+    return (wide(3) << half) >> 1 if kind & 1 else wide(1) << half
+
+
+@inner_inlined
+def class_for(units: int) -> int:
+    """Give the smallest size class with so many units; classes 0 and 1 both have one."""
+    kind = wide(0)
+    while size_of(kind) < units:
+        kind += 1
+    return kind
+
+
+@inner
+def take(state: State, kind: int) -> int:
+    """Take a piece, uninitialised; there must be room for it."""
+    counts = state.counts
+    unit: int = counts[FREE + kind]
+    if unit != NOTHING:
+        counts[FREE + kind] = state.ints[unit * UNIT]
+        counts[SPARE] -= size_of(kind)
+        return unit
+    unit = counts[USED]
+    counts[USED] += size_of(kind)
+    return unit
+
+
+@inner
+def give_back(state: State, unit: int, kind: int) -> None:
+    """Give a piece back."""
+    counts = state.counts
+    state.ints[unit * UNIT] = counts[FREE + kind]
+    counts[FREE + kind] = unit
+    counts[SPARE] += size_of(kind)
+
+
+@inner_inlined
+def signature(term: int) -> int:
+    """Give the bit that stands for a term in a signature."""
+    return wide(1) << ((wide(term) * wide(2654435761) >> 24) & 31)

@@ -1,0 +1,206 @@
+"""The AP+-Tree whole: subscriptions and active messages in one tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearcast.index import Batch, Matches, Table
+from nearcast.index.ap_plus_tree import ApPlusTree
+from nearcast.index.ap_tree.tree import NODES, with_room
+from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.index.verify import bitmap_for
+from nearcast.lasting._ap_plus import (
+    MORE_NODES,
+    MORE_SLOTS,
+    MORE_UNITS,
+    match_and_keep,
+    sweep,
+    tree_moves,
+)
+from nearcast.lasting._change import copy_messages, count_terms, pop_ended
+from nearcast.lasting._layout import GIVEN, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
+from nearcast.lasting._moves import DONE, MORE_FOUND
+from nearcast.lasting.store import Changes
+
+_NODES = 1 << 14
+
+
+class _Standing(ApPlusTree):
+    """A tree whose nodes stay what they are until it is made anew as a whole."""
+
+    def _remake(self, tops: Int64s) -> None:
+        del tops
+
+    def _after(self, changes: int) -> None:
+        del changes
+
+
+class UnifiedApPlusTree:
+    """Keeps point messages in the lists of the leaves they visit when they are matched.
+
+    `most_copies` bounds in how many lists a message stands: one that is in as many, or will be
+    when all nodes noted for it have been visited, is held in the list of an inner node. Messages
+    that have ended are passed over, and taken out of all lists once they are a share
+    `sweep_share` of all (lazy deletion).
+
+    Departures from the paper: the nodes of a subscription are found from its terms and its box,
+    in place of a list kept for each; leaves that overflow by moves are divided when the tree is
+    made anew (`rebuild`), since every division deals messages out again. Subscriptions that
+    arrive later with other terms need that too: it is for populations that move.
+
+    From "AP-Tree: efficiently support location-aware Publish/Subscribe" (VLDB J.), section 4.2.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        history: Batch | None = None,
+        *,
+        most_copies: int = 64,
+        sweep_share: float = 0.05,
+        **options: Any,
+    ) -> None:
+        self.table = table
+        self.index = _Standing(table, history=history, rebuild=False, **options)
+        self._most, self._sweep_share = most_copies, sweep_share
+        self._found: Int32s = np.empty(1 << 12, np.int32)
+        self._marks: Int64s = np.zeros(0, np.int64)
+        self._stamp = 0
+        self._work = np.empty(8, np.float32)
+        self._ended: list[Int32s] = []
+        self._state = empty_state(16, 1 << 12, 64)
+
+    def build(self) -> None:
+        """Take in all subscriptions of the table; there must be no messages yet."""
+        self.index.build()
+        self._follow()
+
+    def rebuild(self) -> None:
+        """Make the tree anew, with the speeds that were learnt, and deal all messages out again."""
+        batch, ends = self._contents()
+        self._state = empty_state(16, 1 << 12, 64)
+        self._ended.clear()
+        self.index.build()
+        self._follow()
+        self.add(batch, ends)
+
+    def _follow(self) -> None:
+        """Have as many lists as the tree has room for nodes, and some room."""
+        tree = with_room(self.index.tree, _NODES, _NODES, 0)
+        self.index.replace_tree(tree)
+        state, wanted = self._state, HEAD * len(tree.nodes)
+        if wanted > len(state.heads):
+            heads = longer(state.heads, len(state.heads), wanted, cleared=True)
+            self._state = state._replace(heads=heads)
+        if len(tree.nodes) > len(self._marks):
+            self._marks = np.zeros(len(tree.nodes), np.int64)
+
+    def publish(self, batch: Batch, ends: Floats) -> Matches:
+        """Match messages, and keep them as a by-product."""
+        return self._visit(batch, ends, reports=True)
+
+    def add(self, batch: Batch, ends: Floats) -> None:
+        """Keep messages that need no matching."""
+        self._visit(batch, ends, reports=False)
+
+    def _visit(self, batch: Batch, ends: Floats, *, reports: bool) -> Matches:
+        self._follow()
+        table = self.table
+        bitmap = bitmap_for(len(table.frequency))
+        start, filled, room = 0, 0, max(1024, 4 * len(batch))
+        messages, found = np.empty(room, np.int32), np.empty(room, np.int32)
+        while start < len(batch):
+            start, written, why = match_and_keep(
+                self.index.tree, table.rows, self.index.rank, self._state, batch.starts,
+                batch.terms, batch.boxes, ends, bitmap, self._most, self.index.leaf_capacity,
+                reports, start, messages[filled:], found[filled:],
+            )  # fmt: skip
+            filled += written
+            if why == MORE_NODES:
+                self._follow()
+            elif why in (MORE_UNITS, MORE_SLOTS):
+                self._grow(why == MORE_SLOTS)
+            elif why != DONE:
+                room *= 2
+                messages, found = longer(messages, filled, room), longer(found, filled, room)
+        return Matches(messages[:filled], table.rows.owner[found[:filled]], 0)
+
+    def _grow(self, slots: bool) -> None:
+        state = self._state
+        used, count = int(state.counts[USED]), int(state.counts[SLOTS])
+        if slots:
+            self._state = state._replace(
+                messages=longer(state.messages, count, 2 * count),
+                heap=longer(state.heap, count, 2 * count),
+                spare=longer(state.spare, count, 2 * count),
+            )
+        else:
+            memory = longer(state.memory, used * UNIT, 2 * len(state.memory))
+            self._state = state._replace(memory=memory, ints=memory.view(np.int32))
+
+    def changes(self, which: Int32s, events: Int32s, times: Floats, boxes: Floats) -> Changes:
+        """Find what changes if rows move; the table still has their old boxes."""
+        start, filled, room = 0, 0, max(256, len(which))
+        out_events, out_slots = np.empty(room, np.int32), np.empty(room, np.int32)
+        out_ops = np.ones(room, np.int8)
+        while start < len(which):
+            self._stamp += len(which) + 1
+            start, written, why = tree_moves(
+                self.index.tree, self.table.rows, self.index.rank, self._state,
+                self.index.dummy_share, which, events, times, boxes, start, self._marks,
+                self._stamp, self._found, out_events[filled:], out_slots[filled:],
+                out_ops[filled:], self._work,
+            )  # fmt: skip
+            filled += written
+            if why == MORE_FOUND:
+                self._found = np.empty(4 * len(self._found), np.int32)
+            elif why != DONE:
+                room *= 2
+                out_events = longer(out_events, filled, room)
+                out_slots = longer(out_slots, filled, room)
+                out_ops = longer(out_ops, filled, room)
+        return Changes(out_events[:filled], out_slots[:filled], out_ops[:filled])
+
+    def moved(self, which: Int32s, boxes: Floats) -> None:
+        """Move rows in the table and in the tree."""
+        self.table.move(which, boxes)
+        self.index.move(which)
+        self._follow()
+
+    def expire(self, now: float, most: int) -> int:
+        """Let messages end, and sweep once there are many."""
+        gone = np.empty(min(most, int(self._state.counts[LIVE])), np.int32)
+        count = pop_ended(self._state, now, gone)
+        self._ended.append(gone[:count])
+        waiting = sum(len(part) for part in self._ended)
+        if waiting > self._sweep_share * (int(self._state.counts[LIVE]) + waiting):
+            self._sweep(now)
+        return count
+
+    def _sweep(self, now: float) -> None:
+        state = self._state
+        sweep(state, int(self.index.tree.sizes[NODES]), now)
+        slots = np.concatenate(self._ended)
+        given = int(state.counts[GIVEN])
+        state.spare[given : given + len(slots)] = slots
+        state.counts[GIVEN] += len(slots)
+        self._ended.clear()
+
+    def _contents(self) -> tuple[Batch, Floats]:
+        live = np.sort(self._state.heap[: int(self._state.counts[LIVE])])
+        starts = np.zeros(len(live) + 1, np.int64)
+        count_terms(self._state, live, starts)
+        np.cumsum(starts, out=starts)
+        terms = np.empty(int(starts[-1]), np.int32)
+        boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
+        copy_messages(self._state, live, starts, terms, boxes, ends)
+        return Batch(starts, terms, boxes), ends
+
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of messages, and of the tree without the table."""
+        state = self._state
+        messages = 4 * UNIT * int(state.counts[USED]) + 56 * int(state.counts[SLOTS])
+        lists = 4 * HEAD * int(self.index.tree.sizes[NODES])
+        return messages + lists, int(self.index.stats()["bytes"])

@@ -1,0 +1,310 @@
+"""The active messages: found by term and place, for subscriptions that arrive or move."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.lasting._cells import SAMPLE, divide, longest
+from nearcast.lasting._change import (
+    TOGETHER,
+    add_messages,
+    copy_messages,
+    count_terms,
+    expire,
+)
+from nearcast.lasting._layout import (
+    END,
+    ENTRIES,
+    GIVEN,
+    HEAD,
+    LIVE,
+    MESSAGE,
+    SLOTS,
+    SPARE,
+    UNIT,
+    USED,
+    empty_state,
+    longer,
+)
+from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
+
+_UNITS, _SLOTS = 1 << 10, 1 << 6
+_DUE = 1 << 14
+_WORTH_PACKING = 1 << 12
+_PACK_BELOW = 8  # messages are put together anew when only one slot in so many is in use
+
+
+class Texts(NamedTuple):
+    """The terms of some messages: those of message i are `terms[starts[i] : starts[i + 1]]`."""
+
+    starts: Int64s
+    terms: Int32s
+
+
+class Ended(NamedTuple):
+    """Slots of messages that have ended, and terms that no active message has any more."""
+
+    slots: Int32s
+    terms: Int32s
+
+
+class Changes(NamedTuple):
+    """Which message came (op 1), or went (op 2), in which event; in order of events."""
+
+    events: Int32s
+    slots: Int32s
+    ops: Ops
+
+
+class ActiveStore:
+    """Keeps active messages by *slot*, a number that stays theirs until they end.
+
+    A message is active for as long as `now` is below its end; that is compared in every answer.
+    `expire` takes out those that have ended, as many at a time as one likes, so that a million of
+    them need not be a pause.
+    """
+
+    _only = -1
+    """The one list that all messages stand in, whatever their terms; -1 for lists by term."""
+
+    def __init__(self) -> None:
+        self._due: Int32s = np.empty(_DUE, np.int32)
+        self._sample = np.empty(SAMPLE + 1, np.float32)
+        self._cells: Int64s = np.empty(_DUE, np.int64)
+        self._found: Int32s = np.empty(1 << 10, np.int32)
+        self._work = np.empty(8, np.float32)
+        self._pair = np.empty((2, 3))
+        self._chosen: Int64s = np.empty(2 * GROUP, np.int64)
+        self._state = empty_state(16, _UNITS, _SLOTS)
+
+    def __len__(self) -> int:
+        """How many messages have been taken in and not out again."""
+        return int(self._state.counts[LIVE])
+
+    @property
+    def slots(self) -> int:
+        """One more than the highest slot that was ever given."""
+        return int(self._state.counts[SLOTS])
+
+    @property
+    def boxes(self) -> Floats:
+        """The box of each slot's message, of size zero for a point."""
+        return self._state.messages[:, :END]
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        return self._state.messages[:, END]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use, without free room at the ends of arrays."""
+        state = self._state
+        slots = self.slots * (8 * MESSAGE + 2 * 4)
+        arena = 4 * UNIT * int(state.counts[USED])
+        return slots + arena + state.heads.nbytes + state.areas.nbytes
+
+    def stats(self) -> dict[str, int]:
+        """Figures about the store."""
+        counts = self._state.counts
+        return {
+            "bytes": self.nbytes,
+            "messages": len(self),
+            "entries": int(counts[ENTRIES]),
+            "spare_bytes": 4 * UNIT * int(counts[SPARE]),
+        }
+
+    def active(self, now: float) -> Int32s:
+        """The slots of all messages that are active, in no order."""
+        slots = self._state.heap[: len(self)]
+        active: Int32s = slots[self._state.messages[slots, END] > now]
+        return active
+
+    def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
+        """Take in messages that end at `ends`, and give their slots.
+
+        A point is a box of size zero; a box must not cross the antimeridian.
+        """
+        count = len(boxes)
+        slots = np.empty(count, np.int32)
+        if not count:
+            return slots
+        most = int(texts.terms.max(initial=-1)) + 1
+        self._reserve_terms(most, areas=bool((boxes[:, :2] != boxes[:, 2:]).any()))
+        widest = int(np.diff(texts.starts).max())
+        self._reserve_work(TOGETHER * widest)
+        done = 0
+        while True:
+            state = self._state
+            before = done
+            done, late = add_messages(
+                state, texts.starts, texts.terms, boxes, ends, done, slots, self._due, self._cells,
+                self._only,
+            )  # fmt: skip
+            self._divide(late)
+            if done == count:
+                return slots
+            if done == before and late == 0:
+                self._grow(widest)
+
+    def expire(self, now: float, most: int) -> Ended:
+        """Take out at most so many of the messages that have ended by now."""
+        if most <= 0 or not self._ended(now):
+            return Ended(np.empty(0, np.int32), np.empty(0, np.int32))
+        gone = np.empty(min(most, len(self)), np.int32)
+        emptied: list[Int32s] = []
+        count = 0
+        while count < len(gone):
+            terms = np.empty(len(self._due), np.int32)
+            taken, empty, late = expire(
+                self._state, now, len(gone) - count, gone[count:], terms, self._due, self._cells,
+                self._only,
+            )  # fmt: skip
+            emptied.append(terms[:empty])
+            count += taken
+            self._divide(late)
+            if not self._ended(now):
+                break
+            if taken == 0:
+                self._reserve_work(2 * len(self._due))
+        # A term may have come to nothing twice, or have been noted for both of its lists.
+        return Ended(gone[:count], np.unique(np.concatenate(emptied)))
+
+    def _ended(self, now: float) -> bool:
+        state = self._state
+        return len(self) > 0 and bool(state.messages[state.heap[0], END] <= now)
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether so few of many slots are in use that `pack` is worth its time."""
+        return self.slots > _WORTH_PACKING and self.slots > _PACK_BELOW * len(self)
+
+    def pack(self) -> Int32s:
+        """Give memory back: messages get the slots 0, 1, 2, ...; gives the slots they had."""
+        old = self._state
+        live = np.sort(old.heap[: len(self)])
+        starts = np.zeros(len(live) + 1, np.int64)
+        count_terms(old, live, starts)
+        np.cumsum(starts, out=starts)
+        terms = np.empty(int(starts[-1]), np.int32)
+        boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
+        copy_messages(old, live, starts, terms, boxes, ends)
+        self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)))
+        self._found = np.empty(1 << 10, np.int32)
+        self.add(Texts(starts, terms), boxes, ends)
+        return live
+
+    def evaluate(self, rows: Rows, which: Int32s, events: Int32s, times: Floats) -> Changes:
+        """Find the messages that match rows of a table, as they are there.
+
+        Row `which[i]` is asked in event `events[i]`, at `times[events[i]]`. An owner of several
+        rows may get a message more than once.
+        """
+        return self._collect(rows, which, events, times, None, None)
+
+    def moves(
+        self,
+        rows: Rows,
+        which: Int32s,
+        events: Int32s,
+        times: Floats,
+        boxes: Floats,
+        circles: Floats | None,
+    ) -> Changes:
+        """Find what changes if rows, none of them twice, get other boxes or circles.
+
+        `boxes[i]` is the new box of row `which[i]` and `circles[i]` its new circle; all rows are
+        boxes, or all are circles. The table still has the old ones.
+        """
+        return self._collect(rows, which, events, times, boxes, circles)
+
+    def _collect(
+        self,
+        rows: Rows,
+        which: Int32s,
+        events: Int32s,
+        times: Floats,
+        boxes: Floats | None,
+        circles: Floats | None,
+    ) -> Changes:
+        start, filled, room = 0, 0, max(256, len(which))
+        out_events, out_slots = np.empty(room, np.int32), np.empty(room, np.int32)
+        out_ops = np.ones(room, np.int8)
+        while start < len(which) and len(self):
+            if boxes is None:
+                start, written, why = evaluate(
+                    self._state, rows, which, events, times, start, self._cells, self._found,
+                    out_events[filled:], out_slots[filled:], self._work, self._chosen, self._only,
+                )  # fmt: skip
+            else:
+                start, written, why = moves(
+                    self._state, rows, which, events, times, boxes, circles, start, self._cells,
+                    self._found, out_events[filled:], out_slots[filled:], out_ops[filled:],
+                    self._work, self._chosen, self._pair, self._only,
+                )  # fmt: skip
+            filled += written
+            if why == MORE_CELLS:
+                self._cells = np.empty(4 * len(self._cells), np.int64)
+            elif why == MORE_FOUND:
+                longest_list = int(self._state.heads[1::HEAD].max(initial=0))
+                if len(self._state.areas):
+                    longest_list += int(self._state.areas[1::HEAD].max(initial=0))
+                self._found = np.empty(max(2 * len(self._found), longest_list), np.int32)
+            elif why != DONE:
+                room *= 2
+                out_events = longer(out_events, filled, room)
+                out_slots = longer(out_slots, filled, room)
+                out_ops = longer(out_ops, filled, room)
+                out_ops[filled:] = 1
+        return Changes(out_events[:filled], out_slots[:filled], out_ops[:filled])
+
+    def _reserve_terms(self, count: int, *, areas: bool) -> None:
+        state, known = self._state, len(self._state.heads) // HEAD
+        if count > known:
+            room = HEAD * max(count, known + known // 2)
+            state = state._replace(heads=longer(state.heads, len(state.heads), room, cleared=True))
+        if areas and len(state.areas) < len(state.heads):
+            wanted = len(state.heads)
+            state = state._replace(
+                areas=longer(state.areas, len(state.areas), wanted, cleared=True)
+            )
+        self._state = state
+
+    def _reserve_work(self, terms: int) -> None:
+        """Make room for the terms of the longest message."""
+        if terms > len(self._due):
+            self._due = np.empty(2 * terms, np.int32)
+        if len(self._due) > len(self._cells):
+            self._cells = np.empty(len(self._due), np.int64)
+
+    def _grow(self, widest: int) -> None:
+        """Make what keeps a kernel from going on larger: the slots, or the arena."""
+        state = self._state
+        if state.counts[GIVEN] == 0 and self.slots == len(state.messages):
+            room = 2 * len(state.messages)
+            self._state = state._replace(
+                messages=longer(state.messages, self.slots, room),
+                heap=longer(state.heap, self.slots, room),
+                spare=longer(state.spare, self.slots, room),
+            )
+        else:
+            self._grow_arena(4 * widest)
+
+    def _grow_arena(self, units: int) -> None:
+        state, used = self._state, int(self._state.counts[USED])
+        room = max(2 * len(state.ints) // UNIT, used + units)
+        memory = longer(state.memory, used * UNIT, room * UNIT)
+        self._state = state._replace(memory=memory, ints=memory.view(np.int32))
+
+    def _divide(self, late: int) -> None:
+        """Divide the lists anew that were found to have grown or shrunk too much."""
+        done = 0
+        while done < late:
+            entries, units = longest(self._state, self._due, late)
+            scratch = np.empty(max(1, entries) * UNIT, np.int32)
+            done = divide(self._state, self._due, late, scratch, self._sample, done)
+            if done < late:
+                self._grow_arena(units)

@@ -1,0 +1,21 @@
+"""`nearcast experiment moving` says for every figure what the paper claims and what was found."""
+
+import json
+
+import pytest
+
+from nearcast.cli.main import main
+
+
+def test_every_figure_has_a_claim_and_a_result(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["experiment", "moving", "--subscriptions", "150", "--moves", "40", "--json"]
+    assert main(arguments) == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert [finding["figure"].split(",")[0] for finding in findings] == [
+        *("20b", "20a", "21b", "21c", "23", "24", "25")
+    ]
+    for finding in findings:
+        assert finding["claim"]
+        assert finding["result"]
+        assert all(value > 0 for values in finding["values"].values() for value in values)
+    assert [len(values) for values in findings[-1]["values"].values()] == [5, 5, 5]

@@ -1,0 +1,88 @@
+"""The store of active messages: bursts that come and go, and the areas that a move looks at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from nearcast import Box, Circle, Engine, Update
+from nearcast.engine.indexed import Indexed
+
+
+def core_of(engine: Engine) -> Indexed:
+    core = engine._core
+    assert isinstance(core, Indexed)
+    return core
+
+
+def burst(first: int, count: int, at: float, ttl: float) -> pa.Table:
+    rng = np.random.default_rng(first)
+    points = np.column_stack([rng.uniform(-10, 10, count), rng.uniform(-10, 10, count)])
+    return pa.table(
+        {
+            "id": [f"m{first + n}" for n in range(count)],
+            "text": [f"sale word{(first + n) % 5000} other{first + n}" for n in range(count)],
+            "point": points.tolist(),
+            "ttl": [ttl] * count,
+            "at": [at] * count,
+        }
+    )
+
+
+def test_memory_returns_after_a_burst_has_ended() -> None:
+    """Once a burst is over, the store, the ids and the terms take what they took before it."""
+    engine = Engine(window_count=1)
+    engine.subscribe("s", "sale", Box(-1, -1, 1, 1))
+    engine.publish_table(burst(0, 200, at=0, ttl=1e6))
+    core = core_of(engine)
+    before, terms = core.lasting.nbytes, len(core.boolean.terms)
+    for turn in range(1, 3):
+        engine.publish_table(burst(100_000 * turn, 40_000, at=10.0 * turn, ttl=5))
+        during = core.lasting.nbytes
+        assert during > 10 * before
+        for step in range(2000):
+            engine.move("s", Box(-1, -1, 1, 1 + step / 1000), at=10.0 * turn + 6)
+        assert len(core.lasting) == 200
+        assert core.lasting.nbytes < 2 * before + during / 10
+        assert len(core.boolean.terms) == terms
+    assert len(engine.results("s")) == sum(
+        abs(x) <= 1 and -1 <= y <= 1 + 1999 / 1000
+        for x, y in burst(0, 200, at=0, ttl=1e6)["point"].to_pylist()
+    )
+
+
+def test_no_event_takes_out_more_than_a_few_of_those_that_have_ended() -> None:
+    """Ten thousand ends at once are spread over the events that follow, and never seen again."""
+    engine = Engine(window_count=1)
+    engine.publish_table(burst(0, 10_000, at=0, ttl=1))
+    core = core_of(engine)
+    left = len(core.lasting)
+    engine.subscribe("s", "sale", Box(-10, -10, 10, 10), at=2)
+    assert left - 100 < len(core.lasting) < left
+    assert engine.results("s") == []
+    assert engine.publish("m5", "again", (0, 0), at=2, ttl=1) == []
+    assert core.lasting.has("m5", 2.5)
+
+
+@pytest.mark.parametrize("radius", [30_000, 300_000])
+def test_a_circle_among_many_messages(radius: float) -> None:
+    """Cells inside both circles are passed over; what changes is what `scan` says."""
+    fast, scan = Engine(window_count=1), Engine(index="scan", window_count=1)
+    for engine in (fast, scan):
+        engine.publish_table(burst(0, 3000, at=0, ttl=100))
+        engine.subscribe("s", "sale NOT word17", Circle((0, 0), radius))
+        engine.subscribe("t", "sale OR word3", Circle((0, 0), radius))
+    for step in range(12):
+        for id in "st":
+            where = Circle((step * 0.11, step * -0.07), radius)
+            assert fast.move(id, where) == scan.move(id, where)
+
+
+def test_a_message_on_both_sides_of_the_antimeridian_lasts_too() -> None:
+    """It is met from either side, and moves beside it see it."""
+    engine = Engine()
+    engine.publish("m", "storm", region=Box(179, 0, -179, 1), ttl=10)
+    assert engine.subscribe("s", "storm", Box(-180, 0, -179.5, 1)) == [Update("add", "s", "m")]
+    assert engine.move("s", Box(-178, 0, -177, 1)) == [Update("remove", "s", "m")]
+    assert engine.move("s", Box(179.5, 0, 180, 1)) == [Update("add", "s", "m")]
