@@ -1,4 +1,4 @@
-"""Many events in order, each by itself; instant messages that follow each other go as columns.
+"""Many events in order, each by itself; messages that follow each other go as columns.
 
 Every event is applied to the core and noted in a `Changes`. One that is refused changes nothing.
 """
@@ -81,7 +81,7 @@ def _single(core: Core, event: Event, changes: Changes) -> Outcome:
 
 
 class _Run:
-    """Instant messages at points that follow each other and may be matched together."""
+    """Messages at points that follow each other and may be matched together."""
 
     def __init__(self, core: Indexed) -> None:
         self._core = core
@@ -96,7 +96,7 @@ class _Run:
             # With rankings a message may cause more than adds: those go one by one.
             self._open = core.takes_columns and not core.has_rankings
             self._now = -inf if core.now is None else core.now
-        if not self._open or message.ttl or message.point is None:
+        if not self._open or message.point is None:
             return False
         now, at = self._now, message.at
         if at is None:
@@ -140,9 +140,11 @@ class _Run:
         except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
             return None
         points = np.array([message.point for message in messages], np.float64)
+        ttl = np.array([message.ttl for message in messages], np.float64)
         ids, seq, first = [message.id for message in messages], changes.seq + 1, changes.last + 1
+        lives = ttl if ttl.any() else None
         updates = publish_messages(
-            self._core, Published(seq, ids, texts, points, np.array(at)), changes
+            self._core, Published(seq, ids, texts, points, np.array(at), lives), changes
         )
         if updates is None:
             return None
@@ -171,7 +173,7 @@ class _Names:
 
 
 class _Adds(Sequence[Update]):
-    """The updates of an instant message, made when somebody asks."""
+    """The updates of a message, made when somebody asks."""
 
     __slots__ = ("_message", "_names", "_start", "_stop")
 

@@ -440,7 +440,7 @@ class Indexed(Scan):
 
     @property
     def takes_columns(self) -> bool:
-        """Whether instant messages may be matched as columns now."""
+        """Whether messages at points may be matched as columns now."""
         return self.settings.window.count is not None or self.ranked.is_active
 
     def knows_any(self, ids: list[str]) -> bool:

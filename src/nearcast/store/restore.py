@@ -71,24 +71,22 @@ def restore_messages(
     late = next(lasting, None)
     for batch in window:
         seqs = batch.column("seq").to_numpy()
-        lasts = np.flatnonzero(batch.column("ttl").to_numpy() > 0)
         done = 0
-        for row in [*lasts.tolist(), len(seqs)]:
-            seq = seqs[row] if row < len(seqs) else seqs[-1] + 1
-            while late is not None and late[0] < seq:  # it has no place in the window
-                stop = int(np.searchsorted(seqs, late[0]))
-                _publish_messages(core, batch.slice(done, stop - done))
-                _publish(core, late[1])
-                done, late = stop, next(lasting, None)
-            _publish_messages(core, batch.slice(done, row - done))
-            if row < len(seqs):
-                _publish(core, next(messages_of(batch.slice(row, 1))))
-                if late is not None and late[0] == seq:
-                    late = next(lasting, None)  # the same message, kept twice
-            done = row + 1
-    while late is not None:
-        _publish(core, late[1])
-        late = next(lasting, None)
+        while late is not None and late[0] <= seqs[-1]:
+            place = int(np.searchsorted(seqs, late[0]))
+            outside: list[Message] = []  # these have no place in the window any more
+            while late is not None and late[0] < seqs[place]:
+                outside.append(late[1])
+                late = next(lasting, None)
+            if outside:
+                _publish_columns(core, batch.slice(done, place - done))
+                _publish(core, *outside)
+                done = place
+            else:
+                late = next(lasting, None)  # the same message, kept twice
+        _publish_columns(core, batch.slice(done))
+    if late is not None:
+        _publish(core, late[1], *(message for _, message in lasting))
 
 
 def _publish(core: Core, *messages: Message) -> None:
@@ -99,14 +97,14 @@ def _publish(core: Core, *messages: Message) -> None:
             )
 
 
-def _publish_messages(core: Core, batch: pa.RecordBatch) -> None:
-    """Publish messages that do not last, as columns where that is possible."""
+def _publish_columns(core: Core, batch: pa.RecordBatch) -> None:
+    """Publish messages of the window, as columns where that is possible."""
     if not len(batch):
         return
     if isinstance(core, Indexed) and core.takes_columns:
-        instants = columns_of(batch)
-        if instants is not None and not core.uses_any(instants.ids):
-            publish_messages(core, instants, Changes(0, 0))
+        columns = columns_of(batch)
+        if columns is not None and not core.uses_any(columns.ids):
+            publish_messages(core, columns, Changes(0, 0))
             return
     _publish(core, *messages_of(batch))
 
