@@ -45,7 +45,8 @@ class UnifiedApPlusTree:
     that have ended are passed over, and taken out of all lists once they are a share
     `sweep_share` of all (lazy deletion).
 
-    Departures from the paper: the nodes of a subscription are found from its terms and its box,
+    Departures from the paper: a message is also kept in the empty cells it falls into and in both
+    cuts beside a term that none has, or subscriptions that come there later would miss it; the nodes of a subscription are found from its terms and its box,
     in place of a list kept for each; leaves that overflow by moves are divided when the tree is
     made anew (`rebuild`), since every division deals messages out again. Subscriptions that
     arrive later with other terms need that too: it is for populations that move.
