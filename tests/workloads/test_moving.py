@@ -191,10 +191,10 @@ def test_unreadable_tracks_are_told(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot read"):
         log(tracks=str(tmp_path / "none.parquet"))
     (tmp_path / "text.parquet").write_text("no parquet")
-    with pytest.raises(SourceError, match="oid, ts, lon, lat"):
+    with pytest.raises(SourceError, match="id, time, lon, lat"):
         log(tracks=str(tmp_path / "text.parquet"))
     pq.write_table(pa.table({"oid": [1]}), tmp_path / "columns.parquet")
-    with pytest.raises(SourceError, match="oid, ts, lon, lat"):
+    with pytest.raises(SourceError, match="id, time, lon, lat"):
         log(tracks=str(tmp_path / "columns.parquet"))
     empty = pa.table({"oid": [1], "ts": [1.0], "lon": [181.0], "lat": [0.0]})
     pq.write_table(empty, tmp_path / "empty.parquet")

@@ -42,6 +42,7 @@ from nearcast.lasting._layout import (
     Float32s,
     State,
     class_for,
+    give_back,
     signature,
     single,
     size_of,
@@ -427,9 +428,12 @@ def tree_moves(
 
 
 @lean_kernel
-def sweep(state: State, nodes: int, now: float) -> None:
-    """Take the messages that have ended by now out of all lists."""
+def sweep(state: State, nodes: int, now: float, ended: Int32s) -> None:
+    """Take the messages that have ended by now out of all lists; forget the terms of some."""
     ints = state.ints
+    for slot in ended:
+        piece = wide(state.messages[slot, TERMS])
+        give_back(state, piece, class_for((wide(ints[piece * UNIT]) + UNIT) // UNIT))
     for node in range(nodes):
         head = wide(node) * HEAD
         base, count = wide(state.heads[head + PIECE]) * UNIT, wide(state.heads[head + COUNT])

@@ -45,10 +45,12 @@ class UnifiedApPlusTree:
     that have ended are passed over, and taken out of all lists once they are a share
     `sweep_share` of all (lazy deletion).
 
-    Departures from the paper: the nodes of a subscription are found from its terms and its box,
-    in place of a list kept for each; leaves that overflow by moves are divided when the tree is
-    made anew (`rebuild`), since every division deals messages out again. Subscriptions that
-    arrive later with other terms need that too: it is for populations that move.
+    Departures from the paper: a message is also kept in the empty cells it falls into and in both
+    cuts beside a term that none has, or subscriptions that come there later would miss it; the
+    nodes of a subscription are found from its terms and its box, in place of a list kept for each;
+    leaves that overflow by moves are divided when the tree is made anew (`rebuild`), since every
+    division deals messages out again. Subscriptions that arrive later need that too: it is for
+    populations that move.
 
     From "AP-Tree: efficiently support location-aware Publish/Subscribe" (VLDB J.), section 4.2.
     """
@@ -181,8 +183,8 @@ class UnifiedApPlusTree:
 
     def _sweep(self, now: float) -> None:
         state = self._state
-        sweep(state, int(self.index.tree.sizes[NODES]), now)
         slots = np.concatenate(self._ended)
+        sweep(state, int(self.index.tree.sizes[NODES]), now, slots)
         given = int(state.counts[GIVEN])
         state.spare[given : given + len(slots)] = slots
         state.counts[GIVEN] += len(slots)
