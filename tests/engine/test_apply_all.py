@@ -12,16 +12,17 @@ from nearcast import Box, Engine, Message, NearcastError, Subscription, Top, Upd
 from nearcast.engine import Entry, Scan
 from nearcast.engine.settings import Given
 from nearcast.engine.update_log import RecentUpdates
-from nearcast.model import Event, Publish, Subscribe, Unsubscribe
+from nearcast.model import Event, Move, Publish, Subscribe, Unsubscribe
 
 AREA = Box(0, 0, 1, 1)
 
 
 def crowd(seed: int, count: int) -> list[Event]:
-    """Mostly instant messages, so that runs of them are matched together; some ids come again."""
+    """Mostly messages at points, so that runs are matched together; some ids come again."""
     draw = Random(seed)
     events: list[Event] = [Subscribe(Subscription(f"s{n}", f"w{n}", AREA)) for n in range(3)]
     now = 0.0
+    lives = draw.choice([[0.0], [0.0, 0.0, 1.0, 6.0], [5.0]])
     for number in range(count):
         now += draw.choice([0.0, 0.0, 0.0, 1.0, -2.0 if draw.random() < 0.1 else 0.0])
         at = draw.choice([None, None, now])
@@ -39,8 +40,10 @@ def crowd(seed: int, count: int) -> list[Event]:
         elif chance < 0.08:
             top = Subscription("t", "w1 w2", point=(0, 0), top=Top(2, 0.5))
             events.append(Subscribe(draw.choice([top, Subscription("s1", "w1", AREA)])))
+        elif chance < 0.1:
+            events.append(Move(f"s{draw.randrange(3)}", draw.choice([AREA, Box(0.7, 0, 3, 1)])))
         else:
-            events.append(Publish(Message(id, text, point, at=at)))
+            events.append(Publish(Message(id, text, point, at=at, ttl=draw.choice(lives))))
     return events
 
 
@@ -75,6 +78,10 @@ def test_one_call_is_as_many_calls(seed: int, given_settings: Given) -> None:
             who, what = update.subscription, update.message
             entries.append(Entry(id, seq, at, update.op, who, what, update.score))
     assert engine.log.read(0, 100_000) == entries
+    for subscription in scan.subscriptions():
+        assert engine.results(subscription.id) == scan.results(subscription.id)
+    for number in range(150):
+        assert engine.message(f"m{number}") == scan.message(f"m{number}")
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

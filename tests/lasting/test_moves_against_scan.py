@@ -10,13 +10,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nearcast import Box, Circle, Engine, NearcastError, Polygon
+from nearcast import Box, Circle, Engine, NearcastError, Polygon, Top
 from nearcast.engine import INDEX_NAMES
 from nearcast.geo import Region, region_to_json
 
 LONS = [-180.0, -179.0, -90.0, 0.0, 0.1, 0.25, 0.5, 1.0, 1.1, 2.0, 3.0, 179.0, 180.0]
 LATS = [-90.0, -10.0, 0.0, 0.1, 0.25, 0.5, 1.0, 1.1, 2.0, 3.0, 89.0]
 NAMES = [f"s{n}" for n in range(6)]
+RANKED = ["t0", "t1"]  # top-k subscriptions
+SOME = [*NAMES, *NAMES, *NAMES, *RANKED]
 QUERIES = [
     *("a", "b", "a b", "a OR b", "a NOT b", "(a OR c) AND b", "c d e", "a NOT a OR é", "new"),
 ]
@@ -53,11 +55,15 @@ class Against(RuleBasedStateMachine):
 
     index = "auto"
 
-    @initialize(crowd=st.integers(0, 90))
-    def start(self, crowd: int) -> None:
+    @initialize(
+        crowd=st.integers(0, 90),
+        window=st.sampled_from([(1, None), (1, None), (7, None), (None, 2.0)]),
+    )
+    def start(self, crowd: int, window: tuple[int | None, float | None]) -> None:
         """Some start with so many messages that their list is divided into cells."""
-        self.fast = Engine(index=self.index, window_count=1)
-        self.scan = Engine(index="scan", window_count=1)
+        count, seconds = window
+        self.fast = Engine(index=self.index, window_count=count, window_seconds=seconds)
+        self.scan = Engine(index="scan", window_count=count, window_seconds=seconds)
         self.now, self.count = 0.0, 0
         table = pa.table(
             {
@@ -91,13 +97,19 @@ class Against(RuleBasedStateMachine):
         self.now += step
         self.both(lambda engine: engine.subscribe(id, query, region, at=self.now))
 
+    @rule(id=st.sampled_from(RANKED), point=points, alpha=st.sampled_from([0.0, 0.5]), step=steps)
+    def subscribe_top(self, id: str, point: tuple[float, float], alpha: float, step: float) -> None:
+        self.now += step
+        top = Top(2, alpha)
+        self.both(lambda engine: engine.subscribe(id, "a b", point=point, top=top, at=self.now))
+
     @rule(id=st.sampled_from(NAMES), region=regions, step=steps)
     def move(self, id: str, region: Region, step: float) -> None:
         self.now += step
         self.both(lambda engine: engine.move(id, region, at=self.now))
 
     @rule(
-        who=st.lists(st.sampled_from(NAMES), min_size=1, max_size=8),
+        who=st.lists(st.sampled_from(SOME), min_size=1, max_size=8),
         where=st.one_of(st.lists(plain, min_size=8, max_size=8), st.lists(circles, min_size=8)),
         step=steps,
     )
@@ -113,7 +125,7 @@ class Against(RuleBasedStateMachine):
         )
         self.both(lambda engine: engine.move_table(table).to_pylist())
 
-    @rule(id=st.sampled_from(NAMES), step=steps)
+    @rule(id=st.sampled_from([*NAMES, *RANKED]), step=steps)
     def unsubscribe(self, id: str, step: float) -> None:
         self.now += step
         self.both(lambda engine: engine.unsubscribe(id, at=self.now))
@@ -164,8 +176,12 @@ class Against(RuleBasedStateMachine):
     @invariant()
     def results_are_the_same(self) -> None:
         if hasattr(self, "fast"):
-            for id in NAMES:
+            for id in [*NAMES, *RANKED]:
                 self.both(lambda engine, id=id: engine.results(id))
+                self.both(lambda engine, id=id: engine.get(id))
+            recent = range(self.count - 3, self.count + 1)
+            for id in ["c0", "c1", *(f"n{n}" for n in recent), *(f"m{n % 40}" for n in recent)]:
+                self.both(lambda engine, id=id: engine.message(id))
 
 
 @pytest.mark.parametrize("index", [n for n in INDEX_NAMES if n not in ("scan", "sequential")])
