@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from nearcast import Box, Circle, Engine, Update
+from nearcast import Box, Circle, Engine, Message, Update
 from nearcast.engine.indexed import Indexed
+from nearcast.errors import IdInUseError
 
 
 def core_of(engine: Engine) -> Indexed:
@@ -63,6 +64,28 @@ def test_no_event_takes_out_more_than_a_few_of_those_that_have_ended() -> None:
     assert engine.results("s") == []
     assert engine.publish("m5", "again", (0, 0), at=2, ttl=1) == []
     assert core.lasting.has("m5", 2.5)
+
+
+def test_an_id_that_is_used_again_survives_the_one_that_has_ended() -> None:
+    """Messages are put together anew while both are there; the id is that of the active one."""
+    engine = Engine(window_count=1)
+    engine.publish_table(burst(0, 40_000, at=0, ttl=5))
+    engine.publish_table(burst(40_000, 1000, at=0, ttl=5.5))
+    core = core_of(engine)
+    engine.subscribe("s", "sale", Box(-1, -1, 1, 1), at=6)
+    engine.publish("m40500", "again", (0, 0), ttl=100)
+    engine.publish("next", "in the window", (0, 0))
+    slots = core.lasting._store.slots
+    while core.lasting._store.slots == slots:  # until they are put together anew
+        engine.move("s", Box(-1, -1, 1, 1))
+    assert len(core.lasting) > 1001
+    assert engine.message("m40500") == Message("m40500", "again", (0.0, 0.0), at=6.0, ttl=100)
+    with pytest.raises(IdInUseError):
+        engine.publish("m40500", "refused", (0, 0))
+    while len(core.lasting) > 1:
+        engine.move("s", Box(-1, -1, 1, 1))
+    assert engine.message("m40500") is not None
+    assert engine.publish("m40500", "new", (0, 0), at=106) == []
 
 
 @pytest.mark.parametrize("radius", [30_000, 300_000])
