@@ -63,7 +63,7 @@ class LastingMessages:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the store, without ids."""
+        """Bytes of the store, without ids and texts."""
         return self._store.nbytes
 
     @property
@@ -164,6 +164,8 @@ class LastingMessages:
 
     def wanted_by(self, interest: Interest) -> Results:
         """The active messages that a subscription of the table wants."""
+        if not len(self):
+            return {}
         rows = self._population.rows_of(interest.subscription.id)
         found = self.wanted_by_rows(rows, np.zeros(len(rows), np.int32), np.array([self._now]))
         slots = np.unique(found.slots)
