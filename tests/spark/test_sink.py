@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from nearcast.engine.bulk import UPDATE_SCHEMA
+from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import SourceError
 from nearcast.spark.paths import resolve
 from nearcast.spark.sink import Outputs, Refused, Sink

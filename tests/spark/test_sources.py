@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from nearcast.engine.bulk import UPDATE_SCHEMA
+from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast.spark import schema
