@@ -24,7 +24,7 @@ from nearcast.index.table import Floats, Int32s
 from nearcast.model import Message, Subscription, Top, Update
 from nearcast.text import idf_of
 from nearcast.text.columns import buffers
-from nearcast.topk.core import Changes, TopK
+from nearcast.topk.core import Changes, TopK, warm_up
 from nearcast.topk.terms import Bags, TermNumbers
 
 
@@ -259,6 +259,7 @@ class FastRankings:
             self._message_ids, self._texts = MessageIds(0), Texts(0)
             self._core = core
             with announced_compilation():
+                warm_up()
                 for part in self._waiting.parts():
                     if isinstance(part, Arrived):
                         self.enter(part)
