@@ -13,7 +13,7 @@ from nearcast.model import open_log
 from nearcast.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["replay", "match", "generate", "demo", "bench", "spark"]
+COMMANDS = ["replay", "match", "generate", "export", "import", "demo", "bench", "spark"]
 
 
 @pytest.mark.parametrize("kind", sorted(WORKLOADS))
