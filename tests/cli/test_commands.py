@@ -14,8 +14,8 @@ from nearcast.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    *("replay", "match", "generate", "export", "import", "demo", "bench", "spark"),
-    *("serve", "keys", "sub", "publish", "listen"),
+    *("replay", "match", "generate", "export", "import", "demo", "bench", "experiment", "spark"),
+    *("serve", "keys", "sub", "publish", "listen", "backup"),
 ]
 
 
