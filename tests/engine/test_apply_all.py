@@ -67,9 +67,9 @@ def test_one_call_is_as_many_calls(seed: int, given_settings: Given) -> None:
             continue
         seq += 1
         assert (outcome.seq, outcome.first_id) == (seq, len(entries) + 1)
-        assert outcome.updates == updates
+        assert list(outcome.updates) == updates
         assert [outcome.updates[place] for place in range(len(updates))] == updates
-        assert outcome.updates[-2:] == updates[-2:]
+        assert list(outcome.updates[-2:]) == updates[-2:]
         for update in updates:
             id, at = len(entries) + 1, scan.now or 0.0
             who, what = update.subscription, update.message

@@ -179,4 +179,4 @@ def test_the_package_needs_no_httpx_until_a_client_is_asked_for(
     with pytest.raises(nearcast.NearcastError, match=r"pip install 'nearcast\[client\]'"):
         _ = nearcast.Client
     with pytest.raises(AttributeError):
-        _ = nearcast.Nothing  # type: ignore[attr-defined]
+        _ = nearcast.Nothing

@@ -1,6 +1,9 @@
 """The description of the API holds: schemathesis finds nothing that is not in it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
@@ -47,7 +50,7 @@ def server() -> Iterator[Served]:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_nothing_that_is_not_described(case: schemathesis.Case, server: Served) -> None:
+def test_nothing_that_is_not_described(case: schemathesis.Case[Any], server: Served) -> None:
     answer = case.call(base_url=server.url)
     case.validate_response(
         answer,

@@ -20,7 +20,8 @@ def server() -> Iterator[Served]:
 
 
 def talk(server: Served, query: str = "", **more: Any) -> ClientConnection:
-    return connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws{query}", **more)
+    socket: ClientConnection = connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws{query}", **more)
+    return socket
 
 
 def say(socket: ClientConnection, **fields: Any) -> None:

@@ -169,7 +169,7 @@ def test_live_is_sampled_and_says_so() -> None:
     ):
         body = "\n".join(msgspec.json.encode(SALE).decode() for _ in range(500))
         server.lines("/v1/messages", body)
-        events = []
+        events: list[dict[str, str]] = []
         while not events or events[-1]["event"] != "sampled":
             events.append(ear.event())
         left_out = msgspec.json.decode(events[-1]["data"])["left_out"]

@@ -85,17 +85,15 @@ class _Run:
 
     def __init__(self, core: Indexed) -> None:
         self._core = core
-        self._start()
-
-    def _start(self) -> None:
-        core = self._core
-        self._open = core.takes_columns
         self._messages: dict[str, Message] = {}  # by id
         self._at: list[float] = []
-        self._now = -inf if core.now is None else core.now
+        self._open, self._now = False, -inf
 
     def takes(self, message: Message) -> bool:
         """Take a message in, if there is no reason yet to look closer at it."""
+        if not self._messages:
+            core = self._core
+            self._open, self._now = core.takes_columns, -inf if core.now is None else core.now
         if not self._open or message.ttl or message.point is None:
             return False
         now, at = self._now, message.at
@@ -110,22 +108,23 @@ class _Run:
 
     def apply(self, changes: Changes) -> Iterator[Outcome]:
         """Apply what was taken in, and begin anew."""
-        messages, at = list(self._messages.values()), self._at
-        start = 0
-        if self._core.uses_any(list(self._messages)):
-            for stop, message in enumerate(messages):
-                if self._core.uses_any([message.id]):  # by now, or until then
-                    yield from self._part(messages[start:stop], at[start:stop], changes)
-                    yield _single(self._core, Publish(message), changes)
-                    start = stop + 1
-        yield from self._part(messages[start:], at[start:], changes)
-        self._start()
+        if not self._core.uses_any(list(self._messages)):
+            yield from self._flush(changes)
+            return
+        # One that is refused does not even move time on: those after it are taken in anew.
+        messages = list(self._messages.values())
+        self._messages, self._at = {}, []
+        for message in messages:
+            if self._core.uses_any([message.id]) or not self.takes(message):
+                yield from self._flush(changes)
+                yield _single(self._core, Publish(message), changes)
+        yield from self._flush(changes)
 
-    def _part(
-        self, messages: list[Message], at: list[float], changes: Changes
-    ) -> Iterable[Outcome]:
+    def _flush(self, changes: Changes) -> Iterable[Outcome]:
+        messages, at = list(self._messages.values()), self._at
+        self._messages, self._at = {}, []
         outcomes = None
-        if len(messages) >= _WORTH_COLUMNS and not self._core.uses_any([m.id for m in messages]):
+        if len(messages) >= _WORTH_COLUMNS:
             outcomes = self._together(messages, at, changes)
         if outcomes is None:
             return (_single(self._core, Publish(message), changes) for message in messages)
