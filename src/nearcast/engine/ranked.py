@@ -7,6 +7,7 @@ the first top-k subscription its messages enter the core, and stay there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -157,9 +158,10 @@ class FastRankings:
         return self._message_ids.has_any(ids)
 
     def message(self, id: str) -> Message | None:
-        """Put a message of the window together again."""
+        """Look up a message of the window, with its time."""
         if self._core is None:
-            return None
+            arrived = self._waiting.find(id)
+            return None if arrived is None else replace(arrived.message, at=arrived.at)
         number = self._message_ids.number(id)
         if number is None:
             return None

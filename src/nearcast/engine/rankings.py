@@ -7,18 +7,23 @@ everybody: the definition of right.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Ranking, Results, difference
 from nearcast.engine.window import SlidingWindow
-from nearcast.model import Subscription, Update
+from nearcast.model import Message, Subscription, Update
 
 
 class Rankings(Protocol):
     """The top-k subscriptions of an engine, and its window."""
 
     def __contains__(self, id: str) -> bool: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __len__(self) -> int: ...
 
     def find(self, id: str) -> Subscription | None:
         """Look one up."""
@@ -42,6 +47,10 @@ class Rankings(Protocol):
 
     def uses(self, id: str, now: float) -> bool:
         """Whether a message of the window has this id at that time."""
+        ...
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message of the window, with its time."""
         ...
 
     def best(self, id: str) -> Results:
@@ -68,6 +77,12 @@ class PlainRankings:
 
     def __contains__(self, id: str) -> bool:
         return id in self._rankings
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rankings)
+
+    def __len__(self) -> int:
+        return len(self._rankings)
 
     def find(self, id: str) -> Subscription | None:
         """Look one up."""
@@ -102,6 +117,11 @@ class PlainRankings:
     def uses(self, id: str, now: float) -> bool:
         """Whether a message of the window has this id at that time."""
         return self._window.uses(id, now)
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message of the window, with its time."""
+        arrived = self._window.find(id)
+        return None if arrived is None else replace(arrived.message, at=arrived.at)
 
     def best(self, id: str) -> Results:
         """The results of one that is there, best first."""

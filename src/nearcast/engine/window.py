@@ -88,6 +88,18 @@ class SlidingWindow:
     def _still_in(self, at: float, now: float) -> bool:
         return self._window.seconds is None or at > now - self._window.seconds
 
+    def find(self, id: str) -> Arrived | None:
+        """The message with an id, if it is there."""
+        if id not in self._times:
+            return None
+        for part in reversed(self._parts):
+            if isinstance(part, Arrived):
+                if part.message.id == id:
+                    return part
+            elif id in part.ids:
+                return part.arrived(part.ids.index(id, part.row))
+        return None
+
     def has_any(self, ids: list[str]) -> bool:
         """Whether a message with one of these ids is there."""
         return not self._times.keys().isdisjoint(ids)
