@@ -13,7 +13,7 @@ from nearcast.model import open_log
 from nearcast.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["replay", "match", "generate", "demo", "bench", "spark"]
+COMMANDS = ["replay", "match", "generate", "demo", "bench", "experiment", "spark"]
 
 
 @pytest.mark.parametrize("kind", sorted(WORKLOADS))
@@ -153,7 +153,7 @@ def test_the_page_about_indexes_names_each_of_them() -> None:
         assert f"| `{name}` |" in page
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md", "docs/topk.md"])
 def test_the_python_examples_run(document: str, capsys: pytest.CaptureFixture[str]) -> None:
     examples = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
     assert examples
