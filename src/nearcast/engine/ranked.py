@@ -158,7 +158,7 @@ class FastRankings:
         return self._message_ids.has_any(ids)
 
     def message(self, id: str) -> Message | None:
-        """Put a message of the window together again."""
+        """Look up a message of the window, with its time."""
         if self._core is None:
             arrived = self._waiting.find(id)
             return None if arrived is None else replace(arrived.message, at=arrived.at)
