@@ -81,17 +81,11 @@ class _Story(Thread):
 
     def run(self) -> None:
         """Tell the story."""
-        clock = None
-        if self._plan.duration_s is not None:
-            clock = Timer(self._plan.duration_s, self._stop_asked.set)
-            clock.start()
         try:
             self._tell()
         except Exception as error:
             self._failure = error
         finally:
-            if clock is not None:
-                clock.cancel()
             self._at_end()
 
     def _tell(self) -> None:
@@ -100,6 +94,7 @@ class _Story(Thread):
             feed = Feed(client, self._say, self._stop_asked, seed=plan.seed, on_land=shore())
             try:
                 if feed.wait_until_ready():
+                    self._start_clock()
                     feed.play(plan.people, plan.movers, plan.rate)
             except httpx.TransportError:
                 pass  # the server has gone first
@@ -107,6 +102,13 @@ class _Story(Thread):
                 if error.response.status_code != 503:  # it is about to go
                     raise
             self._say(f"Over: {feed.counts()}.")
+
+    def _start_clock(self) -> None:
+        """Count the time from when there is something to see: compiling may take a while."""
+        if self._plan.duration_s is not None:
+            clock = Timer(self._plan.duration_s, self._stop_asked.set)
+            clock.daemon = True
+            clock.start()
 
     def end(self) -> None:
         """Come to an end; what went wrong meanwhile is raised."""
