@@ -195,5 +195,6 @@ def summary(boxes: Floats, view: Box) -> dict[str, Any]:
 
 def _whole(values: Floats) -> npt.NDArray[np.int64]:
     """Cells from the first that is taken on, so that their numbers stay small."""
-    cells = np.floor(values).astype(np.int64)
-    return cells - cells.min(initial=1 << 32)
+    cells: npt.NDArray[np.int64] = np.floor(values).astype(np.int64)
+    cells -= cells.min(initial=1 << 32)
+    return cells
