@@ -168,7 +168,7 @@ def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
             f"{skyband['expiring_us']:.1f} us; ours {runs['ours']['expiring_us']:.1f} with pushes, "
             f"{runs['lazy']['expiring_us']:.1f} without",
             second / cost_based["expiring_us"] >= 4,
-            "C_topk is counted in list entries read, which is cheap here: the model chooses shallow "
+            "C_topk is counted in list entries read, which is little: the model chooses shallow "
             "buffers and evaluates often; another unit would choose another depth",
         ),
         _claim(
