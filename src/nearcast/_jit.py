@@ -1,4 +1,8 @@
-"""The policies by which every numba kernel of the package is compiled."""
+"""The policies by which every numba kernel of the package is compiled.
+
+A function is compiled by one policy only: its name on the disk does not tell of which, and two
+would take each other's machine code for their own.
+"""
 
 import logging
 import sys

@@ -21,14 +21,19 @@ from nearcast.model import event_from_json
 SMALL = ["--no-browser", "--people", "300", "--movers", "8", "--rate", "40"]
 
 
-def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(tmp_path: Path, *arguments: str, engine: str = "embedded") -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "nearcast", "demo", *SMALL, *arguments]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)},
+        env={
+            "TMPDIR": str(tmp_path),
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": ":".join(sys.path),
+            "ENGINE": engine,
+        },
     )
 
 
@@ -61,6 +66,20 @@ def test_the_demo_ends_by_itself_after_its_time(tmp_path: Path) -> None:
     assert "on the embedded engine" in out
     assert err == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_runs_on_spark_where_it_finds_it(tmp_path: Path) -> None:
+    with start(tmp_path, engine="auto") as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("First matches"):
+            lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr.read() if process.stderr else ""
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "on the pipeline on Spark, with Java" in lines[0]
+    assert re.search(r"^Over: \d+ messages, [1-9]\d* matches, \d+ moves\.$", out, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

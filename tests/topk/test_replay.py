@@ -12,12 +12,12 @@ OPTIONS = {"vocabulary": 60, "cities": 3, "warm": 40, "repeat": 0.4, "rate": 10.
 
 
 def write(path: Path, *, seed: int, k: int, moves: bool = True) -> Path:
-    events = list(generate("topk", subscriptions=60, messages=400, seed=seed, k=k, **OPTIONS))
+    events = list(generate("topk", subscriptions=40, messages=250, seed=seed, k=k, **OPTIONS))
     if moves:
         points = [event["point"] for event in events if event["op"] == "publish"]
-        for n in range(100, 480, 20):
+        for n in range(100, 280, 15):
             at = events[n].get("at", events[n - 1].get("at"))
-            move = {"op": "move", "id": f"s{n % 60 + 1}", "point": points[n % 100]}
+            move = {"op": "move", "id": f"s{n % 40 + 1}", "point": points[n % 100]}
             events.insert(n, move | ({} if at is None else {"at": at}))
     path.write_text("\n".join(json.dumps(event) for event in events))
     return path
@@ -40,4 +40,4 @@ def test_both_engines_write_the_same_updates(
         assert main([*arguments, *options, *aside]) == 0
         written.append(out.read_bytes())
     assert written[0] == written[1]
-    assert written[0].count(b'"op": "remove"') > 100
+    assert written[0].count(b'"op": "remove"') > 50

@@ -165,6 +165,9 @@ class Rankings(RuleBasedStateMachine):
     def everybody_has_the_same_results(self) -> None:
         for id in self.known:
             assert self.engines[0].results(id) == self.engines[1].results(id)
+        cores: list[Any] = [engine._core for engine in self.engines]
+        last = f"m{self.made % 1000}"
+        assert cores[0].rankings.message(last) == cores[1].rankings.message(last)
         fast, plain = (engine.subscriptions() for engine in self.engines)
         assert sorted(fast, key=lambda s: s.id) == sorted(plain, key=lambda s: s.id)
 

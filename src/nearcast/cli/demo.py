@@ -28,7 +28,10 @@ def demo(
     duration: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.0, show_default="until Ctrl-C", help="End after so long."
+            metavar="SECONDS",
+            min=0.0,
+            show_default="until Ctrl-C",
+            help="End so long after it is ready.",
         ),
     ] = None,
     port: Annotated[

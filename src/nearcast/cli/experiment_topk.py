@@ -50,7 +50,7 @@ def _show(report: Report) -> None:
     console = Console()
     title = f"{report['subscriptions']:,} subscriptions, a window of {report['window']:,}"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("figure", "claim", "measured", "holds", "why not"):
+    for name in ("figure", "claim", "measured", "holds", "likely why not"):
         table.add_column(name, overflow="fold")
     for row in report["claims"]:
         holds = "yes" if row["holds"] else "no"

@@ -83,17 +83,11 @@ class _Story(Thread):
 
     def run(self) -> None:
         """Tell the story."""
-        clock = None
-        if self._plan.duration_s is not None:
-            clock = Timer(self._plan.duration_s, self._stop_asked.set)
-            clock.start()
         try:
             self._tell()
         except Exception as error:
             self._failure = error
         finally:
-            if clock is not None:
-                clock.cancel()
             self._at_end()
 
     def _tell(self) -> None:
@@ -109,6 +103,7 @@ class _Story(Thread):
             )
             try:
                 if feed.wait_until_ready():
+                    self._start_clock()
                     feed.play(plan.people, plan.movers, plan.rate)
             except httpx.TransportError:
                 pass  # the server has gone first
@@ -116,6 +111,13 @@ class _Story(Thread):
                 if error.response.status_code != 503:  # it is about to go
                     raise
             self._say(f"Over: {feed.counts()}.")
+
+    def _start_clock(self) -> None:
+        """Count the time from when there is something to see: compiling may take a while."""
+        if self._plan.duration_s is not None:
+            clock = Timer(self._plan.duration_s, self._stop_asked.set)
+            clock.daemon = True
+            clock.start()
 
     def end(self) -> None:
         """Come to an end; what went wrong meanwhile is raised."""

@@ -50,6 +50,14 @@ class Engine:
     `window_count` or `window_seconds` say what top-k subscriptions choose from, `space` how far
     away the farthest point can be, and `history` (a `Vocabulary`) what each term weighs.
 
+    With a `path` the engine is durable: what a call changed is on the disk when it returns, and an
+    engine made with the same path later goes on from there. Such an engine holds a lock on its
+    file until `close`, or the end of a `with` block. The file keeps its settings: leave them out
+    to use them, others are refused. `retain_seconds` and `retain_updates` say for how long `log`
+    keeps updates; `clock` gives the seconds since 1970 that this is measured by.
+
+    One thread may use an engine at a time; only `log`, `recall` and `backup` serve others beside.
+
     >>> from nearcast import Circle, Engine
     >>> engine = Engine()
     >>> engine.subscribe("s1", "ipad AND (discount OR sale)", Circle((151.2, -33.87), radius=2000))

@@ -24,7 +24,7 @@ from nearcast.index.table import Floats, Int32s
 from nearcast.model import Message, Subscription, Top, Update
 from nearcast.text import idf_of
 from nearcast.text.columns import buffers
-from nearcast.topk.core import Changes, TopK
+from nearcast.topk.core import Changes, TopK, warm_up
 from nearcast.topk.terms import Bags, TermNumbers
 
 
@@ -162,7 +162,7 @@ class FastRankings:
         return self._message_ids.has_any(ids)
 
     def message(self, id: str) -> Message | None:
-        """Put a message of the window together again."""
+        """Look up a message of the window, with its time."""
         if self._core is None:
             arrived = self._waiting.find(id)
             return None if arrived is None else replace(arrived.message, at=arrived.at)
@@ -263,6 +263,7 @@ class FastRankings:
             self._message_ids, self._texts = MessageIds(0), Texts(0)
             self._core = core
             with announced_compilation():
+                warm_up()
                 for part in self._waiting.parts():
                     if isinstance(part, Arrived):
                         self.enter(part)

@@ -17,7 +17,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from nearcast._jit import kernel
+from nearcast._jit import inlined, kernel
 from nearcast.geo import orient, predicates
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -47,7 +47,7 @@ for _helper in (
     register_jitable(_helper)
 
 orientation = kernel(orient.orientation)
-planar_distance = kernel(predicates.planar_distance)
+planar_distance = inlined(predicates.planar_distance)
 point_in_box = kernel(predicates.point_in_box)
 point_in_circle = kernel(predicates.point_in_circle)
 point_in_polygon = kernel(predicates.point_in_polygon)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.geo import predicates
+from nearcast.geo.kernels import planar_distance
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._layout import (
     ALPHA,
@@ -41,7 +41,6 @@ from nearcast.topk._wide import unsigned, wide
 from nearcast.topk._window import SLACK, message_row
 from nearcast.topk.score import weighed as _weighed
 
-planar_distance = inner_inlined(predicates.planar_distance)
 weighed = inner_inlined(_weighed)
 
 _STEP = np.float32(1.0 / 65535.0)

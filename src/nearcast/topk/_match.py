@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined
+from nearcast.geo.kernels import planar_distance
 from nearcast.index.rarest_term._lanes import prefetch
-from nearcast.topk._evaluate import planar_distance, weighed
+from nearcast.topk._evaluate import weighed
 from nearcast.topk._layout import (
     AFFECTED,
     ALPHA,

@@ -349,6 +349,19 @@ class TopK:
         self._base += shift
 
 
+def warm_up() -> None:
+    """Compile every kernel, or read it from the disk, before anybody waits for an event."""
+    core = TopK(Window(1), 0.0, 0.0, 1.0)
+    core.ensure_terms(1)
+    points, ones = np.zeros((1, 2)), np.ones(1, np.int32)
+    starts, terms = np.array([0, 1], np.int64), np.zeros(1, np.int32)
+    subs = core.subscribe(points, np.ones(1), ones, starts, terms)
+    core.publish(points, np.zeros(1), starts, terms, ones)
+    core.advance(0.0)
+    core.members(subs)
+    core.unsubscribe(subs)
+
+
 def _empty_lists(count: int) -> Int32s:
     lists = np.zeros((count, LIST), np.int32)
     lists[:, SIZE] = -1

@@ -11,7 +11,8 @@ from __future__ import annotations
 from math import sqrt
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.topk._evaluate import planar_distance, weighed
+from nearcast.geo.kernels import planar_distance
+from nearcast.topk._evaluate import weighed
 from nearcast.topk._layout import (
     ALPHA,
     CANDIDATES,

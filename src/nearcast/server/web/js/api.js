@@ -19,22 +19,20 @@ export function keepKey(key) {
 }
 
 async function call(method, path, body, signal) {
-  let answer;
   try {
-    answer = await fetch(path, {
+    const answer = await fetch(path, {
       method,
       signal,
       headers: headers(body === undefined ? {} : { "Content-Type": "application/json" }),
       body: body === undefined ? undefined : JSON.stringify(body),
     });
+    if (answer.ok) return answer.status === 204 ? null : await answer.json();
+    const problem = await answer.json().catch(() => ({}));
+    throw new Problem(answer.status, problem.detail ?? problem.title ?? `status ${answer.status}`);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error instanceof Problem || error.name === "AbortError") throw error;
     throw new Problem(0, "the server does not answer");
   }
-  if (answer.status === 204) return null;
-  const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Problem(answer.status, content.detail ?? content.title ?? `status ${answer.status}`);
-  return content;
 }
 
 const one = (id) => `v1/subscriptions/${encodeURIComponent(id)}`;
