@@ -253,12 +253,13 @@ class _Running:
 
     def node_mb(self) -> float:
         """What its shards take on this node, in megabytes."""
-        if self.arm.baseline:
+        state = self._work / "state"
+        if not (state / "about.json").exists():
             return 0.0
         from nearcast.spark.node import NodeCache
         from nearcast.spark.state import open_state
 
-        folder = NodeCache(open_state(str(self._work / "state")).id).folder
+        folder = NodeCache(open_state(str(state)).id).folder
         return sum(path.stat().st_blocks * 512 for path in folder.rglob("*.bin")) / 1e6
 
     def stop(self) -> None:

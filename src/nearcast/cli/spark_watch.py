@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, current_thread, main_thread
+from threading import Event, Lock, current_thread, main_thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,15 +62,21 @@ class Watch:
         self.summary = summary
         self.failure: Exception | None = None
         self.stop = Event()
-        self._busy = False
+        self._turn = Lock()
+        self._busy = self._over = False  # a batch is being taken; no other will be
         self._began = time.perf_counter()
 
     def taking(self, take: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
         """Wrap what takes batches, to know what went wrong in it: Spark only hands on its text."""
 
+        from nearcast.spark.feed import Stopped
+
         def watched(frame: DataFrame, batch: int) -> None:
-            self._busy = True
+            with self._turn:
+                self._busy = not self._over
             try:
+                if not self._busy:
+                    raise Stopped
                 take(frame, batch)
             except Exception as error:
                 self.failure = error
@@ -89,10 +95,13 @@ class Watch:
         from nearcast.spark.feed import Stopped
 
         while query.isActive:
-            if self.stop.wait(_SECONDS_BETWEEN_LOOKS) and not self._busy:
-                query.stop()
-            elif self.stop.is_set():
-                time.sleep(_SECONDS_BETWEEN_LOOKS)  # until the step under way is done
+            if self.stop.wait(_SECONDS_BETWEEN_LOOKS):
+                with self._turn:  # a batch that begins now would be cut off in the middle
+                    self._over = not self._busy
+                if self._over:
+                    query.stop()
+                else:
+                    time.sleep(_SECONDS_BETWEEN_LOOKS)  # until the step under way is done
         summary = self.summary
         summary.stopped = self.stop.is_set()
         summary.seconds = round(time.perf_counter() - self._began, 3)
