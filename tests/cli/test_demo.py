@@ -79,9 +79,8 @@ def test_the_demo_runs_on_spark_where_it_finds_it(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "on the pipeline on Spark, with Java" in lines[0]
-    assert re.search(
-        r"^Over: [\d,]+ messages, [1-9][\d,]* matches, [\d,]+ moves\.$", out, re.MULTILINE
-    )
+    over = r"^Over: [\d,]+ messages, [1-9][\d,]* matches, [\d,]+ moves\.$"
+    assert re.search(over, out, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
