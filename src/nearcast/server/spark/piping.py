@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
+
+import structlog
 
 from nearcast.engine.settings import Settings
 from nearcast.geo import WORLD
@@ -14,6 +17,9 @@ from nearcast.server.spark.pipeline import Pipeline
 from nearcast.server.spark.places import Places
 from nearcast.server.spark.register import RegisterEngine
 from nearcast.server.spark.tail import Ask, Tail
+
+log = structlog.get_logger("nearcast")
+_PAUSE_S = 1.0
 
 if TYPE_CHECKING:
     from nearcast.server.tenants import Tenant
@@ -26,8 +32,8 @@ class Piping:
         self._pipeline = pipeline
         self.tail = tail
         self._tasks = [
-            asyncio.ensure_future(pipeline.keep_running()),
-            asyncio.ensure_future(tail.follow()),
+            asyncio.ensure_future(_persistently(pipeline.keep_running)),
+            asyncio.ensure_future(_persistently(tail.follow)),
         ]
 
     async def stop(self) -> None:
@@ -38,6 +44,16 @@ class Piping:
             with suppress(asyncio.CancelledError):
                 await task
         await asyncio.to_thread(self._pipeline.stop)
+
+
+async def _persistently(work: Callable[[], Awaitable[None]]) -> None:
+    """Do something for the life of the server, again after a failure such as a full disk."""
+    while True:
+        try:
+            await work()
+        except Exception as error:
+            log.error("pipeline is not followed", reason=str(error), again_in_s=_PAUSE_S)
+        await asyncio.sleep(_PAUSE_S)
 
 
 def places_of(config: Config, name: str) -> Places:
