@@ -12,6 +12,7 @@ from typing import cast
 
 from nearcast.errors import SourceError
 
+LINES = "application/x-ndjson"
 Heard = Callable[[bytes, float], None]
 
 

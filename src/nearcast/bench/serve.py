@@ -7,6 +7,7 @@ hearing of it, with many listeners at a steady rate. The load shares the machine
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import signal
@@ -21,16 +22,13 @@ from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter
 from typing import IO, TypedDict
 
-import msgspec
-
-from nearcast.bench.http_load import Ear, Poster, flat_out, post
+from nearcast.bench.http_load import LINES, flat_out, post
+from nearcast.bench.serve_listening import Latency, Listening, at, listen
 from nearcast.errors import SetupError, SourceError
 from nearcast.workloads.registry import array_workload
 
 Tell = Callable[[str], None]
-_LINES = "application/x-ndjson"
 _LOAD = 10_000  # subscriptions in one request
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class Plan:
     listeners: int
     rate: float
     seconds: float
+    steady: float
     connections: int
     lines: int
     workload: str
@@ -57,18 +56,6 @@ class Rate(TypedDict):
     p99_ms: float
 
 
-class Latency(TypedDict):
-    """From sending a message until a listener has heard of it."""
-
-    rate: float
-    listeners: int
-    heard: int
-    missed: int
-    p50_ms: float
-    p99_ms: float
-    max_ms: float
-
-
 class ServeReport(TypedDict):
     """What was measured."""
 
@@ -79,7 +66,9 @@ class ServeReport(TypedDict):
     single: Rate
     lines: Rate
     latency: Latency
+    latency_beside_slow: Latency
     server_mib_loaded: float
+    server_mib_listening: list[float]
     server_mib_after: float
     server_cpu_s: float
     load_cpu_s: float
@@ -178,7 +167,11 @@ def cpu_seconds(pid: int) -> float:
 def measure_serve(plan: Plan, tell: Tell) -> ServeReport:
     """Start a server, load it, measure it."""
     with TemporaryDirectory(prefix="nearcast-bench-") as data, server_process(data) as (pid, port):
-        return asyncio.run(_Bench(plan, tell, pid, port).run())
+        gc.disable()  # a pause of the one who measures would look like one of the server
+        try:
+            return asyncio.run(_Bench(plan, tell, pid, port).run())
+        finally:
+            gc.enable()
 
 
 class _Bench:
@@ -191,7 +184,7 @@ class _Bench:
         await self._wait_until_ready()
         self._tell(f"loading {plan.subscriptions:,} subscriptions")
         started = perf_counter()
-        requests = (post("/v1/subscriptions", body, _LINES) for body in subscription_lines(plan))
+        requests = (post("/v1/subscriptions", body, LINES) for body in subscription_lines(plan))
         (loader,) = await flat_out("127.0.0.1", self._port, 1, requests)
         if loader.failures:
             raise SourceError(f"the server refused: {loader.answers[0].decode()}")
@@ -203,7 +196,7 @@ class _Bench:
         self._tell("lines")
         lines = await self._post(self._many(), 2, plan.lines)
         self._tell(f"{plan.listeners:,} listeners")
-        latency = await self._listen()
+        heard = await listen(self._port, self._messages, self._listening())
         return ServeReport(
             subscriptions=plan.subscriptions,
             workload=plan.workload,
@@ -211,11 +204,23 @@ class _Bench:
             load_per_s=plan.subscriptions / load_s,
             single=single,
             lines=lines,
-            latency=latency,
+            latency=heard.alone,
+            latency_beside_slow=heard.beside_slow,
             server_mib_loaded=loaded,
+            server_mib_listening=heard.mib,
             server_mib_after=resident_mib(self._pid),
             server_cpu_s=cpu_seconds(self._pid) - before,
             load_cpu_s=cpu_seconds(os.getpid()) - own,
+        )
+
+    def _listening(self) -> Listening:
+        plan = self._plan
+        return Listening(
+            plan.listeners,
+            plan.rate,
+            plan.steady,
+            plan.connections,
+            lambda: resident_mib(self._pid),
         )
 
     async def _wait_until_ready(self) -> None:
@@ -239,7 +244,7 @@ class _Bench:
         count = self._plan.lines
         for _ in self._for_a_while():
             body = b"\n".join(islice(iter(self._messages.__next__, None), count))
-            yield post("/v1/messages", body, _LINES)
+            yield post("/v1/messages", body, LINES)
 
     async def _post(self, requests: Iterator[bytes], connections: int, each: int) -> Rate:
         started = perf_counter()
@@ -252,8 +257,8 @@ class _Bench:
             per_s=sent / seconds,
             failures=sum(poster.failures for poster in posters),
             updates_per_message=(await self._updates() - before) / max(1, sent),
-            p50_ms=_at(latencies, 0.5),
-            p99_ms=_at(latencies, 0.99),
+            p50_ms=at(latencies, 0.5),
+            p99_ms=at(latencies, 0.99),
         )
 
     async def _updates(self) -> float:
@@ -261,114 +266,3 @@ class _Bench:
         (poster,) = await flat_out("127.0.0.1", self._port, 1, iter([get]))
         found = re.search(rb"\nnearcast_updates_total (\S+)", poster.answers[0])
         return float(found.group(1)) if found else 0.0
-
-    async def _listen(self) -> Latency:
-        """Have one subscription for each listener, and messages for one of them at a time."""
-        plan, loop = self._plan, asyncio.get_running_loop()
-        world = (
-            b'{"id":"ear%d","query":"earword%d","region":{"type":"Box","bbox":[-180,-90,180,90]}}'
-        )
-        body = b"\n".join(world % (number, number) for number in range(plan.listeners))
-        await flat_out("127.0.0.1", self._port, 1, iter([post("/v1/subscriptions", body, _LINES)]))
-        sent: dict[bytes, float] = {}
-        heard: list[float] = []
-
-        def hear(event: bytes, now: float) -> None:
-            start = event.find(b'"message":"') + 11
-            then = sent.pop(event[start : event.index(b'"', start)], None)
-            if then is not None:
-                heard.append(now - then)
-
-        ears = []
-        for number in range(plan.listeners):
-            path = f"/v1/updates?subscription=ear{number}"
-            _, ear = await loop.create_connection(
-                lambda path=path: Ear(path, hear),  # type: ignore[misc]  # bound on purpose
-                "127.0.0.1",
-                self._port,
-            )
-            await ear.ready
-            ears.append(ear)
-        sender = Sender(self._port, plan.connections)
-        await sender.connect()
-        total, started = int(plan.rate * plan.seconds), perf_counter()
-        for number in range(total):
-            behind = started + number / plan.rate - perf_counter()
-            if behind > 0.0005:
-                await asyncio.sleep(behind)
-            message = self._messages.with_word(f"earword{number % plan.listeners}")
-            sent[message[7 : message.index(b'"', 7)]] = perf_counter()
-            sender.send(post("/v1/messages", message))
-        for _ in range(100):
-            if not sent:
-                break
-            await asyncio.sleep(0.05)
-        took = perf_counter() - started
-        sender.close()
-        for ear in ears:
-            ear.close()
-        heard.sort()
-        return Latency(
-            rate=total / max(plan.seconds, took - 0.05) if total else 0.0,
-            listeners=plan.listeners,
-            heard=len(heard),
-            missed=len(sent),
-            p50_ms=_at(heard, 0.5),
-            p99_ms=_at(heard, 0.99),
-            max_ms=_at(heard, 1.0),
-        )
-
-
-class Sender:
-    """Sends requests at the time they are due, over whichever connection is free."""
-
-    def __init__(self, port: int, connections: int) -> None:
-        self._port = port
-        self._connections = connections
-        self._free: list[asyncio.Transport] = []
-        self._all: list[asyncio.Transport] = []
-        self._waiting: list[bytes] = []
-
-    async def connect(self) -> None:
-        """Open the connections."""
-        loop = asyncio.get_running_loop()
-        for _ in range(self._connections):
-            transport, _ = await loop.create_connection(
-                lambda: _Answers(self._answered), "127.0.0.1", self._port
-            )
-            self._free.append(transport)
-            self._all.append(transport)
-
-    def send(self, request: bytes) -> None:
-        """Send now, or as soon as an answer has come."""
-        if self._free:
-            self._free.pop().write(request)
-        else:
-            self._waiting.append(request)
-
-    def _answered(self, transport: asyncio.Transport) -> None:
-        if self._waiting:
-            transport.write(self._waiting.pop(0))
-        else:
-            self._free.append(transport)
-
-    def close(self) -> None:
-        """Close the connections."""
-        for transport in self._all:
-            transport.close()
-
-
-class _Answers(Poster):
-    """A connection whose answers are only waited for."""
-
-    def __init__(self, answered: Callable[[asyncio.Transport], None]) -> None:
-        super().__init__(iter(()))
-        self._answered = answered
-
-    def _next(self) -> None:
-        if self.latencies and self._transport is not None:
-            self._answered(self._transport)
-
-
-def _at(ordered: list[float], part: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e3 if ordered else 0.0

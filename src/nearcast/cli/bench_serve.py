@@ -27,6 +27,12 @@ def serve(
     seconds: Annotated[
         float, typer.Option(metavar="S", min=0.1, help="How long each part takes.")
     ] = 10.0,
+    steady: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", min=0.1, help="How long they listen, if not as long as the other parts."
+        ),
+    ] = None,
     connections: Annotated[
         int, typer.Option(metavar="N", min=1, help="Connections of publishers.")
     ] = 64,
@@ -43,6 +49,8 @@ def serve(
 
     The server is a process of its own with a folder of its own, and every answer counts only
     once it is on the disk. The load runs on the same machine and takes its share of it.
+    Listeners are timed in turns with and without two others that take in every update: one
+    that reads nothing, and one that reads a byte a second.
 
     [bold]Example[/bold]
 
@@ -51,7 +59,17 @@ def serve(
     need("fastapi", "server")
     from nearcast.bench.serve import Plan, measure_serve
 
-    plan = Plan(subscriptions, listeners, rate, seconds, connections, lines, workload, seed)
+    plan = Plan(
+        subscriptions=subscriptions,
+        listeners=listeners,
+        rate=rate,
+        seconds=seconds,
+        steady=seconds if steady is None else steady,
+        connections=connections,
+        lines=lines,
+        workload=workload,
+        seed=seed,
+    )
     with status_line() as tell:
         report = measure_serve(plan, tell)
     if as_json:
@@ -60,6 +78,11 @@ def serve(
     table = Table("measure", "value")
     for name, value in report.items():
         for inner, each in value.items() if isinstance(value, dict) else (("", value),):
-            shown = f"{each:,.1f}" if isinstance(each, float) else str(each)
-            table.add_row(f"{name} {inner}".strip(), shown)
+            table.add_row(f"{name} {inner}".strip(), _shown(each))
     Console().print(table)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(_shown(each) for each in value)
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)

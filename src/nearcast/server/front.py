@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 
 import structlog
 from starlette.requests import HTTPConnection
@@ -21,6 +22,7 @@ from nearcast.server.problems import Problem
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
 
 log = structlog.get_logger("nearcast")
+_TURNS = 64  # all listeners are woken in so many turns
 
 
 class Front:
@@ -91,10 +93,10 @@ class Front:
         self.ready = True
         log.info("ready")
         self.on_ready()
-        while True:
-            await asyncio.sleep(self.config.keep_alive_s / 3)
+        for turn in count():
+            await asyncio.sleep(self.config.keep_alive_s / 3 / _TURNS)
             for tenant in self.tenants:
-                tenant.hub.tick()
+                tenant.hub.tick(turn, _TURNS)
 
     def stop_streams(self) -> None:
         """End all streams, so that their connections can be closed."""

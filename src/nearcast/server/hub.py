@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from itertools import islice
 from time import perf_counter
 from typing import Protocol
 
@@ -171,7 +172,10 @@ class Hub:
         """How many bytes wait for listeners."""
         return sum(listener.size for listener in self._all)
 
-    def tick(self) -> None:
-        """Wake those who have heard nothing for a while, so that they say they are there."""
-        for listener in self._all:
+    def tick(self, turn: int, turns: int) -> None:
+        """Wake one of every `turns` listeners, so that those who heard nothing say they are there.
+
+        To wake a thousand at once would hold up everybody for tens of milliseconds.
+        """
+        for listener in islice(self._all, turn % turns, None, turns):
             listener.wake()
