@@ -78,7 +78,11 @@ class Front:
 
     def not_ready(self) -> Problem:
         """Say that it takes a moment longer, or what is in the way."""
-        detail = self.trouble or "the server is still starting; try again in a moment"
+        starting = (
+            "the server is still starting: it reads its data and, the first time on a machine, "
+            "compiles its kernels for about a minute; try again in a moment"
+        )
+        detail = self.trouble or starting
         return Problem(503, "not-ready", detail, headers={"Retry-After": "1"})
 
     async def open(self) -> None:
