@@ -27,9 +27,10 @@ _ENOUGH = 0.999  # what splitting must leave of the heavier load at most
 
 
 class Log:
-    """What changed hands so far, with about what it takes to carry."""
+    """What changed hands so far, with about what it takes to carry; `left` may still be carried."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: float = np.inf) -> None:
+        self.left = most_bytes
         self._shifts: list[Shifts] = []
         self._sizes: list[Floats] = []
 
@@ -37,6 +38,7 @@ class Log:
         """Note pieces that were moved."""
         self._shifts.append(shifts)
         self._sizes.append(sizes)
+        self.left -= float(sizes.sum())
 
     def add_one(self, cell: int, source: int, destination: int, size: float) -> Shifts:
         """Note that a part of one cell was moved."""
@@ -78,18 +80,17 @@ def adjust(
     pieces are moved (`evening`). When a worker is stuck with a cell that is too much to be moved,
     some terms of the cell are.
     """
-    log = Log()
+    log = Log(most_bytes)
     now = _merge(plan, recent, limit, log)
     for _ in range(1 + _MOST_SPLITS * plan.workers):
         pieces = pieces_of(now, recent)
         evening = Evening(pieces, recent, plan.workers)
-        piece, destination = evening.run(limit, most_bytes)
-        most_bytes -= evening.carried
+        piece, destination = evening.run(limit, log.left)
         if len(piece):
             shifts = Shifts(pieces.cell[piece], pieces.worker[piece], destination)
             log.add(shifts, np.full(len(piece), evening.carried / len(piece)))
             now = shifted(now, shifts)
-        if balance_of(evening.loads) <= limit or most_bytes <= 0:
+        if balance_of(evening.loads) <= limit:
             break
         done = _split(now, recent, pieces, evening, log)
         if done is None:
@@ -111,6 +112,8 @@ def _split(plan: Plan, recent: Recent, pieces: Pieces, evening: Evening, log: Lo
         if share is None or max(light + share.taken_ns, heavy - share.saved_ns) > _ENOUGH * heavy:
             continue
         size = float(pieces.size[piece]) * len(share.terms) / len(content.terms)
+        if size > log.left:
+            continue
         log.add_one(cell, giver, taker, size)
         return split(plan, cell, share.terms, taker)
     return None
@@ -134,10 +137,10 @@ def _merge(plan: Plan, recent: Recent, limit: float, log: Log) -> Plan:
             continue
         taker = int(others[np.argmin(loads[others])])
         both = in_both(*(content_of(plan, recent, cell, each) for each in (giver, taker)))
-        load = float(pieces.load[piece])
+        load, size = float(pieces.load[piece]), float(pieces.size[piece])
         takes = loads[taker] + load - recent.message_ns * both
-        if not both or max(takes, loads[giver] - load) >= loads[giver]:
+        if not both or size > log.left or max(takes, loads[giver] - load) >= loads[giver]:
             continue
         loads[giver], loads[taker] = loads[giver] - load, takes
-        plan = shifted(plan, log.add_one(cell, giver, taker, float(pieces.size[piece])))
+        plan = shifted(plan, log.add_one(cell, giver, taker, size))
     return plan

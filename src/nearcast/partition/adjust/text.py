@@ -18,6 +18,9 @@ from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 
 
+_ABOUT = 1.000001  # sums of the same numbers in another order are not quite the same
+
+
 class Content(NamedTuple):
     """What one worker has in one cell: its terms, heaviest first, and the hits of each."""
 
@@ -63,7 +66,7 @@ def share_of(content: Content, message_ns: float, amount: float) -> Share | None
     chosen, taken = list[int](), 0.0
     own = content.loads + message_ns * np.bincount(content.hit_term, minlength=len(content.terms))
     for place, load in enumerate(own.tolist()):
-        if taken + load <= amount and len(chosen) < len(content.terms) - 1:
+        if taken + load <= amount * _ABOUT and len(chosen) < len(content.terms) - 1:
             chosen.append(place)
             taken += load
     if not chosen:
