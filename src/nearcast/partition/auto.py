@@ -3,8 +3,8 @@
 No scheme is best everywhere, and the load that PS2Stream balances (definition 1) is not what its
 workers have to do. So plans are made in several ways, each on the real cost of a worker's index
 where it can be, and the one whose heaviest worker has least to do with the held-out messages is
-taken, or of some that are about as good the one with least work in all: as counted by that index
-in `simulate`, not as estimated while planning.
+taken (of some that are about as good, the one that does best with all messages): as counted by
+that index in `simulate`, not as estimated while planning.
 
 The parts: bisection by space and text (`bisect`), by space alone (a kd-tree on real load), by text
 only within cells of about the size of H2's blocks ("space-first"), all three evened out (`refine`);
@@ -31,7 +31,7 @@ from nearcast.partition.hilbert import hilbert_ranges
 from nearcast.partition.hybrid import Load, planned
 from nearcast.partition.kdt import layout_of
 from nearcast.partition.layout import Layout
-from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.load import MEASURED, Costs, rate_of
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.prepare import Prepared, prepare
 from nearcast.partition.refine import Refinement
@@ -45,8 +45,8 @@ _WORTHWHILE = 0.9  # what a finer grid must leave of the heaviest at most
 _STEPS = 4  # of evening out, for each worker
 _HOPELESS = 0.85  # of the best estimate: not simulated
 _CORRECTED = 2  # of the best plans are evened out again
-_MOST_CORRECTIONS = 2
-_AS_GOOD = 0.97  # of the highest bound: within what luck does
+_MOST_CORRECTIONS = 3
+_AS_GOOD = 0.96  # of the highest bound: within what luck does
 _MOST_SIMULATED = 200_000  # messages of each part
 _TRUSTED = 0.5, 2.0  # how far an estimate of what a worker looks at may be off
 
@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
     plan: Plan
     messages_per_s: float
     balance: float
-    total_ns: float  # the work of all workers for a message
+    overall_per_s: float  # the same bound, with the messages to plan by as well
 
 
 def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Plan:
@@ -80,14 +80,15 @@ def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> P
 
 
 def chosen_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Choose the plan with the highest bound; of those that are as good, the one with least work.
+    """Choose the plan with the highest bound, or one that is about as good and does better overall.
 
-    The bound is set by one worker, and so depends on few messages: what differs by less than a
-    few hundredths may as well be luck. How much work there is in all depends on all of them.
+    The bound is set by one worker, and so depends on few messages: a few hundredths may as well
+    be luck. With those to plan by as well there are more messages, but ones that plans may fit
+    too well.
     """
     most = max(each.messages_per_s for each in candidates)
     good = [each for each in candidates if each.messages_per_s >= _AS_GOOD * most]
-    return min(good, key=lambda each: each.total_ns)
+    return max(good, key=lambda each: each.overall_per_s)
 
 
 def _rates(candidates: Sequence[Candidate]) -> dict[str, int | None]:
@@ -146,7 +147,7 @@ def portfolio(prepared: Prepared, workers: int, costs: Costs = MEASURED) -> list
         for _ in range(_MOST_CORRECTIONS):
             again = maker.corrected(last)
             candidates.append(again.candidate)
-            if again.candidate.messages_per_s <= last.candidate.messages_per_s:
+            if again.candidate.overall_per_s <= last.candidate.overall_per_s:
                 break
             last = again
     return candidates
@@ -226,7 +227,7 @@ class _Maker:
             draft.plan,
             report["messages_per_s"],
             report["balance"],
-            report["total_ns"],
+            rate_of(self._ends[1], check.loads.ns(self._costs) + fit.loads.ns(self._costs)),
         )
         return _Measured(draft, found, fit.loads.candidates)
 
@@ -244,6 +245,7 @@ class _Maker:
         ratio = np.clip(measured.looked_at / np.maximum(estimated, 1.0), *_TRUSTED)
         refinement.reweigh(fit._replace(cost=fit.cost * ratio[worker]))
         refinement.run(_STEPS * self._workers)
-        name = f"{draft.name}, corrected" if "," not in draft.name else f"{draft.name} again"
+
+        name = f"{draft.name} again" if ", corrected" in draft.name else f"{draft.name}, corrected"
         plan = self._prepared.plan(draft.name, self._workers, self._layout(refinement), {})
         return self.measured(_Draft(name, plan, draft.estimate, refinement))

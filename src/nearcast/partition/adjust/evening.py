@@ -28,6 +28,7 @@ from nearcast.partition.digest import sums
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
 
 _PART = 0.25  # of what is too much, given away in one round
+_LEAST = 0.02  # of what one worker is to give, in one round
 _MOST_ROUNDS = 40  # for each worker
 
 
@@ -44,12 +45,14 @@ class Evening:
     `loads` is what each worker has to do, `carried` the bytes that have to be carried so far.
     """
 
-    def __init__(self, pieces: Pieces, recent: Recent, workers: int) -> None:
+    def __init__(
+        self, pieces: Pieces, recent: Recent, workers: int, load: Floats | None = None
+    ) -> None:
         self._pieces = pieces
         self._row_ns = recent.row_ns
         self._bytes = recent.bytes
         self.owner = pieces.worker.copy()
-        self.load = smoothed(pieces, recent.grid)
+        self.load = smoothed(pieces, recent.grid) if load is None else load
         self._held = np.zeros((len(recent.boxes), workers), np.int16)
         self._there = np.zeros((pieces.number, workers), np.float32)
         _fill(
@@ -63,17 +66,26 @@ class Evening:
     def run(self, limit: float = 1.01, most_bytes: float = np.inf) -> Moves:
         """Move pieces until no worker has more than `limit` means, or nothing helps any more."""
         stuck: set[int] = set()
+        mean = float(self.loads.mean())
         for _ in range(_MOST_ROUNDS * len(self.loads)):
-            if self.carried >= most_bytes:
-                break
-            mean = float(self.loads.mean())
             free = [worker for worker in np.argsort(-self.loads).tolist() if worker not in stuck]
             if not free or self.loads[free[0]] <= limit * mean:
                 break
-            if self.give(free[0], limit, most_bytes):
+            takers = np.flatnonzero(self.loads < mean)
+            part = (float(self.loads[free[0]]) - mean) * _PART
+            if self.give(free[0], part, takers, limit * mean, most_bytes):
                 stuck.clear()
             else:
                 stuck.add(free[0])
+        return self.moves()
+
+    def shed(self, giver: int, amount: float, takers: Int64s) -> Moves:
+        """Let one worker give so much load to some others."""
+        goal = float(self.loads[giver]) - amount
+        for _ in range(_MOST_ROUNDS):
+            left = float(self.loads[giver]) - goal
+            if left <= 0 or not self.give(giver, max(left * _PART, amount * _LEAST), takers):
+                break
         return self.moves()
 
     def moves(self) -> Moves:
@@ -83,10 +95,19 @@ class Evening:
         both = np.array(kept, np.int32).reshape(-1, 2)
         return Moves(both[:, 0].copy(), both[:, 1].copy())
 
-    def give(self, giver: int, limit: float, most_bytes: float = np.inf) -> bool:
-        """Let a worker give away a part of what it has too much; say whether it did."""
-        mean = float(self.loads.mean())
-        takers = np.flatnonzero(self.loads < mean)
+    def give(
+        self,
+        giver: int,
+        amount: float,
+        takers: Int64s,
+        most_load: float = np.inf,
+        most_bytes: float = np.inf,
+    ) -> bool:
+        """Let a worker give pieces of about so much load to others; say whether it did.
+
+        No taker comes to have more than `most_load`, and no more is carried than `most_bytes`
+        with all that was carried before.
+        """
         mine = np.flatnonzero((self.owner == giver) & (self.load > 0))
         if not len(takers) or not len(mine):
             return False
@@ -94,14 +115,13 @@ class Evening:
         cheapest = np.argmin(price, axis=1)
         best = price[np.arange(len(mine)), cheapest] / self.load[mine]
         order = np.argsort(best, kind="stable")
-        too_much = float(self.loads[giver]) - mean
-        chosen = _give(
-            mine[order], takers[cheapest[order]], giver, max(too_much * _PART, 0.0), limit * mean,
+        moved, carried = _give(
+            mine[order], takers[cheapest[order]], giver, amount, most_load,
             most_bytes - self.carried, self.load, self.loads, self.owner, self._pieces.size,
             self._pieces.row_starts, self._pieces.row_pieces, self._pieces.piece_starts,
             self._pieces.piece_rows, self._bytes, self._row_ns, self._held, self._there,
         )  # fmt: skip
-        moved, self.carried = chosen[0], self.carried + chosen[1]
+        self.carried += carried
         self._moved += zip(moved[:, 0].tolist(), moved[:, 1].tolist(), strict=True)
         return len(moved) > 0
 

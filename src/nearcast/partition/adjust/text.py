@@ -17,7 +17,6 @@ from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 
-
 _ABOUT = 1.000001  # sums of the same numbers in another order are not quite the same
 
 
