@@ -243,7 +243,7 @@ def test_ours_is_even_again_and_carries_little(seed: int) -> None:
     recent = recent_of(plan, sample.rows, sample.messages, float(sample.operations))
     before = balance_of(worker_loads(plan, pieces_of(plan, recent), recent))
     ours = adjust(plan, recent)
-    paper = adjust_as_published(plan, recent)
+    paper = adjust_as_published(plan, recent, most=4)
     assert ours is not None
     assert paper is not None
     after = balance_of(worker_loads(ours.after, pieces_of(ours.after, recent), recent))

@@ -29,10 +29,10 @@ def adjust(
     ] = 200_000,
     messages: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many messages between two looks.")
-    ] = 100_000,
+    ] = 60_000,
     intervals: Annotated[
         int, typer.Option(metavar="N", min=1, help="How often a tenth of the regions switches.")
-    ] = 4,
+    ] = 3,
     looks: Annotated[
         int, typer.Option(metavar="N", min=1, help="How often loads are looked at in an interval.")
     ] = 2,
