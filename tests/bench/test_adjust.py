@@ -46,7 +46,8 @@ def test_every_method_follows_the_same_drift(capsys: pytest.CaptureFixture[str])
         selected["ours", "real"]["carried"] / selected["GR", "real"]["carried"]
     )
     for bar in bars.values():
-        assert bar["holds"] == (bar["found"] <= bar["at_most"])
+        assert bar["must"] == "at most"
+        assert bar["holds"] == (bar["found"] <= bar["limit"])
     assert "2 workers, interval 2: part of the bytes carried" in bars
 
 

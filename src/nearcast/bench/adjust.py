@@ -19,6 +19,7 @@ from nearcast.bench.adjust_selection import (
     measure_selections,
 )
 from nearcast.bench.partition import UNSEEN, Tell, sampled_messages
+from nearcast.bench.promises import Bar, at_most
 from nearcast.errors import InvalidValue
 from nearcast.partition.adjust.local import adjust
 from nearcast.partition.adjust.migration import Migration, carried_bytes, held_bytes
@@ -65,15 +66,6 @@ class Step(TypedDict):
     carried_bytes: int
     of_bytes: float
     adjust_s: float
-
-
-class Bar(TypedDict):
-    """Something that is promised, and what was found."""
-
-    promise: str
-    found: float
-    at_most: float
-    holds: bool
 
 
 class Outcome(TypedDict):
@@ -232,8 +224,8 @@ def bars_of(outcome: Outcome) -> list[Bar]:
     """Compare what was found with what is promised."""
     bars: list[Bar] = []
 
-    def bar(promise: str, found: float, at_most: float) -> None:
-        bars.append(Bar(promise=promise, found=found, at_most=at_most, holds=found <= at_most))
+    def bar(promise: str, found: float, limit: float) -> None:
+        bars.append(at_most(promise, found, limit))
 
     for workers in dict.fromkeys(each["workers"] for each in outcome["selections"]):
         by = {

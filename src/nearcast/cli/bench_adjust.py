@@ -12,6 +12,7 @@ from rich.table import Table
 
 from nearcast.bench.adjust import METHODS, Arrangement, Outcome, measure_adjust
 from nearcast.bench.adjust_selection import Selection
+from nearcast.bench.promises import table_of
 from nearcast.cli.bench_match import numbers, status_line
 from nearcast.cli.bench_partition import cells, named
 from nearcast.cli.options import JsonOption
@@ -77,11 +78,7 @@ def _show(outcome: Outcome) -> None:
         console.print(_selections(f"selection for one gap, {workers} workers", some))
     console.print(_selections("selection from all cells", outcome["large_selections"]))
     console.print(_steps(outcome))
-    bars = _table("promised", "what", "found", "at most", "")
-    for bar in outcome["bars"]:
-        holds = "holds" if bar["holds"] else "missed"
-        bars.add_row(bar["promise"], f"{bar['found']:.3f}", f"{bar['at_most']:.2f}", holds)
-    console.print(bars)
+    console.print(table_of(outcome["bars"]))
 
 
 def _table(title: str, first: str, *columns: str) -> Table:
