@@ -41,7 +41,7 @@ def test_every_method_follows_the_same_drift(capsys: pytest.CaptureFixture[str])
         assert 0 < each["carried"] <= each["by_definition"]
         assert each["cells"] <= each["of_cells"]
     bars = {bar["promise"]: bar for bar in found["bars"]}
-    halved = bars["2 workers: bytes of ours by GR"]
+    halved = bars["2 workers: bytes carried by ours by GR"]
     assert halved["found"] == pytest.approx(
         selected["ours", "real"]["carried"] / selected["GR", "real"]["carried"]
     )
@@ -64,4 +64,4 @@ def test_what_is_wrong_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """A method without a name here is refused before anything is made."""
     assert main(["bench", "adjust", *SMALL, "--method", "magic"]) == 2
     said = capsys.readouterr().err
-    assert "--method: 'magic' given; expected one of none, published, ours, rebuild" in said
+    assert "--method: 'magic' given; expected one of none, published, published-real, ours" in said
