@@ -43,8 +43,8 @@ from nearcast.topk._layout import (
     NEXT,
     NEXT_SEAT,
     NOTHING,
+    POSTING,
     POSTING_END,
-    POSTING_PLANES,
     SEATS,
     SIZE,
     SQUARED,
@@ -225,7 +225,7 @@ def room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> in
         row = wide(terms[start + n]) * LIST
         kind = wide(state.posts[row + SIZE])
         if kind < 0 or state.posts[row + COUNT] == (1 << kind):
-            needed += POSTING_PLANES * (wide(1) << (kind + 1))
+            needed += POSTING * (wide(1) << (kind + 1))
     if scalars[POSTING_END] + needed > len(state.post_i):
         scalars[NEEDED] = scalars[POSTING_END] + needed
         return MORE_POSTINGS

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
+Shorts = npt.NDArray[np.uint16]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -48,8 +49,13 @@ LIST = 4
 OFFSET, SIZE, COUNT, OLDEST = range(4)
 MESSAGE_PLANES = 3
 """Message number, place, weights; the last two are pairs of 16-bit numbers."""
-POSTING_PLANES = 7
-PX, PY, PTHETA, PWEIGHT, PREST, PALPHA, PSUB = range(7)
+POSTING_PLANES = 6
+PX, PY, PTHETA, PWEIGHT, PREST, PALPHA = range(6)
+"""Of 16 bits each; the numbers of subscriptions, 32 bits each, follow."""
+POSTING = 4
+"""How many integers of 32 bits a posting takes."""
+PSUB = 3
+"""Where the numbers begin, in integers a posting."""
 
 NOTHING = -2.0
 """Below every score: the threshold of a buffer that has all there is."""
@@ -92,7 +98,7 @@ class State(NamedTuple):
     list_i: Int32s
     list_free: Int32s
     posts: Int32s
-    post_f: Singles
+    post_s: Shorts
     post_i: Int32s
     post_free: Int32s
     sub_f: Floats

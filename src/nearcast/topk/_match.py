@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.geo.kernels import planar_distance
-from nearcast.index.rarest_term._lanes import prefetch
+from nearcast.index.rarest_term._lanes import lowest, prefetch
 from nearcast.topk._evaluate import weighed
 from nearcast.topk._layout import (
     AFFECTED,
@@ -35,22 +35,24 @@ from nearcast.topk._layout import (
     THETA,
     VISITED,
     Bytes,
-    Singles,
+    Shorts,
     State,
     Work,
     X,
     Y,
 )
 from nearcast.topk._message import slot_of_term
+from nearcast.topk._postings import STEPS, THETA_ZERO
 from nearcast.topk._wide import unsigned, wide
 
-_ZERO = np.float32(0.0)
+_ZERO, _TWO = np.float32(0.0), np.float32(2.0)
+_STEPS, _THETA_ZERO = np.float32(STEPS), np.float32(THETA_ZERO)
 _AHEAD = 12
 
 
 @inner
 def _flag(
-    planes: Singles, flags: Bytes, at: int, size: int, count: int, x: Any, y: Any, a: Any, b: Any
+    planes: Shorts, flags: Bytes, at: int, size: int, count: int, x: Any, y: Any, a: Any, b: Any
 ) -> None:
     """Mark the postings of a stretch that may reach their thresholds."""
     xs, ys = unsigned(at + PX * size), unsigned(at + PY * size)
@@ -58,9 +60,11 @@ def _flag(
     weights, rests = unsigned(at + PWEIGHT * size), unsigned(at + PREST * size)
     for place in range(count):
         n = unsigned(place)
-        dx, dy = planes[xs + n] - x, planes[ys + n] - y
-        u = a * planes[weights + n] + b * planes[rests + n] - planes[thetas + n]
-        flags[n] = (u >= _ZERO) & (planes[alphas + n] * (dx * dx + dy * dy) <= u * u)
+        dx, dy = np.float32(planes[xs + n]) - x, np.float32(planes[ys + n]) - y
+        u = a * np.float32(planes[weights + n]) + b * np.float32(planes[rests + n])
+        u += _THETA_ZERO - _TWO * np.float32(planes[thetas + n])
+        far = np.float32(planes[alphas + n]) * (dx * dx + dy * dy)
+        flags[n] = (u >= _ZERO) & (far <= _STEPS * (u * u))
 
 
 @inner_inlined
@@ -69,15 +73,16 @@ def affected_by(
 ) -> int:
     """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
-    x32, y32 = np.float32((x - west) / diagonal), np.float32((y - south) / diagonal)
+    x32 = np.float32((x - west) / diagonal * STEPS)
+    y32 = np.float32((y - south) / diagonal * STEPS)
     found, affected = 0, 0
     for n in range(length):
         prefetch(state.posts, wide(work.terms[n]) * LIST)
         prefetch(state.lists, wide(work.terms[n]) * LIST)
     for n in range(length):
         at = wide(state.posts[wide(work.terms[n]) * LIST + OFFSET])
-        for line in range(0, 64, 16):
-            prefetch(state.post_f, at + line)
+        for line in range(0, 48, 16):
+            prefetch(state.post_i, at + line)
     for n in range(length):
         term = wide(work.terms[n])
         row = term * LIST
@@ -86,23 +91,25 @@ def affected_by(
             continue
         state.scalars[VISITED] += left
         size = wide(1) << state.posts[row + SIZE]
-        at = wide(state.posts[row + OFFSET])
+        start, at = wide(state.posts[row + OFFSET]), wide(0)
         a, b = work.likeness[n], work.rest[n]
         while left > 0:
             stretch = min(left, FLAGS)
-            _flag(state.post_f, work.flags, at, size, stretch, x32, y32, a, b)
+            _flag(state.post_s, work.flags, 2 * start + at, size, stretch, x32, y32, a, b)
             if found + stretch > FOUND:
                 affected = _verify(state, work, x, y, squared, table, found, affected)
                 found = 0
             for m in range(stretch, (stretch + 7) & ~7):
                 work.flags[m] = 0
+            subs = start + PSUB * size + at
             for word in range((stretch + 7) // 8):
-                if work.flag_words[word] != 0:
-                    for m in range(8 * word, 8 * word + 8):
-                        if work.flags[m] != 0:
-                            work.found[2 * found] = state.post_i[at + PSUB * size + m]
-                            work.found[2 * found + 1] = term
-                            found += 1
+                marks = wide(work.flag_words[word])
+                while marks != 0:
+                    m = 8 * word + (lowest(marks) >> 3)
+                    marks &= marks - 1
+                    work.found[2 * found] = state.post_i[subs + m]
+                    work.found[2 * found + 1] = term
+                    found += 1
             at += stretch
             left -= stretch
     affected = _verify(state, work, x, y, squared, table, found, affected)

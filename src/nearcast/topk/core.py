@@ -91,7 +91,7 @@ class TopK:
         scalars[MESSAGE_MASK] = 15
         scalars[AHEAD] = -1
         seconds = np.inf if window.seconds is None else window.seconds
-        buffers = np.empty(1 << 9)
+        buffers, postings = np.empty(1 << 9), np.empty(1 << 9, np.int32)
         self._state = State(
             scalars,
             np.array([west, south, diagonal, seconds]),
@@ -103,7 +103,8 @@ class TopK:
             np.empty(1 << 10, np.int32),
             np.full(CLASSES, -1, np.int32),
             _empty_lists(16),
-            *_two_views(1 << 9, np.float32),
+            postings.view(np.uint16),
+            postings,
             np.full(CLASSES, -1, np.int32),
             *_two_views(16 * SUB),
             *_two_views(16 * SUB),
@@ -311,8 +312,8 @@ class TopK:
         elif code == MORE_MORE:
             self._state = state._replace(more=longer(state.more, _more_than(needed)))
         elif code == MORE_POSTINGS:
-            floats = longer(state.post_f, _more_than(needed))
-            self._state = state._replace(post_f=floats, post_i=floats.view(np.int32))
+            ints = longer(state.post_i, _more_than(needed))
+            self._state = state._replace(post_i=ints, post_s=ints.view(np.uint16))
         elif code == MORE_BUFFERS:
             buffers = longer(state.buffer_f, _more_than(needed))
             self._state = state._replace(
@@ -372,8 +373,8 @@ def _in_use(lists: Int32s) -> int:
     return int((lists[SIZE::LIST] >= 0).sum())
 
 
-def _two_views(size: int, kind: type = np.float64) -> tuple[np.ndarray, Int32s]:
-    floats: np.ndarray = np.empty(size, kind)
+def _two_views(size: int) -> tuple[Floats, Int32s]:
+    floats = np.empty(size)
     return floats, floats.view(np.int32)
 
 

@@ -39,7 +39,7 @@ from nearcast.topk._layout import (
     SIZE as LIST_SIZE,
 )
 from nearcast.topk._message import slot_of_term
-from nearcast.topk._postings import post, set_theta, term_of, withdraw
+from nearcast.topk._postings import STEPS, post, set_theta, term_of, withdraw
 from nearcast.topk._wide import wide
 from nearcast.topk.skype._layout import (
     ALPHA_AFTER,
@@ -440,14 +440,14 @@ def _taat(state: State, work: Work, index: Index, length: int, stamp: int) -> in
         state.scalars[VISITED] += count
         size = wide(1) << state.posts[row + LIST_SIZE]
         at = wide(state.posts[row + LIST_OFFSET])
-        likeness = work.likeness[n]
+        likeness = work.likeness[n] / STEPS
         for m in range(count):
             sub = wide(state.post_i[at + PSUB * size + m])
             if index.stamps[sub] != stamp:
                 index.stamps[sub], index.sums[sub] = stamp, 0.0
                 index.touched[touched] = sub
                 touched += 1
-            index.sums[sub] += state.post_f[at + PWEIGHT * size + m] * likeness
+            index.sums[sub] += state.post_s[2 * at + PWEIGHT * size + m] * likeness
     return touched
 
 
