@@ -62,7 +62,7 @@ from nearcast.topk._layout import (
     X,
     Y,
 )
-from nearcast.topk._match import affected_by
+from nearcast.topk._match import affected_by, ask_for_lists
 from nearcast.topk._message import prepare, table_size
 from nearcast.topk._postings import post, withdraw
 from nearcast.topk._regions import give_back, take
@@ -102,9 +102,7 @@ def _expire(state: State, work: Work, now: float, coming: int) -> int:
             while scalars[AHEAD] >= 0:
                 _look_ahead(state)
             scalars[DUE] += 1
-            if scalars[DUE] < scalars[NEXT]:
-                following = message_row(state, scalars[DUE]) * MESSAGE + SEATS
-                scalars[AHEAD] = state.message_i[following]
+            _look_at_following(state)
             continue
         _look_ahead(state)
         refresh(state, work, sub)
@@ -112,10 +110,25 @@ def _expire(state: State, work: Work, now: float, coming: int) -> int:
 
 
 @inner_inlined
+def _look_at_following(state: State) -> None:
+    """Begin to look at who waits for the message that expires after the one that is due."""
+    scalars = state.scalars
+    if scalars[DUE] + 1 < scalars[NEXT]:
+        head = message_row(state, scalars[DUE] + 1) * MESSAGE + SEATS
+        sub = wide(state.message_i[head])
+        scalars[AHEAD] = sub
+        if sub >= 0:
+            prefetch(state.seat_f, SUB * sub)
+
+
+@inner_inlined
 def _look_ahead(state: State) -> None:
-    """Ask for the memory of one more seat of those that wait for the message to expire next."""
+    """Ask for the memory of one more of those seats: they are needed a whole message later."""
     sub = wide(state.scalars[AHEAD])
     if sub < 0:
+        return
+    if state.seat_i[2 * SUB * sub + FILED] != state.scalars[DUE] + 1:  # it has left meanwhile
+        state.scalars[AHEAD] = -1
         return
     following = wide(state.seat_i[2 * SUB * sub + NEXT_SEAT])
     if following >= 0:
@@ -164,6 +177,7 @@ def publish(
     scalars = state.scalars
     for message in range(begin, end):
         clock = cycles()
+        ask_for_lists(state, starts, terms, message, begin, end)
         code = _expire(state, work, at[message], 1)
         if code != DONE:
             return message, code
@@ -207,6 +221,7 @@ def probe(
 ) -> None:  # fmt: skip
     """Find whom messages would affect, and change nothing; give how many, and a sum over them."""
     for message in range(len(points)):
+        ask_for_lists(state, starts, terms, message, 0, len(points))
         start, length = starts[message], starts[message + 1] - starts[message]
         x, y = points[message, 0], points[message, 1]
         squared = prepare(state, work, terms, counts, start, length)

@@ -21,6 +21,7 @@ from nearcast.topk._layout import (
     LIST,
     OFFSET,
     PALPHA,
+    POSTING_PLANES,
     PREST,
     PSUB,
     PTHETA,
@@ -35,6 +36,8 @@ from nearcast.topk._layout import (
     THETA,
     VISITED,
     Bytes,
+    Int32s,
+    Int64s,
     Shorts,
     State,
     Work,
@@ -47,7 +50,6 @@ from nearcast.topk._wide import unsigned, wide
 
 _ZERO, _TWO = np.float32(0.0), np.float32(2.0)
 _STEPS, _THETA_ZERO = np.float32(STEPS), np.float32(THETA_ZERO)
-_AHEAD = 12
 
 
 @inner
@@ -68,6 +70,41 @@ def _flag(
 
 
 @inner_inlined
+def _ask_for_rows(state: State, starts: Int64s, terms: Int32s, message: int) -> None:
+    for n in range(starts[message], starts[message + 1]):
+        term = wide(terms[n])
+        prefetch(state.idf, term)
+        prefetch(state.posts, term * LIST)
+        prefetch(state.lists, term * LIST)
+
+
+@inner_inlined
+def _ask_for_postings(state: State, starts: Int64s, terms: Int32s, message: int) -> None:
+    for n in range(starts[message], starts[message + 1]):
+        row = wide(terms[n]) * LIST
+        if state.posts[row + SIZE] >= 0:
+            at = 2 * wide(state.posts[row + OFFSET])
+            size = wide(1) << state.posts[row + SIZE]
+            for plane in range(POSTING_PLANES):
+                prefetch(state.post_s, at + plane * size)
+
+
+@inner_inlined
+def ask_for_lists(
+    state: State, starts: Int64s, terms: Int32s, message: int, begin: int, end: int
+) -> None:
+    """Ask for what the message after this one reads first, while this one is being matched."""
+    if message == begin:
+        for early in range(begin, min(begin + 2, end)):
+            _ask_for_rows(state, starts, terms, early)
+        _ask_for_postings(state, starts, terms, begin)
+    if message + 1 < end:
+        _ask_for_postings(state, starts, terms, message + 1)
+    if message + 2 < end:
+        _ask_for_rows(state, starts, terms, message + 2)
+
+
+@inner_inlined
 def affected_by(
     state: State, work: Work, x: float, y: float, squared: float, length: int, table: int
 ) -> int:
@@ -76,13 +113,6 @@ def affected_by(
     x32 = np.float32((x - west) / diagonal * STEPS)
     y32 = np.float32((y - south) / diagonal * STEPS)
     found, affected = 0, 0
-    for n in range(length):
-        prefetch(state.posts, wide(work.terms[n]) * LIST)
-        prefetch(state.lists, wide(work.terms[n]) * LIST)
-    for n in range(length):
-        at = wide(state.posts[wide(work.terms[n]) * LIST + OFFSET])
-        for line in range(0, 48, 16):
-            prefetch(state.post_i, at + line)
     for n in range(length):
         term = wide(work.terms[n])
         row = term * LIST
@@ -107,8 +137,9 @@ def affected_by(
                 while marks != 0:
                     m = 8 * word + (lowest(marks) >> 3)
                     marks &= marks - 1
-                    work.found[2 * found] = state.post_i[subs + m]
-                    work.found[2 * found + 1] = term
+                    sub = wide(state.post_i[subs + m])
+                    work.found[2 * found], work.found[2 * found + 1] = sub, term
+                    prefetch(state.sub_f, SUB * sub)
                     found += 1
             at += stretch
             left -= stretch
@@ -124,11 +155,7 @@ def _verify(
 ) -> int:  # fmt: skip
     """Score the subscriptions found so far; keep those that reach their thresholds, each once."""
     diagonal = state.measures[2]
-    for n in range(min(found, _AHEAD)):
-        prefetch(state.sub_f, SUB * wide(work.found[2 * n]))
     for n in range(found):
-        if n + _AHEAD < found:
-            prefetch(state.sub_f, SUB * wide(work.found[2 * (n + _AHEAD)]))
         sub, term = wide(work.found[2 * n]), wide(work.found[2 * n + 1])
         row = SUB * sub
         count = wide(state.sub_i[2 * row + TERM_COUNT])
