@@ -150,7 +150,9 @@ class _Run:
         cells = _Cells(updates, None if self._core.has_rankings else ids)
         edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
         return [
-            Outcome(seq + row, None, _Some(cells, start, stop) if start < stop else (), first + start)
+            Outcome(
+                seq + row, None, _Some(cells, start, stop) if start < stop else (), first + start
+            )
             for row, (start, stop) in enumerate(pairwise(edges))
         ]
 

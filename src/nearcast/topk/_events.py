@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
+from nearcast.index.rarest_term._layout import LANES
 from nearcast.topk._buffers import append, may_grow, ranked, refresh, seat_new
 from nearcast.topk._clock import cycles
 from nearcast.topk._layout import (
@@ -235,7 +236,7 @@ def probe(
 def room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
     """Say what must grow before a subscription with these terms can be posted."""
     scalars = state.scalars
-    needed = wide(0)
+    needed = wide(LANES)  # sixteen postings are read at a time, also behind the last
     for n in range(count):
         row = wide(terms[start + n]) * LIST
         kind = wide(state.posts[row + SIZE])
@@ -278,8 +279,8 @@ def write_record(
         for m in range(count):
             state.more[place + 2 * m] = terms[start + m]
     else:
-        for m in range(count):
-            state.sub_i[2 * row + TERMS + m] = terms[start + m]
+        for m in range(INLINE):
+            state.sub_i[2 * row + TERMS + m] = terms[start + m] if m < count else -1
     squared = 0.0
     for m in range(count):
         idf = state.idf[terms[start + m]]

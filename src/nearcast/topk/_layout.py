@@ -116,9 +116,10 @@ class State(NamedTuple):
 class Work(NamedTuple):
     """What one call keeps meanwhile, and what it answers."""
 
-    terms: Int32s  # of the message at hand, highest number first
+    terms: Int32s  # of the message at hand, highest number first; 16 at least
     weights: Floats
     idfs: Floats
+    products: Floats  # of the weights of both sides; behind those of sixteen terms stands a 0
     likeness: Singles  # the weight of each, of a vector of length 1
     rest: Singles  # the length of what follows it
     keys: Int32s  # a small table of them

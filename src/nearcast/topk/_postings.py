@@ -19,6 +19,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 
 from nearcast._jit import inner, inner_inlined
+from nearcast.topk._lanes import STEPS, THETA_ZERO
 from nearcast.topk._layout import (
     ALPHA,
     COUNT,
@@ -49,9 +50,6 @@ from nearcast.topk._layout import (
 from nearcast.topk._regions import give_back, take
 from nearcast.topk._wide import wide
 
-STEPS = 65535.0
-THETA_ZERO = 65538.0
-"""What is added to a threshold in steps, so that none is below 0."""
 _SLACK = 1.0
 """In steps: half a step across and half a step up are 0.71, and single precision takes little."""
 

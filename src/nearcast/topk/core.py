@@ -333,12 +333,12 @@ class TopK:
                 sub_f=subs, sub_i=subs.view(np.int32), seat_f=seats, seat_i=seats.view(np.int32)
             )
             self._work = self._work._replace(
-                affected=np.empty(room, np.int32), scores=np.empty(room)
+                affected=np.empty(room + 1, np.int32), scores=np.empty(room + 1)
             )
 
     def _ensure_longest(self, length: int) -> None:
         if length > len(self._work.terms):
-            wider = _work(2 * length, len(self._work.scores), len(self._work.change_scores))
+            wider = _work(2 * length, len(self._work.scores) - 1, len(self._work.change_scores))
             self._work = wider
 
     def _rebase(self) -> None:
@@ -427,6 +427,7 @@ def _work(longest: int, subscriptions: int, changes: int) -> Work:
         np.empty(longest, np.int32),
         np.empty(longest),
         np.empty(longest),
+        np.empty(longest + 1),
         np.empty(longest, np.float32),
         np.empty(longest, np.float32),
         np.empty(table, np.int32),
@@ -435,8 +436,8 @@ def _work(longest: int, subscriptions: int, changes: int) -> Work:
         words.view(np.uint8),
         words,
         np.empty(2 * FOUND, np.int32),
-        np.empty(subscriptions, np.int32),
-        np.empty(subscriptions),
+        np.empty(subscriptions + 1, np.int32),
+        np.empty(subscriptions + 1),
         np.empty(best),
         np.empty(best, np.int32),
         np.empty(4 * changes, np.int32),

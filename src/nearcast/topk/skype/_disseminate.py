@@ -13,6 +13,7 @@ from math import sqrt
 from nearcast._jit import inner, inner_inlined
 from nearcast.geo.kernels import planar_distance
 from nearcast.topk._evaluate import weighed
+from nearcast.topk._lanes import STEPS
 from nearcast.topk._layout import (
     ALPHA,
     CANDIDATES,
@@ -39,7 +40,7 @@ from nearcast.topk._layout import (
     SIZE as LIST_SIZE,
 )
 from nearcast.topk._message import slot_of_term
-from nearcast.topk._postings import STEPS, post, set_theta, term_of, withdraw
+from nearcast.topk._postings import post, set_theta, term_of, withdraw
 from nearcast.topk._wide import wide
 from nearcast.topk.skype._layout import (
     ALPHA_AFTER,
