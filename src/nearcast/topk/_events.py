@@ -78,7 +78,7 @@ from nearcast.topk._wide import wide
 from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
 
 _LARGEST_BUFFER = int(BUFFER_SIZES[-1])
-_AHEAD = 4
+_AHEAD = 8
 
 
 @inner_inlined
@@ -199,13 +199,13 @@ def publish(
             return message, MORE_CHANGES
         if not _room_for_buffers(state, work, affected):
             return message, MORE_BUFFERS
+        for n in range(min(affected, _AHEAD)):
+            ask_for_buffer(state, wide(work.affected[n]))
         number = scalars[NEXT]
         enter(state, work, x, y, squared, at[message], terms, counts, start, length)
         now = cycles()
         scalars[WINDOW_CYCLES] += now - clock
         clock = now
-        for n in range(min(affected, _AHEAD)):
-            ask_for_buffer(state, wide(work.affected[n]))
         for n in range(affected):
             if n + _AHEAD < affected:
                 ask_for_buffer(state, wide(work.affected[n + _AHEAD]))

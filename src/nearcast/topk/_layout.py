@@ -93,7 +93,7 @@ class State(NamedTuple):
     idf: Floats
     message_f: Floats
     message_i: Int32s
-    message_terms: Int32s  # pairs of a term and its count, a circle
+    message_terms: Int32s  # a circle of terms; -n behind one that its message has n times
     lists: Int32s
     list_i: Int32s
     list_free: Int32s

@@ -98,7 +98,7 @@ class TopK:
             np.ones(16),
             np.empty(16 * MESSAGE),
             np.empty(16 * MESSAGE, np.int32),
-            np.empty(2 * 64, np.int32),
+            np.empty(64, np.int32),
             _empty_lists(16),
             np.empty(1 << 10, np.int32),
             np.full(CLASSES, -1, np.int32),
@@ -306,7 +306,7 @@ class TopK:
         elif code == MORE_RING:
             self._state = _with_larger_ring(state)
         elif code == MORE_TERMS:
-            self._state = _with_more_terms(state, max(needed, len(state.message_terms) * 5 // 8))
+            self._state = _with_more_terms(state, max(needed, len(state.message_terms) * 5 // 4))
         elif code == MORE_LISTS:
             self._state = state._replace(list_i=longer(state.list_i, _more_than(needed)))
         elif code == MORE_MORE:
@@ -404,9 +404,9 @@ def _with_larger_ring(state: State) -> State:
 
 def _with_more_terms(state: State, room: int) -> State:
     """Straighten the circle of terms into a larger one."""
-    mask, old = int(state.scalars[MESSAGE_MASK]), state.message_terms.reshape(-1, 2)
+    mask, old = int(state.scalars[MESSAGE_MASK]), state.message_terms
     first, tail = int(state.scalars[FIRST]), int(state.scalars[TERM_TAIL])
-    larger = np.empty((room + 1, 2), np.int32)
+    larger = np.empty(room + 1, np.int32)
     rows = np.arange(first, int(state.scalars[NEXT])) & mask
     starts = state.message_i.reshape(-1, MESSAGE)[:, FIRST_TERM]
     head = int(starts[rows[0]]) if len(rows) else tail
@@ -414,7 +414,7 @@ def _with_more_terms(state: State, room: int) -> State:
     larger[: len(used)] = used
     starts[rows] = (starts[rows] - head) % len(old)
     state.scalars[TERM_TAIL] = len(used)
-    return state._replace(message_terms=larger.ravel())
+    return state._replace(message_terms=larger)
 
 
 def _work(longest: int, subscriptions: int, changes: int) -> Work:
