@@ -17,7 +17,7 @@ def test_methods_run_the_same_stream_and_agree(
 ) -> None:
     chart = tmp_path / "chart.svg"
     arguments = ["--workload", WORDS, "--check", "5", "--json", "--plot", str(chart)]
-    methods = ["--method", "ours,ours-lazy,igpt+kmax:parameter=40;traversal=term"]
+    methods = ["--method", "ours,ours-lazy,igpt+kmax:parameter=40;traversal=term,engine"]
     assert main(["bench", "topk", *SMALL, *arguments, *methods, "--matching", "taat,ciq"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -27,6 +27,8 @@ def test_methods_run_the_same_stream_and_agree(
     assert len({row["affected_per_message"] for row in report["matching"]}) == 1
     assert ours["updates_per_message"] == igpt["updates_per_message"] > 0
     assert lazy["updates_per_message"] == 0
+    (engine,) = report["engine"]
+    assert (engine["messages"], engine["updates_per_message"] > 0) == (400, True)
     assert all(run["checked"] == 5 and run["messages"] == 400 for run in report["runs"])
     assert all(run["bytes_per_subscription"] > 0 for run in report["runs"])
     assert ElementTree.parse(chart).getroot().tag.endswith("svg")  # noqa: S314 - written just now
@@ -49,3 +51,13 @@ def test_a_wrong_choice_is_named(
     error = capsys.readouterr().err
     assert problem in error
     assert error.count("\n") == 1
+
+
+def test_every_figure_of_the_paper_gets_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--subscriptions", "100", "--window", "100", "--turnovers", "0.3", "--sample", "10"]
+    assert main(["experiment", "topk", *small, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    claimed = {claim["figure"] for claim in report["claims"]}
+    assert claimed >= {"10a", "10b", "11", "12", "13a", "13b", "14", "15", "16", "18", "19", "20"}
+    assert {row["figure"] for row in report["series"]} >= {"17", "19", "20"}
+    assert all(row["arriving_us"] > 0 for row in report["series"])

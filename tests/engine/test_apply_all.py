@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nearcast import Box, Engine, Message, NearcastError, Subscription, Top, Update
+from nearcast import Box, Engine, Message, NearcastError, Result, Subscription, Top, Update
 from nearcast.engine import Entry, Scan
 from nearcast.engine.settings import Given
 from nearcast.engine.update_log import RecentUpdates
@@ -21,6 +21,10 @@ def crowd(seed: int, count: int) -> list[Event]:
     """Mostly messages at points, so that runs are matched together; some ids come again."""
     draw = Random(seed)
     events: list[Event] = [Subscribe(Subscription(f"s{n}", f"w{n}", AREA)) for n in range(3)]
+    for n in range(draw.choice([0, 4])):
+        top = Top(draw.choice([1, 2, 5, 40]), draw.choice([0.0, 0.5, 1.0]))
+        point = (draw.choice([0.5, 2.0]), 0.5)
+        events.append(Subscribe(Subscription(f"r{n}", f"w{n} w1", point=point, top=top)))
     now = 0.0
     lives = draw.choice([[0.0], [0.0, 0.0, 1.0, 6.0], [5.0]])
     for number in range(count):
@@ -143,3 +147,21 @@ def test_what_answers_the_outcomes_make_is_remembered() -> None:
     with pytest.raises(ZeroDivisionError):
         engine.apply_all([], remember=lambda outcomes: {"bad": b"%d" % (1 // len(outcomes))})
     assert engine.recall("bad") is None
+
+
+def test_rankings_do_not_keep_messages_from_being_matched_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(window_count=20)
+    engine.subscribe("s", "a", AREA)
+    engine.subscribe("t", "a", point=(0, 0), top=Top(1, 1.0))
+    monkeypatch.delattr("nearcast.engine.applying.apply_one")
+    nearer = [Publish(Message(f"m{n}", "a", (0.5 - n / 100, 0))) for n in range(30)]
+    outcomes = engine.apply_all(nearer)
+    score = outcomes[29].updates[-1].score
+    assert engine.results("t") == [Result("m29", score)]
+    assert list(outcomes[29].updates) == [
+        Update("add", "s", "m29"),
+        Update("remove", "t", "m28"),
+        Update("add", "t", "m29", score),
+    ]

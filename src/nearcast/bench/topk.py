@@ -72,6 +72,8 @@ class Plan(NamedTuple):
     """Messages that each method of dissemination is asked about."""
     check: int = 0
     """How many times, at random moments, results are compared with a plain evaluation."""
+    timed: bool = False
+    """Whether the window is one of seconds: of as many as its messages take."""
 
 
 def make(method: str, window: Window, workload: TopkArrays) -> TopK:
@@ -153,7 +155,7 @@ def measure_run(
     """Run a whole stream through one method, from a full window on."""
     warm_up(method)
     tell(f"{method}: filling the window")
-    core = make(method, Window(plan.window), workload)
+    core = make(method, _window(plan, workload), workload)
     _filled(core, workload, plan.window)
     initial = _subscribed(core, wishes, method, tell)
     before, spent, updates = core.counters, 0.0, 0
@@ -194,6 +196,10 @@ def measure_run(
         "bytes_per_message": core.message_bytes / plan.window,
         "checked": 0 if checks is None else checks.done,
     }, core
+
+
+def _window(plan: Plan, workload: TopkArrays) -> Window:
+    return Window(seconds=plan.window / workload.rate) if plan.timed else Window(plan.window)
 
 
 def _moments(plan: Plan) -> list[int]:

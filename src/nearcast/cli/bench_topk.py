@@ -15,6 +15,7 @@ from rich.table import Table
 from nearcast.bench.bars import bar_chart
 from nearcast.bench.choices import named_options
 from nearcast.bench.topk import LAZY, OURS, Matching, Plan, Run, make, measure_matching, measure_run
+from nearcast.bench.topk_engine import ENGINE, EngineRun, measure_engine
 from nearcast.cli.bench_match import status_line
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue, SourceError
@@ -23,7 +24,7 @@ from nearcast.workloads.registry import convert_options
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import TopkArrays
 
-_METHODS = f"{OURS},{LAZY},taat+kmax:parameter=45,igpt+cskyband:traversal=term"
+_METHODS = f"{OURS},{LAZY},taat+kmax:parameter=45,igpt+cskyband:traversal=term,{ENGINE}"
 _MATCHING = "taat,ciq,igpt:traversal=term,igpt"
 
 
@@ -43,7 +44,8 @@ def topk(
         typer.Option(
             metavar="NAME,...",
             help="Methods to run a stream through: ours, ours-lazy, or taat, ciq, igpt with "
-            "+cskyband, +skyband, +kmax; options as in igpt+kmax:parameter=60;groups=20.",
+            "+cskyband, +skyband, +kmax; options as in igpt+kmax:parameter=60;groups=20; or "
+            "engine, which reads texts and names what it tells.",
         ),
     ] = _METHODS,
     matching: Annotated[
@@ -89,15 +91,19 @@ def topk(
     data = TopkArrays(seed, convert_options("topk", TopkOptions, kinds[0][1]))
     methods = [name for name in method.split(",") if name]
     others = [name for name in matching.split(",") if name]
-    for name in (*methods, *others):
+    for name in (*(name for name in methods if name != ENGINE), *others):
         make(name, Window(1), data)
     count = 2 * window if messages is None else messages
     plan = Plan(subscriptions, window, count, methods, others, sample, check)
     wishes = data.subscriptions(0, subscriptions)
     runs: list[Run] = []
+    whole: list[EngineRun] = []
     compared: list[Matching] = []
     with status_line() as tell:
         for name in methods:
+            if name == ENGINE:
+                whole.append(measure_engine(data, subscriptions, window, count, tell))
+                continue
             run, core = measure_run(plan, data, name, wishes, tell)
             runs.append(run)
             if name == OURS and others:
@@ -106,10 +112,13 @@ def topk(
     if plot is not None:
         _draw(plot, runs, compared)
     if as_json:
-        typer.echo(msgspec.json.encode({"matching": compared, "runs": runs}).decode())
+        typer.echo(
+            msgspec.json.encode({"matching": compared, "runs": runs, "engine": whole}).decode()
+        )
         return
     _show("whom a message affects, at equal thresholds", compared, _MATCHING_COLUMNS)
     _show("a stream", runs, _RUN_COLUMNS)
+    _show("a stream of texts, through the engine", whole, _ENGINE_COLUMNS)
 
 
 _MATCHING_COLUMNS = {
@@ -129,6 +138,12 @@ _RUN_COLUMNS = {
     "start": "initial_us_per_subscription",
     "B/sub": "bytes_per_subscription",
     "B/msg": "bytes_per_message",
+}
+_ENGINE_COLUMNS = {
+    "msg/s": "messages_per_cpu_s",
+    "us/msg": "us_per_message",
+    "updates": "updates_per_message",
+    "start": "initial_us_per_subscription",
 }
 _CAPTION = (
     "messages a CPU second; microseconds a message that arrives and that expires; updates a "

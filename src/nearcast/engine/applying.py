@@ -6,9 +6,9 @@ Every event is applied to the core and noted in a `Changes`. One that is refused
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import inf
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -93,8 +93,7 @@ class _Run:
         """Take a message in, if there is no reason yet to look closer at it."""
         if not self._messages:
             core = self._core
-            # With rankings a message may cause more than adds: those go one by one.
-            self._open = core.takes_columns and not core.has_rankings
+            self._open = core.takes_columns
             self._now = -inf if core.now is None else core.now
         if not self._open or message.point is None:
             return False
@@ -148,54 +147,61 @@ class _Run:
         )
         if updates is None:
             return None
-        names = _Names(updates["subscription"])
+        cells = _Cells(updates, None if self._core.has_rankings else ids)
         edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
         return [
             Outcome(
-                seq + row, None, _Adds(ids[row], names, start, stop) if start < stop else (),
-                first + start,
+                seq + row, None, _Some(cells, start, stop) if start < stop else (), first + start
             )
             for row, (start, stop) in enumerate(pairwise(edges))
-        ]  # fmt: skip
+        ]
 
 
-class _Names:
-    """A column of names, turned into strings when somebody asks."""
+class _Cells:
+    """A table of updates whose columns become lists when somebody asks."""
 
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self._column = column
-        self._names: list[str] | None = None
+    def __init__(self, updates: pa.Table, plain: list[str] | None) -> None:
+        self._updates = updates
+        self._plain = plain  # ids of the messages, if they were added and nothing else
+        self._columns: list[list[Any]] | None = None
 
-    def __getitem__(self, place: int) -> str:
-        if self._names is None:
-            self._names = self._column.to_pylist()
-        return self._names[place]
+    def between(self, start: int, stop: int) -> Iterator[Update]:
+        """The updates of some rows."""
+        if self._columns is None:
+            names, plain = ["subscription", "message", "op", "score"], self._plain
+            if plain is not None:
+                names[1:] = ["event"]
+            self._columns = [self._updates[name].to_pylist() for name in names]
+            if plain is not None:
+                self._columns[1] = [plain[event] for event in self._columns[1]]
+        who, what, *rest = (column[start:stop] for column in self._columns)
+        ops, *scores = rest or [repeat("add")]
+        return map(Update, ops, who, what, *scores)
 
 
-class _Adds(Sequence[Update]):
-    """The updates of a message, made when somebody asks."""
+class _Some(Sequence[Update]):
+    """The updates of one message, made when somebody asks."""
 
-    __slots__ = ("_message", "_names", "_start", "_stop")
+    __slots__ = ("_cells", "_start", "_stop")
 
-    def __init__(self, message: str, names: _Names, start: int, stop: int) -> None:
-        self._message, self._names, self._start, self._stop = message, names, start, stop
+    def __init__(self, cells: _Cells, start: int, stop: int) -> None:
+        self._cells, self._start, self._stop = cells, start, stop
 
     def __len__(self) -> int:
         return self._stop - self._start
 
     def __iter__(self) -> Iterator[Update]:
-        for place in range(self._start, self._stop):
-            yield Update("add", self._names[place], self._message)
+        return self._cells.between(self._start, self._stop)
 
     @overload
     def __getitem__(self, at: int) -> Update: ...
     @overload
     def __getitem__(self, at: slice) -> list[Update]: ...
     def __getitem__(self, at: int | slice) -> Update | list[Update]:
-        places = range(self._start, self._stop)[at]
-        if isinstance(places, range):
-            return [Update("add", self._names[place], self._message) for place in places]
-        return Update("add", self._names[places], self._message)
+        if isinstance(at, slice):
+            return list(self)[at]
+        place = range(self._start, self._stop)[at]
+        return next(self._cells.between(place, place + 1))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

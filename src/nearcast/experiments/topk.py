@@ -16,6 +16,7 @@ from nearcast.workloads.topk_arrays import TopkArrays
 Tell = Callable[[str], None]
 
 IPT = "igpt:without=groups/early/cells"
+SKYPE, RIVAL = "igpt+cskyband:traversal=term", "ciq+kmax"
 PRINTED = "igpt:as_printed=true;traversal=term"
 
 
@@ -62,17 +63,19 @@ class Scale(NamedTuple):
     seed: int = 1
     shift: float = 40.0
 
-    def options(self, **others: float) -> TopkOptions:
+    def options(self, **others: float | str) -> TopkOptions:
         """The workload of the paper, with something varied."""
         return TopkOptions(shift=self.shift, **others)  # type: ignore[arg-type]  # by name
 
 
-def _run(scale: Scale, method: str, tell: Tell, **varied: float) -> Run:
+def _run(
+    scale: Scale, method: str, tell: Tell, *, timed: bool = False, **varied: float | str
+) -> Run:
     sizes = {"subscriptions": scale.subscriptions, "window": scale.window}
     sizes |= {name: int(varied.pop(name)) for name in list(varied) if name in sizes}
     data = TopkArrays(scale.seed, scale.options(**varied))
     messages = int(scale.turnovers * sizes["window"])
-    plan = Plan(sizes["subscriptions"], sizes["window"], messages, [method])
+    plan = Plan(sizes["subscriptions"], sizes["window"], messages, [method], timed=timed)
     wishes = data.subscriptions(0, plan.subscriptions)
     return measure_run(plan, data, method, wishes, tell)[0]
 
@@ -156,7 +159,7 @@ def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     series += [_row("14", "method", 0, runs[name]) for name in ("cskyband", "ours", "lazy")]
     kmax, skyband = runs["kmax 60"], runs["skyband 95"]
     second = min(kmax["expiring_us"], skyband["expiring_us"])
-    total = {name: run["arriving_us"] + run["expiring_us"] for name, run in runs.items()}
+    total = {name: _whole(run) for name, run in runs.items()}
     best = min((total[f"kmax {n}"], n) for n in (20, 40, 60, 80, 120))[1]
     sweet = min((total[f"skyband {n}"], n) for n in (100, 95, 85, 75))[1]
     sizes = cost_based["buffer_size"], kmax["buffer_size"], skyband["buffer_size"]
@@ -201,7 +204,7 @@ def _effects(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     }
     for (figure, name), values in varied.items():
         for value in values:
-            for method in (OURS, "igpt+cskyband:traversal=term"):
+            for method in (OURS, SKYPE):
                 run = _run(scale, method, tell, **{name: value})
                 series.append(_row(figure, name, value, run))
     skype = [row for row in series if row["method"] != OURS]
@@ -226,6 +229,45 @@ def _effects(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
+def _whole(run: Run) -> float:
+    return run["arriving_us"] + run["expiring_us"]
+
+
+def _others(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+    """Figures 19 and 20: keywords by Zipf's law, and a window of seconds; beside CIQ with kmax."""
+    methods = (OURS, SKYPE, RIVAL)
+    series: list[Series] = []
+    cost: dict[tuple[str, str, int], float] = {}
+    for place, source in enumerate(("message", "zipf")):
+        for method in methods:
+            run = _run(scale, method, tell, keywords=source)
+            cost[source, method, 0] = _whole(run)
+            series.append(_row("19", "keywords: message, zipf", place, run))
+    for k in (10, 20, 50):
+        for method in methods:
+            run = _run(scale, method, tell, timed=True, k=k)
+            cost["timed", method, k] = _whole(run)
+            series.append(_row("20", "k, window of seconds", k, run))
+    changed = {m: cost["zipf", m, 0] / cost["message", m, 0] for m in methods}
+    gains = {
+        m: [cost["timed", RIVAL, k] / cost["timed", m, k] for k in (10, 20, 50)] for m in methods
+    }
+    return series, [
+        _claim(
+            "19", "keywords drawn by Zipf's law cost about what keywords of messages do",
+            f"Skype {changed[SKYPE]:.1f}x, CIQ with kmax {changed[RIVAL]:.1f}x, "
+            f"ours {changed[OURS]:.1f}x",
+            0.5 <= changed[SKYPE] <= 2, "other lists are read, and thresholds are others",
+        ),
+        _claim(
+            "20", "in a window of seconds Skype is 10x faster than CIQ with kmax (k = 10, 20, 50)",
+            "Skype " + ", ".join(f"{gain:.1f}x" for gain in gains[SKYPE])
+            + "; ours " + ", ".join(f"{gain:.1f}x" for gain in gains[OURS]),
+            min(gains[SKYPE]) >= 8, "as for figures 13a and 14",
+        ),
+    ]  # fmt: skip
+
+
 def _claim(figure: str, claim: str, measured: str, holds: bool, why: str) -> Claim:
     return {
         "figure": figure,
@@ -241,11 +283,12 @@ def measure(scale: Scale, tell: Tell) -> Report:
     matching, claims = _dissemination(scale, tell)
     series, more = _reevaluation(scale, tell)
     effects, others = _effects(scale, tell)
+    last, final = _others(scale, tell)
     return {
         "subscriptions": scale.subscriptions,
         "window": scale.window,
         "messages": int(scale.turnovers * scale.window),
-        "claims": [*claims, *more, *others],
-        "series": [*series, *effects],
+        "claims": [*claims, *more, *others, *final],
+        "series": [*series, *effects, *last],
         "matching": matching,
     }

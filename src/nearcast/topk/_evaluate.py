@@ -86,21 +86,21 @@ def score_at(state: State, sub: int, number: int, term: int) -> float:
     """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
     row = message_row(state, number) * MESSAGE
     start, length = wide(state.message_i[row + FIRST_TERM]), state.message_i[row + LENGTH]
-    capacity = len(state.message_terms) // 2
+    capacity = len(state.message_terms)
     dot = 0.0
     for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
         wanted = term_of(state, sub, n)
         at = start
-        for _ in range(length):
-            if state.message_terms[2 * at] == wanted:
+        for m in range(length):
+            found = state.message_terms[at] == wanted
+            at = at + 1 if at + 1 < capacity else 0
+            if found:
                 if wanted > term:
                     return NOTHING
                 idf = state.idf[wanted]
-                dot += idf * (state.message_terms[2 * at + 1] * idf)
+                count = wide(state.message_terms[at]) if m + 1 < length else wide(0)
+                dot += idf * (max(-count, 1) * idf)
                 break
-            at += 1
-            if at == capacity:
-                at = 0
     record = SUB * sub
     distance = planar_distance(
         state.sub_f[record + X],
@@ -148,7 +148,7 @@ def _ask_for_message(state: State, work: Work, n: int, count: int) -> None:
         prefetch(state.message_f, row)
     if _AHEAD <= n < count + _AHEAD:
         row = message_row(state, wide(work.found[n - _AHEAD])) * MESSAGE
-        terms = 2 * wide(state.message_i[row + FIRST_TERM])
+        terms = wide(state.message_i[row + FIRST_TERM])
         prefetch(state.message_terms, terms)
         prefetch(state.message_terms, min(terms + 16, len(state.message_terms) - 1))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
+from nearcast.index.rarest_term._layout import LANES
 from nearcast.topk._buffers import append, may_grow, ranked, refresh, seat_new
 from nearcast.topk._clock import cycles
 from nearcast.topk._layout import (
@@ -43,8 +44,8 @@ from nearcast.topk._layout import (
     NEXT,
     NEXT_SEAT,
     NOTHING,
+    POSTING,
     POSTING_END,
-    POSTING_PLANES,
     SEATS,
     SIZE,
     SQUARED,
@@ -62,7 +63,7 @@ from nearcast.topk._layout import (
     X,
     Y,
 )
-from nearcast.topk._match import affected_by
+from nearcast.topk._match import affected_by, ask_for_lists
 from nearcast.topk._message import prepare, table_size
 from nearcast.topk._postings import post, withdraw
 from nearcast.topk._regions import give_back, take
@@ -77,7 +78,7 @@ from nearcast.topk._wide import wide
 from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
 
 _LARGEST_BUFFER = int(BUFFER_SIZES[-1])
-_AHEAD = 4
+_AHEAD = 8
 
 
 @inner_inlined
@@ -102,9 +103,7 @@ def _expire(state: State, work: Work, now: float, coming: int) -> int:
             while scalars[AHEAD] >= 0:
                 _look_ahead(state)
             scalars[DUE] += 1
-            if scalars[DUE] < scalars[NEXT]:
-                following = message_row(state, scalars[DUE]) * MESSAGE + SEATS
-                scalars[AHEAD] = state.message_i[following]
+            _look_at_following(state)
             continue
         _look_ahead(state)
         refresh(state, work, sub)
@@ -112,10 +111,25 @@ def _expire(state: State, work: Work, now: float, coming: int) -> int:
 
 
 @inner_inlined
+def _look_at_following(state: State) -> None:
+    """Begin to look at who waits for the message that expires after the one that is due."""
+    scalars = state.scalars
+    if scalars[DUE] + 1 < scalars[NEXT]:
+        head = message_row(state, scalars[DUE] + 1) * MESSAGE + SEATS
+        sub = wide(state.message_i[head])
+        scalars[AHEAD] = sub
+        if sub >= 0:
+            prefetch(state.seat_f, SUB * sub)
+
+
+@inner_inlined
 def _look_ahead(state: State) -> None:
-    """Ask for the memory of one more seat of those that wait for the message to expire next."""
+    """Ask for the memory of one more of those seats: they are needed a whole message later."""
     sub = wide(state.scalars[AHEAD])
     if sub < 0:
+        return
+    if state.seat_i[2 * SUB * sub + FILED] != state.scalars[DUE] + 1:  # it has left meanwhile
+        state.scalars[AHEAD] = -1
         return
     following = wide(state.seat_i[2 * SUB * sub + NEXT_SEAT])
     if following >= 0:
@@ -164,6 +178,7 @@ def publish(
     scalars = state.scalars
     for message in range(begin, end):
         clock = cycles()
+        ask_for_lists(state, starts, terms, message, begin, end)
         code = _expire(state, work, at[message], 1)
         if code != DONE:
             return message, code
@@ -184,13 +199,13 @@ def publish(
             return message, MORE_CHANGES
         if not _room_for_buffers(state, work, affected):
             return message, MORE_BUFFERS
+        for n in range(min(affected, _AHEAD)):
+            ask_for_buffer(state, wide(work.affected[n]))
         number = scalars[NEXT]
         enter(state, work, x, y, squared, at[message], terms, counts, start, length)
         now = cycles()
         scalars[WINDOW_CYCLES] += now - clock
         clock = now
-        for n in range(min(affected, _AHEAD)):
-            ask_for_buffer(state, wide(work.affected[n]))
         for n in range(affected):
             if n + _AHEAD < affected:
                 ask_for_buffer(state, wide(work.affected[n + _AHEAD]))
@@ -207,6 +222,7 @@ def probe(
 ) -> None:  # fmt: skip
     """Find whom messages would affect, and change nothing; give how many, and a sum over them."""
     for message in range(len(points)):
+        ask_for_lists(state, starts, terms, message, 0, len(points))
         start, length = starts[message], starts[message + 1] - starts[message]
         x, y = points[message, 0], points[message, 1]
         squared = prepare(state, work, terms, counts, start, length)
@@ -220,12 +236,12 @@ def probe(
 def room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
     """Say what must grow before a subscription with these terms can be posted."""
     scalars = state.scalars
-    needed = wide(0)
+    needed = wide(LANES)  # sixteen postings are read at a time, also behind the last
     for n in range(count):
         row = wide(terms[start + n]) * LIST
         kind = wide(state.posts[row + SIZE])
         if kind < 0 or state.posts[row + COUNT] == (1 << kind):
-            needed += POSTING_PLANES * (wide(1) << (kind + 1))
+            needed += POSTING * (wide(1) << (kind + 1))
     if scalars[POSTING_END] + needed > len(state.post_i):
         scalars[NEEDED] = scalars[POSTING_END] + needed
         return MORE_POSTINGS
@@ -263,8 +279,8 @@ def write_record(
         for m in range(count):
             state.more[place + 2 * m] = terms[start + m]
     else:
-        for m in range(count):
-            state.sub_i[2 * row + TERMS + m] = terms[start + m]
+        for m in range(INLINE):
+            state.sub_i[2 * row + TERMS + m] = terms[start + m] if m < count else -1
     squared = 0.0
     for m in range(count):
         idf = state.idf[terms[start + m]]

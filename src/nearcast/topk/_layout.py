@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
+Shorts = npt.NDArray[np.uint16]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -48,8 +49,13 @@ LIST = 4
 OFFSET, SIZE, COUNT, OLDEST = range(4)
 MESSAGE_PLANES = 3
 """Message number, place, weights; the last two are pairs of 16-bit numbers."""
-POSTING_PLANES = 7
-PX, PY, PTHETA, PWEIGHT, PREST, PALPHA, PSUB = range(7)
+POSTING_PLANES = 6
+PX, PY, PTHETA, PWEIGHT, PREST, PALPHA = range(6)
+"""Of 16 bits each; the numbers of subscriptions, 32 bits each, follow."""
+POSTING = 4
+"""How many integers of 32 bits a posting takes."""
+PSUB = 3
+"""Where the numbers begin, in integers a posting."""
 
 NOTHING = -2.0
 """Below every score: the threshold of a buffer that has all there is."""
@@ -87,12 +93,12 @@ class State(NamedTuple):
     idf: Floats
     message_f: Floats
     message_i: Int32s
-    message_terms: Int32s  # pairs of a term and its count, a circle
+    message_terms: Int32s  # a circle of terms; -n behind one that its message has n times
     lists: Int32s
     list_i: Int32s
     list_free: Int32s
     posts: Int32s
-    post_f: Singles
+    post_s: Shorts
     post_i: Int32s
     post_free: Int32s
     sub_f: Floats
@@ -110,9 +116,10 @@ class State(NamedTuple):
 class Work(NamedTuple):
     """What one call keeps meanwhile, and what it answers."""
 
-    terms: Int32s  # of the message at hand, highest number first
+    terms: Int32s  # of the message at hand, highest number first; 16 at least
     weights: Floats
     idfs: Floats
+    products: Floats  # of the weights of both sides; behind those of sixteen terms stands a 0
     likeness: Singles  # the weight of each, of a vector of length 1
     rest: Singles  # the length of what follows it
     keys: Int32s  # a small table of them

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.geo.kernels import planar_distance
-from nearcast.index.rarest_term._lanes import prefetch
+from nearcast.index.rarest_term._lanes import lowest, prefetch
+from nearcast.index.rarest_term._layout import LANES
 from nearcast.topk._evaluate import weighed
+from nearcast.topk._lanes import STEPS, lane_of, reached
 from nearcast.topk._layout import (
     AFFECTED,
     ALPHA,
     CANDIDATES,
     COUNT,
-    FLAGS,
     FOUND,
     INLINE,
     LIST,
     OFFSET,
-    PALPHA,
-    PREST,
+    POSTING_PLANES,
     PSUB,
-    PTHETA,
-    PWEIGHT,
-    PX,
-    PY,
     SIZE,
     SQUARED,
     SUB,
@@ -34,33 +28,51 @@ from nearcast.topk._layout import (
     TERMS,
     THETA,
     VISITED,
-    Bytes,
-    Singles,
+    Int32s,
+    Int64s,
     State,
     Work,
     X,
     Y,
 )
 from nearcast.topk._message import slot_of_term
-from nearcast.topk._wide import unsigned, wide
-
-_ZERO = np.float32(0.0)
-_AHEAD = 12
+from nearcast.topk._postings import term_of
+from nearcast.topk._wide import wide
 
 
-@inner
-def _flag(
-    planes: Singles, flags: Bytes, at: int, size: int, count: int, x: Any, y: Any, a: Any, b: Any
+@inner_inlined
+def _ask_for_rows(state: State, starts: Int64s, terms: Int32s, message: int) -> None:
+    for n in range(starts[message], starts[message + 1]):
+        term = wide(terms[n])
+        prefetch(state.idf, term)
+        prefetch(state.posts, term * LIST)
+        prefetch(state.lists, term * LIST)
+
+
+@inner_inlined
+def _ask_for_postings(state: State, starts: Int64s, terms: Int32s, message: int) -> None:
+    for n in range(starts[message], starts[message + 1]):
+        row = wide(terms[n]) * LIST
+        if state.posts[row + SIZE] >= 0:
+            at = 2 * wide(state.posts[row + OFFSET])
+            size = wide(1) << state.posts[row + SIZE]
+            for plane in range(POSTING_PLANES):
+                prefetch(state.post_s, at + plane * size)
+
+
+@inner_inlined
+def ask_for_lists(
+    state: State, starts: Int64s, terms: Int32s, message: int, begin: int, end: int
 ) -> None:
-    """Mark the postings of a stretch that may reach their thresholds."""
-    xs, ys = unsigned(at + PX * size), unsigned(at + PY * size)
-    thetas, alphas = unsigned(at + PTHETA * size), unsigned(at + PALPHA * size)
-    weights, rests = unsigned(at + PWEIGHT * size), unsigned(at + PREST * size)
-    for place in range(count):
-        n = unsigned(place)
-        dx, dy = planes[xs + n] - x, planes[ys + n] - y
-        u = a * planes[weights + n] + b * planes[rests + n] - planes[thetas + n]
-        flags[n] = (u >= _ZERO) & (planes[alphas + n] * (dx * dx + dy * dy) <= u * u)
+    """Ask for what the message after this one reads first, while this one is being matched."""
+    if message == begin:
+        for early in range(begin, min(begin + 2, end)):
+            _ask_for_rows(state, starts, terms, early)
+        _ask_for_postings(state, starts, terms, begin)
+    if message + 1 < end:
+        _ask_for_postings(state, starts, terms, message + 1)
+    if message + 2 < end:
+        _ask_for_rows(state, starts, terms, message + 2)
 
 
 @inner_inlined
@@ -69,81 +81,79 @@ def affected_by(
 ) -> int:
     """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
-    x32, y32 = np.float32((x - west) / diagonal), np.float32((y - south) / diagonal)
+    x32 = np.float32((x - west) / diagonal * STEPS)
+    y32 = np.float32((y - south) / diagonal * STEPS)
     found, affected = 0, 0
-    for n in range(length):
-        prefetch(state.posts, wide(work.terms[n]) * LIST)
-        prefetch(state.lists, wide(work.terms[n]) * LIST)
-    for n in range(length):
-        at = wide(state.posts[wide(work.terms[n]) * LIST + OFFSET])
-        for line in range(0, 64, 16):
-            prefetch(state.post_f, at + line)
     for n in range(length):
         term = wide(work.terms[n])
         row = term * LIST
-        left = wide(state.posts[row + COUNT])
-        if left == 0:
+        count = wide(state.posts[row + COUNT])
+        if count == 0:
             continue
-        state.scalars[VISITED] += left
+        state.scalars[VISITED] += count
         size = wide(1) << state.posts[row + SIZE]
-        at = wide(state.posts[row + OFFSET])
+        start = wide(state.posts[row + OFFSET])
         a, b = work.likeness[n], work.rest[n]
-        while left > 0:
-            stretch = min(left, FLAGS)
-            _flag(state.post_f, work.flags, at, size, stretch, x32, y32, a, b)
-            if found + stretch > FOUND:
-                affected = _verify(state, work, x, y, squared, table, found, affected)
+        for at in range(0, count, LANES):
+            lanes = reached(state.post_s, 2 * start + at, size, x32, y32, a, b)
+            if count - at < LANES:
+                lanes &= (1 << (count - at)) - 1
+            while lanes != 0:
+                sub = wide(state.post_i[start + PSUB * size + at + lowest(lanes)])
+                lanes &= lanes - 1
+                work.found[2 * found], work.found[2 * found + 1] = sub, term
+                prefetch(state.sub_f, SUB * sub)
+                found += 1
+            if found > FOUND - LANES:
+                affected = _verify(state, work, x, y, squared, length, table, found, affected)
                 found = 0
-            for m in range(stretch, (stretch + 7) & ~7):
-                work.flags[m] = 0
-            for word in range((stretch + 7) // 8):
-                if work.flag_words[word] != 0:
-                    for m in range(8 * word, 8 * word + 8):
-                        if work.flags[m] != 0:
-                            work.found[2 * found] = state.post_i[at + PSUB * size + m]
-                            work.found[2 * found + 1] = term
-                            found += 1
-            at += stretch
-            left -= stretch
-    affected = _verify(state, work, x, y, squared, table, found, affected)
+    affected = _verify(state, work, x, y, squared, length, table, found, affected)
     state.scalars[AFFECTED] += affected
     return affected
 
 
+@inner_inlined
+def _dot_slowly(state: State, work: Work, sub: int, table: int) -> tuple[float, int]:
+    """The product of both vectors, and the first term of both; for many terms on either side."""
+    dot, first = 0.0, wide(-1)
+    for m in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
+        wanted = term_of(state, sub, m)
+        at = slot_of_term(work, wanted, table)
+        if at >= 0:
+            dot += work.key_idfs[at] * work.key_weights[at]
+            first = max(first, wanted)
+    return dot, first
+
+
 @inner
 def _verify(
-    state: State, work: Work, x: float, y: float, squared: float, table: int, found: int,
-    affected: int,
+    state: State, work: Work, x: float, y: float, squared: float, length: int, table: int,
+    found: int, affected: int,
 ) -> int:  # fmt: skip
-    """Score the subscriptions found so far; keep those that reach their thresholds, each once."""
+    """Score the subscriptions found so far; keep those that reach their thresholds, each once.
+
+    Half of them do, and no processor guesses which: so nothing here branches by that.
+    """
     diagonal = state.measures[2]
-    for n in range(min(found, _AHEAD)):
-        prefetch(state.sub_f, SUB * wide(work.found[2 * n]))
     for n in range(found):
-        if n + _AHEAD < found:
-            prefetch(state.sub_f, SUB * wide(work.found[2 * (n + _AHEAD)]))
         sub, term = wide(work.found[2 * n]), wide(work.found[2 * n + 1])
         row = SUB * sub
-        count = wide(state.sub_i[2 * row + TERM_COUNT])
         dot, first = 0.0, wide(-1)
-        for m in range(count):
-            if count <= INLINE:
+        if length <= LANES and state.sub_i[2 * row + TERM_COUNT] <= INLINE:
+            for m in range(INLINE):
                 wanted = wide(state.sub_i[2 * row + TERMS + m])
-            else:
-                wanted = wide(state.more[state.sub_i[2 * row + TERMS] + 2 * m])
-            at = slot_of_term(work, wanted, table)
-            if at >= 0:
-                dot += work.key_idfs[at] * work.key_weights[at]
-                first = max(first, wanted)
-        if first != term:
-            continue
+                lane = lane_of(work.terms, wanted)
+                dot += work.products[lane]  # 0 where the message does not have it
+                first = max(first, wanted if lane < LANES else wide(-1))
+        else:
+            dot, first = _dot_slowly(state, work, sub, table)
         distance = planar_distance(state.sub_f[row + X], state.sub_f[row + Y], x, y)
         score = weighed(
             state.sub_f[row + ALPHA], dot, state.sub_f[row + SQUARED], squared, distance, diagonal
         )
-        if score >= state.sub_f[row + THETA]:
-            work.affected[affected], work.scores[affected] = sub, score
-            affected += 1
-            prefetch(state.seat_f, row)
+        reaches = (first == term) & (score >= state.sub_f[row + THETA])
+        work.affected[affected], work.scores[affected] = sub, score
+        affected += wide(reaches)
+        prefetch(state.seat_f, row if reaches else wide(0))
     state.scalars[CANDIDATES] += found
     return affected

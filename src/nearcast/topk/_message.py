@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearcast._jit import inner_inlined
+from nearcast.index.rarest_term._layout import LANES
 from nearcast.topk._layout import Int32s, State, Work
 from nearcast.topk._wide import wide
 
@@ -55,6 +56,11 @@ def prepare(
         work.likeness[n] = work.weights[n] / norm
         work.rest[n] = sqrt(rest) / norm
         rest += work.weights[n] * work.weights[n]
+        work.products[n] = work.idfs[n] * work.weights[n]
+    for n in range(length, LANES):
+        work.terms[n] = -2  # not that of a subscription with fewer terms than it could have
+    if length <= LANES:
+        work.products[LANES] = 0.0
     size = table_size(length)
     work.keys[:size] = -1
     for n in range(length):

@@ -1,20 +1,25 @@
 """For each term the subscriptions that use it, with all that a message needs to pass them by.
 
-A posting is seven numbers of 32 bits, in planes of one region. With a message whose weight of the
-term is `a` and whose rest has length `b` (vectors of length 1), and terms in one order for all,
+A posting is six numbers of 16 bits and the number of its subscription, in planes of one region.
+With a message whose weight of the term is `a` and whose rest has length `b` (vectors of length 1),
+and terms in one order for all,
 
     u = a * weight + b * rest - theta >= 0   and   alpha^2 * d^2 <= u^2
 
 holds wherever the score reaches the threshold and the term is the first that both have: `theta` is
 the threshold less alpha, `weight` and `rest` are those of the query times (1 - alpha), and by
 Cauchy and Schwarz what follows adds at most the product of the rests. No root, no division.
+
+All of them count steps of 1/65535, thresholds two steps at a time from -1 on, and are rounded to
+the safe side; `_SLACK` covers what rounding a place can take from a score.
 """
 
 from __future__ import annotations
 
-from math import sqrt
+from math import ceil, sqrt
 
 from nearcast._jit import inner, inner_inlined
+from nearcast.topk._lanes import STEPS, THETA_ZERO
 from nearcast.topk._layout import (
     ALPHA,
     COUNT,
@@ -23,6 +28,7 @@ from nearcast.topk._layout import (
     OFFSET,
     PALPHA,
     PLACES,
+    POSTING,
     POSTING_END,
     POSTING_PLANES,
     PREST,
@@ -44,8 +50,8 @@ from nearcast.topk._layout import (
 from nearcast.topk._regions import give_back, take
 from nearcast.topk._wide import wide
 
-MARGIN = 4e-6
-"""What single precision can take from a score, with a margin."""
+_SLACK = 1.0
+"""In steps: half a step across and half a step up are 0.71, and single precision takes little."""
 
 
 @inner_inlined
@@ -88,9 +94,15 @@ def rest_of(state: State, sub: int, term: int) -> float:
 
 
 @inner_inlined
-def posted_theta(theta: float, alpha: float) -> float:
-    """The threshold as postings have it: on the safe side."""
-    return theta - alpha - MARGIN
+def _posted_theta(theta: float, alpha: float) -> int:
+    """The threshold as postings have it; one below every score is as good as 0."""
+    return wide(min(((max(theta, 0.0) - alpha) * STEPS + THETA_ZERO - _SLACK) / 2.0, STEPS))
+
+
+@inner_inlined
+def _at_least(share: float) -> int:
+    """A share of 1 in steps, rounded up."""
+    return wide(min(ceil(share * STEPS), STEPS))
 
 
 @inner_inlined
@@ -108,15 +120,17 @@ def post(state: State, sub: int) -> None:
             kind += 1
         size = wide(1) << kind
         place = wide(state.posts[at_list + COUNT])
-        at = wide(state.posts[at_list + OFFSET]) + place
+        at = wide(state.posts[at_list + OFFSET])
+        to = 2 * at + place
         weight = state.idf[term] / sqrt(state.sub_f[row + SQUARED])
-        state.post_f[at + PX * size] = (state.sub_f[row + X] - west) / diagonal
-        state.post_f[at + PY * size] = (state.sub_f[row + Y] - south) / diagonal
-        state.post_f[at + PTHETA * size] = posted_theta(state.sub_f[row + THETA], alpha)
-        state.post_f[at + PWEIGHT * size] = (1.0 - alpha) * weight
-        state.post_f[at + PREST * size] = (1.0 - alpha) * rest_of(state, sub, term)
-        state.post_f[at + PALPHA * size] = alpha * alpha
-        state.post_i[at + PSUB * size] = sub
+        x, y = state.sub_f[row + X] - west, state.sub_f[row + Y] - south
+        state.post_s[to + PX * size] = wide(x / diagonal * STEPS + 0.5)
+        state.post_s[to + PY * size] = wide(y / diagonal * STEPS + 0.5)
+        state.post_s[to + PTHETA * size] = _posted_theta(state.sub_f[row + THETA], alpha)
+        state.post_s[to + PWEIGHT * size] = _at_least((1.0 - alpha) * weight)
+        state.post_s[to + PREST * size] = _at_least((1.0 - alpha) * rest_of(state, sub, term))
+        state.post_s[to + PALPHA * size] = wide(alpha * alpha * STEPS)
+        state.post_i[at + PSUB * size + place] = sub
         set_place(state, sub, n, place)
         state.posts[at_list + COUNT] = place + 1
 
@@ -126,15 +140,14 @@ def _resize(state: State, term: int, kind: int) -> None:
     """Move the list of a term to a region of another class."""
     row = term * LIST
     size = wide(1) << kind
-    to = take(
-        state.post_i, state.post_free, state.scalars, POSTING_END, kind, POSTING_PLANES * size
-    )
+    to = take(state.post_i, state.post_free, state.scalars, POSTING_END, kind, POSTING * size)
     old = wide(state.posts[row + SIZE])
     if old >= 0:
         had, at = wide(1) << old, wide(state.posts[row + OFFSET])
-        for plane in range(POSTING_PLANES):
-            for n in range(wide(state.posts[row + COUNT])):
-                state.post_i[to + plane * size + n] = state.post_i[at + plane * had + n]
+        for n in range(state.posts[row + COUNT]):
+            for plane in range(POSTING_PLANES):
+                state.post_s[2 * to + plane * size + n] = state.post_s[2 * at + plane * had + n]
+            state.post_i[to + PSUB * size + n] = state.post_i[at + PSUB * had + n]
         give_back(state.post_i, state.post_free, old, at)
     state.posts[row + OFFSET], state.posts[row + SIZE] = to, kind
 
@@ -151,8 +164,10 @@ def withdraw(state: State, sub: int) -> None:
         place = place_of(state, sub, n)
         if place != last:
             for plane in range(POSTING_PLANES):
-                state.post_i[at + plane * size + place] = state.post_i[at + plane * size + last]
-            moved = wide(state.post_i[at + PSUB * size + place])
+                to = 2 * at + plane * size
+                state.post_s[to + place] = state.post_s[to + last]
+            moved = wide(state.post_i[at + PSUB * size + last])
+            state.post_i[at + PSUB * size + place] = moved
             for m in range(state.sub_i[2 * SUB * moved + TERM_COUNT]):
                 if term_of(state, moved, m) == term:
                     set_place(state, moved, m, place)
@@ -170,9 +185,9 @@ def set_theta(state: State, sub: int, theta: float) -> None:
     """Change the threshold of a subscription, in its record and in its postings."""
     row = SUB * sub
     state.sub_f[row + THETA] = theta
-    posted = posted_theta(theta, state.sub_f[row + ALPHA])
+    posted = _posted_theta(theta, state.sub_f[row + ALPHA])
     for n in range(state.sub_i[2 * row + TERM_COUNT]):
         at_list = term_of(state, sub, n) * LIST
         size = wide(1) << state.posts[at_list + SIZE]
-        at = wide(state.posts[at_list + OFFSET]) + PTHETA * size + place_of(state, sub, n)
-        state.post_f[at] = posted
+        at = 2 * wide(state.posts[at_list + OFFSET]) + PTHETA * size
+        state.post_s[at + place_of(state, sub, n)] = posted

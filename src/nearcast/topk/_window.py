@@ -106,7 +106,7 @@ def room_to_enter(state: State, work: Work, length: int) -> int:
     first, following = scalars[FIRST], scalars[NEXT]
     if following - first > scalars[MESSAGE_MASK]:
         return MORE_RING
-    capacity = len(state.message_terms) // 2
+    capacity = len(state.message_terms)
     used = wide(0)
     if following > first:
         used = (
@@ -115,8 +115,8 @@ def room_to_enter(state: State, work: Work, length: int) -> int:
         if used < 0:
             used += capacity
     # One place stays free, or a full circle would look like an empty one.
-    if used + length >= capacity:
-        scalars[NEEDED] = used + length + 1
+    if used + 2 * length >= capacity:
+        scalars[NEEDED] = used + 2 * length + 1
         return MORE_TERMS
     needed = wide(0)
     for n in range(length):
@@ -141,19 +141,18 @@ def enter(
     row = message_row(state, number) * MESSAGE
     state.message_f[row + X], state.message_f[row + Y] = x, y
     state.message_f[row + 2], state.message_f[row + AT] = squared, at
-    capacity = len(state.message_terms) // 2
-    tail = scalars[TERM_TAIL]
-    state.message_i[row + FIRST_TERM], state.message_i[row + LENGTH] = tail, length
-    state.message_i[row + SEATS] = -1
+    capacity = len(state.message_terms)
+    tail, written = scalars[TERM_TAIL], length
+    state.message_i[row + FIRST_TERM], state.message_i[row + SEATS] = tail, -1
     for n in range(length):
-        state.message_terms[2 * tail], state.message_terms[2 * tail + 1] = (
-            terms[start + n],
-            counts[start + n],
-        )
-        tail += 1
-        if tail == capacity:
-            tail = 0
+        state.message_terms[tail] = terms[start + n]
+        tail = tail + 1 if tail + 1 < capacity else 0
+        if counts[start + n] > 1:
+            state.message_terms[tail] = -counts[start + n]
+            tail = tail + 1 if tail + 1 < capacity else 0
+            written += 1
     scalars[TERM_TAIL] = tail
+    state.message_i[row + LENGTH] = written
     scalars[NEXT] = number + 1
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
     across = wide((x - west) / diagonal * STEPS)
@@ -184,17 +183,17 @@ def leave_oldest(state: State) -> None:
     """Take the oldest message out of the circles of its terms; its row stays until it is reused."""
     number = state.scalars[FIRST]
     row = message_row(state, number) * MESSAGE
-    capacity = len(state.message_terms) // 2
+    capacity = len(state.message_terms)
     at = wide(state.message_i[row + FIRST_TERM])
     for _ in range(state.message_i[row + LENGTH]):
-        term = wide(state.message_terms[2 * at])
+        term = wide(state.message_terms[at])
+        at = at + 1 if at + 1 < capacity else 0
+        if term < 0:
+            continue
         list_row = term * LIST
         size = wide(1) << state.lists[list_row + SIZE]
         state.lists[list_row + OLDEST] = (state.lists[list_row + OLDEST] + 1) & (size - 1)
         state.lists[list_row + COUNT] -= 1
         if 4 * wide(state.lists[list_row + COUNT]) <= size:
             _shrink(state, term)
-        at += 1
-        if at == capacity:
-            at = 0
     state.scalars[FIRST] = number + 1

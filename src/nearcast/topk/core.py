@@ -91,19 +91,20 @@ class TopK:
         scalars[MESSAGE_MASK] = 15
         scalars[AHEAD] = -1
         seconds = np.inf if window.seconds is None else window.seconds
-        buffers = np.empty(1 << 9)
+        buffers, postings = np.empty(1 << 9), np.empty(1 << 9, np.int32)
         self._state = State(
             scalars,
             np.array([west, south, diagonal, seconds]),
             np.ones(16),
             np.empty(16 * MESSAGE),
             np.empty(16 * MESSAGE, np.int32),
-            np.empty(2 * 64, np.int32),
+            np.empty(64, np.int32),
             _empty_lists(16),
             np.empty(1 << 10, np.int32),
             np.full(CLASSES, -1, np.int32),
             _empty_lists(16),
-            *_two_views(1 << 9, np.float32),
+            postings.view(np.uint16),
+            postings,
             np.full(CLASSES, -1, np.int32),
             *_two_views(16 * SUB),
             *_two_views(16 * SUB),
@@ -305,14 +306,14 @@ class TopK:
         elif code == MORE_RING:
             self._state = _with_larger_ring(state)
         elif code == MORE_TERMS:
-            self._state = _with_more_terms(state, max(needed, len(state.message_terms) * 5 // 8))
+            self._state = _with_more_terms(state, max(needed, len(state.message_terms) * 5 // 4))
         elif code == MORE_LISTS:
             self._state = state._replace(list_i=longer(state.list_i, _more_than(needed)))
         elif code == MORE_MORE:
             self._state = state._replace(more=longer(state.more, _more_than(needed)))
         elif code == MORE_POSTINGS:
-            floats = longer(state.post_f, _more_than(needed))
-            self._state = state._replace(post_f=floats, post_i=floats.view(np.int32))
+            ints = longer(state.post_i, _more_than(needed))
+            self._state = state._replace(post_i=ints, post_s=ints.view(np.uint16))
         elif code == MORE_BUFFERS:
             buffers = longer(state.buffer_f, _more_than(needed))
             self._state = state._replace(
@@ -332,12 +333,12 @@ class TopK:
                 sub_f=subs, sub_i=subs.view(np.int32), seat_f=seats, seat_i=seats.view(np.int32)
             )
             self._work = self._work._replace(
-                affected=np.empty(room, np.int32), scores=np.empty(room)
+                affected=np.empty(room + 1, np.int32), scores=np.empty(room + 1)
             )
 
     def _ensure_longest(self, length: int) -> None:
         if length > len(self._work.terms):
-            wider = _work(2 * length, len(self._work.scores), len(self._work.change_scores))
+            wider = _work(2 * length, len(self._work.scores) - 1, len(self._work.change_scores))
             self._work = wider
 
     def _rebase(self) -> None:
@@ -372,8 +373,8 @@ def _in_use(lists: Int32s) -> int:
     return int((lists[SIZE::LIST] >= 0).sum())
 
 
-def _two_views(size: int, kind: type = np.float64) -> tuple[np.ndarray, Int32s]:
-    floats: np.ndarray = np.empty(size, kind)
+def _two_views(size: int) -> tuple[Floats, Int32s]:
+    floats = np.empty(size)
     return floats, floats.view(np.int32)
 
 
@@ -403,9 +404,9 @@ def _with_larger_ring(state: State) -> State:
 
 def _with_more_terms(state: State, room: int) -> State:
     """Straighten the circle of terms into a larger one."""
-    mask, old = int(state.scalars[MESSAGE_MASK]), state.message_terms.reshape(-1, 2)
+    mask, old = int(state.scalars[MESSAGE_MASK]), state.message_terms
     first, tail = int(state.scalars[FIRST]), int(state.scalars[TERM_TAIL])
-    larger = np.empty((room + 1, 2), np.int32)
+    larger = np.empty(room + 1, np.int32)
     rows = np.arange(first, int(state.scalars[NEXT])) & mask
     starts = state.message_i.reshape(-1, MESSAGE)[:, FIRST_TERM]
     head = int(starts[rows[0]]) if len(rows) else tail
@@ -413,7 +414,7 @@ def _with_more_terms(state: State, room: int) -> State:
     larger[: len(used)] = used
     starts[rows] = (starts[rows] - head) % len(old)
     state.scalars[TERM_TAIL] = len(used)
-    return state._replace(message_terms=larger.ravel())
+    return state._replace(message_terms=larger)
 
 
 def _work(longest: int, subscriptions: int, changes: int) -> Work:
@@ -426,6 +427,7 @@ def _work(longest: int, subscriptions: int, changes: int) -> Work:
         np.empty(longest, np.int32),
         np.empty(longest),
         np.empty(longest),
+        np.empty(longest + 1),
         np.empty(longest, np.float32),
         np.empty(longest, np.float32),
         np.empty(table, np.int32),
@@ -434,8 +436,8 @@ def _work(longest: int, subscriptions: int, changes: int) -> Work:
         words.view(np.uint8),
         words,
         np.empty(2 * FOUND, np.int32),
-        np.empty(subscriptions, np.int32),
-        np.empty(subscriptions),
+        np.empty(subscriptions + 1, np.int32),
+        np.empty(subscriptions + 1),
         np.empty(best),
         np.empty(best, np.int32),
         np.empty(4 * changes, np.int32),

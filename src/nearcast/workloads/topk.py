@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -29,17 +29,22 @@ from nearcast.workloads.base import (
     ordered,
     published,
 )
-from nearcast.workloads.corpus import Ragged
+from nearcast.workloads.corpus import Ragged, distinct_terms
 from nearcast.workloads.draws import Draws, Ints
 
 
 class TopkOptions(Options, frozen=True):
-    """Options of `topk`; `warm` messages come before the first subscription."""
+    """Options of `topk`; `warm` messages come before the first subscription.
+
+    Keywords are those of the `message` that a subscription is made from, or drawn by the `zipf` law
+    of the vocabulary, as for figure 19.
+    """
 
     k: Annotated[int, Meta(ge=1, le=1000)] = 20
     min_alpha: Share = 0.0
     max_alpha: Share = 1.0
     max_keywords: Count = 5
+    keywords: Literal["message", "zipf"] = "message"
     repeat: Share = 0.2
     warm: Annotated[int, Meta(ge=0)] = 0
 
@@ -54,11 +59,19 @@ def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
     return Ragged(np.repeat(rows.values, times), ends[rows.offsets])
 
 
+def wished(corpus: Corpus, options: TopkOptions, numbers: Ints, sources: Ints) -> Ragged:
+    """Choose the keywords of subscriptions that are made from these messages."""
+    wanted = Draws(corpus.seed, "keyword count").integers(numbers, 1, options.max_keywords)
+    if options.keywords == "message":
+        return corpus.keywords(numbers, sources, wanted)
+    wanted = np.minimum(wanted, options.vocabulary)
+    return distinct_terms(corpus.seed, "zipf keywords", numbers, wanted, corpus.weights)
+
+
 def _subscriptions(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Event]:
     seed = corpus.seed
     sources = corpus.sources(numbers)
-    wanted = Draws(seed, "keyword count").integers(numbers, 1, options.max_keywords)
-    queries = corpus.words.phrases(*corpus.keywords(numbers, sources, wanted))
+    queries = corpus.words.phrases(*wished(corpus, options, numbers, sources))
     points = corpus.cities.points(sources).tolist()
     alphas = Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
     return [

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcast.workloads.base import Corpus
+from nearcast.workloads.corpus import Ragged
 from nearcast.workloads.draws import Draws, Floats, Ints
-from nearcast.workloads.topk import TopkOptions, repeated
+from nearcast.workloads.topk import TopkOptions, repeated, wished
 
 _HISTORY = 1_000_000.0
 
@@ -44,11 +45,12 @@ class TopkArrays:
     def __init__(self, seed: int, options: TopkOptions) -> None:
         self._seed, self._options = seed, options
         self._corpus = Corpus(seed, options)
-        space = self._corpus.space
+        self.space = space = self._corpus.space
         self.west, self.south = space.west, space.south
         self.diagonal = float(np.hypot(space.width, space.height))
         share = np.diff(self._corpus.weights, prepend=0.0) / self._corpus.weights[-1]
         documents = _HISTORY * -np.expm1(options.terms * np.log1p(-share))
+        self.rate = options.rate
         self.idf: Floats = np.log1p(_HISTORY / (1.0 + documents))
 
     def subscriptions(self, first: int, end: int) -> Wishes:
@@ -56,17 +58,28 @@ class TopkArrays:
         seed, options, corpus = self._seed, self._options, self._corpus
         numbers = np.arange(first, end, dtype=np.int64)
         sources = corpus.sources(numbers)
-        wanted = Draws(seed, "keyword count").integers(numbers, 1, options.max_keywords)
-        keywords = corpus.keywords(numbers, sources, wanted)
+        keywords = wished(corpus, options, numbers, sources)
         alphas = Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
         ks = np.full(len(numbers), options.k, np.int32)
         points = corpus.cities.points(sources)
         return Wishes(points, alphas, ks, keywords.offsets, keywords.values.astype(np.int32))
 
+    def texts(self, first: int, end: int) -> list[str]:
+        """Spell the messages numbered `first` up to `end`."""
+        return self._corpus.words.phrases(*self._rows(np.arange(first, end, dtype=np.int64)))
+
+    def queries(self, wishes: Wishes) -> list[str]:
+        """Spell the queries of subscriptions."""
+        return self._corpus.words.phrases(wishes.terms, wishes.starts)
+
+    def _rows(self, numbers: Ints) -> Ragged:
+        rows = self._corpus.terms(numbers)
+        return repeated(self._seed, numbers, rows, self._options.repeat)
+
     def messages(self, first: int, end: int) -> Posts:
         """Make the messages numbered `first` up to `end`."""
         corpus, numbers = self._corpus, np.arange(first, end, dtype=np.int64)
-        rows = repeated(self._seed, numbers, corpus.terms(numbers), self._options.repeat)
+        rows = self._rows(numbers)
         fresh = np.ones(len(rows.values), np.bool_)
         fresh[1:] = rows.values[1:] != rows.values[:-1]
         fresh[rows.offsets[:-1]] = True

@@ -13,6 +13,7 @@ from math import sqrt
 from nearcast._jit import inner, inner_inlined
 from nearcast.geo.kernels import planar_distance
 from nearcast.topk._evaluate import weighed
+from nearcast.topk._lanes import STEPS
 from nearcast.topk._layout import (
     ALPHA,
     CANDIDATES,
@@ -440,14 +441,14 @@ def _taat(state: State, work: Work, index: Index, length: int, stamp: int) -> in
         state.scalars[VISITED] += count
         size = wide(1) << state.posts[row + LIST_SIZE]
         at = wide(state.posts[row + LIST_OFFSET])
-        likeness = work.likeness[n]
+        likeness = work.likeness[n] / STEPS
         for m in range(count):
             sub = wide(state.post_i[at + PSUB * size + m])
             if index.stamps[sub] != stamp:
                 index.stamps[sub], index.sums[sub] = stamp, 0.0
                 index.touched[touched] = sub
                 touched += 1
-            index.sums[sub] += state.post_f[at + PWEIGHT * size + m] * likeness
+            index.sums[sub] += state.post_s[2 * at + PWEIGHT * size + m] * likeness
     return touched
 
 

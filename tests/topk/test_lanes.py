@@ -1,0 +1,77 @@
+"""Sixteen lanes at once say what a loop over them says, and never pass by whom a score reaches."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearcast._jit import kernel
+from nearcast.topk._lanes import lane_of, lane_of_plain, reached, reached_plain
+from nearcast.topk._layout import POSTING_PLANES, Int32s, Shorts
+from nearcast.topk.core import TopK
+from nearcast.topk.window import Window
+
+
+@kernel
+def _reached(planes: Shorts, at: int, size: int, x: float, y: float, a: float, b: float) -> int:
+    x, y, a, b = np.float32(x), np.float32(y), np.float32(a), np.float32(b)
+    found: int = reached(planes, at, size, x, y, a, b)
+    return found if found == reached_plain(planes, at, size, x, y, a, b) else -1
+
+
+@kernel
+def _lane_of(numbers: Int32s, number: int) -> int:
+    found: int = lane_of(numbers, number)
+    return found if found == lane_of_plain(numbers, number) else -1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 20), st.sampled_from([16, 32, 40]))
+def test_postings_are_filtered_as_by_a_loop(seed: int, at: int, size: int) -> None:
+    draw = np.random.default_rng(seed)
+    planes = draw.integers(0, 65536, POSTING_PLANES * size + 64).astype(np.uint16)
+    x, y, a, b = (draw.random(4) * [65535, 65535, 1, 1]).tolist()
+    assert _reached(planes, at, size, x, y, a, b) >= 0
+
+
+def test_some_postings_pass_and_some_do_not() -> None:
+    draw = np.random.default_rng(5)
+    planes = draw.integers(0, 65536, POSTING_PLANES * 16).astype(np.uint16)
+    found = _reached(planes, 0, 16, 30000.0, 30000.0, 0.5, 0.5)
+    assert 0 < found < 0xFFFF
+
+
+def test_a_term_is_found_where_it_stands() -> None:
+    numbers = np.array([*range(100, 84, -1), 7], np.int32)
+    assert [_lane_of(numbers, n) for n in (100, 85, 93, 7, -1)] == [0, 15, 7, 16, 16]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_whoever_a_message_reaches_is_found(seed: int) -> None:
+    """Thresholds at the very score of a message: rounding must not lose the subscription."""
+    draw = np.random.default_rng(seed)
+    core = TopK(Window(1), 0.0, 0.0, 5.0)
+    core.ensure_terms(6)
+    core.weigh(np.arange(6, dtype=np.int32), draw.random(6) * 5 + 0.1)
+    count = 40
+    lengths = draw.integers(1, 7, count)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    terms = np.concatenate([np.sort(draw.permutation(6)[:n]) for n in lengths]).astype(np.int32)
+    alphas = draw.choice([0.0, 1.0, 0.5, draw.random()], count)
+    points = draw.random((count, 2)) * [3, 4]
+    point, said = draw.random((1, 2)) * [3, 4], np.sort(draw.permutation(6)[:3]).astype(np.int32)
+    message = (np.array([0, 3]), said, draw.integers(1, 4, 3).astype(np.int32))
+    ks = np.ones(count, np.int32)
+    core.subscribe(points, alphas, ks, starts, terms)
+    first = core.publish(point, np.zeros(1), *message)
+    again = TopK(Window(1), 0.0, 0.0, 5.0)
+    again.ensure_terms(6)
+    again.weigh(np.arange(6, dtype=np.int32), core._state.idf[:6])
+    again.publish(point, np.zeros(1), *message)
+    again.subscribe(points, alphas, ks, starts, terms)
+    # With k = 1 and a full buffer of one kind of message, a copy displaces the one before it.
+    for _ in range(10):
+        changes = again.publish(point, np.zeros(1), *message)
+        added = changes.ops > 0
+        assert set(changes.subscriptions[added]) == set(first.subscriptions)
+        assert sorted(changes.scores[added]) == sorted(first.scores)
