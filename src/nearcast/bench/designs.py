@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
-
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
 from nearcast.index.table import Floats, Int32s, Rows
 from nearcast.lasting import ActiveStore, Changes, Ended, Texts
+from nearcast.lasting._places import Places
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
-from nearcast.lasting.rivals import CellTermHash, GridOnly, KeywordLists
+from nearcast.lasting.located import (
+    LocatedMessages,
+    LocatedRows,
+    grid,
+    grids_by_term,
+    quadtree,
+    quadtrees_by_term,
+)
+from nearcast.lasting.rivals import AdaptedGrid, GridOnly, KeywordLists, difference
 
 
 class MessageIndex(Protocol):
@@ -63,16 +70,7 @@ class Reevaluated(ActiveStore):
         rows.box[which] = boxes
         new = self.evaluate(rows, which, events, times)
         rows.box[which] = held
-        before, after = _keys(old), _keys(new)
-        gone = np.setdiff1d(before, after, assume_unique=True)
-        came = np.setdiff1d(after, before, assume_unique=True)
-        keys = np.concatenate([came, gone])
-        ops = np.repeat(np.array([1, 2], np.int8), [len(came), len(gone)])
-        return Changes((keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32), ops)
-
-
-def _keys(found: Changes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return (found.events.astype(np.int64) << 32) | found.slots
+        return difference(old, new, len(which), self.slots)
 
 
 class Design:
@@ -127,6 +125,18 @@ def _separate(index: str, messages: Callable[[Floats], MessageIndex]) -> Maker:
     return make
 
 
+def _hash(space: Floats) -> LocatedMessages:
+    return LocatedMessages(grid(space))
+
+
+def _located(places: Callable[[Table, Floats, Batch], Places]) -> Maker:
+    def make(table: Table, space: Floats, history: Batch) -> Design:
+        made = places(table, space, history)
+        return Design(table, LocatedRows(table, made), LocatedMessages(made))
+
+    return make
+
+
 def _ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
     del space
     return UnifiedApPlusTree(table, history)
@@ -137,11 +147,15 @@ DESIGNS: dict[str, Maker] = {
     "re-evaluate": _separate("rarest-term", lambda _: Reevaluated()),
     "keyword-lists": _separate("rarest-term", lambda _: KeywordLists()),
     "grid-only": _separate("rarest-term", lambda _: GridOnly()),
-    "cell-term-hash": _separate("rarest-term", CellTermHash),
+    "adapted-grid": _separate("rarest-term", lambda _: AdaptedGrid()),
+    "cell-term-hash": _separate("rarest-term", _hash),
     "ap-plus-tree": _ap_plus,
     "ap-plus-k": _separate("ap-plus-tree", lambda _: KeywordLists()),
     "ap-plus-s": _separate("ap-plus-tree", lambda _: GridOnly()),
-    "ss-index": _separate("gi2", CellTermHash),
+    "iq-plus-tree": _located(quadtree),
+    "rq-plus-tree": _located(quadtrees_by_term),
+    "ss-index": _separate("gi2", _hash),
+    "kk-index": _located(lambda table, space, _: grids_by_term(table, space)),
 }
 
 

@@ -50,7 +50,7 @@ from nearcast.lasting._layout import (
     wide,
 )
 from nearcast.lasting._moves import DONE, MORE_FOUND, MORE_ROOM, Ops, keep_matching, report
-from nearcast.lasting._visit import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
+from nearcast.lasting._visit import CAME, WENT, keep_only, pick_entries
 
 MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
 
@@ -332,33 +332,6 @@ def _is_unchanged(region: Floats, old: Floats, new: Floats) -> bool:
     )
 
 
-@inner
-def _change_of(messages: Floats, slot: int, old: Floats, new: Floats) -> int:
-    """Tell exactly whether a point message came or went; UNSURE if neither."""
-    x, y = messages[slot, 0], messages[slot, 1]
-    before = old[0] <= x <= old[2] and old[1] <= y <= old[3]
-    after = new[0] <= x <= new[2] and new[1] <= y <= new[3]
-    if before == after:
-        return UNSURE
-    return CAME if after else WENT
-
-
-@inner
-def _only(
-    state: State, old: Floats, new: Floats, found: Int32s, start: int, filled: int, wanted: int
-) -> int:
-    """Keep the candidates that came, or those that went."""
-    kept = wide(start)
-    for at in range(start, filled):
-        slot, known = wide(found[at]) >> KNOWN_BITS, wide(found[at] & 3)
-        if known == UNSURE:
-            known = _change_of(state.messages, slot, old, new)
-        if known == wanted:
-            found[kept] = slot << KNOWN_BITS | known
-            kept += 1
-    return kept
-
-
 @kernel
 def tree_moves(
     tree: Tree, rows: Rows, rank: Int32s, state: State, share: float, which: Int32s,
@@ -413,7 +386,7 @@ def tree_moves(
             mine = filled
             filled = pick_entries(state, base, entries, old, new, True, sign, found, filled)
             if not both:
-                filled = _only(
+                filled = keep_only(
                     state, rows.box[row], boxes[i], found, mine, filled,
                     WENT if at < left else CAME,
                 )  # fmt: skip
