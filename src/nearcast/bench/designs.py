@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
-from nearcast.index.table import Floats, Int32s, Rows
+from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.lasting import ActiveStore, Changes, Ended, Texts
 from nearcast.lasting._places import Places
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
@@ -28,6 +30,11 @@ class MessageIndex(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes in use."""
+        ...
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
         ...
 
     def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
@@ -83,6 +90,21 @@ class Design:
         """Take in all subscriptions of the table."""
         self.index.build()
 
+    def insert(self, rows: Int32s) -> None:
+        """Take in rows just added to the table."""
+        self.index.insert(rows)
+
+    def delete(self, rows: Int32s) -> None:
+        """Forget rows, here and in the table."""
+        released = self.index.delete(rows)
+        self.table.remove(rows)
+        self.table.release(released)
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        return self.messages.ends
+
     def publish(self, batch: Batch, ends: Floats) -> Matches:
         """Match messages, and keep them until they end."""
         found = match(self.index, batch)
@@ -112,6 +134,24 @@ class Design:
 
 
 AnyDesign = Design | UnifiedApPlusTree
+_NOWHERE = 400.0
+
+
+def arrive(
+    design: AnyDesign, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
+) -> tuple[Int32s, Changes]:
+    """Add subscriptions: their rows, and the messages they get, with the number of each as event.
+
+    One that arrives moves there from a place where nothing is (section 4.2.3).
+    """
+    rows = design.table.add_boxes(owners, np.full((len(owners), 4), _NOWHERE), starts, terms)
+    design.insert(rows)
+    events = np.arange(len(rows), dtype=np.int32)
+    found = design.changes(rows, events, np.full(len(rows), now), boxes)
+    design.moved(rows, boxes)
+    return rows, found
+
+
 _OPTIONS: dict[str, dict[str, Any]] = {"gi2": {"grid": 40}}  # as in the paper
 Maker = Callable[[Table, Floats, Batch], AnyDesign]
 

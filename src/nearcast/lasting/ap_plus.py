@@ -20,7 +20,7 @@ from nearcast.lasting._ap_plus import (
     tree_moves,
 )
 from nearcast.lasting._change import copy_messages, count_terms, pop_ended
-from nearcast.lasting._layout import GIVEN, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
+from nearcast.lasting._layout import END, GIVEN, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
 from nearcast.lasting._moves import DONE, MORE_FOUND
 from nearcast.lasting.store import Changes
 
@@ -87,6 +87,32 @@ class UnifiedApPlusTree:
         self.index.build()
         self._follow()
         self.add(batch, ends)
+
+    def insert(self, rows: Int32s) -> None:
+        """Take in rows just added to the table; `changes` must then move them to their places.
+
+        A term that no subscription had is not known of the messages that are there: the tree is
+        made anew for it.
+        """
+        terms, rank = self.table.rows.terms, self.index.rank
+        new = False
+        for first, required in zip(
+            self.table.rows.first[rows].tolist(),
+            self.table.rows.required[rows].tolist(),
+            strict=True,
+        ):
+            own = terms[first : first + required]
+            new |= bool((own >= len(rank)).any()) or bool((rank[own[own < len(rank)]] < 0).any())
+        self.index.insert(rows)
+        if new:
+            self.rebuild()
+        self._follow()
+
+    def delete(self, rows: Int32s) -> None:
+        """Forget rows, here and in the table."""
+        released = self.index.delete(rows)
+        self.table.remove(rows)
+        self.table.release(released)
 
     def _follow(self) -> None:
         """Have as many lists as the tree has room for nodes, and some room."""
@@ -199,6 +225,11 @@ class UnifiedApPlusTree:
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(self._state, live, starts, terms, boxes, ends)
         return Batch(starts, terms, boxes), ends
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        return self._state.messages[:, END]
 
     def nbytes(self) -> tuple[int, int]:
         """Bytes of messages, and of the tree without the table."""

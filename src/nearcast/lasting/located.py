@@ -26,7 +26,7 @@ from nearcast.index.base import collect
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import bitmap_for
 from nearcast.lasting._held import hold_rows, match_held, rarest_of
-from nearcast.lasting._layout import HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
+from nearcast.lasting._layout import END, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
 from nearcast.lasting._located import (
     Hash,
     Tools,
@@ -181,6 +181,11 @@ class LocatedMessages(_Lists):
     def nbytes(self) -> int:
         """Bytes in use, without free room at the ends of arrays."""
         return super().nbytes + self._frequency.nbytes
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        return self._state.messages[:, END]
 
     def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
         """Take in messages, and give their slots."""
