@@ -16,22 +16,47 @@ from nearcast.lasting import Changes
 
 TERMS = 12
 SPACE = np.array([0.0, 0.0, 8.0, 8.0])
+WAYS = [-3.0, -0.25, 0.0, 0.0, 0.25, 0.1, 5.0]
 
 Sides = tuple[float, float, float, float]
-sides = st.integers(-2, 36).map(lambda n: n / 4)  # beyond the space too
-boxes = st.builds(
-    lambda w, s, e, n: (min(w, e), min(s, n), max(w, e), max(s, n)), sides, sides, sides, sides
-)
-ways = st.tuples(*[st.sampled_from([-3.0, -0.25, 0.0, 0.0, 0.25, 0.1, 5.0])] * 2)
-texts = st.frozensets(st.integers(0, TERMS - 1), min_size=1, max_size=7)
-queries = st.frozensets(st.integers(0, TERMS - 1), min_size=1, max_size=3)
+Point = tuple[float, float]
+seeds = st.integers(0, 2**31)
+
+
+class Chance:
+    """What is drawn from a seed: many things at a time, where Hypothesis would draw few."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def terms(self, most: int, known: int = TERMS) -> frozenset[int]:
+        """Some terms, small numbers more often."""
+        many = self.rng.integers(1, most + 1)
+        return frozenset((known * self.rng.random(many) ** 2).astype(int).tolist())
+
+    def point(self) -> Point:
+        """On a lattice, so that borders are met, and beyond the space too."""
+        lon, lat = (self.rng.integers(-2, 36, 2) / 4).tolist()
+        return lon, lat
+
+    def box(self) -> Sides:
+        """Any size, none among them."""
+        (west, south), (east, north) = self.point(), self.point()
+        return min(west, east), min(south, north), max(west, east), max(south, north)
+
+    def target(self, box: Sides) -> Sides:
+        """Inside, overlapping, far, nowhere else at all, or of another size."""
+        if self.rng.random() < 0.2:
+            return self.box()
+        east, north = self.rng.choice(WAYS, 2).tolist()
+        return box[0] + east, box[1] + north, box[2] + east, box[3] + north
 
 
 class Message(NamedTuple):
     """An active message; no two end at the same time."""
 
     terms: frozenset[int]
-    point: tuple[float, float]
+    point: Point
     end: float
 
 
@@ -45,7 +70,7 @@ def batch_of(messages: list[Message]) -> Batch:
     return Batch(starts, terms, np.array([[*one.point, *one.point] for one in messages]))
 
 
-def contains(box: Sides, point: tuple[float, float]) -> bool:
+def contains(box: Sides, point: Point) -> bool:
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
@@ -54,28 +79,23 @@ class Against(RuleBasedStateMachine):
 
     name = "ours"
 
-    @initialize(
-        crowd=st.integers(1, 150), seed=st.integers(0, 9), news=st.lists(texts, max_size=30)
-    )
-    def start(self, crowd: int, seed: int, news: list[frozenset[int]]) -> None:
-        rng = np.random.default_rng(seed)
+    @initialize(crowd=st.integers(1, 150), seed=seeds)
+    def start(self, crowd: int, seed: int) -> None:
+        """Two terms are left for those who arrive later."""
+        chance = Chance(seed)
         self.now, self.ending, self.count = 0.0, 0.0, crowd
-        wanted = [frozenset(rng.integers(0, TERMS - 2, 2).tolist()) for _ in range(crowd)]
-        corner = rng.integers(0, 28, (crowd, 2)) / 4
-        held = np.hstack([corner, corner + rng.integers(1, 12, (crowd, 2)) / 4])
+        wanted = [chance.terms(3, TERMS - 2) for _ in range(crowd)]
+        held = [chance.box() for _ in range(crowd)]
         table = Table()
         table.ensure_terms(TERMS)
         table.frequency[:TERMS] = np.arange(TERMS, 0, -1)
-        table.add_boxes(np.arange(crowd, dtype=np.int32), held, *columns(wanted))
+        table.add_boxes(np.arange(crowd, dtype=np.int32), np.array(held), *columns(wanted))
         self.active: list[Message] = []
-        self.standing: dict[int, tuple[int, frozenset[int], Sides]] = {
-            n: (n, wanted[n], tuple(held[n].tolist())) for n in range(crowd)
-        }
-        first = [Message(text, (n % 7, n % 5), 0.0) for n, text in enumerate(news)]
-        first = first or [Message(frozenset({1, 2}), (1.0, 1.0), 0.0)]
+        self.standing = {n: (n, wanted[n], held[n]) for n in range(crowd)}
+        first = [Message(chance.terms(7), chance.point(), 0.0) for _ in range(100)]
         self.design = DESIGNS[self.name](table, SPACE, batch_of(first))
         self.design.build()
-        self.publish([(one.terms, one.point) for one in first], 50.0)
+        self.publish(first, 50.0)
 
     def wanted(self, found: Changes, expected: list[set[tuple[float, int]]]) -> None:
         """Compare by the ends of messages, which tell them apart."""
@@ -91,11 +111,11 @@ class Against(RuleBasedStateMachine):
             if one.end > self.now and terms <= one.terms and contains(box, one.point)
         }
 
-    def publish(self, news: list[tuple[Any, Any]], life: float) -> None:
+    def publish(self, news: list[Message], life: float) -> None:
         fresh = []
-        for terms, point in news:
+        for one in news:
             self.ending += 1.0
-            fresh.append(Message(terms, point, self.now + life + self.ending / 1024))
+            fresh.append(one._replace(end=self.now + life + self.ending / 4096))
         expected = {
             (n, owner)
             for n, one in enumerate(fresh)
@@ -109,28 +129,18 @@ class Against(RuleBasedStateMachine):
             found = match(self.design.index, batch_of(fresh))
         assert set(zip(found.messages.tolist(), found.owners.tolist(), strict=True)) == expected
 
-    @rule(
-        news=st.lists(st.tuples(texts, st.tuples(sides, sides)), min_size=1, max_size=40),
-        life=st.sampled_from([0.0, 2.0, 5.0, 30.0]),
-    )
-    def messages_come(self, news: list[tuple[Any, Any]], life: float) -> None:
+    @rule(seed=seeds, count=st.integers(1, 60), life=st.sampled_from([0.0, 2.0, 5.0, 30.0]))
+    def messages_come(self, seed: int, count: int, life: float) -> None:
+        chance = Chance(seed)
+        news = [Message(chance.terms(7), chance.point(), 0.0) for _ in range(count)]
         self.publish(news, life)
 
-    @rule(who=st.lists(st.integers(0, 200), min_size=1, max_size=12, unique=True), data=st.data())
-    def some_move(self, who: list[int], data: st.DataObject) -> None:
-        """Inside, overlapping, far, nowhere else at all, and to another size."""
+    @rule(seed=seeds, count=st.integers(1, 40))
+    def some_move(self, seed: int, count: int) -> None:
+        chance = Chance(seed)
         rows = sorted(self.standing)
-        chosen = list({rows[n % len(rows)]: None for n in who})
-        targets: list[Sides] = []
-        for row in chosen:
-            _, _, box = self.standing[row]
-            way = data.draw(st.one_of(ways, boxes))
-            if len(way) == 2:
-                targets.append(
-                    (box[0] + way[0], box[1] + way[1], box[2] + way[0], box[3] + way[1])
-                )
-            else:
-                targets.append(way)
+        chosen = chance.rng.permutation(rows)[:count].tolist()
+        targets = [chance.target(self.standing[row][2]) for row in chosen]
         which, places = np.array(chosen, np.int32), np.array(targets)
         events = np.arange(len(chosen), dtype=np.int32)
         found = self.design.changes(which, events, np.full(len(chosen), self.now), places)
@@ -143,9 +153,11 @@ class Against(RuleBasedStateMachine):
         self.wanted(found, expected)
         self.design.moved(which, places)
 
-    @rule(some=st.lists(st.tuples(queries, boxes), min_size=1, max_size=5))
-    def some_arrive(self, some: list[tuple[frozenset[int], Sides]]) -> None:
+    @rule(seed=seeds, count=st.integers(1, 5))
+    def some_arrive(self, seed: int, count: int) -> None:
         """With terms that nobody had, too."""
+        chance = Chance(seed)
+        some = [(chance.terms(3), chance.box()) for _ in range(count)]
         owners = np.arange(self.count, self.count + len(some), dtype=np.int32)
         self.count += len(some)
         starts, terms = columns([query for query, _ in some])

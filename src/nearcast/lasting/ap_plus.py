@@ -174,13 +174,13 @@ class UnifiedApPlusTree:
         out_events, out_slots = np.empty(room, np.int32), np.empty(room, np.int32)
         out_ops = np.ones(room, np.int8)
         while start < len(which):
-            self._stamp += len(which) + 1
             start, written, why = tree_moves(
                 self.index.tree, self.table.rows, self.index.rank, self._state,
                 self.index.dummy_share, which, events, times, boxes, start, self._marks,
                 self._stamp, self._found, out_events[filled:], out_slots[filled:],
                 out_ops[filled:], self._work,
             )  # fmt: skip
+            self._stamp += len(which)  # past all marks of this call
             filled += written
             if why == MORE_FOUND:
                 self._found = np.empty(4 * len(self._found), np.int32)
