@@ -140,9 +140,7 @@ def _chosen(
 
 
 @inner
-def cover(
-    places: Places, term: int, strips: Int64s, best: Floats, out: Int64s, start: int
-) -> int:
+def cover(places: Places, term: int, strips: Int64s, best: Floats, out: Int64s, start: int) -> int:
     """Write down, from `start` on, the places where a subscription is held; give where they end.
 
     In a grid these are all cells that its box touches. In a quadtree they are those that cost

@@ -307,8 +307,6 @@ class ActiveStore:
         while done < late:
             entries, units = longest(self._state, self._due, late)
             scratch = np.empty(max(1, entries) * UNIT, np.int32)
-            done = divide(
-                self._state, self._due, late, scratch, self._sample, done, self._even
-            )
+            done = divide(self._state, self._due, late, scratch, self._sample, done, self._even)
             if done < late:
                 self._grow_arena(units)
