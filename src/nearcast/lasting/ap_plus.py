@@ -72,6 +72,7 @@ class UnifiedApPlusTree:
         self._stamp = 0
         self._work = np.empty(8, np.float32)
         self._ended: list[Int32s] = []
+        self._reserve_visited(256)
         self._state = empty_state(16, 1 << 12, 64)
 
     def build(self) -> None:
@@ -113,6 +114,11 @@ class UnifiedApPlusTree:
         released = self.index.delete(rows)
         self.table.remove(rows)
         self.table.release(released)
+
+    def _reserve_visited(self, room: int) -> None:
+        """Have room for so many terms of a row, and nodes on its way."""
+        self._ranks: Int32s = np.empty(room, np.int32)
+        self._visited = np.empty((room, 2), np.int64), np.empty((room, 2), np.int64)
 
     def _follow(self) -> None:
         """Have as many lists as the tree has room for nodes, and some room."""
@@ -178,12 +184,14 @@ class UnifiedApPlusTree:
                 self.index.tree, self.table.rows, self.index.rank, self._state,
                 self.index.dummy_share, which, events, times, boxes, start, self._marks,
                 self._stamp, self._found, out_events[filled:], out_slots[filled:],
-                out_ops[filled:], self._work,
+                out_ops[filled:], self._work, self._ranks, *self._visited,
             )  # fmt: skip
             self._stamp += len(which)  # past all marks of this call
             filled += written
             if why == MORE_FOUND:
                 self._found = np.empty(4 * len(self._found), np.int32)
+            elif why == MORE_NODES:
+                self._reserve_visited(4 * len(self._ranks))
             elif why != DONE:
                 room *= 2
                 out_events = longer(out_events, filled, room)
