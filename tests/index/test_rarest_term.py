@@ -337,6 +337,29 @@ def test_moves_far_and_near() -> None:
     assert index.candidates(batch).candidates < 2 * fresh.candidates(batch).candidates
 
 
+def test_after_twenty_moves_of_everyone_a_message_looks_at_hardly_more() -> None:
+    """Trees are arranged anew as moves loosen them, the longest of them too."""
+    rng = np.random.default_rng(22)
+    table = Table()
+    large_boxes(rng, table, 9000)
+    index = RarestTerm(table)
+    index.build()
+    batch = far_messages(rng, 200, 8)
+    for share in [0.01] * 10 + [0.1] * 10:
+        for rows in np.array_split(rng.permutation(9000).astype(np.int32), 3):
+            boxes = table.rows.box[rows]
+            turn = rng.uniform(0, 2 * np.pi, (len(rows), 1))
+            way = share * (boxes[:, 2:] - boxes[:, :2]) * np.hstack([np.cos(turn), np.sin(turn)])
+            table.move(rows, boxes + np.hstack([way, way]))
+            index.move(rows)
+    check_order(index)
+    assert check(index, batch) > 1000
+    fresh = RarestTerm(table)
+    fresh.build()
+    assert index.candidates(batch).candidates < 1.1 * fresh.candidates(batch).candidates
+    assert index.stats()["blocks"] < 1.05 * fresh.stats()["blocks"]
+
+
 def test_frequencies_may_be_wrong_and_are_caught_up_with() -> None:
     """Rows hang on terms that turn out frequent; later inserts hang them on rare ones."""
     rng = np.random.default_rng(11)

@@ -161,6 +161,41 @@ def test_what_moves_on_the_server_moves_on_the_map(site: Served, watch: Watched)
     assert 151.18 <= where <= 151.2
 
 
+def test_the_results_of_a_mover_change_as_it_moves(site: Served, watch: Watched) -> None:
+    """What comes into its range is listed, what leaves it too, and again when it comes back."""
+
+    def region(lon: float) -> dict[str, object]:
+        return {"type": "Circle", "center": [lon, -33.87], "radius": 900}
+
+    def go(lon: float) -> None:
+        answer = site.http.patch("/v1/subscriptions/walker", json={"region": region(lon)})
+        assert answer.status_code == 200
+
+    for id, lon in (("west", 151.18), ("east", 151.24)):
+        message = {"id": id, "text": f"Coffee in the {id}", "point": [lon, -33.87], "ttl": 3600}
+        site.post("/v1/messages", message)
+    walker = {"query": "coffee", "region": region(151.21)}
+    site.http.put("/v1/subscriptions/walker", json=walker)
+    page = watch.open(f"{site.url}/?yours=walker{SYDNEY}")
+    expect(page.locator("#mine > li")).to_contain_text("coffee")
+    listed = page.locator("#matches li.mine")
+    expect(listed).to_have_count(0)
+
+    told = []
+    for lon, count in ((151.18, 1), (151.24, 3), (151.18, 5)):
+        go(lon)
+        expect(listed).to_have_count(count)
+        rows = listed.all()[: count - len(told)]
+        told += sorted(
+            (row.get_attribute("class") or "", "west" in row.inner_text()) for row in rows
+        )
+        expect(page.locator("#mine .heard")).to_have_text(f"{count} heard")
+        results = site.http.get("/v1/subscriptions/walker/results").json()["results"]
+        assert [result["message"] for result in results] == ["west" if lon < 151.2 else "east"]
+    came = [("add" in name, west) for name, west in told]
+    assert came == [(True, True), (True, False), (False, True), (True, True), (False, False)]
+
+
 def test_thousands_are_shown_as_a_crowd_and_close_up_one_by_one(
     site: Served, watch: Watched
 ) -> None:

@@ -9,10 +9,19 @@ import numpy as np
 
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
-from nearcast.index.table import Floats, Int32s, Rows
+from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.lasting import ActiveStore, Changes, Ended, Texts
+from nearcast.lasting._places import Places
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
-from nearcast.lasting.rivals import CellTermHash, GridOnly, KeywordLists
+from nearcast.lasting.located import (
+    LocatedMessages,
+    LocatedRows,
+    grid,
+    grids_by_term,
+    quadtree,
+    quadtrees_by_term,
+)
+from nearcast.lasting.rivals import AdaptedGrid, GridOnly, KeywordLists, difference
 
 
 class MessageIndex(Protocol):
@@ -21,6 +30,11 @@ class MessageIndex(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes in use."""
+        ...
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
         ...
 
     def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
@@ -63,16 +77,7 @@ class Reevaluated(ActiveStore):
         rows.box[which] = boxes
         new = self.evaluate(rows, which, events, times)
         rows.box[which] = held
-        before, after = _keys(old), _keys(new)
-        gone = np.setdiff1d(before, after, assume_unique=True)
-        came = np.setdiff1d(after, before, assume_unique=True)
-        keys = np.concatenate([came, gone])
-        ops = np.repeat(np.array([1, 2], np.int8), [len(came), len(gone)])
-        return Changes((keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32), ops)
-
-
-def _keys(found: Changes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return (found.events.astype(np.int64) << 32) | found.slots
+        return difference(old, new, len(which), self.slots)
 
 
 class Design:
@@ -84,6 +89,21 @@ class Design:
     def build(self) -> None:
         """Take in all subscriptions of the table."""
         self.index.build()
+
+    def insert(self, rows: Int32s) -> None:
+        """Take in rows just added to the table."""
+        self.index.insert(rows)
+
+    def delete(self, rows: Int32s) -> None:
+        """Forget rows, here and in the table."""
+        released = self.index.delete(rows)
+        self.table.remove(rows)
+        self.table.release(released)
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        return self.messages.ends
 
     def publish(self, batch: Batch, ends: Floats) -> Matches:
         """Match messages, and keep them until they end."""
@@ -114,6 +134,24 @@ class Design:
 
 
 AnyDesign = Design | UnifiedApPlusTree
+_NOWHERE = 400.0
+
+
+def arrive(
+    design: AnyDesign, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
+) -> tuple[Int32s, Changes]:
+    """Add subscriptions: their rows, and the messages they get, with the number of each as event.
+
+    One that arrives moves there from a place where nothing is (section 4.2.3).
+    """
+    rows = design.table.add_boxes(owners, np.full((len(owners), 4), _NOWHERE), starts, terms)
+    design.insert(rows)
+    events = np.arange(len(rows), dtype=np.int32)
+    found = design.changes(rows, events, np.full(len(rows), now), boxes)
+    design.moved(rows, boxes)
+    return rows, found
+
+
 _OPTIONS: dict[str, dict[str, Any]] = {"gi2": {"grid": 40}}  # as in the paper
 Maker = Callable[[Table, Floats, Batch], AnyDesign]
 
@@ -123,6 +161,18 @@ def _separate(index: str, messages: Callable[[Floats], MessageIndex]) -> Maker:
         chosen: Any = index_named(index)
         options = {"history": history} if index == "ap-plus-tree" else _OPTIONS.get(index, {})
         return Design(table, chosen(table, **options), messages(space))
+
+    return make
+
+
+def _hash(space: Floats) -> LocatedMessages:
+    return LocatedMessages(grid(space))
+
+
+def _located(places: Callable[[Table, Floats, Batch], Places]) -> Maker:
+    def make(table: Table, space: Floats, history: Batch) -> Design:
+        made = places(table, space, history)
+        return Design(table, LocatedRows(table, made), LocatedMessages(made))
 
     return make
 
@@ -137,11 +187,15 @@ DESIGNS: dict[str, Maker] = {
     "re-evaluate": _separate("rarest-term", lambda _: Reevaluated()),
     "keyword-lists": _separate("rarest-term", lambda _: KeywordLists()),
     "grid-only": _separate("rarest-term", lambda _: GridOnly()),
-    "cell-term-hash": _separate("rarest-term", CellTermHash),
+    "adapted-grid": _separate("rarest-term", lambda _: AdaptedGrid()),
+    "cell-term-hash": _separate("rarest-term", _hash),
     "ap-plus-tree": _ap_plus,
     "ap-plus-k": _separate("ap-plus-tree", lambda _: KeywordLists()),
     "ap-plus-s": _separate("ap-plus-tree", lambda _: GridOnly()),
-    "ss-index": _separate("gi2", CellTermHash),
+    "iq-plus-tree": _located(quadtree),
+    "rq-plus-tree": _located(quadtrees_by_term),
+    "ss-index": _separate("gi2", _hash),
+    "kk-index": _located(lambda table, space, _: grids_by_term(table, space)),
 }
 
 

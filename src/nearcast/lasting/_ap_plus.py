@@ -7,8 +7,7 @@ import numpy as np
 from nearcast._jit import inner, kernel, lean_kernel
 from nearcast.index.ap_tree._kernels import push_cells, push_cuts, scan_leaf
 from nearcast.index.ap_tree.arrays import longer, sort, taller
-from nearcast.index.ap_tree.cost import sorted_ranks
-from nearcast.index.ap_tree.maintain import cut_for, leaf_at
+from nearcast.index.ap_tree.maintain import leaf_at, ranks_of, way_of
 from nearcast.index.ap_tree.tree import (
     CHILD,
     KEYWORD,
@@ -18,10 +17,10 @@ from nearcast.index.ap_tree.tree import (
     SPATIAL,
     Tree,
     find_cut,
-    is_wide,
     rank_of,
     strip_of,
 )
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, clear_terms, set_terms
 from nearcast.lasting._cells import add_entry, room_wanted
@@ -50,7 +49,7 @@ from nearcast.lasting._layout import (
     wide,
 )
 from nearcast.lasting._moves import DONE, MORE_FOUND, MORE_ROOM, Ops, keep_matching, report
-from nearcast.lasting._visit import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
+from nearcast.lasting._visit import CAME, WENT, keep_only, pick_entries
 
 MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
 
@@ -276,119 +275,63 @@ def _scan_below(
     return written
 
 
-@kernel
-def _nodes_of(
-    tree: Tree, box: Floats, ranks: Int32s, count: int, share: float, nodes: Int64s
-) -> tuple[Int64s, int]:
-    """List the nodes on the way of a subscription from the root to its leaves, its nodelist."""
-    nodes[0] = 0
-    size, at = 1, 0
-    while at < size:
-        node = nodes[at]
-        at += 1
-        if tree.nodes[node].kind == LEAF:
-            continue
-        first, buckets = tree.nodes[node].first, tree.nodes[node].count
-        if tree.nodes[node].kind == KEYWORD:
-            offset = tree.nodes[node].offset
-            bucket = buckets if offset >= count else cut_for(tree, node, ranks[offset])
-            child = tree.slots[first + bucket, CHILD]
-            if child >= 0:
-                nodes = longer(nodes, size + 1)
-                nodes[size] = child
-                size += 1
-            continue
-        columns, edges = tree.nodes[node].room, tree.nodes[node].aux
-        lines = buckets // columns
-        west = strip_of(tree.edges, edges, columns, box[0])
-        east = strip_of(tree.edges, edges, columns, box[2])
-        south = strip_of(tree.edges, edges + columns - 1, lines, box[1])
-        north = strip_of(tree.edges, edges + columns - 1, lines, box[3])
-        covered = (east - west + 1) * (north - south + 1)
-        nodes = longer(nodes, size + covered)
-        if is_wide(covered, buckets, share):
-            child = tree.slots[first + buckets, CHILD]
-            if child >= 0:
-                nodes[size] = child
-                size += 1
-            continue
-        for line in range(south, north + 1):
-            for cell in range(line * columns + west, line * columns + east + 1):
-                child = tree.slots[first + cell, CHILD]
-                if child >= 0:
-                    nodes[size] = child
-                    size += 1
-    return nodes, size
-
-
 @inner
-def _is_unchanged(region: Floats, old: Floats, new: Floats) -> bool:
+def _is_unchanged(regions: Floats, at: int, old: Floats, row: int, new: Floats, move: int) -> bool:
     """Tell whether two boxes cover the same part of a region (case 1)."""
     return bool(
-        (max(region[0], old[0]) == max(region[0], new[0]))
-        & (max(region[1], old[1]) == max(region[1], new[1]))
-        & (min(region[2], old[2]) == min(region[2], new[2]))
-        & (min(region[3], old[3]) == min(region[3], new[3]))
+        (max(regions[at, 0], old[row, 0]) == max(regions[at, 0], new[move, 0]))
+        & (max(regions[at, 1], old[row, 1]) == max(regions[at, 1], new[move, 1]))
+        & (min(regions[at, 2], old[row, 2]) == min(regions[at, 2], new[move, 2]))
+        & (min(regions[at, 3], old[row, 3]) == min(regions[at, 3], new[move, 3]))
     )
 
 
 @inner
-def _change_of(messages: Floats, slot: int, old: Floats, new: Floats) -> int:
-    """Tell exactly whether a point message came or went; UNSURE if neither."""
-    x, y = messages[slot, 0], messages[slot, 1]
-    before = old[0] <= x <= old[2] and old[1] <= y <= old[3]
-    after = new[0] <= x <= new[2] and new[1] <= y <= new[3]
-    if before == after:
-        return UNSURE
-    return CAME if after else WENT
+def _ask_for_nodes(tree: Tree, state: State, visited: Int64s, size: int) -> None:
+    """Turn slots into their nodes, and ask for the lists of these."""
+    for at in range(size):
+        visited[at, 0] = tree.slots[visited[at, 0], CHILD]
+        if visited[at, 0] >= 0:
+            prefetch(state.heads, visited[at, 0] * HEAD)
+    for at in range(size):
+        if visited[at, 0] >= 0:
+            prefetch(state.ints, wide(state.heads[visited[at, 0] * HEAD + PIECE]) * UNIT)
 
 
-@inner
-def _only(
-    state: State, old: Floats, new: Floats, found: Int32s, start: int, filled: int, wanted: int
-) -> int:
-    """Keep the candidates that came, or those that went."""
-    kept = wide(start)
-    for at in range(start, filled):
-        slot, known = wide(found[at]) >> KNOWN_BITS, wide(found[at] & 3)
-        if known == UNSURE:
-            known = _change_of(state.messages, slot, old, new)
-        if known == wanted:
-            found[kept] = slot << KNOWN_BITS | known
-            kept += 1
-    return kept
-
-
-@kernel
+@lean_kernel
 def tree_moves(
     tree: Tree, rows: Rows, rank: Int32s, state: State, share: float, which: Int32s,
     events: Int32s, times: Floats, boxes: Floats, start: int, marks: Int64s, stamp: int,
     found: Int32s, out_events: Int32s, out_slots: Int32s, out_ops: Ops, work: Float32s,
+    ranks: Int32s, before: Int64s, after: Int64s,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes (Algorithms 6 and 7).
 
     Lists of nodes that a row leaves (case 2) give what went, of nodes it comes to (case 4) what
     came, of nodes it stays in (case 3) both, unless it covers the same part of them (case 1). A
-    message stands in one list only of those that a row visits, so nothing is given twice.
+    message stands in one list only of those that a row visits, so nothing is given twice. `before`
+    and `after` have room for the nodes of a row, (n, 2) each.
     """
-    written = 0
-    ranks = np.empty(16, np.int32)
-    before, after = np.empty(64, np.int64), np.empty(64, np.int64)
+    written = wide(0)
     old, new = work[:4], work[4:8]
     for i in range(start, len(which)):
-        row, mark = which[i], written
-        count = rows.required[row]
-        if count > len(ranks):
-            ranks = np.empty(2 * count, np.int32)
-        sorted_ranks(rows, rank, row, ranks, 0)
-        before, left = _nodes_of(tree, rows.box[row], ranks, count, share, before)
-        after, right = _nodes_of(tree, boxes[i], ranks, count, share, after)
+        row, mark = wide(which[i]), written
+        count = ranks_of(rows, rank, row, ranks)
+        left = right = -1
+        if count >= 0:
+            left = way_of(tree, rows.box, row, ranks, count, share, before)
+            right = way_of(tree, boxes, i, ranks, count, share, after)
+        if left < 0 or right < 0:
+            return i, mark, MORE_NODES
+        _ask_for_nodes(tree, state, before, left)
+        _ask_for_nodes(tree, state, after, right)
         stamp += 1
         for at in range(left):
-            marks[before[at]] = 2 * stamp
+            if before[at, 0] >= 0:
+                marks[before[at, 0]] = 2 * stamp
         for at in range(right):
-            if marks[after[at]] == 2 * stamp:
-                marks[after[at]] = 2 * stamp + 1
+            if after[at, 0] >= 0 and marks[after[at, 0]] == 2 * stamp:
+                marks[after[at, 0]] = 2 * stamp + 1
         sign = wide(0)
         for at in range(rows.first[row], rows.first[row] + count):
             sign |= signature(rows.terms[at])
@@ -396,7 +339,9 @@ def tree_moves(
             old[side], new[side] = rows.box[row, side], boxes[i, side]
         filled = wide(0)
         for at in range(left + right):
-            node = before[at] if at < left else after[at - left]
+            node = before[at, 0] if at < left else after[at - left, 0]
+            if node < 0:
+                continue
             both = marks[node] == 2 * stamp + 1
             if at >= left and both:
                 continue
@@ -404,8 +349,9 @@ def tree_moves(
             entries = wide(state.heads[head + COUNT])
             if entries == 0:
                 continue
-            region = tree.regions[tree.nodes[node].region]
-            if both and _is_unchanged(region, rows.box[row], boxes[i]):
+            if both and _is_unchanged(
+                tree.regions, tree.nodes[node].region, rows.box, row, boxes, i
+            ):
                 continue
             if filled + entries > len(found):
                 return i, mark, MORE_FOUND
@@ -413,7 +359,7 @@ def tree_moves(
             mine = filled
             filled = pick_entries(state, base, entries, old, new, True, sign, found, filled)
             if not both:
-                filled = _only(
+                filled = keep_only(
                     state, rows.box[row], boxes[i], found, mine, filled,
                     WENT if at < left else CAME,
                 )  # fmt: skip

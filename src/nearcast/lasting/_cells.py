@@ -202,11 +202,12 @@ def longest(state: State, due: Int32s, count: int) -> tuple[int, int]:
 
 @lean_kernel
 def divide(
-    state: State, due: Int32s, count: int, scratch: Int32s, sample: Float32s, start: int
+    state: State, due: Int32s, count: int, scratch: Int32s, sample: Float32s, start: int, even: bool
 ) -> int:
     """Divide lists anew that are still due; stop in front of one that there is no room for.
 
-    `scratch` has room for the entries of the longest list, `sample` for SAMPLE numbers.
+    `scratch` has room for the entries of the longest list, `sample` for SAMPLE numbers. Cells are
+    of equal size if `even`.
     """
     for i in range(start, count):
         head = wide(due[i]) * HEAD
@@ -216,7 +217,7 @@ def divide(
         if not _fits(state, _room_to_divide(entries)):
             return i
         _collect(state, head, scratch)
-        _lay_out(state, head, scratch, entries, sample)
+        _lay_out(state, head, scratch, entries, sample, even)
     return count
 
 
@@ -272,8 +273,9 @@ def _sort(values: Float32s, count: int) -> None:
 
 @inner
 def _write_edges(
-    state: State, edges: int, level: int, scratch: Int32s, entries: int, axis: int, sample: Float32s
-) -> None:
+    state: State, edges: int, level: int, scratch: Int32s, entries: int, axis: int,
+    sample: Float32s, even: bool,
+) -> None:  # fmt: skip
     """Write the edges of strips in one direction, and an end that is never reached."""
     step = (entries + SAMPLE - 1) // SAMPLE
     count = wide(0)
@@ -283,13 +285,19 @@ def _write_edges(
         count += 1
     _sort(sample, count)
     strips = wide(1) << level
+    low, high = sample[0], sample[count - 1]
     for edge in range(strips - 1):
-        state.memory[edges + edge] = sample[(edge + 1) * count // strips]
+        if even:
+            state.memory[edges + edge] = low + (high - low) * (edge + 1) / strips
+        else:
+            state.memory[edges + edge] = sample[(edge + 1) * count // strips]
     state.memory[edges + strips - 1] = np.inf
 
 
 @inner
-def _lay_out(state: State, head: int, scratch: Int32s, entries: int, sample: Float32s) -> None:
+def _lay_out(
+    state: State, head: int, scratch: Int32s, entries: int, sample: Float32s, even: bool
+) -> None:
     """Write entries into a list that has given its pieces back."""
     heads, ints = state.heads, state.ints
     values = scratch.view(np.float32)
@@ -306,8 +314,8 @@ def _lay_out(state: State, head: int, scratch: Int32s, entries: int, sample: Flo
     cells = take(state, class_for(wide(1) << (2 * level - 1))) * UNIT
     edges = take(state, class_for(wide(1) << (level - 1))) * UNIT
     heads[head + PIECE], heads[head + EDGES] = cells // UNIT, edges // UNIT
-    _write_edges(state, edges, level, scratch, entries, 0, sample)
-    _write_edges(state, edges + (wide(1) << level), level, scratch, entries, 1, sample)
+    _write_edges(state, edges, level, scratch, entries, 0, sample, even)
+    _write_edges(state, edges + (wide(1) << level), level, scratch, entries, 1, sample, even)
     for cell in range(cells, cells + (CELL << (2 * level))):
         ints[cell] = 0
     # First count, then take each cell a piece that fits, then fill.

@@ -231,3 +231,30 @@ def entries_of(state: State, term: int) -> int:
     if term * HEAD < len(state.areas):
         count += state.areas[term * HEAD + COUNT]
     return count
+
+
+@inner
+def _change_of(messages: Floats, slot: int, old: Floats, new: Floats) -> int:
+    """Tell exactly whether a point message came or went; UNSURE if neither."""
+    x, y = messages[slot, 0], messages[slot, 1]
+    before = old[0] <= x <= old[2] and old[1] <= y <= old[3]
+    after = new[0] <= x <= new[2] and new[1] <= y <= new[3]
+    if before == after:
+        return UNSURE
+    return CAME if after else WENT
+
+
+@inner
+def keep_only(
+    state: State, old: Floats, new: Floats, found: Int32s, start: int, filled: int, wanted: int
+) -> int:
+    """Keep the candidates that came, or those that went."""
+    kept = wide(start)
+    for at in range(start, filled):
+        slot, known = wide(found[at]) >> KNOWN_BITS, wide(found[at] & 3)
+        if known == UNSURE:
+            known = _change_of(state.messages, slot, old, new)
+        if known == wanted:
+            found[kept] = slot << KNOWN_BITS | known
+            kept += 1
+    return kept

@@ -20,7 +20,7 @@ from nearcast.lasting._ap_plus import (
     tree_moves,
 )
 from nearcast.lasting._change import copy_messages, count_terms, pop_ended
-from nearcast.lasting._layout import GIVEN, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
+from nearcast.lasting._layout import END, GIVEN, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
 from nearcast.lasting._moves import DONE, MORE_FOUND
 from nearcast.lasting.store import Changes
 
@@ -72,6 +72,7 @@ class UnifiedApPlusTree:
         self._stamp = 0
         self._work = np.empty(8, np.float32)
         self._ended: list[Int32s] = []
+        self._reserve_visited(256)
         self._state = empty_state(16, 1 << 12, 64)
 
     def build(self) -> None:
@@ -87,6 +88,37 @@ class UnifiedApPlusTree:
         self.index.build()
         self._follow()
         self.add(batch, ends)
+
+    def insert(self, rows: Int32s) -> None:
+        """Take in rows just added to the table; `changes` must then move them to their places.
+
+        A term that no subscription had is not known of the messages that are there: the tree is
+        made anew for it.
+        """
+        terms, rank = self.table.rows.terms, self.index.rank
+        new = False
+        for first, required in zip(
+            self.table.rows.first[rows].tolist(),
+            self.table.rows.required[rows].tolist(),
+            strict=True,
+        ):
+            own = terms[first : first + required]
+            new |= bool((own >= len(rank)).any()) or bool((rank[own[own < len(rank)]] < 0).any())
+        self.index.insert(rows)
+        if new:
+            self.rebuild()
+        self._follow()
+
+    def delete(self, rows: Int32s) -> None:
+        """Forget rows, here and in the table."""
+        released = self.index.delete(rows)
+        self.table.remove(rows)
+        self.table.release(released)
+
+    def _reserve_visited(self, room: int) -> None:
+        """Have room for so many terms of a row, and nodes on its way."""
+        self._ranks: Int32s = np.empty(room, np.int32)
+        self._visited = np.empty((room, 2), np.int64), np.empty((room, 2), np.int64)
 
     def _follow(self) -> None:
         """Have as many lists as the tree has room for nodes, and some room."""
@@ -148,16 +180,18 @@ class UnifiedApPlusTree:
         out_events, out_slots = np.empty(room, np.int32), np.empty(room, np.int32)
         out_ops = np.ones(room, np.int8)
         while start < len(which):
-            self._stamp += len(which) + 1
             start, written, why = tree_moves(
                 self.index.tree, self.table.rows, self.index.rank, self._state,
                 self.index.dummy_share, which, events, times, boxes, start, self._marks,
                 self._stamp, self._found, out_events[filled:], out_slots[filled:],
-                out_ops[filled:], self._work,
+                out_ops[filled:], self._work, self._ranks, *self._visited,
             )  # fmt: skip
+            self._stamp += len(which)  # past all marks of this call
             filled += written
             if why == MORE_FOUND:
                 self._found = np.empty(4 * len(self._found), np.int32)
+            elif why == MORE_NODES:
+                self._reserve_visited(4 * len(self._ranks))
             elif why != DONE:
                 room *= 2
                 out_events = longer(out_events, filled, room)
@@ -199,6 +233,11 @@ class UnifiedApPlusTree:
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(self._state, live, starts, terms, boxes, ends)
         return Batch(starts, terms, boxes), ends
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        return self._state.messages[:, END]
 
     def nbytes(self) -> tuple[int, int]:
         """Bytes of messages, and of the tree without the table."""

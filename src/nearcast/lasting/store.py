@@ -69,6 +69,8 @@ class ActiveStore:
 
     _only = -1
     """The one list that all messages stand in, whatever their terms; -1 for lists by term."""
+    _even = False
+    """Whether lists are divided into cells of equal size, in place of equal numbers of entries."""
 
     def __init__(self) -> None:
         self._due: Int32s = np.empty(_DUE, np.int32)
@@ -305,6 +307,6 @@ class ActiveStore:
         while done < late:
             entries, units = longest(self._state, self._due, late)
             scratch = np.empty(max(1, entries) * UNIT, np.int32)
-            done = divide(self._state, self._due, late, scratch, self._sample, done)
+            done = divide(self._state, self._due, late, scratch, self._sample, done, self._even)
             if done < late:
                 self._grow_arena(units)

@@ -99,7 +99,7 @@ class Live:
             return
         for event, outcome, at in zip(batch.events, batch.outcomes, batch.times, strict=True):
             if outcome.error is None:
-                self._show(event, at, [update_to_json(update) for update in outcome.updates])
+                self._show(event, at, [update_to_json(update, at) for update in outcome.updates])
 
     def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
         """Show updates that came later than their messages."""
@@ -112,7 +112,7 @@ class Live:
                 own = entry.subscription in listener.subscriptions
                 there = message is None or listener.box is None or meets(message, listener.box)
                 if (own or there) and listener.room(own=own):
-                    listener.offer(sse_event("update", update_to_json(entry) | place))
+                    listener.offer(sse_event("update", update_to_json(entry, entry.at) | place))
 
     def _show(self, event: Event, at: float, updates: list[dict[str, Any]]) -> None:
         shown: bytes | None = None
@@ -172,9 +172,10 @@ def place_of(message: Message) -> dict[str, Any]:
     return {"text": message.text, "point": message.point}
 
 
-def update_to_json(update: Any) -> dict[str, Any]:
-    """An update as the map gets it."""
+def update_to_json(update: Any, at: float) -> dict[str, Any]:
+    """An update as the map gets it; by its time one that comes again is told from the first."""
     fields = {"op": update.op, "subscription": update.subscription, "message": update.message}
+    fields["at"] = at
     return fields if update.score is None else fields | {"score": update.score}
 
 

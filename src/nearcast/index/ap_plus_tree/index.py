@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from nearcast.errors import InvalidValue
 from nearcast.index.ap_tree.construct import remake
 from nearcast.index.ap_tree.index import ApTree
-from nearcast.index.ap_tree.maintain import delete_rows
+from nearcast.index.ap_tree.maintain import FIRST_ROOM, MORE_ROOM, MORE_VISITED, shift_rows
 from nearcast.index.ap_tree.motion import Motion
-from nearcast.index.ap_tree.tree import Tree
+from nearcast.index.ap_tree.tree import Tree, with_room
 from nearcast.index.table import Floats, Int32s, Int64s, Table
 
 _MEMORY = 0.7  # how much of what was known of a speed stays when a report comes
@@ -56,6 +57,8 @@ class ApPlusTree(ApTree):
         self._moving = (message_rate, update_every, horizon)
         self._speed: Floats = np.zeros((0, 2))
         self._boxes: Floats = np.zeros((0, 4))
+        self._marks: Int64s = np.zeros(0, np.int64)
+        self._stamp = 0
         super().__init__(table, **options)
         self._options |= {
             "message_rate": message_rate,
@@ -99,17 +102,44 @@ class ApPlusTree(ApTree):
         return super().delete(rows)
 
     def move(self, rows: Int32s) -> None:
-        """Take rows out of the leaves of their old boxes, and put them into those of the new."""
+        """Take rows out of the leaves that they leave, and put them into those they come to."""
         chosen = np.ascontiguousarray(rows, np.int32)
-        few = self._plan.capacity
-        table = self.table.rows
-        before = table._replace(box=self._boxes)
-        thin = delete_rows(self._tree, before, self._rank, chosen, self._plan.share, few, False)
+        tops = self._shift(chosen)
         self._learn(chosen)
         self._remember(chosen)
-        self._remake(thin)
-        self._remake(self._put(chosen))
+        self._remake(tops)
         self._after(2 * len(chosen))
+
+    def _shift(self, chosen: Int32s) -> Int64s:
+        """Move rows by the four cases of section 4.2.5, and give the nodes to be made anew."""
+        table, plan = self.table.rows, self._plan
+        room, start, found = 256, 0, []
+        while start < len(chosen):
+            if len(self._marks) < len(self._tree.slots):
+                self._marks = np.zeros(len(self._tree.slots), np.int64)
+            tops = np.empty(2 * max(room, len(chosen)), np.int64)
+            start, noted, why = shift_rows(
+                self._tree, table, self._rank, chosen, self._boxes, start, plan.share,
+                plan.capacity, plan.capacity, np.empty(room, np.int32),
+                np.empty((room, 2), np.int64), np.empty((room, 2), np.int64), self._marks,
+                self._stamp, tops,
+            )  # fmt: skip
+            self._stamp += 2 * len(chosen)
+            found.append(tops[:noted])
+            if why == MORE_VISITED:
+                room *= 4
+            elif why == MORE_ROOM:
+                extra = room * FIRST_ROOM + len(self._tree.entries) // 2
+                self._tree = with_room(self._tree, room, room, extra)
+        # Nodes above others have lower numbers: those below them are gone when it is their turn.
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+    @classmethod
+    def load(cls, folder: Path, table: Table) -> Self:
+        """Read what `save` wrote, over the same table; speeds are learnt anew."""
+        index = super().load(folder, table)
+        index._remember(table.live_rows())
+        return index
 
     def _start(self, rows: Int32s) -> None:
         self._remember(rows)

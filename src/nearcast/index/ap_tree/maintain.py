@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner, kernel, lean_kernel
 from nearcast.index.ap_tree.arrays import longer, sort, taller
 from nearcast.index.ap_tree.cost import sorted_ranks
 from nearcast.index.ap_tree.tree import (
@@ -22,15 +22,16 @@ from nearcast.index.ap_tree.tree import (
     find_cut,
     is_wide,
     narrow_region,
+    rank_of,
     strip_of,
 )
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Floats, Int32s, Int64s, Rows
 
 FIRST_ROOM = 4
 """Entries that a leaf made for one row has room for."""
 
 
-@kernel
+@inner
 def cut_for(tree: Tree, node: int, rank: int) -> int:
     """Find the cut for a rank; one between two cuts goes to the lighter of them."""
     first, count = tree.nodes[node].aux, tree.nodes[node].count
@@ -44,15 +45,15 @@ def cut_for(tree: Tree, node: int, rank: int) -> int:
     return cut
 
 
-@kernel
-def locate(
-    tree: Tree, rows: Rows, row: int, ranks: Int32s, share: float, visited: Int64s
-) -> tuple[Int64s, int]:
+@inner
+def way_of(
+    tree: Tree, box: Floats, row: int, ranks: Int32s, count: int, share: float, visited: Int64s
+) -> int:
     """Find the slots on the way of a row from the root to its leaves: slot, and node above it.
 
-    The list is its own queue: a slot is looked into after it has been noted.
+    The list is its own queue: a slot is looked into after it has been noted. Gives how many there
+    are, -1 if there is no room for them.
     """
-    count = rows.required[row]
     visited[0, 0], visited[0, 1] = 0, -1
     size, at = 1, 0
     while at < size:
@@ -64,18 +65,20 @@ def locate(
         if tree.nodes[node].kind == KEYWORD:
             offset = tree.nodes[node].offset
             bucket = buckets if offset >= count else cut_for(tree, node, ranks[offset])
-            visited = taller(visited, size + 1)
+            if size == len(visited):
+                return -1
             visited[size, 0], visited[size, 1] = first + bucket, node
             size += 1
             continue
         columns, edges = tree.nodes[node].room, tree.nodes[node].aux
         lines = buckets // columns
-        west = strip_of(tree.edges, edges, columns, rows.box[row, 0])
-        east = strip_of(tree.edges, edges, columns, rows.box[row, 2])
-        south = strip_of(tree.edges, edges + columns - 1, lines, rows.box[row, 1])
-        north = strip_of(tree.edges, edges + columns - 1, lines, rows.box[row, 3])
+        west = strip_of(tree.edges, edges, columns, box[row, 0])
+        east = strip_of(tree.edges, edges, columns, box[row, 2])
+        south = strip_of(tree.edges, edges + columns - 1, lines, box[row, 1])
+        north = strip_of(tree.edges, edges + columns - 1, lines, box[row, 3])
         covered = (east - west + 1) * (north - south + 1)
-        visited = taller(visited, size + covered)
+        if size + covered > len(visited):
+            return -1
         if is_wide(covered, buckets, share):
             visited[size, 0], visited[size, 1] = first + buckets, node
             size += 1
@@ -84,7 +87,19 @@ def locate(
             for cell in range(line * columns + west, line * columns + east + 1):
                 visited[size, 0], visited[size, 1] = first + cell, node
                 size += 1
-    return visited, size
+    return size
+
+
+@kernel
+def locate(
+    tree: Tree, rows: Rows, row: int, ranks: Int32s, share: float, visited: Int64s
+) -> tuple[Int64s, int]:
+    """Find the slots on the way of a row, as `way_of` does, in a list that grows."""
+    while True:
+        size = way_of(tree, rows.box, row, ranks, rows.required[row], share, visited)
+        if size >= 0:
+            return visited, size
+        visited = taller(visited, 2 * len(visited))
 
 
 @kernel
@@ -127,14 +142,14 @@ def search(tree: Tree, rows: Rows, row: int, ranks: Int32s) -> Int64s:
     return found[:kept]
 
 
-@kernel
+@inner
 def _widen_cut(tree: Tree, node: int, slot: int, rank: int) -> None:
     cut = tree.nodes[node].aux + slot - tree.nodes[node].first
     tree.cuts[cut, 0] = min(tree.cuts[cut, 0], rank)
     tree.cuts[cut, 1] = max(tree.cuts[cut, 1], rank)
 
 
-@kernel
+@inner
 def _room_wanted(tree: Tree, visited: Int64s, size: int) -> tuple[int, int]:
     """Tell how many nodes and entries a row needs before it can be taken in."""
     nodes = entries = 0
@@ -167,7 +182,7 @@ def leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
     return node
 
 
-@kernel
+@inner
 def _append(tree: Tree, node: int, row: int) -> None:
     count, room, first = tree.nodes[node].count, tree.nodes[node].room, tree.nodes[node].first
     if count == room:
@@ -181,6 +196,24 @@ def _append(tree: Tree, node: int, row: int) -> None:
         first = fresh
     tree.entries[first + count] = row
     tree.nodes[node].count += 1
+
+
+@inner
+def _enter(
+    tree: Tree, rows: Rows, row: int, ranks: Int32s, slot: int, above: int, capacity: int
+) -> int:
+    """Let a row into a slot, and into its leaf if it has one; give the node there."""
+    tree.slots[slot, NOW] += 1
+    if above >= 0 and tree.nodes[above].kind == KEYWORD:
+        offset = tree.nodes[above].offset
+        if offset < rows.required[row]:
+            _widen_cut(tree, above, slot, ranks[offset])
+    node: int = tree.slots[slot, CHILD]
+    if node < 0:
+        node = leaf_at(tree, slot, above, capacity)
+    if tree.nodes[node].kind == LEAF:
+        _append(tree, node, row)
+    return node
 
 
 @kernel
@@ -211,17 +244,9 @@ def insert_rows(
         ):
             return i, full[:overfull], nodes, entries
         for at in range(size):
-            slot, above = visited[at, 0], visited[at, 1]
-            tree.slots[slot, NOW] += 1
-            if above >= 0 and tree.nodes[above].kind == KEYWORD:
-                offset = tree.nodes[above].offset
-                if offset < rows.required[row]:
-                    _widen_cut(tree, above, slot, ranks[offset])
-            node = tree.slots[slot, CHILD]
-            if node < 0:
-                node = leaf_at(tree, slot, above, capacity)
+            slot = visited[at, 0]
+            node = _enter(tree, rows, row, ranks, slot, visited[at, 1], capacity)
             if tree.nodes[node].kind == LEAF:
-                _append(tree, node, row)
                 due = tree.nodes[node].count == tree.nodes[node].aux + 1
             else:
                 due = doubling and tree.slots[slot, NOW] == 2 * tree.nodes[node].made
@@ -265,7 +290,7 @@ def delete_rows(
     return thin[:count]
 
 
-@kernel
+@inner
 def _take_out(tree: Tree, node: int, row: int) -> None:
     first = tree.nodes[node].first
     last = first + tree.nodes[node].count - 1
@@ -320,3 +345,84 @@ def drifted(tree: Tree, least: float, threshold: float, growth: float) -> Int64s
                 stack[height] = tree.slots[slot, CHILD]
                 height += 1
     return found[:count]
+
+
+@inner
+def ranks_of(rows: Rows, rank: Int32s, row: int, ranks: Int32s) -> int:
+    """Write the ranks of a row's terms, in order; -1 if there is no room for them."""
+    first, count = rows.first[row], rows.required[row]
+    if count > len(ranks):
+        return -1
+    for i in range(count):
+        value = rank_of(rank, rows.terms[first + i])
+        place = i
+        while place > 0 and ranks[place - 1] > value:
+            ranks[place] = ranks[place - 1]
+            place -= 1
+        ranks[place] = value
+    return int(count)
+
+
+MOVED, MORE_ROOM, MORE_VISITED, MORE_TOPS = 0, 1, 2, 3
+"""Why `shift_rows` stopped: all were moved, or the tree, or what it works with, is too small."""
+
+
+@lean_kernel
+def shift_rows(
+    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, old: Floats, start: int, share: float,
+    capacity: int, few: int, ranks: Int32s, before: Int64s, after: Int64s, marks: Int64s,
+    stamp: int, tops: Int64s,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Move rows from the leaves of their old boxes to those of the table's, where these differ.
+
+    In `tops` it notes leaves that are too full and nodes left with too few rows; it has room for
+    all there can be of one row, or the kernel stops. Gives where it stopped, how many are in
+    `tops`, and why.
+    """
+    noted = 0
+    for i in range(start, len(chosen)):
+        row = chosen[i]
+        count = ranks_of(rows, rank, row, ranks)
+        left = right = -1
+        if count >= 0:
+            left = way_of(tree, old, row, ranks, count, share, before)
+            right = way_of(tree, rows.box, row, ranks, count, share, after)
+        if left < 0 or right < 0 or left + right > len(tops):
+            return i, noted, MORE_VISITED
+        if noted + left + right > len(tops):
+            return i, noted, MORE_TOPS
+        stamp += 2
+        for at in range(left):
+            marks[before[at, 0]] = stamp
+        fresh = 0
+        for at in range(right):
+            slot = after[at, 0]
+            if marks[slot] == stamp:
+                marks[slot] = stamp + 1
+            else:
+                after[fresh, 0], after[fresh, 1] = slot, after[at, 1]
+                fresh += 1
+        nodes, entries = _room_wanted(tree, after, fresh)
+        if (
+            tree.sizes[NODES] + nodes > len(tree.nodes)
+            or tree.sizes[REGIONS] + nodes > len(tree.regions)
+            or tree.sizes[ENTRIES] + entries > len(tree.entries)
+        ):
+            return i, noted, MORE_ROOM
+        for at in range(left):
+            slot = before[at, 0]
+            if marks[slot] == stamp + 1:
+                continue
+            node = tree.slots[slot, CHILD]
+            tree.slots[slot, NOW] -= 1
+            if node >= 0 and tree.nodes[node].kind == LEAF:
+                _take_out(tree, node, row)
+            elif node >= 0 and tree.slots[slot, NOW] == few - 1:
+                tops[noted] = node
+                noted += 1
+        for at in range(fresh):
+            node = _enter(tree, rows, row, ranks, after[at, 0], after[at, 1], capacity)
+            if tree.nodes[node].kind == LEAF and tree.nodes[node].count == tree.nodes[node].aux + 1:
+                tops[noted] = node
+                noted += 1
+    return len(chosen), noted, MOVED

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel
+from nearcast._jit import inner, kernel
 from nearcast.index.ap_tree.arrays import longer, taller
 from nearcast.index.table import Floats, Int32s, Int64s
 
@@ -174,7 +174,7 @@ def narrow_region(tree: Tree, parent: int, bucket: int, child: int) -> None:
     tree.sizes[REGIONS] += 1
 
 
-@kernel
+@inner
 def find_cut(tree: Tree, first: int, start: int, count: int, rank: int) -> int:
     """Find the first cut from `start` on that does not end before a rank; `count` if none."""
     low, high = start, count
@@ -187,7 +187,7 @@ def find_cut(tree: Tree, first: int, start: int, count: int, rank: int) -> int:
     return low
 
 
-@kernel
+@inner
 def strip_of(edges: Floats, first: int, count: int, x: float) -> int:
     """Find the strip of a coordinate among `count` strips; an edge belongs to what follows it."""
     low, high = 0, count - 1
@@ -200,13 +200,13 @@ def strip_of(edges: Floats, first: int, count: int, x: float) -> int:
     return low
 
 
-@kernel
+@inner
 def is_wide(covered: int, cells: int, share: float) -> bool:
     """Tell whether a row that covers so many cells belongs into the dummy cell."""
     return covered == cells or covered > share * cells
 
 
-@kernel
+@inner
 def rank_of(rank: Int32s, term: int) -> int:
     """Give the place of a term in the order; -1 if no row has ever required it."""
     return rank[term] if term < len(rank) else -1

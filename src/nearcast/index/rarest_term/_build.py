@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import inner, inner_inlined, kernel
+from nearcast._jit import inner, inner_inlined, kernel, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.rarest_term._layout import (
+    CHILDREN,
     COUNT,
+    KEY,
     LANES,
     LEAF_RUN,
     LEAVES,
@@ -24,13 +26,14 @@ from nearcast.index.rarest_term._layout import (
     State,
     empty_box,
     new_block,
+    release,
     room_for,
     take_records,
     wide,
 )
 from nearcast.index.rarest_term._rows import ask_for_row, rarest_terms, write_record
 from nearcast.index.rarest_term._split import MARGIN
-from nearcast.index.rarest_term._tree import write_child, write_lane
+from nearcast.index.rarest_term._tree import settle, write_child, write_lane
 from nearcast.index.table import Int32s, Int64s, Parts
 
 _FAR, _NEAR = 16, 8  # how many rows ahead a row, and then its terms, are asked for
@@ -179,6 +182,7 @@ def fill(
     """Write all runs into the empty arena; `scratch` has room for the longest of them."""
     floats = scratch.view(np.float32)
     stack = np.empty(1024, np.int64)
+    units = np.empty(len(scratch) // (RECORD * LANES) + 1, np.int64)
     start = 0
     for key in range(len(ends)):
         stop = ends[key]
@@ -204,7 +208,7 @@ def fill(
                 ask_ahead(rows, state.places, ordered, start + i)
                 write_record(rows, ordered[start + i], frequency, floats, scratch, i * RECORD)
             _arrange(floats, size, stack)
-            _plant(state, key, scratch, size)
+            _plant(state, key, scratch, size, units)
         start = stop
 
 
@@ -216,33 +220,92 @@ def reserve_records(state: State, units: int) -> None:
 
 
 @inner
-def _plant(state: State, key: int, records: Int32s, size: int) -> None:
-    """Make the leaves and nodes of a run out of arranged records."""
+def _plant(state: State, key: int, records: Int32s, size: int, units: Int64s) -> None:
+    """Make the leaves and nodes of a run out of arranged records; `units` has room for a level."""
     level = (size + LANES - 1) // LANES
     state.counts[LEAVES] += level
-    below = wide(0)
     for i in range(level):
         leaf = new_block(state, key)
-        if i == 0:
-            below = leaf
+        units[i] = leaf
         count = min(LANES, size - i * LANES)
         for lane in range(count):
             write_lane(state, leaf, lane, records, (i * LANES + lane) * RECORD)
         state.ints[leaf * RECORD + COUNT] = count
+        settle(state.memory, leaf)
     height = 0
     while level > 1:
         width = (level + LANES - 1) // LANES
         state.counts[NODES] += width
-        first = wide(0)
         for i in range(width):
             node = new_block(state, key)
-            if i == 0:
-                first = node
             count = min(LANES, level - i * LANES)
             for lane in range(count):
-                child = below + (i * LANES + lane) * LANES
-                write_child(state.memory, state.ints, node, lane, child)
+                write_child(state.memory, state.ints, node, lane, units[i * LANES + lane])
             state.ints[node * RECORD + COUNT] = count
-        below, level = first, width
+            units[i] = node  # those from here on have not been read yet, or are behind it
+        level = width
         height += 1
-    state.runs[2 * key], state.runs[2 * key + 1] = LEAF_RUN - height, below
+    state.runs[2 * key], state.runs[2 * key + 1] = LEAF_RUN - height, units[0]
+
+
+@inner
+def _uproot(state: State, key: int, records: Int32s, units: Int64s) -> int:
+    """Copy the records of a tree, and give its blocks back; -1 if there is no room for them.
+
+    Leaves are read before anything is given back: what was not changed is still there.
+    """
+    ints = state.ints
+    top, end = wide(1), wide(1)
+    units[0] = wide(state.runs[2 * key + 1])
+    height = LEAF_RUN - wide(state.runs[2 * key])
+    first = wide(0)
+    for _ in range(height):
+        for at in range(first, top):
+            base = units[at] * RECORD
+            for lane in range(ints[base + COUNT]):
+                if end == len(units):
+                    return wide(-1)
+                units[end] = ints[base + CHILDREN + lane]
+                end += 1
+        first, top = top, end
+    if (end - first) * LANES * RECORD > len(records):
+        return wide(-1)
+    size = wide(0)
+    for at in range(first, end):
+        base = units[at] * RECORD
+        for lane in range(base, base + LANES):
+            if state.memory[lane] != np.inf:
+                for field in range(KEY):
+                    records[size * RECORD + field] = ints[lane + 16 * field]
+                records[size * RECORD + KEY] = key
+                size += 1
+    for at in range(end):
+        release(state, units[at], LANES)
+    state.counts[LEAVES] -= end - first
+    state.counts[NODES] -= first
+    return size
+
+
+@lean_kernel
+def arrange_anew(
+    state: State, start: int, most: int, scratch: Int32s, stack: Int64s, units: Int64s
+) -> tuple[int, int]:
+    """Arrange the trees of keys from `start` on anew, until `most` rows have been gone over.
+
+    Gives the next key, and how many rows there were; -1 of them if the tree of that key does not
+    fit into `scratch`, or its blocks into `units`.
+    """
+    floats = scratch.view(np.float32)
+    done = wide(0)
+    for key in range(start, len(state.runs) // 2):
+        if done >= most:
+            return key, done
+        if state.runs[2 * key] >= LEAF_RUN:
+            continue
+        size = _uproot(state, key, scratch, units)
+        if size < 0:
+            return key, (done if done > 0 else wide(-1))
+        _arrange(floats, size, stack)
+        _plant(state, key, scratch, size, units)
+        done += size
+    return len(state.runs) // 2, done

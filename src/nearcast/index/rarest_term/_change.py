@@ -10,6 +10,7 @@ from nearcast.index.rarest_term._lanes import first_empty, prefetch
 from nearcast.index.rarest_term._layout import (
     BLOCK,
     COUNT,
+    HOME,
     KEY,
     LANES,
     LEAF_RUN,
@@ -50,6 +51,8 @@ from nearcast.index.table import Floats, Int32s, Int64s, Parts
 
 LONELY = 3
 """Rows of a leaf that are too few to keep it when others are deleted."""
+SLACK = 0.1
+"""How far a row that moves may stand out of the home of its leaf, as a share of its width."""
 AHEAD = 32
 """Rows that are got ready together: their cache misses overlap."""
 # Work space behind the records that are got ready: where each is in its tree, and levels below it.
@@ -94,7 +97,16 @@ def _put_in_leaf(state: State, leaf: int, scratch: Int32s, floats: Float32s, at:
     ints[base + COUNT] += 1
     if parent != ROOT:
         note_full(ints, parent // LANES * LANES, parent % LANES, ints[base + COUNT] == LANES)
+        _let_in(memory, base, floats, at)
         tighten(memory, ints, leaf)
+
+
+@inner_inlined
+def _let_in(memory: Float32s, base: int, floats: Float32s, at: int) -> None:
+    """Widen the home of a leaf for a record that is added."""
+    for side in range(2):
+        memory[base + HOME + side] = min(memory[base + HOME + side], floats[at + side])
+        memory[base + HOME + side + 2] = max(memory[base + HOME + side + 2], floats[at + side + 2])
 
 
 @inner
@@ -288,19 +300,20 @@ def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
 
 @inner
 def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
-    """Tell whether a box lies inside the bounding box of a leaf.
+    """Tell whether a box lies inside the bounding box that a leaf had when it was arranged.
 
-    Letting leaves grow a little at each move would let them sprawl in the end.
+    It may stand out a little. Leaves that could grow at each move would sprawl in the end.
     """
-    parent = wide(ints[leaf * RECORD + PARENT])
-    if parent == ROOT:
+    if ints[leaf * RECORD + PARENT] == ROOT:
         return True
-    at = parent // LANES * BLOCK + parent % LANES
+    at = leaf * RECORD + HOME
+    across = (memory[at + 2] - memory[at]) * SLACK
+    along = (memory[at + 3] - memory[at + 1]) * SLACK
     return bool(
-        (memory[at] <= box[0])
-        & (memory[at + 16] <= box[1])
-        & (memory[at + 32] >= box[2])
-        & (memory[at + 48] >= box[3])
+        (memory[at] - across <= box[0])
+        & (memory[at + 1] - along <= box[1])
+        & (memory[at + 2] + across >= box[2])
+        & (memory[at + 3] + along >= box[3])
     )
 
 
@@ -343,14 +356,32 @@ def _holds_up(memory: Float32s, ints: Int32s, leaf: int, lane: int) -> bool:
     )
 
 
+@inner_inlined
+def _stands_out(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
+    """Tell whether a box reaches beyond the bounding box of its leaf."""
+    parent = wide(ints[leaf * RECORD + PARENT])
+    if parent == ROOT:
+        return False
+    at = parent // LANES * BLOCK + parent % LANES
+    return bool(
+        (memory[at] > box[0])
+        | (memory[at + 16] > box[1])
+        | (memory[at + 32] < box[2])
+        | (memory[at + 48] < box[3])
+    )
+
+
 @lean_kernel
-def move_rows(state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float32s) -> int:
+def move_rows(
+    state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float32s
+) -> tuple[int, int]:
     """Take over new boxes of rows in place; list in `far` those that had better move house.
 
-    In `box` one is put together.
+    Gives how many these are, and how many others made the bounding box of their leaf larger. In
+    `box` one is put together.
     """
     memory, ints = state.memory, state.ints
-    count = 0
+    count = larger = 0
     for i in range(len(moved)):
         _ask_for_moves(state, rows, moved, i)
         row = moved[i]
@@ -361,15 +392,19 @@ def move_rows(state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float3
             write_box(rows.box, row, box, wide(0))
             leaf, lane = ~place // LANES * LANES, ~place % LANES
             if _fits(memory, ints, leaf, box):
-                inner_one = not _holds_up(memory, ints, leaf, lane)
+                held, out = (
+                    _holds_up(memory, ints, leaf, lane),
+                    _stands_out(memory, ints, leaf, box),
+                )
                 for plane in range(4):
                     memory[leaf * RECORD + plane * 16 + lane] = box[plane]
-                if not inner_one:
+                if held or out:
                     tighten(memory, ints, leaf)
+                    larger += out
             else:
                 far[count] = row
                 count += 1
-    return count
+    return count, larger
 
 
 @lean_kernel

@@ -10,6 +10,7 @@ from nearcast.index.rarest_term._layout import (
     CHILDREN,
     COUNT,
     FULL,
+    HOME,
     LANES,
     LEAVES,
     NODES,
@@ -68,6 +69,15 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
         memory[lane], memory[lane + 16] = x0, y0
         memory[lane + 32], memory[lane + 48] = x1, y1
         parent = wide(ints[base + PARENT])
+
+
+@inner
+def settle(memory: Float32s, leaf: int) -> None:
+    """Let the present bounding box of a leaf be its home."""
+    base = leaf * RECORD
+    memory[base + HOME], memory[base + HOME + 1] = least(memory, base), least(memory, base + 16)
+    memory[base + HOME + 2] = greatest(memory, base + 32)
+    memory[base + HOME + 3] = greatest(memory, base + 48)
 
 
 @inner
@@ -183,6 +193,8 @@ def split_leaf(state: State, leaf: int, record: Int32s, at: int, leaving: int) -
     ints[base + COUNT] = stay
     ints[start + COUNT] = count
     state.counts[LEAVES] += 1
+    settle(memory, leaf)
+    settle(memory, other)
     _attach(state, leaf, other)
 
 

@@ -19,7 +19,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from nearcast.index.base import Batch, Pairs
-from nearcast.index.rarest_term._build import fill, key_rows, order_rows, plan, reserve_records
+from nearcast.index.rarest_term._build import (
+    arrange_anew,
+    fill,
+    key_rows,
+    order_rows,
+    plan,
+    reserve_records,
+)
 from nearcast.index.rarest_term._change import (
     AHEAD,
     LONELY,
@@ -52,6 +59,8 @@ from nearcast.index.table import Int32s, Table
 
 _VERSION = 1
 _SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes
+_FOR_FAR, _FOR_LARGER = 2, 4  # rows arranged anew for each that changed leaf, or made one larger
+_WORTH_ARRANGING = 1 << 12
 _LOOK = 8192  # rows inserted, at least, between two looks at the frequencies
 _LOOK_SHARE = 8  # and one for so many terms, since a look adds all of them up
 
@@ -72,6 +81,11 @@ class RarestTerm:
         self._weight = int(self.table.frequency.sum())  # of all frequencies when last looked at
         self._since = 0  # rows inserted since
         self._swept = self._sweep_end = 0  # the rows from one to the other want a fresh key
+        self._begin_arranging()
+
+    def _begin_arranging(self) -> None:
+        self._stack = np.empty(1024, np.int64)
+        self._owed = self._arranged = 0  # rows to be arranged anew, and the key to go on with
 
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
@@ -134,9 +148,26 @@ class RarestTerm:
         rows = np.asarray(rows, np.int32)
         self._make_room()
         far = np.empty(len(rows), np.int32)
-        self._insert_again(
-            far[: move_rows(self._state, self.table.parts, rows, far, np.empty(4, np.float32))]
-        )
+        count, larger = move_rows(self._state, self.table.parts, rows, far, np.empty(4, np.float32))
+        self._insert_again(far[:count])
+        self._owed += _FOR_FAR * count + _FOR_LARGER * larger
+        if self._owed >= _WORTH_ARRANGING:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Arrange as many rows anew as are owed: trees that many have moved in become loose."""
+        rows = _WORTH_ARRANGING
+        while True:
+            scratch, units = np.empty(RECORD * rows, np.int32), np.empty(rows // 4, np.int64)
+            self._arranged, done = arrange_anew(
+                self._state, self._arranged, self._owed, scratch, self._stack, units
+            )
+            if done >= 0:
+                break
+            rows *= 4
+        self._owed = max(0, self._owed - done)
+        if 2 * self._arranged >= len(self._state.runs):
+            self._arranged = 0
 
     def _insert_again(self, rows: Int32s) -> None:
         if len(rows):
@@ -212,6 +243,7 @@ class RarestTerm:
         )
         index._weight, index._since = described["weight"], described["since"]
         index._swept, index._sweep_end = described["swept"], described["sweep_end"]
+        index._begin_arranging()
         return index
 
     def _make_room(self) -> None:

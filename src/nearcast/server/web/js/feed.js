@@ -36,9 +36,9 @@ export class Feed {
   }
 
   // `match`: op, subscription, message, text, who, point, mine, score, at. One that was heard of
-  // on both streams is listed once.
+  // on both streams is listed once; a mover that comes back to a message hears of it again.
   add(match) {
-    const key = `${match.op} ${match.subscription} ${match.message} ${match.score ?? ""}`;
+    const key = `${match.op} ${match.subscription} ${match.message} ${match.score ?? ""} ${match.at ?? ""}`;
     if (this.#seen.has(key)) return false;
     this.#seen.add(key);
     if (this.#seen.size > 5000) this.#seen.delete(this.#seen.values().next().value);
