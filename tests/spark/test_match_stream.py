@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from instant_logs import records, scanned
+from boolean_logs import records, scanned
 from mixed_logs import mixed_log
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, StateError
@@ -24,7 +24,7 @@ from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
 from nearcast.spark.schema import NUMBERED_EVENTS
 
-Pairs = list[tuple[int, str, str]]
+Pairs = list[tuple[int, str, str, str]]
 
 LOG = mixed_log(seed=77, count=200)
 EXPECTED, REFUSED = scanned(LOG, Settings())
@@ -62,12 +62,12 @@ def events(tmp_path: Path) -> Path:
 def pairs_of(frame: DataFrame) -> Pairs:
     rows = frame.collect()
     assert {row.op for row in rows} == {"add"}
-    return sorted((row.event, row.subscription, row.message) for row in rows)
+    return sorted((row.event, row.op, row.subscription, row.message) for row in rows)
 
 
 def kept(folder: Path) -> Pairs:
     rows: list[dict[str, Any]] = read_updates(folder).to_pylist()
-    return [(row["event"], row["subscription"], row["message"]) for row in rows]
+    return [(row["event"], row["op"], row["subscription"], row["message"]) for row in rows]
 
 
 def streamed(spark: SparkSession, folder: Path) -> DataFrame:

@@ -30,7 +30,7 @@ def messages_of(
         events, seq = events.filter(pa.array(wanted)), seq[wanted]
     events = events.select(["id", "text", "point", "region"]).combine_chunks()
     texts = hash_texts(_one(events, "text"), analyser)
-    boxes = _boxes(events)
+    boxes = places_of(events)
     number = np.arange(len(events), dtype=np.int32)
     messages = Messages(texts, boxes, number, seq)
     crossing = boxes[:, 0] > boxes[:, 2]
@@ -42,7 +42,7 @@ def messages_of(
 def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
     """Where the wanted rows of events are, as boxes; one across the antimeridian as two."""
     events = events.select(["point", "region"]).filter(pa.array(wanted)).combine_chunks()
-    boxes = _boxes(events)
+    boxes = places_of(events)
     crossing = boxes[:, 0] > boxes[:, 2]
     if crossing.any():
         east = boxes[crossing]
@@ -56,7 +56,8 @@ def _one(events: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _boxes(events: pa.Table) -> Floats:
+def places_of(events: pa.Table) -> Floats:
+    """Where messages are: boxes, of size zero for points, west above east across the antimeridian."""
     points, _ = points_of(_one(events, "point"))
     boxes = np.hstack([points, points])
     region = _one(events, "region")

@@ -52,7 +52,8 @@ from nearcast.spark.ledger import (
     Decisions,
     Ledger,
 )
-from nearcast.spark.operations import BEGUN, END, LOG, OTHER, PLAIN
+from nearcast.spark.messages import places_of
+from nearcast.spark.operations import BEGUN, END, LASTING, LOG, OTHER, PLAIN, Changes, begun_in
 from nearcast.text import Query, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
 
@@ -75,9 +76,10 @@ class Reading:
 
     kinds: Codes  # by row; POINT and RANGE rows that are not refused are to be matched
     verdict: Codes
-    log: pa.Table  # what begins and ends, in the schema LOG
+    log: pa.Table  # what begins and ends, and what lasts, in the schema LOG
     refusals: list[Refusal]
     times: npt.NDArray[np.float64]
+    changes: Changes  # what began, and what it was before
 
     @property
     def messages(self) -> npt.NDArray[np.bool_]:
@@ -115,15 +117,23 @@ class Registrar:
         parsed = _Parsed()
         kinds = self._kinds(events, errors, parsed)
         ids = hash_ids(pc.fill_null(_column(events, "id"), ""))
-        decisions = self.ledger.decide(kinds, ids, floats_of(_column(events, "at")))
+        ttl = _column(events, "ttl")
+        decisions = self.ledger.decide(
+            kinds, ids, floats_of(_column(events, "at")),
+            None if ttl.null_count == len(ttl) else floats_of(ttl),
+        )  # fmt: skip
         refusals = self._refusals(events, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
         self.remember(log)
-        return Reading(kinds, decisions.verdict, log, refusals, decisions.times)
+        begins = np.flatnonzero(decisions.begins != NOBODY)
+        changes = Changes(
+            decisions.begins[begins], decisions.ends[begins], seq[begins], decisions.times[begins]
+        )
+        return Reading(kinds, decisions.verdict, log, refusals, decisions.times, changes)
 
     def remember(self, log: pa.Table) -> None:
         """Keep what begins, to be found by its owner."""
-        begun = log.filter(pc.not_equal(log["kind"], END)).select(BEGUN.names)
+        begun = begun_in(log)
         if not len(begun):
             return
         owners = begun["owner"].to_numpy()
@@ -162,7 +172,8 @@ class Registrar:
         sound = good_ids(_column(events, "id")) & (
             np.isfinite(at) | ~present(_column(events, "at"))
         )
-        instant = ~present(ttl) | (floats_of(ttl) == 0.0)
+        seconds = floats_of(ttl)
+        timed = ~present(ttl) | ((seconds >= 0.0) & np.isfinite(seconds))
         placed = self._placed(events)
         in_region = present(_column(events, "region"))
         pointless = ~present(_column(events, "point"))
@@ -171,11 +182,11 @@ class Registrar:
             sound &= is_text(_column(events, name))
         if "problem" in events.column_names:
             sound &= ~present(events["problem"].combine_chunks())
-        kinds[sound & (op == _PUBLISH) & told & placed & ~in_region & instant] = POINT
+        kinds[sound & (op == _PUBLISH) & told & placed & ~in_region & timed] = POINT
         kinds[sound & (op == _UNSUBSCRIBE)] = UNSUBSCRIBE
         if in_region.any():
             boxes, boxed = boxes_of(_column(events, "region"))
-            kinds[sound & (op == _PUBLISH) & told & boxed & pointless & instant] = RANGE
+            kinds[sound & (op == _PUBLISH) & told & boxed & pointless & timed] = RANGE
             plain = sound & (op == _SUBSCRIBE) & boxed & (boxes[:, 0] <= boxes[:, 2]) & pointless
             plain &= ~present(_column(events, "top"))
             kinds[self._plain_queries(events, plain)] = SUBSCRIBE
@@ -229,8 +240,6 @@ class Registrar:
         event = event_from_json(fields)
         match event:
             case Publish(message):
-                if message.ttl > 0:
-                    raise InvalidValue("ttl", message.ttl, _INSTANT)
                 if message.point is not None:
                     self.settings.check_inside(message.point)
                     return POINT
@@ -287,6 +296,9 @@ class Registrar:
             self._other_log(events, seq, kinds, others, decisions, parsed),
             _ends_log(seq[ends], decisions.ends[ends]),
         ]
+        lasting = np.flatnonzero(~np.isnan(decisions.until))
+        if len(lasting):
+            parts.append(self._lasting_log(events, seq, lasting, decisions))
         return pa.concat_tables(parts)
 
     def _plain_log(self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s) -> pa.Table:
@@ -302,6 +314,24 @@ class Registrar:
             "query": queries,
             "box": pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4),
             "terms": _lists(texts.starts, pa.array(texts.hashes)),
+        }
+        return _completed(columns, len(rows))
+
+    def _lasting_log(
+        self, events: pa.Table, seq: Int64s, rows: Int64s, decisions: Decisions
+    ) -> pa.Table:
+        some = events.select(["id", "text", "point", "region"]).take(pa.array(rows))
+        some = some.combine_chunks()
+        texts = hash_texts(_column(some, "text"), self.settings.analyser)
+        columns = {
+            "kind": np.full(len(rows), LASTING, np.int8),
+            "owner": np.full(len(rows), NOBODY, np.int32),
+            "seq": seq[rows],
+            "id": some["id"],
+            "box": pa.FixedSizeListArray.from_arrays(pa.array(places_of(some).reshape(-1)), 4),
+            "terms": _lists(texts.starts, pa.array(texts.hashes)),
+            "at": decisions.times[rows],
+            "end": decisions.until[rows],
         }
         return _completed(columns, len(rows))
 
@@ -354,7 +384,6 @@ def hash_ids(ids: pa.StringArray) -> Slots:
     return hashes
 
 
-_INSTANT = "0 or nothing: on Spark messages are matched once, as they arrive"
 _BOOLEAN = "a region and no top: on Spark subscriptions are boolean"
 
 

@@ -2,11 +2,12 @@
 
     about.json           what this is, and for which settings
     plans/N.plan         routing tables, by their numbers
-    log/S.arrow          what began and ended in step S
+    log/S.arrow          what began and ended in step S, and its lasting messages
     window/S.ids         the ids of the messages of step S, while they are in the window
     window/S.all         those of all messages that were in the window after step S
     routed/N/S.arrow     the log of step S as the shards of plan N get it
-    definitions/S.arrow  all subscriptions there were after step S: older logs are not needed
+    definitions/S.arrow  all subscriptions and active messages there were after step S: older logs
+                         are not needed
     snapshots/N-NAME/S   a shard as files that can be mapped
     pending.json         the events of the step that was begun last
     commits/S.json       step S is done; written last
@@ -33,11 +34,12 @@ from nearcast.errors import SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.spark.claims import claim
 from nearcast.spark.files import Files
-from nearcast.spark.operations import LOG
+from nearcast.spark.operations import LOG, completed
 from nearcast.spark.placing import Placed
 from nearcast.spark.sealed import seal, unseal
 
-KIND, VERSION = "nearcast pipeline", 1
+KIND, VERSION = "nearcast pipeline", 2
+_READABLE = (1, 2)  # the first version had no lasting messages, and is read as one without any
 _COMMITS_KEPT = 100
 
 
@@ -89,9 +91,16 @@ class State:
             )
 
     def claim(self) -> None:
-        """See to it that no other process works on this state until this one ends."""
+        """See to it that no other process works on this state until this one ends.
+
+        One of an earlier version becomes one of this version: the release that wrote it would not
+        know what it finds there from now on.
+        """
         if self.files.local is not None:
             claim(self.files.local)
+        if self.about["version"] != VERSION:
+            self.about["version"] = VERSION
+            self.files.write("about.json", json.dumps(self.about).encode())
 
     @property
     def id(self) -> str:
@@ -171,7 +180,7 @@ class State:
             return reader.read_all()
 
     def write_definitions(self, step: int, begun: pa.Table) -> None:
-        """Write all subscriptions there are after a step."""
+        """Write all subscriptions and active messages there are after a step."""
         size = self._write(f"definitions/{step:09}.arrow", [begun], LOG)
         self.files.write(f"definitions/{step:09}.json", json.dumps(size).encode())
 
@@ -180,7 +189,7 @@ class State:
         return _numbers(self.files, "definitions", ".json")
 
     def read_definitions(self, step: int) -> pa.Table | None:
-        """All subscriptions there were after a step, or None if the file is not whole."""
+        """All there was after a step, or None if the file is not whole."""
         try:
             expected = json.loads(self.files.read(f"definitions/{step:09}.json"))
             return self._read(f"definitions/{step:09}.arrow", list(expected))
@@ -201,7 +210,7 @@ class State:
         self.files.write(f"plans/{plan.number}.plan", plan.to_bytes())
 
     def forget_before(self, step: int) -> None:
-        """Remove what is not needed any more once all subscriptions of `step` are written."""
+        """Remove what is not needed any more once all there was after `step` is written."""
         for name in self.files.names("log"):
             if _number(name) <= step:
                 self.files.remove(f"log/{name}")
@@ -259,7 +268,7 @@ class State:
         if [data.size, zlib.crc32(data)] != list(expected):
             return None
         with pa.ipc.open_file(data) as reader:
-            return reader.read_all()
+            return completed(reader.read_all(), LOG)
 
 
 def open_state(path: str) -> State:
@@ -292,10 +301,10 @@ def read_about(files: Files) -> dict[str, Any]:
             f"{files.root}: not the state of a pipeline ({error}); give the folder that "
             "`nearcast spark run --state` was given, or an empty one"
         ) from None
-    if found != (KIND, VERSION):
+    if found[0] != KIND or found[1] not in _READABLE:
         raise StateError(
             f"{files.root}: holds {found[0]!r} of version {found[1]}, this reads {KIND!r} of "
-            f"version {VERSION}; use the release that wrote it, or an empty folder"
+            f"versions up to {VERSION}; use the release that wrote it, or an empty folder"
         )
     return about
 
