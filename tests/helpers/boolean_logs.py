@@ -26,7 +26,8 @@ def boolean(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def scanned(log: list[dict[str, Any]], chosen: Settings) -> tuple[Updates, set[int]]:
     """The updates of `scan`, and the positions of the events it refused."""
-    engine, found, refused = Scan(chosen), set(), set()
+    engine, refused = Scan(chosen), set()
+    found: Updates = set()
     for position, fields in enumerate(log):
         try:
             updates = engine.apply(event_from_json(fields))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crashes import Crash, Crashes, install
 from boolean_logs import scanned
+from crashes import Crash, Crashes, install
 from nearcast.partition.plan import Plan
 from nearcast.spark.feed import Feed
 from nearcast.spark.inline import InlineRunner

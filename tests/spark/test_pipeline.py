@@ -14,8 +14,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from event_logs import logs
 from boolean_logs import Updates, boolean, records, scanned
+from event_logs import logs
 from nearcast.engine.settings import Settings
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.events import table_of

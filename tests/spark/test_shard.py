@@ -13,8 +13,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from event_logs import logs
 from boolean_logs import boolean, records, scanned
+from event_logs import logs
 from nearcast.engine.settings import Settings
 from nearcast.index.memory import MappedMemory
 from nearcast.partition.grid import Grid

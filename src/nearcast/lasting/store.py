@@ -290,8 +290,8 @@ class ActiveStore:
             room = HEAD * max(count, known + known // 2)
             state = state._replace(heads=self._longer("heads", known * HEAD, room, cleared=True))
         if areas and len(state.areas) < len(state.heads):
-            areas = self._longer("areas", len(state.areas), len(state.heads), cleared=True)
-            state = state._replace(areas=areas)
+            grown = self._longer("areas", len(state.areas), len(state.heads), cleared=True)
+            state = state._replace(areas=grown)
         self._state = state
 
     def _longer(self, name: str, used: int, room: int, *, cleared: bool = False) -> Any:

@@ -1,8 +1,8 @@
 """What a pipeline remembers from step to step, and how it finds it again after a stop.
 
 The history is a base, the subscriptions and active messages as they were after one step, and the
-logs of the steps since. From it the registrar and every shard can be made again. When the logs have grown as long as
-the base, it is written anew and they go.
+logs of the steps since. From it the registrar and every shard can be made again. When the logs have
+grown as long as the base, it is written anew and they go.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class History:
             # What ended with the last step is wanted until the next one says that it is not.
             placed = place_base(self.plan, everything, self._gone)
         self._count(placed.changes)
-        self.state.write_routed(self.plan.number, f"base-{number:09}", placed)
+        self.state.write_routed(self.plan.number, f"base-{number:09}", placed, self._gone)
         if number:
             self.state.write_definitions(number, everything)
             self.state.forget_before(number)
@@ -333,6 +333,8 @@ class History:
         number = self.plan.number
         names = [f"base-{self.steps[0].number:09}", *(f"{s.number:09}" for s in self.steps[1:])]
         if all(self.state.has_routed(number, name) for name in names):
+            if len(names) == 1:  # no log tells what the base has although it had ended
+                self._gone = self.state.read_gone(number, names[0])
             self._count(*(self.state.read_changes(number, name) for name in names))
             return
         # The parts only follow from the history: start from here instead of mending each.

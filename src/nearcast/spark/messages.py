@@ -57,7 +57,7 @@ def _one(events: pa.Table, name: str) -> pa.Array:
 
 
 def places_of(events: pa.Table) -> Floats:
-    """Where messages are: boxes, of size zero for points, west above east across the antimeridian."""
+    """Where messages are, as boxes: of size zero for points, or across the antimeridian."""
     points, _ = points_of(_one(events, "point"))
     boxes = np.hstack([points, points])
     region = _one(events, "region")

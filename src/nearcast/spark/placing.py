@@ -31,7 +31,6 @@ from nearcast.spark.operations import (
     END,
     LASTING,
     NEVER,
-    OPERATIONS,
     OTHER,
     PLAIN,
     Changes,

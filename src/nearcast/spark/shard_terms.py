@@ -118,7 +118,7 @@ def _intern(
         if number < 0:
             if left > 0:
                 left -= 1
-                number = np.int64(free[left])
+                number = int(free[left])
             else:
                 number = count
                 count += 1

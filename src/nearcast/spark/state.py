@@ -34,7 +34,7 @@ from nearcast.errors import SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.spark.claims import claim
 from nearcast.spark.files import Files
-from nearcast.spark.operations import LOG, completed
+from nearcast.spark.operations import BEGUN, LOG, completed
 from nearcast.spark.placing import Placed
 from nearcast.spark.sealed import seal, unseal
 
@@ -150,8 +150,13 @@ class State:
         """The log of a step, or None if it is not what was written."""
         return self._read(f"log/{step:09}.arrow", expected)
 
-    def write_routed(self, plan: int, name: str, placed: Placed) -> None:
-        """Write a step, or a base, as the shards of a plan get it, and then that it is whole."""
+    def write_routed(
+        self, plan: int, name: str, placed: Placed, gone: pa.Table | None = None
+    ) -> None:
+        """Write a step, or a base, as the shards of a plan get it, and then that it is whole.
+
+        `gone` is what a base tells of as wanted although it has ended.
+        """
         shards, changes = placed
         # Not flushed: if a power failure takes them, they are made again from the log.
         sums = {
@@ -160,6 +165,9 @@ class State:
                 f"routed/{plan}/{name}.wanted", [changes], changes.schema, False
             ),
         }
+        if gone is not None and len(gone):
+            path = f"routed/{plan}/{name}.gone"
+            sums[".gone"] = self._write(path, [gone], gone.schema, False)
         self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), lasting=False)
 
     def has_routed(self, plan: int, name: str) -> bool:
@@ -177,6 +185,14 @@ class State:
     def read_changes(self, plan: int, name: str) -> pa.Table:
         """What was wanted from a step on, or no longer, as `write_routed` wrote it."""
         with pa.ipc.open_file(self.files.map(f"routed/{plan}/{name}.wanted")) as reader:
+            return reader.read_all()
+
+    def read_gone(self, plan: int, name: str) -> pa.Table:
+        """What a base told of although it had ended."""
+        path = f"routed/{plan}/{name}.gone"
+        if not self.files.exists(path):
+            return BEGUN.empty_table()
+        with pa.ipc.open_file(self.files.map(path)) as reader:
             return reader.read_all()
 
     def write_definitions(self, step: int, begun: pa.Table) -> None:

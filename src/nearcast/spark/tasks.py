@@ -246,8 +246,8 @@ def changes_into(
     if worker is not None and plan.kind == "grid":
         rows = shard.table.rows.box
         mine &= owns(plan, worker, shard.held.boxes, rows, shard.keys, found.slots, found.rows)
-    seq, owners, slots, _, removed = (each[mine] for each in found)
-    file.write(seq, shard.names_of(owners), shard.held.names_of(slots), removed)
+    names, ids = shard.names_of(found.owners[mine]), shard.held.names_of(found.slots[mine])
+    file.write(found.seq[mine], names, ids, found.removed[mine])
     return file.rows
 
 
