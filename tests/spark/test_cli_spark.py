@@ -43,7 +43,7 @@ def lines(log: list[dict[str, Any]]) -> bytes:
 
 def found(folder: Path) -> list[tuple[int, str, str, str]]:
     rows: list[dict[str, Any]] = read_updates(folder).to_pylist()
-    return [(row["event"], row["op"], row["subscription"], row["message"]) for row in rows]
+    return sorted((row["event"], row["op"], row["subscription"], row["message"]) for row in rows)
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.index.table import Floats
-from nearcast.spark.operations import LASTING, LOG, of_kind
+from nearcast.spark.messages import cut_in_two
+from nearcast.spark.operations import LASTING, LOG, boxes_in, of_kind
 
 _MOST_PIECES = 64
 _WORTH_TIDYING = 1 << 14
@@ -37,6 +38,10 @@ class Actives:
         if not self._pieces:
             return LOG.empty_table()
         return pa.concat_tables(self._pieces).filter(pa.array(self._going_on(now)))
+
+    def boxes(self, now: float) -> Floats:
+        """Where those are that are active; one across the antimeridian has two boxes."""
+        return cut_in_two(boxes_in(self.at(now)))
 
     def _going_on(self, now: float) -> npt.NDArray[np.bool_]:
         going_on: npt.NDArray[np.bool_] = np.concatenate(self._ends) > now

@@ -19,7 +19,7 @@ from nearcast.index.memory import Memory
 from nearcast.index.table import Column, Floats, Int32s, Int64s, Rows
 from nearcast.lasting import ActiveStore, Texts
 from nearcast.spark.names import Names
-from nearcast.spark.operations import Changes
+from nearcast.spark.operations import Changes, boxes_in
 from nearcast.spark.shard_terms import ShardTerms
 
 _MOST = 1 << 62
@@ -101,7 +101,7 @@ class Held:
             self._seq.replace(self._seq.array[old].copy())
 
     def _add(self, lasting: pa.Table, terms: ShardTerms) -> None:
-        boxes = lasting["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4).copy()
+        boxes = boxes_in(lasting)
         which = np.arange(len(boxes))
         crossing = np.flatnonzero(boxes[:, 0] > boxes[:, 2])
         if len(crossing):

@@ -258,7 +258,7 @@ class History:
         self.actives.forget(self._now)
         if self.census is not None:
             self.census.change(self._changes)
-            self.census.write(self.state)
+            self.census.write(self.state, lambda: self.actives.boxes(self._now))
 
     def adopt(self, plan: Plan) -> None:
         """Go on by another plan: all shards are cut anew, from what there is now."""

@@ -42,10 +42,14 @@ def messages_of(
 def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
     """Where the wanted rows of events are, as boxes; one across the antimeridian as two."""
     events = events.select(["point", "region"]).filter(pa.array(wanted)).combine_chunks()
-    boxes = places_of(events)
+    return cut_in_two(places_of(events))
+
+
+def cut_in_two(boxes: Floats) -> Floats:
+    """Cut boxes across the antimeridian; the eastern parts come last, in their order."""
     crossing = boxes[:, 0] > boxes[:, 2]
     if crossing.any():
-        east = boxes[crossing]
+        boxes, east = boxes.copy(), boxes[crossing]
         boxes[crossing, 2], east[:, 0] = 180.0, -180.0
         boxes = np.concatenate([boxes, east])
     return boxes

@@ -99,6 +99,12 @@ def of_kind(operations: pa.Table, kind: int) -> pa.Table:
     return operations.filter(pc.equal(operations["kind"], kind)).combine_chunks()
 
 
+def boxes_in(operations: pa.Table) -> npt.NDArray[np.float64]:
+    """The boxes of operations that all have one, as an array of one's own."""
+    flat = operations["box"].combine_chunks().flatten().to_numpy()
+    return np.array(flat, np.float64).reshape(-1, 4)
+
+
 def begun_in(log: pa.Table) -> pa.Table:
     """The subscriptions that begin in a log, in the schema BEGUN."""
     return log.filter(pc.less(log["kind"], END)).select(BEGUN.names)

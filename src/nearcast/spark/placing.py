@@ -26,6 +26,7 @@ from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
 from nearcast.spark.ledger import NOBODY
+from nearcast.spark.messages import cut_in_two
 from nearcast.spark.operations import (
     CHANGE,
     END,
@@ -35,6 +36,7 @@ from nearcast.spark.operations import (
     PLAIN,
     Changes,
     begun_in,
+    boxes_in,
     completed,
     of_kind,
 )
@@ -65,7 +67,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
         some = begun.take(pa.array(plain))
         lists = some["terms"].combine_chunks()
         key[plain] = plan_keys.choose(plan.arrays, *_parts(lists))
-        boxes.append(some["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4))
+        boxes.append(boxes_in(some))
         keys.append(key[plain])
     sizes = _sizes(begun)
     lists_of_keys: list[list[int] | None] = [None] * len(begun)
@@ -161,16 +163,16 @@ def _dealt(operations: pa.Table, at: Pairs, workers: int) -> list[pa.Table]:
 
 def _message_workers(plan: Plan, lasting: pa.Table) -> Pairs:
     """Which lasting message goes to which worker, each pair once."""
-    boxes = lasting["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4).copy()
+    boxes = boxes_in(lasting)
     starts, terms = _parts(lasting["terms"].combine_chunks())
+    terms = terms.copy()  # kernels know arrays that can be written to from others
     crossing = np.flatnonzero(boxes[:, 0] > boxes[:, 2])
-    east = boxes[crossing]
-    boxes[crossing, 2], east[:, 0] = 180.0, -180.0
-    number, worker = route_messages(plan, None, boxes, starts, terms)
+    boxes = cut_in_two(boxes)
+    number, worker = route_messages(plan, None, boxes[: len(lasting)], starts, terms)
     pairs = [_joined(number, worker)]
-    for message, box in zip(crossing.tolist(), east, strict=True):
+    for message, east in zip(crossing.tolist(), boxes[len(lasting) :], strict=True):
         some = terms[starts[message] : starts[message + 1]]
-        _, other = route_messages(plan, None, box[None], np.array([0, len(some)], np.int64), some)
+        _, other = route_messages(plan, None, east[None], np.array([0, len(some)], np.int64), some)
         pairs.append(_joined(np.full(len(other), message), other))
     return _split(np.concatenate(pairs))
 

@@ -124,7 +124,6 @@ class Registrar:
         )  # fmt: skip
         refusals = self._refusals(events, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
-        self.remember(log)
         begins = np.flatnonzero(decisions.begins != NOBODY)
         changes = Changes(
             decisions.begins[begins], decisions.ends[begins], seq[begins], decisions.times[begins]
@@ -152,17 +151,19 @@ class Registrar:
 
     def definitions(self, owners: Int32s) -> pa.Table:
         """What is known of subscriptions, in the order of these owners."""
+        if not len(owners):
+            return BEGUN.empty_table()
         where = self._where[owners]
-        piece, row = where >> 32, where & 0xFFFFFFFF
-        order = np.argsort(piece, kind="stable")
-        parts = []
-        for number in np.unique(piece):
-            rows = row[order][piece[order] == number]
-            parts.append(self._begun[number].take(pa.array(rows)))
-        found = pa.concat_tables(parts) if parts else BEGUN.empty_table()
+        order = np.argsort(where, kind="stable")
+        piece, row = where[order] >> 32, where[order] & 0xFFFFFFFF
+        numbers, starts = np.unique(piece, return_index=True)
+        parts = [
+            self._begun[number].take(pa.array(rows))
+            for number, rows in zip(numbers, np.split(row, starts[1:]), strict=True)
+        ]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return found.take(pa.array(back)).combine_chunks()
+        return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
 
     def _kinds(self, events: pa.Table, errors: dict[int, str], parsed: _Parsed) -> Codes:
         count = len(events)
@@ -187,9 +188,11 @@ class Registrar:
         if in_region.any():
             boxes, boxed = boxes_of(_column(events, "region"))
             kinds[sound & (op == _PUBLISH) & told & boxed & pointless & timed] = RANGE
-            plain = sound & (op == _SUBSCRIBE) & boxed & (boxes[:, 0] <= boxes[:, 2]) & pointless
+            straight = boxed & (boxes[:, 0] <= boxes[:, 2]) & pointless
+            plain = sound & (op == _SUBSCRIBE) & straight
             plain &= ~present(_column(events, "top"))
             kinds[self._plain_queries(events, plain)] = SUBSCRIBE
+            kinds[sound & (op == _MOVE) & straight] = MOVE
         self._look_closely(events, np.flatnonzero(kinds == BAD), kinds, errors, parsed)
         return kinds
 
@@ -287,15 +290,19 @@ class Registrar:
         decisions: Decisions,
         parsed: _Parsed,
     ) -> pa.Table:
-        begins = np.flatnonzero(decisions.begins != NOBODY)
-        special = np.isin(begins, np.array([*parsed.regions], np.int64))
+        begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SUBSCRIBE))
+        special = np.isin(begins, np.array([*parsed.queries], np.int64))
         plain, others = begins[~special], begins[special]
-        ends = np.flatnonzero(decisions.ends != NOBODY)
-        parts = [
+        fresh = [
             self._plain_log(events, seq, plain, decisions.begins[plain]),
-            self._other_log(events, seq, kinds, others, decisions, parsed),
-            _ends_log(seq[ends], decisions.ends[ends]),
+            self._other_log(events, seq, others, decisions.begins[others], parsed),
         ]
+        self.remember(pa.concat_tables(fresh))
+        moves = np.flatnonzero((decisions.begins != NOBODY) & (kinds == MOVE))
+        moved = self._moves_log(events, seq, moves, decisions, parsed)
+        self.remember(moved)
+        ends = np.flatnonzero(decisions.ends != NOBODY)
+        parts = [*fresh, moved, _ends_log(seq[ends], decisions.ends[ends])]
         lasting = np.flatnonzero(~np.isnan(decisions.until))
         if len(lasting):
             parts.append(self._lasting_log(events, seq, lasting, decisions))
@@ -336,40 +343,51 @@ class Registrar:
         return _completed(columns, len(rows))
 
     def _other_log(
-        self,
-        events: pa.Table,
-        seq: Int64s,
-        kinds: Codes,
-        rows: Int64s,
-        decisions: Decisions,
-        parsed: _Parsed,
+        self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s, parsed: _Parsed
     ) -> pa.Table:
-        if not len(rows):
-            return LOG.empty_table()
-        fresh: dict[int, str] = {}  # the queries of owners that begin in this batch
-        moving = bool((kinds[rows] == MOVE).any())
-        if moving:
-            begun = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SUBSCRIBE))
-            texts = events["query"].take(pa.array(begun)).to_pylist()
-            fresh = dict(zip(decisions.begins[begun].tolist(), texts, strict=True))
-        entries = []
         ids = events["id"].take(pa.array(rows)).to_pylist()
-        for row, id in zip(rows.tolist(), ids, strict=True):
-            owner = int(decisions.begins[row])
-            if kinds[row] == MOVE:
-                text = self._query_of(int(decisions.ends[row]), fresh)
-                fresh[owner] = text
-                query = parse_query(text, self.settings.analyser)
-            else:
-                query = parsed.queries[row]
-            entries.append(_entry(owner, int(seq[row]), id, query, parsed.regions[row]))
+        entries = []
+        for row, owner, id in zip(rows.tolist(), owners.tolist(), ids, strict=True):
+            query = parsed.queries[row]
+            required = [hash_terms(sorted(c.required)).tolist() for c in query.conjuncts]
+            excluded = [hash_terms(sorted(c.excluded)).tolist() for c in query.conjuncts]
+            known = {"id": id, "query": query.text, "required": required, "excluded": excluded}
+            entries.append(_entry(owner, int(seq[row]), known, parsed.regions[row]))
         return pa.Table.from_pylist(entries, schema=LOG)
 
-    def _query_of(self, owner: int, fresh: dict[int, str]) -> str:
-        if owner in fresh:
-            return fresh[owner]
-        text: str = self.definitions(np.array([owner], np.int32))["query"][0].as_py()
-        return text
+    def _moves_log(
+        self, events: pa.Table, seq: Int64s, rows: Int64s, decisions: Decisions, parsed: _Parsed
+    ) -> pa.Table:
+        """What moves begins anew elsewhere, with the query that it has; that is not read again."""
+        if not len(rows):
+            return LOG.empty_table()
+        begins = decisions.begins[rows]
+        first: dict[int, int] = {}  # of what moved before in this batch: where its query is known
+        for owner, was in zip(begins.tolist(), decisions.ends[rows].tolist(), strict=True):
+            first[owner] = first.get(was, was)
+        known = self.definitions(np.array([first[owner] for owner in begins.tolist()], np.int32))
+        shaped = np.isin(rows, np.array([*parsed.regions], np.int64))
+        plain = ~shaped & (known["kind"].to_numpy() == PLAIN)
+        some, moved = known.filter(pa.array(plain)), rows[plain]
+        regions = events["region"].take(pa.array(rows[~shaped])).combine_chunks()
+        boxes = np.full((len(rows), 4), np.nan)
+        boxes[~shaped] = boxes_of(regions)[0]
+        columns = {name: some[name] for name in ("kind", "id", "query", "terms")}
+        columns |= {
+            "owner": begins[plain],
+            "seq": seq[moved],
+            "box": pa.FixedSizeListArray.from_arrays(pa.array(boxes[plain].reshape(-1)), 4),
+        }
+        entries = []
+        others = np.flatnonzero(~plain)
+        for at, each in zip(others.tolist(), known.take(pa.array(others)).to_pylist(), strict=True):
+            region = parsed.regions.get(int(rows[at])) or Box(*boxes[at].tolist())
+            if each["kind"] == PLAIN:
+                each |= {"required": [each["terms"]], "excluded": [[]]}
+            entries.append(_entry(int(begins[at]), int(seq[rows[at]]), each, region))
+        return pa.concat_tables(
+            [_completed(columns, len(moved)), pa.Table.from_pylist(entries, schema=LOG)]
+        )
 
 
 def backwards(at: float, now: float) -> str:
@@ -413,11 +431,13 @@ def _ends_log(seq: Int64s, owners: Int32s) -> pa.Table:
     return _completed(columns, len(seq))
 
 
-def _entry(owner: int, seq: int, id: str, query: Query, region: Region) -> dict[str, Any]:
-    """One subscription in the form of the log: plain where it is, for the sake of speed."""
-    required = [hash_terms(sorted(c.required)).tolist() for c in query.conjuncts]
-    excluded = [hash_terms(sorted(c.excluded)).tolist() for c in query.conjuncts]
-    entry: dict[str, Any] = {"owner": owner, "seq": seq, "id": id, "query": query.text}
+def _entry(owner: int, seq: int, known: dict[str, Any], region: Region) -> dict[str, Any]:
+    """One subscription in the form of the log: plain where it is, for the sake of speed.
+
+    `known` has its id and its query, as text and as hashes.
+    """
+    entry = {"owner": owner, "seq": seq, "id": known["id"], "query": known["query"]}
+    required, excluded = known["required"], known["excluded"]
     plain = isinstance(region, Box) and region.west <= region.east
     if plain and len(required) == 1 and not excluded[0]:
         return entry | {"kind": PLAIN, "box": region.bounds()[0], "terms": required[0]}

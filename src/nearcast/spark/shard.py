@@ -27,7 +27,7 @@ from nearcast.index.table import SHARED, Column, Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
 from nearcast.spark.held import Held, first_of_each
 from nearcast.spark.names import Names
-from nearcast.spark.operations import CHANGE, END, LASTING, NEVER, OTHER, PLAIN, of_kind
+from nearcast.spark.operations import CHANGE, END, LASTING, NEVER, OTHER, PLAIN, boxes_in, of_kind
 from nearcast.spark.shard_terms import ShardTerms
 from nearcast.text.columns import HashedTexts, Hashes
 
@@ -174,7 +174,7 @@ class Shard:
         if not len(operations):
             return
         owners = self._enter(operations)
-        boxes = operations["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4)
+        boxes = boxes_in(operations)
         lists = operations["terms"].combine_chunks()
         starts = np.asarray(lists.offsets.to_numpy(), np.int64)
         terms = self._terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]])
