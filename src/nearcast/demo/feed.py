@@ -125,3 +125,7 @@ class Feed:
         answer = self._client.get("/v1/updates", params={"limit": 1}, headers=page)
         answer.raise_for_status()
         return int(answer.headers["nearcast-last"]) - self.matches
+
+
+def _lines(bodies: Iterable[dict[str, Any]]) -> Iterator[str]:
+    return (json.dumps(body) + "\n" for body in bodies)
