@@ -58,7 +58,7 @@ class FilterIndex:
         self.table = table
         self._options = dict(options)
         self._filters = filters
-        self._order = TermOrder(one_of("order", options["order"], ("idf", "tf")))
+        self._order = TermOrder(one_of("order", options.get("order", "idf"), ("idf", "tf")))
         self._probe = PROBES[one_of("probe", options.get("probe", "cost"), tuple(PROBES))]
         self._has_trie, self._has_quadtree = "probe" in options, division is not None
         planes = 2 if self._has_trie and self._has_quadtree else 1
@@ -90,7 +90,8 @@ class FilterIndex:
         self._rows += len(new)
         if self._has_quadtree:
             self._planted.insert(self.table, new, self._ids, self._order, self._rows)
-        self._plan = self._fresh_plan()
+        if self._rows > self._measured + self._measured // 8 + _FEW:
+            self._plan = self._fresh_plan()
 
     def delete(self, rows: Int32s) -> Int32s:
         """Mark rows as gone, and give those that nothing refers to any more."""
@@ -220,6 +221,7 @@ class FilterIndex:
         self._plan = self._fresh_plan()
 
     def _fresh_plan(self) -> Plan:
+        self._measured = self._rows
         shape = shape_of(self._trie, self._planted, self._order.used)
         return Plan(self._filters, self._probe, self._costs, shape)
 

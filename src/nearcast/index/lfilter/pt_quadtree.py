@@ -67,7 +67,6 @@ class PtQuadtree(FilterIndex):
         push_down: float = 0.0,
     ) -> None:
         options = {
-            "order": "idf",
             "tau_num": tau_num,
             "tau_area": tau_area,
             "max_replication": max_replication,

@@ -370,17 +370,19 @@ def push_down(
         if copies - at.count > budget:
             at.pushed = 0
             continue
-        if not has_room(quad.lists, 4 * copies):
-            at.pushed = 0
-            return NO_LISTS
-        budget -= copies - at.count
         for entry in range(at.list, at.list + at.count):
             row = cells[0, entry]
             number = ids[row] if len(ids) else row
             for nth in range(homes(quad, limits, row, stack, found)):
                 leaf = quad.nodes[found[nth]]
-                leaf.list = insert_sorted(quad.lists, leaf.list, leaf.count, row, number)
-                leaf.count += 1
+                if not holds(quad.lists, leaf.list, leaf.count, number):
+                    block = insert_sorted(quad.lists, leaf.list, leaf.count, row, number)
+                    if block < 0:
+                        at.pushed = 0  # to be gone through again, past the rows that are there
+                        return NO_LISTS
+                    leaf.list = block
+                    leaf.count += 1
+        budget -= copies - at.count
         quad.counts[ENTRIES] += copies - at.count
         give_back(quad.lists, at.list, at.count)
         at.count = 0

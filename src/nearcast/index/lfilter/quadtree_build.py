@@ -73,7 +73,7 @@ class Planted:
         quad = empty_quadtree(len(table), self.quad.lists.cells.shape[0])
         boxes = table.rows.box[chosen]
         if not len(chosen):
-            self.quad = quad
+            self.quad, self.extent = quad, np.zeros(4)
             return
         write_boxes(quad, table.rows, chosen)
         west, south = boxes[:, :2].min(axis=0).tolist()

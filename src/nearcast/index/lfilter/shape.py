@@ -34,7 +34,9 @@ def shape_of(trie: Trie, planted: Planted, terms: int) -> Shape:
         share = 1.0 / cells**2
         for right in range(cells):
             for up in range(cells):
-                where = (y[of_size] + up, x[of_size] + right)
+                where = (
+                    np.minimum(y[of_size] + up, side - 1), np.minimum(x[of_size] + right, side - 1)
+                )  # fmt: skip
                 np.add.at(leaves, where, share)
                 np.add.at(entries, where, share * listed["count"][of_size])
     return Shape(
