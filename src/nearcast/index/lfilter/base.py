@@ -11,7 +11,7 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.lfilter.arena import Arena, larger, trimmed, used_cells
-from nearcast.index.lfilter.cost import TYPICAL, Costs
+from nearcast.index.lfilter.cost import TYPICAL
 from nearcast.index.lfilter.order import TermOrder
 from nearcast.index.lfilter.quadtree import DEEPEST, ENTRIES, Quadtree
 from nearcast.index.lfilter.quadtree_build import Division, Planted
@@ -31,7 +31,7 @@ from nearcast.index.lfilter.trie import (
 )
 from nearcast.index.lfilter.trie_build import build_trie
 from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Int64s, Table
+from nearcast.index.table import Int32s, Table
 from nearcast.index.verify import Bitmap, bitmap_for
 
 _VERSION = 1

@@ -41,4 +41,6 @@ class LFilter(FilterIndex):
             "push_down": push_down,
         }
         division = division_of(tau_num, tau_area, max_replication, mx_cif, push_down)
-        super().__init__(table, options, _FILTERS[one_of("filter", filter, tuple(_FILTERS))], division)
+        super().__init__(
+            table, options, _FILTERS[one_of("filter", filter, tuple(_FILTERS))], division
+        )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nearcast._jit import inner, lean_kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.lfilter.arena import Arena, lower_bound, room_for
@@ -49,7 +47,7 @@ class Message(NamedTuple):
 
     number: int
     tokens: Int32s  # labels in order
-    count: int
+    known: int
     box: Floats
     bitmap: Bitmap
     messages: Int32s
@@ -167,9 +165,9 @@ def _filter(quad: Quadtree, message: Message, tools: Tools) -> int:
         node, covered = stack[height] >> 1, stack[height] & 1
         at = quad.nodes[node]
         if not covered:
-            if _has_common(quad.sets, at.cover, at.covers, message.tokens, message.count):
+            if _has_common(quad.sets, at.cover, at.covers, message.tokens, message.known):
                 covered = 1
-            elif not _has_common(quad.sets, at.other, at.others, message.tokens, message.count):
+            elif not _has_common(quad.sets, at.other, at.others, message.tokens, message.known):
                 continue
         if at.count:
             if count == len(segments):
@@ -235,7 +233,7 @@ def _enter(
 ) -> int:  # fmt: skip
     """Verify what a node has itself, and decide how to find its children, if at all."""
     frame = tools.frames[depth]
-    at, tokens = trie.nodes[frame[_NODE]], message.count - frame[_TOKEN]
+    at, tokens = trie.nodes[frame[_NODE]], message.known - frame[_TOKEN]
     frame[_MODE], frame[_CURSOR], frame[_END] = _BY_TOKENS, 0, 0
     if listed:
         first, last, entries = frame[_LISTS], frame[_LISTS_END], 0
@@ -266,7 +264,7 @@ def _next_kid(trie: Trie, frame: Any, message: Message) -> int:
 
     Both labels and tokens are in order, so neither search looks again at what lies behind.
     """
-    cells, tokens, count, box = trie.kids.cells, message.tokens, message.count, message.box
+    cells, tokens, count, box = trie.kids.cells, message.tokens, message.known, message.box
     cursor, end, token = frame[_CURSOR], frame[_END], frame[_TOKEN]
     kid = -1
     while cursor < end and token < count and kid < 0:
@@ -339,8 +337,8 @@ def _by_quadtree(plan: Plan, message: Message) -> bool:
     leaves = 1.0
     if box[0] != box[2] or box[1] != box[3]:
         leaves, _ = lists_met(shape, box[0], box[1], box[2], box[3])
-    by_trie = trie_cost(shape, message.count)
-    return bool(quadtree_cost(shape, message.count, max(1.0, leaves)) <= by_trie)
+    by_trie = trie_cost(shape, message.known)
+    return bool(quadtree_cost(shape, message.known, max(1.0, leaves)) <= by_trie)
 
 
 @lean_kernel
