@@ -34,6 +34,9 @@ from nearcast.index import INDEXES, Batch, Index, Table, match
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "gi2": [{}, {"grid": 3}, {"inline": True}, {"grid": 257}],
+    "mbr-trie": [{"probe": "token-set", "order": "tf"}, {"probe": "trie"}],
+    "pt-quadtree": [{"tau_num": 2}, {"tau_num": 2, "mx_cif": True, "push_down": 0.5}],
+    "lfilter": [{"tau_num": 2}, {"tau_num": 2, "filter": "quadtree"}],
 }
 """The sets of options that an index is checked with; one that is not here is checked as it is."""
 
