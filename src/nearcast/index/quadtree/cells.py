@@ -76,47 +76,84 @@ def code_of(level: int, x: int, y: int) -> int:
     return level << 32 | y << 16 | x
 
 
+class Work(NamedTuple):
+    """What `cover` works in: `cells[0]` counts the cells chosen, which follow it."""
+
+    cells: Int64s
+    frames: Int64s  # by level: column and line of a cell, its next quarter, cells before it
+    costs: Floats  # by level: of keeping a cell, and of its quarters so far
+
+
+def work_space() -> Work:
+    """Make room to work in."""
+    return Work(
+        np.zeros(MOST_CELLS, np.int64),
+        np.zeros((DEEPEST + 1, 4), np.int64),
+        np.zeros((DEEPEST + 1, 2)),
+    )
+
+
+@inner
+def _may_divide(
+    space: Space, x0: int, y0: int, x1: int, y1: int, weight: float, toll: float, level: int,
+    work: Work,
+) -> bool:  # fmt: skip
+    """Note what it costs to keep a row in a cell, and tell whether its quarters may cost less."""
+    size = 1 << (space.depth - level)
+    left, low = work.frames[level, 0] * size, work.frames[level, 1] * size
+    right, high = left + size - 1, low + size - 1
+    whole = 1.0 + weight * share_of(space, left, low, right, high)
+    work.costs[level, 0], work.costs[level, 1] = whole, toll
+    x0, y0, x1, y1 = max(x0, left), max(y0, low), min(x1, right), min(y1, high)
+    inside = x0 == left and y0 == low and x1 == right and y1 == high
+    # Every level above may still have three cells to add.
+    if inside or size == 1 or work.cells[0] + 3 * space.depth + 4 > len(work.cells):
+        return False
+    half = size >> 1
+    across, upward = 1 + (x0 < left + half <= x1), 1 + (y0 < low + half <= y1)
+    return bool(weight * share_of(space, x0, y0, x1, y1) + across * upward + toll < whole)
+
+
 @inner
 def cover(
-    space: Space, x0: int, y0: int, x1: int, y1: int, weight: float, toll: float,
-    level: int, x: int, y: int, cells: Int64s,
-) -> float:  # fmt: skip
-    """Choose the cells within a cell that keep a row at the least cost, and give that cost.
+    space: Space, x0: int, y0: int, x1: int, y1: int, weight: float, toll: float, work: Work
+) -> None:
+    """Choose the disjoint cells that keep a row at the least cost.
 
     A cell costs what it takes to put the row there, 1, and what `weight` makes of the share of
-    messages that fall into it; each level further down costs `toll`. The cells are disjoint and
-    cover what the row has of this cell. They are appended to `cells`, whose first number counts
-    them.
+    messages that fall into it; each level further down costs `toll`.
     """
-    size = 1 << (space.depth - level)
-    left, low = x * size, y * size
-    right, high = left + size - 1, low + size - 1
-    part_x0, part_y0 = max(x0, left), max(y0, low)
-    part_x1, part_y1 = min(x1, right), min(y1, high)
-    mark = cells[0]
-    inside = part_x0 == left and part_y0 == low and part_x1 == right and part_y1 == high
-    whole = 1.0 + weight * share_of(space, left, low, right, high)
-    half = size >> 1
-    if not inside and size > 1 and mark + 3 * space.depth + 4 < len(cells):
-        across = 1 + (part_x0 < left + half <= part_x1)
-        upward = 1 + (part_y0 < low + half <= part_y1)
-        least = weight * share_of(space, part_x0, part_y0, part_x1, part_y1)
-        if least + across * upward + toll < whole:
-            total = toll
-            for quarter in range(4):
-                child_x, child_y = 2 * x + (quarter & 1), 2 * y + (quarter >> 1)
-                if (
-                    child_x * half <= part_x1
-                    and child_x * half + half - 1 >= part_x0
-                    and child_y * half <= part_y1
-                    and child_y * half + half - 1 >= part_y0
-                    and total < whole
-                ):
-                    total += cover(
-                        space, x0, y0, x1, y1, weight, toll, level + 1, child_x, child_y, cells
-                    )
-            if total < whole:
-                return total
-    cells[0] = mark + 1
-    cells[mark + 1] = code_of(level, x, y)
-    return whole
+    cells, frames, costs = work.cells, work.frames, work.costs
+    cells[0] = level = 0
+    frames[0, 0] = frames[0, 1] = frames[0, 3] = 0
+    frames[0, 2] = -1
+    while level >= 0:
+        quarter = frames[level, 2]
+        if quarter < 0:
+            divides = _may_divide(space, x0, y0, x1, y1, weight, toll, level, work)
+            quarter = 0 if divides else 4
+            if not divides:
+                costs[level, 1] = costs[level, 0]
+        half = 1 << (space.depth - level) >> 1
+        column, line = 0, 0
+        while quarter < 4:
+            column = 2 * frames[level, 0] + (quarter & 1)
+            line = 2 * frames[level, 1] + (quarter >> 1)
+            west, south = column * half, line * half
+            if west <= x1 and west + half > x0 and south <= y1 and south + half > y0:
+                break
+            quarter += 1
+        if quarter < 4 and costs[level, 1] < costs[level, 0]:
+            frames[level, 2] = quarter + 1
+            level += 1
+            frames[level, 0], frames[level, 1] = column, line
+            frames[level, 2], frames[level, 3] = -1, cells[0]
+            continue
+        if costs[level, 1] >= costs[level, 0]:
+            mark = frames[level, 3]
+            cells[0] = mark + 1
+            cells[mark + 1] = code_of(level, frames[level, 0], frames[level, 1])
+            costs[level, 1] = costs[level, 0]
+        level -= 1
+        if level >= 0:
+            costs[level, 1] += costs[level + 1, 1]

@@ -14,7 +14,7 @@ from nearcast._jit import inner, lean_kernel
 from nearcast.index.gi2.grid import pack, unpack
 from nearcast.index.gi2.lists import Lists, append, block_of, count_of, key_of, place_of, shorten
 from nearcast.index.gi2.records import rarest_term
-from nearcast.index.quadtree.cells import Space, cover
+from nearcast.index.quadtree.cells import Space, Work, cover
 from nearcast.index.table import Int32s, Int64s, Rows
 
 ENTRIES = 4
@@ -87,7 +87,7 @@ def _reach(forest: Forest, root: int, code: int) -> int:
 @lean_kernel
 def insert_rows(
     forest: Forest, lists: Lists, space: Space, toll: float, rows: Rows, frequency: Int64s,
-    chances: Floats32, new: Int32s, progress: Int64s, cells: Int64s,
+    chances: Floats32, new: Int32s, progress: Int64s, work: Work,
 ) -> int:  # fmt: skip
     """Put rows into the lists of their cells, until done (0) or something is full.
 
@@ -109,8 +109,8 @@ def insert_rows(
                 return NO_NODE
             forest.roots[tree] = root
         x0, y0, x1, y1 = unpack(space.grid, lists.spans[row])
-        cells[0] = 0
-        cover(space, x0, y0, x1, y1, forest.weights[row], toll, 0, 0, 0, cells)
+        cover(space, x0, y0, x1, y1, forest.weights[row], toll, work)
+        cells = work.cells
         while progress[1] < cells[0]:
             node = _reach(forest, forest.roots[tree], cells[1 + progress[1]])
             if node < 0:
@@ -157,15 +157,15 @@ def _prune(forest: Forest, tree: int, code: int) -> None:
 
 @lean_kernel
 def delete_rows(
-    forest: Forest, lists: Lists, space: Space, toll: float, old: Int32s, cells: Int64s
+    forest: Forest, lists: Lists, space: Space, toll: float, old: Int32s, work: Work
 ) -> None:
     """Take rows out of the lists of their cells, which are found as they were when they came."""
     for row in old:
         key = forest.keys[row]
         tree = key if len(forest.roots) > 1 else 0
         x0, y0, x1, y1 = unpack(space.grid, lists.spans[row])
-        cells[0] = 0
-        cover(space, x0, y0, x1, y1, forest.weights[row], toll, 0, 0, 0, cells)
+        cover(space, x0, y0, x1, y1, forest.weights[row], toll, work)
+        cells = work.cells
         for cell in range(cells[0]):
             code = cells[1 + cell]
             node = _reach(forest, forest.roots[tree], code)

@@ -21,7 +21,7 @@ from nearcast.index.gi2.lists import (
 )
 from nearcast.index.gi2.lists import ENTRIES as COPIES
 from nearcast.index.gi2.lists import TOP as ARENA_TOP
-from nearcast.index.quadtree.cells import DEEPEST, MOST_CELLS, Space, space_over
+from nearcast.index.quadtree.cells import DEEPEST, Space, space_over, work_space
 from nearcast.index.quadtree.forest import (
     NO_NODE,
     TOP,
@@ -203,11 +203,11 @@ class _Quadtree:
 
     def _put(self, rows: Int32s) -> None:
         self._reserve()
-        progress, cells = np.zeros(2, np.int64), np.empty(MOST_CELLS, np.int64)
+        progress, work = np.zeros(2, np.int64), work_space()
         while True:
             lacking = insert_rows(
                 self._forest, self._lists, self._space, self._toll, self.table.rows,
-                self.table.frequency, self._chances, rows, progress, cells,
+                self.table.frequency, self._chances, rows, progress, work,
             )  # fmt: skip
             lists = self._lists
             if lacking == 0:
@@ -220,9 +220,8 @@ class _Quadtree:
                 self._lists = with_arena(lists, int(1.5 * len(lists.arena)) + 64)
 
     def _take(self, rows: Int32s) -> None:
-        cells = np.empty(MOST_CELLS, np.int64)
         chosen = np.ascontiguousarray(rows, np.int32)
-        delete_rows(self._forest, self._lists, self._space, self._toll, chosen, cells)
+        delete_rows(self._forest, self._lists, self._space, self._toll, chosen, work_space())
 
     def _reserve(self) -> None:
         """Make room for all rows and terms of the table."""
