@@ -33,6 +33,7 @@ from nearcast.geo import Box, Circle, Polygon, Region
 from nearcast.index import INDEXES, Batch, Index, Table, match
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "rt-tree": [{}, {"variant": "rt", "fanout": 4}, {"variant": "rt+", "fanout": 64}],
     "gi2": [{}, {"grid": 3}, {"inline": True}, {"grid": 257}],
 }
 """The sets of options that an index is checked with; one that is not here is checked as it is."""

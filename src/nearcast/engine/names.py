@@ -1,3 +1,7 @@
 """The indexes an engine can be asked for, by name; `scan` is none at all."""
 
-INDEX_NAMES = ("auto", "rarest-term", "ap-tree", "ap-plus-tree", "gi2", "sequential", "scan")
+INDEX_NAMES = (
+    "auto", "rarest-term", "ap-tree", "ap-plus-tree", "gi2",
+    "iq-tree", "rq-tree", "rt-tree", "ir-tree", "keyword-trie",
+    "sequential", "scan",
+)  # fmt: skip

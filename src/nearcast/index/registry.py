@@ -7,14 +7,20 @@ from nearcast.index.ap_plus_tree import ApPlusTree
 from nearcast.index.ap_tree import ApTree
 from nearcast.index.base import Index
 from nearcast.index.gi2 import Gi2
+from nearcast.index.keyword_trie import KeywordTrie
 from nearcast.index.quadtree import IqTree, RqTree
 from nearcast.index.rarest_term import RarestTerm
+from nearcast.index.rtree import IrTree, RtTree
 from nearcast.index.sequential import Sequential
 
 AUTO = "rarest-term"
 """What `auto` stands for."""
 
-_ALL: tuple[type[Index], ...] = (RarestTerm, ApTree, ApPlusTree, Gi2, IqTree, RqTree, Sequential)
+_ALL: tuple[type[Index], ...] = (
+    RarestTerm, ApTree, ApPlusTree, Gi2,
+    IqTree, RqTree, RtTree, IrTree, KeywordTrie,
+    Sequential,
+)  # fmt: skip
 
 INDEXES: dict[str, type[Index]] = {index.name: index for index in _ALL}
 
