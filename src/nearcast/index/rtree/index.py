@@ -46,7 +46,7 @@ class _TokenTree:
     _counting: ClassVar[bool]
     _terms: int
 
-    def __init__(self, table: Table, fanout: int = 32) -> None:
+    def __init__(self, table: Table, fanout: int = 64) -> None:
         if isinstance(fanout, bool) or not 4 <= fanout <= _WIDEST:
             raise InvalidValue("fanout", fanout, f"4 to {_WIDEST} entries a node")
         self.table = table
@@ -185,8 +185,9 @@ class RtTree(_TokenTree):
     """An R-tree whose nodes know terms of the rows below them.
 
     A message goes down to children whose boxes it meets and that know one of its terms. `variant`
-    says which terms of a row its nodes know: all ("rt"), the rarest alone ("rt+"), or, nearer the
-    root, a more frequent one ("rt++"), so that a way down asks for several terms of the same row.
+    says which terms of a row its nodes know: all ("rt"), the rarest alone ("rt+"), or another one
+    at each level ("rt++"), so that a way down asks for several terms of the same row: the rarest
+    right above the leaves, the second in the leaf, more frequent ones towards the root.
     `fanout` is the most entries of a node. Boxes that overlap much, as large regions do, leave the
     tree little to tell apart.
 
@@ -202,7 +203,7 @@ class RtTree(_TokenTree):
     name: ClassVar[str] = "rt-tree"
     _counting: ClassVar[bool] = False
 
-    def __init__(self, table: Table, variant: str = "rt++", fanout: int = 32) -> None:
+    def __init__(self, table: Table, variant: str = "rt++", fanout: int = 64) -> None:
         if variant not in _VARIANTS:
             raise InvalidValue("variant", variant, f"one of {', '.join(_VARIANTS)}")
         self._variant, self._terms = variant, _VARIANTS[variant]

@@ -21,7 +21,7 @@ LEVEL, PARENT, PLACE = 0, 1, 2
 TOP, ROOT, SLOTS, ROWS = 0, 1, 2, 3
 """Places in `Tree.counts`: nodes, the root, slots taken, rows."""
 ALL, ONE, LEVELS = 0, 1, 2
-"""Which terms of a row its nodes know: all, its rarest, or a rarer one the nearer the leaf."""
+"""Which terms of a row its nodes know: all, its rarest, or another one at each level."""
 NOTHING = -1
 DONE, NO_SLOT, NO_NODE = 0, -1, -3
 FULLEST = 0.7
@@ -101,7 +101,9 @@ def note_row(
             if not _note(tree, node, place, rows.terms[at]):
                 return False
         return True
-    nth = min(tree.nodes[node, LEVEL], count - 1) if terms == LEVELS else 0
+    # The rarest decides which leaves are visited, so it stands right above them.
+    level = tree.nodes[node, LEVEL]
+    nth = min(1 - level if level < 2 else level, count - 1) if terms == LEVELS else 0
     return _note(tree, node, place, nth_rarest(rows, row, frequency, nth))
 
 
