@@ -16,7 +16,7 @@ class Bitmaps:
 
     @contextmanager
     def borrow(self, terms: int) -> Iterator[Bitmap]:
-        """Lend an empty bitmap over so many terms, that no other thread has; it comes back empty."""
+        """Lend an empty bitmap over so many terms that no other thread has; give it back empty."""
         bitmap = self._take(terms)
         yield bitmap
         self._idle.append(bitmap)  # one that a failure left marked does not come back

@@ -168,9 +168,7 @@ def regions(lab: Lab) -> Findings:
             lines[label].append(runs[label].us)
     points = [f"{100 * area:g} %" for area in _AREAS]
     keyword = [iq / rq for iq, rq in zip(lines[_IQ], lines[_RQ], strict=True)]
-    ahead = [
-        min(lines[_IQ][at], lines[_RQ][at]) / lines[_AP][at] for at in range(len(_AREAS))
-    ]
+    ahead = [min(lines[_IQ][at], lines[_RQ][at]) / lines[_AP][at] for at in range(len(_AREAS))]
     place = [rt / iq for rt, iq in zip(lines[_RT], lines[_IQ], strict=True)]
     tiny, large = all_runs[0], all_runs[-1]
     return [figure(AP_TREE, "14", "Size of regions", "share of the space", points, lines)], [

@@ -54,7 +54,7 @@ class Run(NamedTuple):
 class Built(NamedTuple):
     """An index, and what it took to build it."""
 
-    index: Index
+    made: Index
     seconds: float
     bytes: float
 
@@ -147,7 +147,9 @@ class Lab:
                 found[label] = len(answer.owners), answer.candidates
         count = len(part)
         return {
-            label: Run(median(times) / count * 1e6, found[label][0] / count, found[label][1] / count)
+            label: Run(
+                median(times) / count * 1e6, found[label][0] / count, found[label][1] / count
+            )
             for label, times in taken.items()
         }
 
@@ -157,7 +159,7 @@ class Lab:
         """Build indexes over a population, and time them on messages."""
         built = self.build_all(labels, world)
         messages = self.messages(world) if batch is None else batch
-        return built, self.times({name: one.index for name, one in built.items()}, messages)
+        return built, self.times({name: one.made for name, one in built.items()}, messages)
 
     def _compile(self, choice: Choice, world: World) -> None:
         """Let an index do everything once on a few rows, before it is timed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nearcast.experiments.boolean.findings import (
     LFILTER,
@@ -24,8 +24,9 @@ _PROBES = {
 }
 _OWN = {"MBRTrie": "mbr-trie", "PT-Quadtree": "pt-quadtree", "LFilter": "lfilter"}
 _EXISTING = {"LFilter": "lfilter", "Rt++-Tree": "rt-tree", "IR-Tree": "ir-tree"}
-_USA = {"max_keywords": 6, "vocabulary": 200_000, "cities": 2000, "space": "us"}
+_USA: dict[str, Any] = {"max_keywords": 6, "vocabulary": 200_000, "cities": 2000, "space": "us"}
 _AREA = 0.01
+_FEWEST = 60
 
 
 class Group(NamedTuple):
@@ -49,10 +50,10 @@ Series = dict[str, dict[str, list[Run]]]
 
 
 def _measure(
-    lab: Lab, world: World, names: dict[str, str], options: dict[str, object]
+    lab: Lab, world: World, names: dict[str, str], options: dict[str, Any]
 ) -> tuple[Series, dict[str, float]]:
     built = lab.build_all(list(dict.fromkeys(names.values())), world)
-    indexes: dict[str, Index] = {name: built[label].index for name, label in names.items()}
+    indexes: dict[str, Index] = {name: built[label].made for name, label in names.items()}
     series: Series = {}
     for group in GROUPS:
         series[group.name] = {name: [] for name in names}
@@ -63,9 +64,6 @@ def _measure(
             for name in names:
                 series[group.name][name].append(runs[name])
     return series, {name: built[label].bytes / world.table.live for name, label in names.items()}
-
-
-_FEWEST = 60
 
 
 def _figures(number: str, title: str, series: Series, names: list[str]) -> list[Figure]:
@@ -81,9 +79,7 @@ def _figures(number: str, title: str, series: Series, names: list[str]) -> list[
 
 def _means(series: Series, name: str) -> list[float]:
     """The mean time of each group."""
-    return [
-        sum(run.us for run in lines[name]) / len(lines[name]) for lines in series.values()
-    ]
+    return [sum(run.us for run in lines[name]) / len(lines[name]) for lines in series.values()]
 
 
 def _leads(series: Series, name: str, others: list[str]) -> tuple[str, list[bool]]:
@@ -190,7 +186,7 @@ def scalability(lab: Lab) -> Findings:
     for size in sizes:
         world = lab.world(size)
         built = lab.build_all(["lfilter", OURS], world)
-        indexes = {label: one.index for label, one in built.items()}
+        indexes = {label: one.made for label, one in built.items()}
         for group in GROUPS:
             count = max(_FEWEST, int(lab.scale.messages * group.share))
             batch = lab.messages(world, count, terms=group.lengths[2], message_area=group.area)

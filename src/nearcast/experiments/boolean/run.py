@@ -16,9 +16,7 @@ from nearcast.experiments.boolean.tuning import tuning
 from nearcast.experiments.boolean.upkeep import expressions, maintenance
 
 SCALES = {
-    "small": Scale(
-        "small", 50_000, (20_000, 50_000, 100_000, 250_000, 500_000), 500, 3, 0.1
-    ),
+    "small": Scale("small", 50_000, (20_000, 50_000, 100_000, 250_000, 500_000), 500, 3, 0.1),
     "full": Scale(
         "full", 5_000_000, (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000), 5_000, 5, 5.0
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nearcast.experiments.boolean.findings import (
     AP_TREE,
     OURS,
@@ -23,7 +25,7 @@ _VARIANTS = {
     "SFirst": "ap-tree:strategy=s-first",
     "Trie-Qd": "ap-tree:strategy=trie-quadtree",
 }
-_VARIANT_AREA = {"min_area": 1e-5, "max_area": 1e-5}
+_VARIANT_AREA: dict[str, Any] = {"min_area": 1e-5, "max_area": 1e-5}
 
 
 def tuning(lab: Lab) -> Findings:

@@ -36,7 +36,7 @@ def _grown(
     count = len(whole.subscriptions)
     first = max(1, count * share // 100)
     insert_rest({}, world._replace(subscriptions=_first(whole.subscriptions, first)), 0, first)
-    indexes = {label: built.index for label, built in lab.build_all(labels, world).items()}
+    indexes = {label: built.made for label, built in lab.build_all(labels, world).items()}
     lab.tell(f"inserting {count - first:,} subscriptions")
     taken, _ = insert_rest(indexes, world, first, max(1, count // _STEPS))
     return lab.times(indexes, lab.messages(world)), taken

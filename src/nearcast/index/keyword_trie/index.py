@@ -49,6 +49,8 @@ class KeywordTrie:
     """
 
     name: ClassVar[str] = "keyword-trie"
+    _rank: Int32s
+    _ranks: int
 
     def __init__(self, table: Table, order: str = "tf") -> None:
         if order not in _ORDERS:

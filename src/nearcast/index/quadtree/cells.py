@@ -50,7 +50,7 @@ def _below(below: Floats, x: float, y: float) -> float:
     """Give the share of messages west and south of a corner, in units of the table."""
     i, j = min(int(x), _FINENESS - 1), min(int(y), _FINENESS - 1)
     a, b = x - i, y - j
-    return (
+    return float(
         (1 - a) * ((1 - b) * below[i, j] + b * below[i, j + 1])
         + a * ((1 - b) * below[i + 1, j] + b * below[i + 1, j + 1])
     )  # fmt: skip

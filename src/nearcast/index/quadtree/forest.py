@@ -129,10 +129,10 @@ def insert_rows(
 
 @inner
 def _is_bare(forest: Forest, node: int) -> bool:
-    for at in range(5):
-        if forest.nodes[node, at] != (0 if at == ENTRIES else NOTHING):
-            return False
-    return True
+    children = 0
+    for at in range(4):
+        children += forest.nodes[node, at] >= 0
+    return bool(children == 0 and forest.nodes[node, ENTRIES] == 0)
 
 
 @inner

@@ -11,6 +11,7 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.index.ap_tree.cost import Observed, observe
 from nearcast.index.base import Batch, Pairs, collect
+from nearcast.index.gi2.lists import ENTRIES as COPIES
 from nearcast.index.gi2.lists import (
     LISTS,
     NO_SLOT,
@@ -19,7 +20,6 @@ from nearcast.index.gi2.lists import (
     with_arena,
     with_slots,
 )
-from nearcast.index.gi2.lists import ENTRIES as COPIES
 from nearcast.index.gi2.lists import TOP as ARENA_TOP
 from nearcast.index.quadtree.cells import DEEPEST, Space, space_over, work_space
 from nearcast.index.quadtree.forest import (
@@ -155,7 +155,7 @@ class _Quadtree:
         index._extent = (west, south, east, north)
         index._made_for = about["made_for"]
         index._chances = arrays["chances"]
-        index._space = _space(index._extent, index._options["depth"], None)
+        index._space = _space(index._extent, int(index._options["depth"]), None)
         index._space = index._space._replace(below=arrays["below"])
         index._forest = Forest(*(arrays[f"forest_{field}"] for field in Forest._fields))
         index._lists = Lists(*(arrays[f"lists_{field}"] for field in Lists._fields))

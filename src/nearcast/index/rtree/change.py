@@ -145,9 +145,7 @@ def _slots_needed(tree: Tree, rows: Rows, node: int, work: Work) -> int:
 
 
 @inner
-def _divide(
-    tree: Tree, rows: Rows, frequency: Int64s, terms: int, node: int, work: Work
-) -> bool:
+def _divide(tree: Tree, rows: Rows, frequency: Int64s, terms: int, node: int, work: Work) -> bool:
     """Divide a full node whose parent is not full, if there are slots enough."""
     needed = _slots_needed(tree, rows, node, work)
     if tree.counts[SLOTS] + needed >= FULLEST * len(tree.slots):

@@ -25,7 +25,8 @@ def packed(table: Table, rows: Int32s, fanout: int, room: int) -> Tree:
     """Make a tree of rows; its inverted files are yet to be filled."""
     capacity = max(2, int(_FILLED * fanout))
     levels: list[tuple[Int64s, Floats]] = [(rows.astype(np.int64), table.rows.box[rows])]
-    nodes, sizes = 0, []
+    nodes = 0
+    sizes: list[int] = []
     while len(sizes) == 0 or sizes[-1] > 1:
         sizes.append(max(1, -(-(sizes[-1] if sizes else len(rows)) // capacity)))
     tree = tree_for(2 * sum(sizes) + 64, fanout, room, len(table))
