@@ -35,6 +35,9 @@ from nearcast.index import INDEXES, Batch, Index, Table, match
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "rt-tree": [{}, {"variant": "rt", "fanout": 4}, {"variant": "rt+", "fanout": 64}],
     "gi2": [{}, {"grid": 3}, {"inline": True}, {"grid": 257}],
+    "mbr-trie": [{"probe": "token-set", "order": "tf"}, {"probe": "trie"}],
+    "pt-quadtree": [{"tau_num": 2}, {"tau_num": 2, "mx_cif": True, "push_down": 0.5}],
+    "lfilter": [{"tau_num": 2}, {"tau_num": 2, "filter": "quadtree"}],
 }
 """The sets of options that an index is checked with; one that is not here is checked as it is."""
 

@@ -80,7 +80,7 @@ def measure_match(
     """Measure all chosen indexes on populations of each size."""
     tell("making subscriptions and messages")
     all_subscriptions = workload.subscriptions(0, _grown(max(populations)))
-    _warm_up(plan, workload, all_subscriptions, tell)
+    warm_up(plan, workload, all_subscriptions, tell)
     reports = []
     for population in populations:
         end = _grown(population)
@@ -97,7 +97,8 @@ def _grown(population: int) -> int:
     return population + max(1, int(population * _GROWTH))
 
 
-def _table_for(workload: ArrayWorkload) -> Table:
+def table_for(workload: ArrayWorkload) -> Table:
+    """Make an empty table that knows how frequent terms are."""
     table = Table()
     count = len(workload.frequency)
     table.ensure_terms(count)
@@ -105,13 +106,13 @@ def _table_for(workload: ArrayWorkload) -> Table:
     return table
 
 
-def _warm_up(plan: Plan, workload: ArrayWorkload, subscriptions: Subscriptions, tell: Tell) -> None:
+def warm_up(plan: Plan, workload: ArrayWorkload, subscriptions: Subscriptions, tell: Tell) -> None:
     """Let everything be compiled before anything is timed."""
     count = min(_WARM, len(subscriptions) - 1)
     messages = workload.messages(0, 8)
     for choice in plan.choices:
         tell(f"compiling {choice.label}")
-        table = _table_for(workload)
+        table = table_for(workload)
         add_to_table(table, subscriptions, 0, count)
         index = choice.make(table)
         index.build()
@@ -127,7 +128,7 @@ def _warm_up(plan: Plan, workload: ArrayWorkload, subscriptions: Subscriptions, 
 def _measure(
     plan: Plan, workload: ArrayWorkload, subscriptions: Subscriptions, population: int, tell: Tell
 ) -> list[MatchReport]:
-    table = _table_for(workload)
+    table = table_for(workload)
     add_to_table(table, subscriptions, 0, population)
     batch = workload.messages(0, plan.messages)
     batch = known_terms(batch, subscriptions, len(table.frequency))

@@ -5,6 +5,7 @@ Everything is done to all of them in turn, so that a busy moment of the machine 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from time import perf_counter, process_time, thread_time_ns
@@ -46,9 +47,9 @@ class Tally:
         self.digests: list[int] = []
 
 
-def slices_of(batch: Batch) -> list[Batch]:
+def slices_of(batch: Batch, size: int = _SLICE) -> list[Batch]:
     """Cut messages into slices small enough for their answers to fit in memory."""
-    edges = [*range(0, len(batch), _SLICE), len(batch)]
+    edges = [*range(0, len(batch), size), len(batch)]
     return [batch.part(start, stop) for start, stop in pairwise(edges)]
 
 
@@ -84,16 +85,16 @@ def _digest(messages: Int32s, owners: Int32s) -> int:
     return int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64)) ^ len(pairs)
 
 
-def calibrate(contestants: list[Contestant], slices: list[Batch], budget_s: float) -> None:
+def calibrate(contestants: Sequence[Contestant], slices: list[Batch], budget_s: float) -> None:
     """Give slow indexes fewer messages, so that a round of each stays within the budget."""
     for contestant in contestants:
         trial = slices[0].part(0, max(1, len(slices[0]) // 40))
-        seconds = run(contestant.index, [trial], 1).cpu_s / len(trial) * _SLICE
+        seconds = run(contestant.index, [trial], 1).cpu_s / len(trial) * len(slices[0])
         contestant.slices = min(len(slices), max(1, int(budget_s / max(seconds, 1e-9))))
 
 
 def rounds(
-    contestants: list[Contestant], slices: list[Batch], threads: int, count: int
+    contestants: Sequence[Contestant], slices: list[Batch], threads: int, count: int
 ) -> list[tuple[float, Tally]]:
     """Let all indexes match in turn, several times; median CPU seconds and last tally of each."""
     seconds: list[list[float]] = [[] for _ in contestants]

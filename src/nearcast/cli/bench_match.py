@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.choices import named_options, read_choices
+from nearcast.bench.groups import GroupReport, measure_groups, read_groups
 from nearcast.bench.match import MatchReport, Plan, Tell, measure_match
 from nearcast.bench.plot import log_log_plot
 from nearcast.cli.options import JsonOption
@@ -56,6 +57,14 @@ def match(
     check: Annotated[
         bool, typer.Option("--check", help="Compare the answers with each other and with a scan.")
     ] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP,...",
+            help="Match groups of messages instead: short (6-20 terms), long (100-1000) or a number "
+            "of terms, at points or as in long:area=0.01.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     plot: Annotated[
         str | None, typer.Option(metavar="FILE.svg", help="Draw throughput against population.")
@@ -70,6 +79,8 @@ def match(
     [bold]Example[/bold]
 
       nearcast bench match --subscriptions 10000,100000 --index gi2,gi2:inline=true --check
+
+      nearcast bench match --index rarest-term,lfilter --groups short,long,short:area=0.01
     """
     choices = read_choices(index)
     kinds = named_options(workload, "--workload")
@@ -78,6 +89,16 @@ def match(
     kind, options = kinds[0]
     populations = numbers(subscriptions, "--subscriptions")
     plan = Plan(workload, messages, choices, numbers(threads, "--threads"), check, rounds)
+    if groups is not None:
+        wanted = read_groups(groups)
+        with status_line() as tell:
+            _show_groups(
+                measure_groups(
+                    plan._replace(budget_s=2.0), wanted, kind, seed, dict(options), populations, tell
+                ),
+                as_json,
+            )
+        return
     with status_line() as tell:
         made = array_workload(kind, seed=seed, **options)
         reports = measure_match(plan, made, populations, tell)
@@ -124,6 +145,34 @@ def _draw(path: str, workload: str, reports: Sequence[MatchReport]) -> None:
         Path(path).write_text(drawn, encoding="utf-8")
     except OSError as error:
         raise SourceError(f"{path}: cannot be written ({error.strerror}); name another") from None
+
+
+def _show_groups(reports: Sequence[GroupReport], as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(reports).decode())
+        return
+    console = Console()
+    for subscriptions in dict.fromkeys(report["subscriptions"] for report in reports):
+        checked = ", answers checked" if reports[0]["checked"] else ""
+        table = Table(
+            "messages", "index", title=f"{subscriptions:,} subscriptions{checked}",
+            box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True,
+        )  # fmt: skip
+        for name in ("us", "x first", "found", "looked"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for report in reports:
+            if report["subscriptions"] == subscriptions:
+                figures = (
+                    report["us_per_message"], report["of_first"], report["matches_per_message"],
+                    report["candidates_per_message"],
+                )  # fmt: skip
+                table.add_row(report["group"], report["index"], *map(_written, figures))
+        console.print(table)
+    console.print(
+        "microseconds of CPU a message, and how many times those of the index named first; rows "
+        "found and looked at a message",
+        style="dim",
+    )
 
 
 _COLUMNS = {

@@ -8,6 +8,7 @@ from nearcast.index.ap_tree import ApTree
 from nearcast.index.base import Index
 from nearcast.index.gi2 import Gi2
 from nearcast.index.keyword_trie import KeywordTrie
+from nearcast.index.lfilter import LFilter, MbrTrie, PtQuadtree
 from nearcast.index.quadtree import IqTree, RqTree
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.rtree import IrTree, RtTree
@@ -18,6 +19,7 @@ AUTO = "rarest-term"
 
 _ALL: tuple[type[Index], ...] = (
     RarestTerm, ApTree, ApPlusTree, Gi2,
+    MbrTrie, PtQuadtree, LFilter,
     IqTree, RqTree, RtTree, IrTree, KeywordTrie,
     Sequential,
 )  # fmt: skip

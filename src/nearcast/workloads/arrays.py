@@ -65,11 +65,14 @@ class ArrayOptions(RegionOptions, frozen=True):
     """Options of all kinds with made-up text.
 
     - `source_terms`: the terms of the messages that subscriptions are made from;
-    - `terms`: those of the messages that are matched;
+    - `terms`: those of the messages that are matched, from half of it to one and a half times it;
+    - `min_terms`, `max_terms`: those of the messages that are matched, instead, unless 0;
     - `message_area`: 0 for messages at points, or the share of the space that their boxes have.
     """
 
     source_terms: Count = 9
+    min_terms: int = 0
+    max_terms: int = 0
     message_area: Share = 0.0
 
 
@@ -80,6 +83,9 @@ class MadeUp:
         check_regions(options)
         self._seed, self._options = seed, options
         self._messages = Corpus(seed, options)
+        if options.max_terms:
+            ordered("terms", options.min_terms, options.max_terms)
+            self._messages.have_terms(max(1, options.min_terms), options.max_terms)
         source = {name: getattr(options, name) for name in Options.__struct_fields__}
         self._sources = Corpus(seed, Options(**source | {"terms": options.source_terms}))
         weights = np.diff(self._messages.weights, prepend=0.0) / self._messages.weights[-1]

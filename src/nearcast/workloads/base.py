@@ -81,12 +81,16 @@ class Corpus:
         self._length = Draws(seed, "message length")
         self._source = Draws(seed, "subscription source")
         half = options.terms // 2
-        self._shortest, self._longest = options.terms - half, options.terms + half
-        if self._longest > options.vocabulary:
+        self.have_terms(options.terms - half, options.terms + half)
+
+    def have_terms(self, fewest: int, most: int) -> None:
+        """Let messages have from `fewest` to `most` different terms."""
+        self._shortest, self._longest = fewest, most
+        if most > self.options.vocabulary:
             raise InvalidValue(
                 "vocabulary",
-                options.vocabulary,
-                f"at least {self._longest}, so that a message can have {self._longest} terms",
+                self.options.vocabulary,
+                f"at least {most}, so that a message can have {most} terms",
             )
 
     def chunks(self, first: int, end: int) -> Iterator[Ints]:
