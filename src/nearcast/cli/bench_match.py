@@ -61,8 +61,8 @@ def match(
         str | None,
         typer.Option(
             metavar="GROUP,...",
-            help="Match groups of messages instead: short (6-20 terms), long (100-1000) or a number "
-            "of terms, at points or as in long:area=0.01.",
+            help="Match groups of messages instead: short (6-20 terms), long (100-1000) or a "
+            "number of terms, at points or as in long:area=0.01.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -94,7 +94,13 @@ def match(
         with status_line() as tell:
             _show_groups(
                 measure_groups(
-                    plan._replace(budget_s=2.0), wanted, kind, seed, dict(options), populations, tell
+                    plan._replace(budget_s=2.0),
+                    wanted,
+                    kind,
+                    seed,
+                    dict(options),
+                    populations,
+                    tell,
                 ),
                 as_json,
             )

@@ -58,7 +58,7 @@ def allocate_first(arena: Arena, count: int) -> int:
 
 
 def laid_out(counts: Int64s) -> tuple[Int64s, Int64s, int]:
-    """Give where lists of so many entries begin, the sizes of their blocks, and the cells in all."""
+    """Give where lists of so many entries begin, how large their blocks are, and the cells."""
     sizes = np.where(counts > 0, SIZES[np.searchsorted(SIZES, counts)], 0)
     ends = np.cumsum(sizes)
     return ends - sizes, sizes, int(ends[-1]) if len(ends) else 0

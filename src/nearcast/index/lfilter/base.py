@@ -11,7 +11,7 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.lfilter.arena import Arena, larger, trimmed, used_cells
-from nearcast.index.lfilter.cost import TYPICAL, Costs
+from nearcast.index.lfilter.cost import LENGTHS, TYPICAL, Costs
 from nearcast.index.lfilter.order import TermOrder
 from nearcast.index.lfilter.quadtree import DEEPEST, ENTRIES, Quadtree
 from nearcast.index.lfilter.quadtree_build import Division, Planted
@@ -31,7 +31,7 @@ from nearcast.index.lfilter.trie import (
 )
 from nearcast.index.lfilter.trie_build import build_trie
 from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Int64s, Table
+from nearcast.index.table import Int32s, Table
 from nearcast.index.verify import Bitmap, bitmap_for
 
 _VERSION = 1
@@ -68,7 +68,7 @@ class FilterIndex:
         self._dead: list[Int32s] = []
         self._freed: list[Int32s] = []
         self._shelf: list[tuple[Bitmap, Tools]] = []
-        self._costs = TYPICAL
+        self._costs, self._prices = TYPICAL, np.zeros((len(LENGTHS), 3))
         self._started_over(_NOTHING)
 
     def build(self) -> None:
@@ -168,10 +168,12 @@ class FilterIndex:
             "rows": self._rows,
             "built": self._built,
             "moved": self._moved,
+            "costs": self._costs,
         }
         arrays = {
             "labels": self._order.labels,
             "extent": self._planted.extent,
+            "prices": self._prices,
             "dead": np.concatenate([*self._dead, _NOTHING]),
             "freed": np.concatenate([*self._freed, _NOTHING]),
         }
@@ -197,6 +199,7 @@ class FilterIndex:
         index._trie = Trie(**_fields(arrays, "trie", Trie._fields))
         index._planted.quad = Quadtree(**_fields(arrays, "quadtree", Quadtree._fields))
         index._rows, index._built, index._moved = about["rows"], about["built"], about["moved"]
+        index._costs, index._prices = Costs(*about["costs"]), np.array(arrays["prices"])
         index._plan = index._fresh_plan()
         return index
 
@@ -214,6 +217,10 @@ class FilterIndex:
         if self._has_quadtree:
             self._planted.build(self.table, chosen, self._ids, self._order)
         self._started_over(chosen)
+        self._calibrate(chosen)
+
+    def _calibrate(self, chosen: Int32s) -> None:
+        """Measure what the cost model needs to know; nothing where there is no choice."""
 
     def _started_over(self, chosen: Int32s) -> None:
         self._rows = self._built = len(chosen)
@@ -223,7 +230,7 @@ class FilterIndex:
     def _fresh_plan(self) -> Plan:
         self._measured = self._rows
         shape = shape_of(self._trie, self._planted, self._order.used)
-        return Plan(self._filters, self._probe, self._costs, shape)
+        return Plan(self._filters, self._probe, self._costs, self._prices, shape)
 
     def _insert_in_trie(self, new: Int32s) -> bool:
         """Insert rows, and tell whether there was an id for each of them."""

@@ -1,29 +1,29 @@
 """The cost model (section 5.3): which filter is cheaper, and when lists are worth pruning.
 
-Costs are in nanoseconds. The paper counts operations; how long each of them takes is measured on
-the machine, once in a process (`calibrate`).
+The paper counts operations; what they cost is measured (`calibrate`).
 """
 
 from __future__ import annotations
 
-from math import log2
+from math import exp, log, log2
 from typing import NamedTuple
 
-from nearcast._jit import inner
-from nearcast.index.lfilter.quadtree import Quadtree
+from nearcast._jit import inner, lean_kernel
 from nearcast.index.table import Floats, Int64s
+
+LENGTHS = (8, 64, 512)
+"""The lengths of messages for which prices are measured; between them they are interpolated."""
 
 
 class Costs(NamedTuple):
     """How long the parts of a search take, in nanoseconds."""
 
     probe: float  # a step of a binary search
-    node: float  # to enter a node of the trie
     place: float  # to verify the place of a row
     text: float  # to verify place and text of a row
 
 
-TYPICAL = Costs(4.0, 15.0, 12.0, 20.0)
+TYPICAL = Costs(4.0, 20.0, 40.0)
 """What a common machine takes."""
 
 
@@ -36,7 +36,6 @@ class Shape(NamedTuple):
     set_size: float  # labels in the sets of a node, on average
     extent: Floats  # west, south, width, height of the quadtree
     leaves: Floats  # (n, n): leaves of the quadtree within each cell of a grid
-    entries: Floats  # (n, n): entries of their lists
 
 
 @inner
@@ -61,29 +60,26 @@ def trie_cost(shape: Shape, tokens: int) -> float:
     return total
 
 
-@inner
-def lists_met(
-    shape: Shape, west: float, south: float, east: float, north: float
-) -> tuple[float, float]:
-    """Estimate how many leaves of the quadtree a box meets, and how long their lists are."""
+@lean_kernel
+def lists_met(shape: Shape, west: float, south: float, east: float, north: float) -> float:
+    """Estimate how many leaves of the quadtree a box meets."""
     side = len(shape.leaves)
     left, low = shape.extent[0], shape.extent[1]
     width, height = shape.extent[2] / side, shape.extent[3] / side
     if width <= 0.0 or height <= 0.0:
-        return shape.leaves[0, 0], shape.entries[0, 0]
+        return 1.0
     first = min(max(int((west - left) / width), 0), side - 1)
     last = min(max(int((east - left) / width), first), side - 1)
     bottom = min(max(int((south - low) / height), 0), side - 1)
     top = min(max(int((north - low) / height), bottom), side - 1)
-    leaves, entries = 0.0, 0.0
+    leaves = 0.0
     for y in range(bottom, top + 1):
         tall = min(north, low + (y + 1) * height) - max(south, low + y * height)
         for x in range(first, last + 1):
             wide = min(east, left + (x + 1) * width) - max(west, left + x * width)
             share = max(0.0, wide) * max(0.0, tall) / (width * height)
             leaves += shape.leaves[y, x] * share
-            entries += shape.entries[y, x] * share
-    return leaves, entries
+    return max(1.0, leaves)
 
 
 @inner
@@ -99,17 +95,24 @@ def pruning_cost(
 ) -> float:
     """Estimate what it costs to go on in the trie below a node with some lists (equation 5).
 
-    Departure: the children of the node itself are counted, not all nodes of the next level, and
-    below them as many as a node there has on average.
+    Departures: the children of the node itself are counted, not all nodes of the next level, and
+    below them as many as a node there has on average; and each of the two levels is searched the
+    cheaper way, as it really is, instead of both in the same way.
     """
-    hits = kids * (tokens / max(1.0, float(terms)))
-    by_kids = search_cost(kids + hits * fanout, tokens)
-    by_tokens = search_cost(tokens, kids) + hits * search_cost(tokens, fanout)
-    ranges = (1.0 + hits) * search_cost(lists, entries / max(1, lists))
-    return (min(by_kids, by_tokens) + ranges) * costs.probe + costs.node * hits
+    hits = kids * min(1.0, tokens / max(1.0, float(terms)))
+    steps = min(search_cost(kids, tokens), search_cost(tokens, kids))
+    steps += hits * min(search_cost(fanout, tokens), search_cost(tokens, fanout))
+    steps += hits * search_cost(lists, entries / max(1, lists))
+    return steps * costs.probe + costs.place * entries
 
 
 @inner
-def keeps_order(quad: Quadtree) -> bool:
-    """Tell whether lists have ids of their own."""
-    return bool(quad.lists.cells.shape[0] > 1)
+def price(prices: Floats, column: int, tokens: int) -> float:
+    """Give the price of a message of so many terms, from those of the lengths around it."""
+    last = len(LENGTHS) - 1
+    at = 0
+    while at < last - 1 and tokens > LENGTHS[at + 1]:
+        at += 1
+    low, high = max(prices[at, column], 1.0), max(prices[at + 1, column], 1.0)
+    way = (log(tokens) - log(LENGTHS[at])) / (log(LENGTHS[at + 1]) - log(LENGTHS[at]))
+    return exp(log(low) + way * (log(high) - log(low)))

@@ -1,4 +1,4 @@
-"""The PT-Quadtree (section 4.1): quarters of quarters, with lists of rows and sets of pivotal terms.
+"""The PT-Quadtree (section 4.1): quarters of quarters, with lists of rows and pivotal terms.
 
 A row stands in the lists of all leaves that its box touches or, in an MX-CIF quadtree, in that of
 the smallest node that contains it. The cells at the border of the whole reach as far as the world.
@@ -85,7 +85,7 @@ def empty_quadtree(rows: int, planes: int) -> Quadtree:
 
 @inner
 def quarters(at: Any, west: float, south: float, east: float, north: float) -> int:
-    """Tell which quarters of a node a box touches: south-west 1, south-east 2, and north of them."""
+    """Tell which quarters a box touches: south-west 1, south-east 2, and 4 and 8 north of them."""
     sides = (west < at.x) | (east >= at.x) << 1
     return (sides if south < at.y else 0) | (sides << 2 if north >= at.y else 0)
 

@@ -91,13 +91,11 @@ class Planted:
         self.quad = quad._replace(lists=lists, sets=new_arena(1, len(chosen) // 2 + _FEW))
         self._divide(table, np.zeros(1, np.int32), len(chosen))
         if self.division.mx_cif and self.division.push_down:
-            self._push_down(table, ids, len(chosen))
+            self._push_down(ids, len(chosen))
         every = np.arange(self.quad.counts[NODES], dtype=np.int32)
         self._choose(table, order, every, 0)
 
-    def insert(
-        self, table: Table, new: Int32s, ids: Int32s, order: TermOrder, live: int
-    ) -> None:
+    def insert(self, table: Table, new: Int32s, ids: Int32s, order: TermOrder, live: int) -> None:
         """Take in rows, and divide the leaves that are too full by then."""
         self._follow(len(table))
         write_boxes(self.quad, table.rows, new)
@@ -106,8 +104,8 @@ class Planted:
         while start < len(new):
             found = np.empty(len(self.quad.nodes), np.int32)
             start, lacking = insert_in_quadtree(
-                self.quad, table.rows, order.labels, table.frequency, ids, limits, new, start, stack,
-                found, todo, span,
+                self.quad, table.rows, order.labels, table.frequency, ids, limits, new, start,
+                stack, found, todo, span,
             )  # fmt: skip
             if lacking:
                 self.quad = grown(self.quad, lacking)
@@ -118,9 +116,7 @@ class Planted:
             fresh = np.arange(first, self.quad.counts[NODES], dtype=np.int32)
             self._choose(table, order, np.concatenate([old, fresh]), len(old))
 
-    def move(
-        self, table: Table, moved: Int32s, ids: Int32s, order: TermOrder, live: int
-    ) -> None:
+    def move(self, table: Table, moved: Int32s, ids: Int32s, order: TermOrder, live: int) -> None:
         """Put rows whose boxes have changed in the table where they belong now."""
         self._follow(len(table))
         limits, stack, start = self.division.limits(live), np.empty(_STACK, np.int64), 0
@@ -162,7 +158,7 @@ class Planted:
         seen = np.zeros(order.used + 1, np.int32)
         self._until_done(lambda quad: choose_pivots(quad, table.rows, labels, nodes, span, seen))
 
-    def _push_down(self, table: Table, ids: Int32s, live: int) -> None:
+    def _push_down(self, ids: Int32s, live: int) -> None:
         """Spend the extra space where it saves most: the fullest of the largest regions first."""
         made = self.quad.nodes[: self.quad.counts[NODES]]
         order = np.argsort(-made["count"] * 0.25 ** made["level"], kind="stable")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nearcast._jit import inner, lean_kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.lfilter.arena import Arena, lower_bound, room_for
@@ -13,6 +11,7 @@ from nearcast.index.lfilter.cost import (
     Costs,
     Shape,
     lists_met,
+    price,
     pruning_cost,
     quadtree_cost,
     search_cost,
@@ -26,8 +25,8 @@ from nearcast.index.verify import Bitmap, accepts_place, accepts_text, clear_ter
 
 COST, TOKEN_SET, TRIE = 0, 1, 2
 """How children are found: whichever is cheaper; trie nodes probe the message; or the reverse."""
-ALONE, QUADTREE, BOTH = 0, 1, 2
-"""Whether the trie filters, the quadtree, or whichever is cheaper."""
+ALONE, QUADTREE, FORMULAS, PRICES = 0, 1, 2, 3
+"""Whether the trie filters, the quadtree, or whichever is cheaper, by formulas or by prices."""
 
 _NODE, _MODE, _CURSOR, _END, _TOKEN, _LISTS, _LISTS_END = 0, 1, 2, 3, 4, 5, 6
 FRAME = 7
@@ -41,6 +40,7 @@ class Plan(NamedTuple):
     filters: int
     probe: int
     costs: Costs
+    prices: Floats
     shape: Shape
 
 
@@ -49,7 +49,7 @@ class Message(NamedTuple):
 
     number: int
     tokens: Int32s  # labels in order
-    count: int
+    known: int
     box: Floats
     bitmap: Bitmap
     messages: Int32s
@@ -167,9 +167,9 @@ def _filter(quad: Quadtree, message: Message, tools: Tools) -> int:
         node, covered = stack[height] >> 1, stack[height] & 1
         at = quad.nodes[node]
         if not covered:
-            if _has_common(quad.sets, at.cover, at.covers, message.tokens, message.count):
+            if _has_common(quad.sets, at.cover, at.covers, message.tokens, message.known):
                 covered = 1
-            elif not _has_common(quad.sets, at.other, at.others, message.tokens, message.count):
+            elif not _has_common(quad.sets, at.other, at.others, message.tokens, message.known):
                 continue
         if at.count:
             if count == len(segments):
@@ -235,7 +235,7 @@ def _enter(
 ) -> int:  # fmt: skip
     """Verify what a node has itself, and decide how to find its children, if at all."""
     frame = tools.frames[depth]
-    at, tokens = trie.nodes[frame[_NODE]], message.count - frame[_TOKEN]
+    at, tokens = trie.nodes[frame[_NODE]], message.known - frame[_TOKEN]
     frame[_MODE], frame[_CURSOR], frame[_END] = _BY_TOKENS, 0, 0
     if listed:
         first, last, entries = frame[_LISTS], frame[_LISTS_END], 0
@@ -244,7 +244,7 @@ def _enter(
         levels, costs = trie.levels, plan.costs
         level = min(depth + 1, len(levels) - 2)
         fanout = levels[level + 1] / max(1, levels[level])
-        pruning = costs.place * entries + pruning_cost(
+        pruning = pruning_cost(
             costs, at.count, tokens, plan.shape.terms, fanout, last - first, entries
         )
         if pruning > costs.text * entries:
@@ -266,7 +266,7 @@ def _next_kid(trie: Trie, frame: Any, message: Message) -> int:
 
     Both labels and tokens are in order, so neither search looks again at what lies behind.
     """
-    cells, tokens, count, box = trie.kids.cells, message.tokens, message.count, message.box
+    cells, tokens, count, box = trie.kids.cells, message.tokens, message.known, message.box
     cursor, end, token = frame[_CURSOR], frame[_END], frame[_TOKEN]
     kid = -1
     while cursor < end and token < count and kid < 0:
@@ -333,14 +333,19 @@ def _walk(
 @inner
 def _by_quadtree(plan: Plan, message: Message) -> bool:
     """Tell whether the quadtree is the cheaper filter for a message (section 5.1)."""
-    if plan.filters != BOTH:
+    if plan.filters == ALONE or plan.filters == QUADTREE:
         return plan.filters == QUADTREE
-    box, shape = message.box, plan.shape
-    leaves = 1.0
+    box, shape, leaves = message.box, plan.shape, 1.0
     if box[0] != box[2] or box[1] != box[3]:
-        leaves, _ = lists_met(shape, box[0], box[1], box[2], box[3])
-    by_trie = trie_cost(shape, message.count)
-    return bool(quadtree_cost(shape, message.count, max(1.0, leaves)) <= by_trie)
+        leaves = lists_met(shape, box[0], box[1], box[2], box[3])
+    if plan.filters == FORMULAS:
+        by_trie = trie_cost(shape, message.known)
+        return bool(quadtree_cost(shape, message.known, leaves) <= by_trie)
+    by_trie = price(plan.prices, 0, message.known)
+    by_quadtree = price(plan.prices, 1, message.known)
+    if leaves > 1.0:
+        by_quadtree += (leaves - 1.0) * price(plan.prices, 2, message.known)
+    return by_quadtree <= by_trie
 
 
 @lean_kernel

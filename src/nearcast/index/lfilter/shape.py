@@ -18,7 +18,7 @@ def shape_of(trie: Trie, planted: Planted, terms: int) -> Shape:
     """Look at both trees."""
     quad, side = planted.quad, 1 << _LEVEL
     made = quad.nodes[: quad.counts[NODES]]
-    leaves, entries = np.zeros((side, side)), np.zeros((side, side))
+    leaves = np.zeros((side, side))
     west, south, width, height = planted.extent.tolist()
     listed = made[made["child"] < 0]
     level = listed["level"]
@@ -38,7 +38,6 @@ def shape_of(trie: Trie, planted: Planted, terms: int) -> Shape:
                     np.minimum(y[of_size] + up, side - 1), np.minimum(x[of_size] + right, side - 1)
                 )  # fmt: skip
                 np.add.at(leaves, where, share)
-                np.add.at(entries, where, share * listed["count"][of_size])
     return Shape(
         trie.levels,
         max(1, terms),
@@ -46,5 +45,4 @@ def shape_of(trie: Trie, planted: Planted, terms: int) -> Shape:
         used_cells(quad.sets) / len(made),
         planted.extent,
         leaves,
-        entries,
     )

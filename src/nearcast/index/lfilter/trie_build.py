@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def _laid_out(
     made = nodes[:count]
     held = np.bincount(leaf, minlength=count)
     kids = np.bincount(parent[1:], minlength=count)
-    size, width = _sizes(held, parent, edges)
+    width = _widths(held, parent, edges)
     base, stride = _numbered(held, width, parent, edges)
     made["held"], made["count"] = held, kids
     lists = _row_lists(made, rows, held)
@@ -84,8 +85,8 @@ _SIDES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _sizes(held: Int64s, parent: Int64s, edges: list[int]) -> tuple[Int64s, Int64s]:
-    """Count the rows below each node, and the room for ids that it gets.
+def _widths(held: Int64s, parent: Int64s, edges: list[int]) -> Int64s:
+    """Give the room for ids that each node gets, in rows.
 
     Behind its rows a node has as much room again as they take: what grows at its end, as with
     terms that come in order, needs new numbers for all only after it has doubled.
@@ -97,14 +98,14 @@ def _sizes(held: Int64s, parent: Int64s, edges: list[int]) -> tuple[Int64s, Int6
         if low:
             np.add.at(size, parent[low:top], size[low:top])
             np.add.at(width, parent[low:top], width[low:top])
-    return size, width
+    return width
 
 
 def _numbered(held: Int64s, width: Int64s, parent: Int64s, edges: list[int]) -> tuple[Int64s, int]:
     """Give the number at which each node begins, in units of a stride, and the stride."""
     base = np.zeros(len(held), np.int64)
     base[0] = width[0] // 2  # room in front, where terms that are new in the order go
-    for low, top in zip(edges[1:-1], edges[2:], strict=True):
+    for low, top in pairwise(edges[1:]):
         above = parent[low:top]
         ahead = np.cumsum(width[low:top]) - width[low:top]
         new = np.concatenate([[True], above[1:] != above[:-1]])
