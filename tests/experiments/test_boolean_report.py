@@ -51,10 +51,10 @@ def test_figures_and_claims_of_a_part_are_measured(report: Report) -> None:
         assert all(len(line) == len(one["points"]) for line in one["lines"].values())
         assert all(value > 0 for line in one["lines"].values() for value in line)
     assert {one["figure"] for one in report["claims"]} >= {"14", "16", "17a", "17b", "10", "all"}
-    for one in report["claims"]:
-        assert one["measured"]
-        assert one["verdict"] in ("holds", "partly", "fails")
-        assert not (one["verdict"] == "holds" and one["why"])
+    for judged in report["claims"]:
+        assert judged["measured"]
+        assert judged["verdict"] in ("holds", "partly", "fails")
+        assert not (judged["verdict"] == "holds" and judged["why"])
 
 
 def test_the_page_is_whole_and_needs_nothing_else(report: Report) -> None:
