@@ -3,5 +3,6 @@
 INDEX_NAMES = (
     "auto", "rarest-term", "ap-tree", "ap-plus-tree", "gi2",
     "mbr-trie", "pt-quadtree", "lfilter",
+    "iq-tree", "rq-tree", "rt-tree", "ir-tree", "keyword-trie",
     "sequential", "scan",
 )  # fmt: skip

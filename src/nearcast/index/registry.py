@@ -7,8 +7,11 @@ from nearcast.index.ap_plus_tree import ApPlusTree
 from nearcast.index.ap_tree import ApTree
 from nearcast.index.base import Index
 from nearcast.index.gi2 import Gi2
+from nearcast.index.keyword_trie import KeywordTrie
 from nearcast.index.lfilter import LFilter, MbrTrie, PtQuadtree
+from nearcast.index.quadtree import IqTree, RqTree
 from nearcast.index.rarest_term import RarestTerm
+from nearcast.index.rtree import IrTree, RtTree
 from nearcast.index.sequential import Sequential
 
 AUTO = "rarest-term"
@@ -17,6 +20,7 @@ AUTO = "rarest-term"
 _ALL: tuple[type[Index], ...] = (
     RarestTerm, ApTree, ApPlusTree, Gi2,
     MbrTrie, PtQuadtree, LFilter,
+    IqTree, RqTree, RtTree, IrTree, KeywordTrie,
     Sequential,
 )  # fmt: skip
 
