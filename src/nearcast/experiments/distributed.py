@@ -311,19 +311,19 @@ def _selection_time(drift: adjust.Outcome) -> Finding:
 
 
 def _migration_cost(drift: adjust.Outcome) -> Finding:
-    loads = {told: _selected(drift, "carried", told) for told in ("definition 3", "real")}
-    saved = {told: 1 - sizes["GR"] / min(sizes["SI"], sizes["RA"]) for told, sizes in loads.items()}
+    sizes = {told: _selected(drift, "by_definition", told) for told in ("definition 3", "real")}
+    carried = _selected(drift, "carried", "real")
+    saved = {told: 1 - each["GR"] / min(each["SI"], each["RA"]) for told, each in sizes.items()}
+    shown = {f"cells selected by load: {told}": each for told, each in sizes.items()}
+    shown["carried, of cells selected by load: real"] = carried
     return Finding(
         figure="12b, 14",
         claim="GR carries 30 to 40 % less than SI and RA",
-        found=f"{saved['definition 3']:.0%} less by definition 3, {saved['real']:.0%} less by "
-        f"the real load of cells; ours {loads['real']['ours'] / loads['real']['GR']:.2f} of GR",
+        found=f"{saved['definition 3']:.0%} less by definition 3, {saved['real']:.0%} less by the "
+        f"real load of cells; ours {carried['ours'] / carried['GR']:.2f} of what GR really carries",
         agrees=saved["definition 3"] >= 0.3,
-        unit="kB carried",
-        values={
-            name: {f"load: {told}": sizes[name] / 1e3 for told, sizes in loads.items()}
-            for name in loads["real"]
-        },
+        unit="kB",
+        values={name: {told: each[name] / 1e3 for told, each in shown.items()} for name in carried},
     )
 
 

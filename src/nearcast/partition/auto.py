@@ -138,7 +138,7 @@ def portfolio(prepared: Prepared, workers: int, costs: Costs = MEASURED) -> list
     """Make all plans, and measure on held-out messages those that may be the best.
 
     What is hopeless by its estimate is left out. The best are evened out again, with what the
-    index really looks at.
+    index really looks at, as long as that helps.
     """
     maker = _Maker(prepared, workers, costs)
     drafts = maker.drafts()
@@ -153,6 +153,8 @@ def portfolio(prepared: Prepared, workers: int, costs: Costs = MEASURED) -> list
             if again is None:
                 break
             candidates.append(again.candidate)
+            if again.candidate.messages_per_s <= last.candidate.messages_per_s:
+                break
             last = again
     return candidates
 
