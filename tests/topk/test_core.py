@@ -51,12 +51,17 @@ def test_lazy_reading_gives_the_results_that_pushing_told_of() -> None:
 
 
 @pytest.mark.parametrize("window", [Window(50), Window(seconds=0.4)])
-def test_one_call_for_many_messages_is_one_call_for_each(window: Window) -> None:
-    together, apart = core_for(window), core_for(window)
-    for core in (together, apart):
+def test_one_call_for_many_messages_is_one_call_for_each(
+    window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, apart, parted = (core_for(window) for _ in range(3))
+    for core in (together, apart, parted):
         core.subscribe(*WORLD.subscriptions(0, 80))
     posts = WORLD.messages(0, 300)
     at_once = as_set(together.publish(*posts))
+    with monkeypatch.context() as patch:
+        patch.setattr("nearcast.topk.core._MOST_AT_ONCE", 70)
+        assert as_set(parted.publish(*posts)) == at_once
     one_by_one = set()
     for n in range(300):
         changes = apart.publish(*WORLD.messages(n, n + 1))
