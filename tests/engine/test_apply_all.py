@@ -22,9 +22,9 @@ def crowd(seed: int, count: int) -> list[Event]:
     draw = Random(seed)
     events: list[Event] = [Subscribe(Subscription(f"s{n}", f"w{n}", AREA)) for n in range(3)]
     for n in range(draw.choice([0, 4])):
-        top = Top(draw.choice([1, 2, 5, 40]), draw.choice([0.0, 0.5, 1.0]))
-        point = (draw.choice([0.5, 2.0]), 0.5)
-        events.append(Subscribe(Subscription(f"r{n}", f"w{n} w1", point=point, top=top)))
+        few = Top(draw.choice([1, 2, 5, 40]), draw.choice([0.0, 0.5, 1.0]))
+        place = (draw.choice([0.5, 2.0]), 0.5)
+        events.append(Subscribe(Subscription(f"r{n}", f"w{n} w1", point=place, top=few)))
     now = 0.0
     lives = draw.choice([[0.0], [0.0, 0.0, 1.0, 6.0], [5.0]])
     for number in range(count):

@@ -9,6 +9,7 @@ import pytest
 from nearcast.engine.message_ids import MessageIds
 from nearcast.text import Analyser, Vocabulary
 from nearcast.topk import _events
+from nearcast.topk._layout import NEXT_SEAT, NOT_FILED
 from nearcast.topk.core import TopK
 from nearcast.topk.skype import Skype
 from nearcast.topk.terms import TermNumbers
@@ -51,12 +52,17 @@ def test_lazy_reading_gives_the_results_that_pushing_told_of() -> None:
 
 
 @pytest.mark.parametrize("window", [Window(50), Window(seconds=0.4)])
-def test_one_call_for_many_messages_is_one_call_for_each(window: Window) -> None:
-    together, apart = core_for(window), core_for(window)
-    for core in (together, apart):
+def test_one_call_for_many_messages_is_one_call_for_each(
+    window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, apart, parted = (core_for(window) for _ in range(3))
+    for core in (together, apart, parted):
         core.subscribe(*WORLD.subscriptions(0, 80))
     posts = WORLD.messages(0, 300)
     at_once = as_set(together.publish(*posts))
+    with monkeypatch.context() as patch:
+        patch.setattr("nearcast.topk.core._MOST_AT_ONCE", 70)
+        assert as_set(parted.publish(*posts)) == at_once
     one_by_one = set()
     for n in range(300):
         changes = apart.publish(*WORLD.messages(n, n + 1))
@@ -168,3 +174,30 @@ def test_ids_of_messages_are_found_until_they_are_dropped() -> None:
         ids.drop_before(max(0, first - 30))
     assert ids.number("é1900" * (1900 % 7 + 1)) is None
     assert len(ids.texts) == 40
+
+
+def test_seats_that_wait_for_one_message_leave_in_any_order() -> None:
+    """Everybody wants the same, so all wait for the same expiry, and nobody looks for anybody."""
+    core = core_for(Window(30))
+    core.publish(*WORLD.messages(0, 30))
+    wish = WORLD.subscriptions(0, 1)
+    count, terms = 60, wish.terms
+    starts = np.arange(count + 1) * len(terms)
+    many = (
+        np.repeat(wish.points, count, 0),
+        np.repeat(wish.alphas, count),
+        np.repeat(wish.ks, count),
+    )
+    subs = core.subscribe(*many, starts, np.tile(terms, count))
+    gone = np.random.default_rng(2).permutation(subs)[:45].astype(np.int32)
+    for first in range(0, 45, 9):
+        core.unsubscribe(gone[first : first + 9])
+        core.publish(*WORLD.messages(30 + first, 33 + first))
+    left = np.setdiff1d(subs, gone)
+    members = core.members(left)
+    own = [members.messages[members.events == place].tolist() for place in range(len(left))]
+    assert own == [own[0]] * 15
+    seats = core._state.seat_i.reshape(-1, 16)
+    assert {int(seat[NEXT_SEAT]) for seat in seats[gone]} == {NOT_FILED}
+    removed = core.publish(*WORLD.messages(100, 140))
+    assert set(removed.subscriptions.tolist()) <= set(left.tolist())

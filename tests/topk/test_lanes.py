@@ -13,9 +13,9 @@ from nearcast.topk.window import Window
 
 @kernel
 def _reached(planes: Shorts, at: int, size: int, x: float, y: float, a: float, b: float) -> int:
-    x, y, a, b = np.float32(x), np.float32(y), np.float32(a), np.float32(b)
-    found: int = reached(planes, at, size, x, y, a, b)
-    return found if found == reached_plain(planes, at, size, x, y, a, b) else -1
+    where, weights = (np.float32(x), np.float32(y)), (np.float32(a), np.float32(b))
+    found: int = reached(planes, at, size, *where, *weights)
+    return found if found == reached_plain(planes, at, size, *where, *weights) else -1
 
 
 @kernel

@@ -206,8 +206,10 @@ def _moments(plan: Plan) -> list[int]:
     """Where to stop and look: evenly, or at as many random moments as there are checks."""
     if not plan.check:
         return [*range(0, plan.messages, _CHUNK), plan.messages]
-    draws = np.random.default_rng(1).integers(1, plan.messages, plan.check - 1)
-    return sorted({0, *draws.tolist(), plan.messages})
+    between = np.arange(1, plan.messages)
+    count = min(plan.check - 1, len(between))
+    draws = np.random.default_rng(1).choice(between, count, replace=False)
+    return sorted((0, *draws.tolist(), plan.messages))
 
 
 def measure_matching(

@@ -6,7 +6,7 @@ Every event is applied to the core and noted in a `Changes`. One that is refused
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, repeat
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any, overload
 
@@ -175,8 +175,9 @@ class _Cells:
             if plain is not None:
                 self._columns[1] = [plain[event] for event in self._columns[1]]
         who, what, *rest = (column[start:stop] for column in self._columns)
-        ops, *scores = rest or [repeat("add")]
-        return map(Update, ops, who, what, *scores)
+        if not rest:
+            return (Update("add", one, other) for one, other in zip(who, what, strict=True))
+        return map(Update, rest[0], who, what, rest[1])
 
 
 class _Some(Sequence[Update]):

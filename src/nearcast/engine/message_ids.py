@@ -40,6 +40,15 @@ def _gather(data: Bytes, starts: Int64s, offsets: Int64s, out: Bytes) -> None:
             out[offsets[n] + at] = data[begin + at]
 
 
+def strings_at(data: Bytes, starts: Int64s, stops: Int64s) -> pa.LargeStringArray:
+    """The strings that start and stop at these places."""
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(stops - starts, out=offsets[1:])
+    out = np.empty(offsets[-1], np.uint8)
+    _gather(data, starts, offsets, out)
+    return pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(out))
+
+
 class Texts:
     """Strings by number: numbers follow one another, and the oldest are dropped first."""
 
@@ -83,14 +92,7 @@ class Texts:
 
     def take(self, numbers: Int64s) -> pa.LargeStringArray:
         """The strings with these numbers."""
-        data, starts, stops = self.spans(numbers)
-        offsets = np.zeros(len(numbers) + 1, np.int64)
-        np.cumsum(stops - starts, out=offsets[1:])
-        out = np.empty(offsets[-1], np.uint8)
-        _gather(data, starts, offsets, out)
-        return pa.LargeStringArray.from_buffers(
-            len(numbers), pa.py_buffer(offsets), pa.py_buffer(out)
-        )
+        return strings_at(*self.spans(numbers))
 
     def hashes(self, count: int) -> Slots:
         """The hashes of so many of the oldest."""

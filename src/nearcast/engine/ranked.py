@@ -6,6 +6,7 @@ the first top-k subscription its messages enter the core, and stay there.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -39,7 +40,7 @@ class FastRankings:
         self._ids: list[str] = []  # by number; one that is free has an empty one
         self._queries: list[str] = []
         self._pending: list[Changes] = []
-        self._ttl: dict[int, float] = {}  # of messages that have one, by number
+        self._ttl: OrderedDict[int, float] = OrderedDict()  # of messages that have one, by number
         self._order: tuple[pa.StringArray, Int32s] | None = None
         self._core: TopK | None = None
 
@@ -237,8 +238,8 @@ class FastRankings:
         if self._core is None or self._core.first == self._texts.first:
             return
         first = self._core.first
-        if self._ttl:
-            self._ttl = {number: ttl for number, ttl in self._ttl.items() if number >= first}
+        while self._ttl and next(iter(self._ttl)) < first:
+            self._ttl.popitem(last=False)
         self._message_ids.drop_before(first)
         self._texts.drop_before(first)
 

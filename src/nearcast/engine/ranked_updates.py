@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast._slots import Bytes, Int64s
+from nearcast.engine.message_ids import strings_at
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.index.table import Int32s
@@ -61,13 +62,14 @@ def ranked_updates(ranked: FastRankings, changes: Changes) -> pa.Table:
     names, rank = ranked.names_in_order(changes.subscriptions)
     ranks = rank[changes.subscriptions]
     order = np.arange(len(ranks))
-    _order(changes.events, ranks, *ranked.message_spans(changes.messages), order)
+    data, starts, stops = ranked.message_spans(changes.messages)
+    _order(changes.events, ranks, data, starts, stops, order)
     added = changes.ops[order] > 0
     columns = [
         pa.array(changes.events[order].astype(np.int64)),
         pa.array(["remove", "add"]).take(pa.array(added.astype(np.int8))),
         names.take(pa.array(ranks[order])),
-        ranked.message_names(changes.messages[order]).cast(pa.string()),
+        strings_at(data, starts[order], stops[order]).cast(pa.string()),
         pa.array(changes.scores[order], mask=~added),
     ]
     return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)

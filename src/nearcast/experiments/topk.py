@@ -68,9 +68,7 @@ class Scale(NamedTuple):
         return TopkOptions(shift=self.shift, **others)  # type: ignore[arg-type]  # by name
 
 
-def _run(
-    scale: Scale, method: str, tell: Tell, *, timed: bool = False, **varied: float | str
-) -> Run:
+def _run(scale: Scale, method: str, tell: Tell, timed: bool = False, **varied: float | str) -> Run:
     sizes = {"subscriptions": scale.subscriptions, "window": scale.window}
     sizes |= {name: int(varied.pop(name)) for name in list(varied) if name in sizes}
     data = TopkArrays(scale.seed, scale.options(**varied))
@@ -205,7 +203,7 @@ def _effects(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     for (figure, name), values in varied.items():
         for value in values:
             for method in (OURS, SKYPE):
-                run = _run(scale, method, tell, **{name: value})
+                run = _run(scale, method, tell, False, **{name: value})
                 series.append(_row(figure, name, value, run))
     skype = [row for row in series if row["method"] != OURS]
     by_window = [row["arriving_us"] for row in skype if row["figure"] == "18"]
@@ -245,7 +243,7 @@ def _others(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
             series.append(_row("19", "keywords: message, zipf", place, run))
     for k in (10, 20, 50):
         for method in methods:
-            run = _run(scale, method, tell, timed=True, k=k)
+            run = _run(scale, method, tell, True, k=k)
             cost["timed", method, k] = _whole(run)
             series.append(_row("20", "k, window of seconds", k, run))
     changed = {m: cost["zipf", m, 0] / cost["message", m, 0] for m in methods}

@@ -15,6 +15,7 @@ from nearcast.topk._layout import (
     AHEAD,
     ALPHA,
     AT,
+    BEFORE,
     BEGIN,
     BUFFER,
     BUFFER_CYCLES,
@@ -27,7 +28,6 @@ from nearcast.topk._layout import (
     END,
     EVENT_START,
     EXPIRY_CYCLES,
-    FILED,
     FIRST,
     INLINE,
     K_AND_CLASS,
@@ -43,12 +43,14 @@ from nearcast.topk._layout import (
     NEEDED,
     NEXT,
     NEXT_SEAT,
+    NOT_FILED,
     NOTHING,
     POSTING,
     POSTING_END,
     SEATS,
     SIZE,
     SQUARED,
+    STEPS_AHEAD,
     SUB,
     TERM_COUNT,
     TERMS,
@@ -79,6 +81,7 @@ from nearcast.topk._window import enter, leave_oldest, message_row, room_to_ente
 
 _LARGEST_BUFFER = int(BUFFER_SIZES[-1])
 _AHEAD = 8
+_MOST_AHEAD = 256  # seats; more would push each other out of the cache
 
 
 @inner_inlined
@@ -117,7 +120,7 @@ def _look_at_following(state: State) -> None:
     if scalars[DUE] + 1 < scalars[NEXT]:
         head = message_row(state, scalars[DUE] + 1) * MESSAGE + SEATS
         sub = wide(state.message_i[head])
-        scalars[AHEAD] = sub
+        scalars[AHEAD], scalars[STEPS_AHEAD] = sub, _MOST_AHEAD
         if sub >= 0:
             prefetch(state.seat_f, SUB * sub)
 
@@ -128,10 +131,10 @@ def _look_ahead(state: State) -> None:
     sub = wide(state.scalars[AHEAD])
     if sub < 0:
         return
-    if state.seat_i[2 * SUB * sub + FILED] != state.scalars[DUE] + 1:  # it has left meanwhile
-        state.scalars[AHEAD] = -1
-        return
     following = wide(state.seat_i[2 * SUB * sub + NEXT_SEAT])
+    state.scalars[STEPS_AHEAD] -= 1
+    if state.scalars[STEPS_AHEAD] == 0:
+        following = wide(-1)
     if following >= 0:
         prefetch(state.seat_f, SUB * following)
     prefetch(state.sub_f, SUB * sub)
@@ -383,4 +386,5 @@ def _rebase_seat(state: State, sub: int, shift: int) -> None:
         state.buffer_i[numbers + n] = max(wide(state.buffer_i[numbers + n]) - shift, -1)
     if state.seat_i[row + KTH_NUMBER] >= 0:
         state.seat_i[row + KTH_NUMBER] -= shift
-    state.seat_i[row + FILED] = max(wide(state.seat_i[row + FILED]) - shift, -1)
+    if state.seat_i[row + NEXT_SEAT] != NOT_FILED and state.seat_i[row + BEFORE] < 0:
+        state.seat_i[row + BEFORE] += shift

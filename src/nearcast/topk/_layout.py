@@ -32,12 +32,14 @@ TERM_COUNT, TERMS, INLINE = 10, 11, 5
 
 # Its seat: 8 floats, 16 integers. What changes.
 KTH_SCORE = 0
-KTH_NUMBER, BUFFER, BEGIN, END, K_AND_CLASS, NEXT_SEAT, FILED, MEMBERS, LOGGED = range(2, 11)
+KTH_NUMBER, BUFFER, BEGIN, END, K_AND_CLASS, NEXT_SEAT, BEFORE, MEMBERS, LOGGED = range(2, 11)
 PLACES = 11
 """Where its postings stand in the lists of its terms, in the order of its terms."""
 
 NOT_FILED = -(1 << 31)
-"""`NEXT_SEAT` of a seat that waits for no expiry; a chain ends with -1. `FILED` says for which."""
+"""`NEXT_SEAT` of a seat that waits for no expiry; a chain ends with -1.
+
+`BEFORE` is the seat before it in its chain; of the first one, -2 less the message it waits for."""
 
 # A message: 4 floats, 4 integers.
 MESSAGE = 4
@@ -66,8 +68,8 @@ CLASSES = 32
 # Scalars of the state.
 (
     FIRST, NEXT, DUE, MESSAGE_MASK, WINDOW_COUNT, TERM_TAIL, LIST_END, POSTING_END, BUFFER_END,
-    MORE_END, CHANGES, EVENT_START, NEEDED, LAZY, AHEAD,
-) = range(15)  # fmt: skip
+    MORE_END, CHANGES, EVENT_START, NEEDED, LAZY, AHEAD, STEPS_AHEAD,
+) = range(16)  # fmt: skip
 (
     CANDIDATES, AFFECTED, VERIFIED_LISTS, ADDED, REMOVED, REFRESHED, REFILED, REEVALUATED, CUT,
     SCANNED, MATCH_CYCLES, BUFFER_CYCLES, EXPIRY_CYCLES, WINDOW_CYCLES, VISITED,

@@ -37,6 +37,12 @@ def _sort_down(terms: Int32s, weights: Any, idfs: Any, count: int) -> None:
 
 
 @inner_inlined
+def _first_slot(term: int, size: int) -> int:
+    spread = np.uint32(term) * _SPREAD
+    return wide(spread ^ (spread >> np.uint32(16))) & (size - 1)
+
+
+@inner_inlined
 def prepare(
     state: State, work: Work, terms: Int32s, counts: Int32s, start: int, length: int
 ) -> float:
@@ -65,7 +71,7 @@ def prepare(
     work.keys[:size] = -1
     for n in range(length):
         term = wide(work.terms[n])
-        at = wide(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
+        at = _first_slot(term, size)
         while work.keys[at] >= 0:
             at = (at + 1) & (size - 1)
         work.keys[at], work.key_weights[at], work.key_idfs[at] = (
@@ -78,7 +84,7 @@ def prepare(
 
 @inner_inlined
 def table_size(length: int) -> int:
-    """The size of the table for a message of so many terms; at most 65,536 can be told apart."""
+    """The size of the table for a message of so many terms."""
     size = 16
     while size < 2 * length:
         size *= 2
@@ -88,7 +94,7 @@ def table_size(length: int) -> int:
 @inner_inlined
 def slot_of_term(work: Work, term: int, size: int) -> int:
     """Where a term stands in the table of the message at hand, or -1."""
-    at = wide(np.uint32(term) * _SPREAD >> np.uint32(16)) & (size - 1)
+    at = _first_slot(term, size)
     while work.keys[at] >= 0:
         if work.keys[at] == term:
             return at

@@ -5,12 +5,12 @@ from __future__ import annotations
 from nearcast._jit import inner, inner_inlined
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._layout import (
+    BEFORE,
     BEGIN,
     BUFFER,
     BUFFER_END,
     BUFFER_SIZES,
     END,
-    FILED,
     K_AND_CLASS,
     MESSAGE,
     NEXT_SEAT,
@@ -52,7 +52,10 @@ def file_seat(state: State, sub: int, number: int) -> None:
     """Let a seat wait for the expiry of a message."""
     seat = 2 * SUB * sub
     row = message_row(state, number) * MESSAGE + SEATS
-    state.seat_i[seat + NEXT_SEAT], state.seat_i[seat + FILED] = state.message_i[row], number
+    following = wide(state.message_i[row])
+    state.seat_i[seat + NEXT_SEAT], state.seat_i[seat + BEFORE] = following, -2 - number
+    if following >= 0:
+        state.seat_i[2 * SUB * following + BEFORE] = sub
     state.message_i[row] = sub
 
 
@@ -63,26 +66,27 @@ def take_seat(state: State, number: int) -> int:
     sub = wide(state.message_i[row])
     if sub >= 0:
         seat = 2 * SUB * sub
-        state.message_i[row] = state.seat_i[seat + NEXT_SEAT]
-        state.seat_i[seat + NEXT_SEAT] = NOT_FILED
+        following = wide(state.seat_i[seat + NEXT_SEAT])
+        state.message_i[row], state.seat_i[seat + NEXT_SEAT] = following, NOT_FILED
+        if following >= 0:
+            state.seat_i[2 * SUB * following + BEFORE] = -2 - number
     return sub
 
 
 @inner
 def unfile_seat(state: State, sub: int) -> None:
-    """Let a seat wait no longer: it is looked for among those that wait for the same message."""
+    """Let a seat wait no longer, however many others wait for the same message."""
     seat = 2 * SUB * sub
     following = wide(state.seat_i[seat + NEXT_SEAT])
     if following == NOT_FILED:
         return
-    row = message_row(state, wide(state.seat_i[seat + FILED])) * MESSAGE + SEATS
-    other = wide(state.message_i[row])
-    if other == sub:
-        state.message_i[row] = following
+    before = wide(state.seat_i[seat + BEFORE])
+    if before >= 0:
+        state.seat_i[2 * SUB * before + NEXT_SEAT] = following
     else:
-        while state.seat_i[2 * SUB * other + NEXT_SEAT] != sub:
-            other = wide(state.seat_i[2 * SUB * other + NEXT_SEAT])
-        state.seat_i[2 * SUB * other + NEXT_SEAT] = following
+        state.message_i[message_row(state, -2 - before) * MESSAGE + SEATS] = following
+    if following >= 0:
+        state.seat_i[2 * SUB * following + BEFORE] = before
     state.seat_i[seat + NEXT_SEAT] = NOT_FILED
 
 

@@ -62,7 +62,7 @@ from nearcast.topk.window import Window
 
 _LAST_NUMBER = (1 << 31) - (1 << 24)
 _EVER = 1 << 62
-_MOST_IN_A_CALL = 1 << 23  # messages, so that no call runs out of numbers
+_MOST_AT_ONCE = 1 << 23  # messages, so that no kernel runs out of numbers
 
 
 class Changes(NamedTuple):
@@ -214,8 +214,13 @@ class TopK:
 
         The terms of the i-th stand in the order of their letters, each with its count.
         """
-        if len(points) > _MOST_IN_A_CALL:
-            raise ValueError(f"{len(points):,} messages in a call; at most {_MOST_IN_A_CALL:,}")
+        if len(points) > _MOST_AT_ONCE:
+            parts = []
+            for first in range(0, len(points), _MOST_AT_ONCE):
+                some, with_end = slice(first, first + _MOST_AT_ONCE), first + _MOST_AT_ONCE + 1
+                part = self.publish(points[some], at[some], starts[first:with_end], terms, counts)
+                parts.append(part._replace(events=part.events + np.int32(first)))
+            return Changes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         if self._state.scalars[NEXT] + len(points) > _LAST_NUMBER:
             self._rebase()
         self._ensure_longest(int(np.diff(starts).max(initial=0)))

@@ -70,7 +70,7 @@ class TopkArrays:
 
     def queries(self, wishes: Wishes) -> list[str]:
         """Spell the queries of subscriptions."""
-        return self._corpus.words.phrases(wishes.terms, wishes.starts)
+        return self._corpus.words.phrases(wishes.terms.astype(np.int64), wishes.starts)
 
     def _rows(self, numbers: Ints) -> Ragged:
         rows = self._corpus.terms(numbers)
