@@ -12,10 +12,10 @@ def test_every_figure_has_a_claim_and_a_result(capsys: pytest.CaptureFixture[str
     assert main(arguments) == 0
     findings = json.loads(capsys.readouterr().out)
     assert [finding["figure"].split(",")[0] for finding in findings] == [
-        *("20b", "20a", "21b", "21c", "23", "24", "25")
+        *("19a", "19b", "20a", "20b", "21a", "21b", "21c", "22", "23", "24", "25")
     ]
     for finding in findings:
         assert finding["claim"]
         assert finding["result"]
         assert all(value > 0 for values in finding["values"].values() for value in values)
-    assert [len(values) for values in findings[-1]["values"].values()] == [5, 5, 5]
+    assert [len(values) for values in findings[-1]["values"].values()] == [5] * 6

@@ -181,7 +181,7 @@ def test_the_results_of_a_mover_change_as_it_moves(site: Served, watch: Watched)
     listed = page.locator("#matches li.mine")
     expect(listed).to_have_count(0)
 
-    told = []
+    told: list[tuple[str, bool]] = []
     for lon, count in ((151.18, 1), (151.24, 3), (151.18, 5)):
         go(lon)
         expect(listed).to_have_count(count)

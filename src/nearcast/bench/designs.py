@@ -17,7 +17,6 @@ from nearcast.lasting.located import (
     LocatedMessages,
     LocatedRows,
     grid,
-    grids_by_term,
     quadtree,
     quadtrees_by_term,
 )
@@ -195,7 +194,7 @@ DESIGNS: dict[str, Maker] = {
     "iq-plus-tree": _located(quadtree),
     "rq-plus-tree": _located(quadtrees_by_term),
     "ss-index": _separate("gi2", _hash),
-    "kk-index": _located(lambda table, space, _: grids_by_term(table, space)),
+    "kk-index": _located(lambda _, space, __: grid(space)),
 }
 
 

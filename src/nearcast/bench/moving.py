@@ -15,12 +15,16 @@ from nearcast.index import Table
 from nearcast.index.table import Floats, Int32s
 from nearcast.lasting import Changes
 from nearcast.workloads.arrays import ArrayWorkload, Subscriptions
+from nearcast.workloads.roads import Vehicles, build_roads
+from nearcast.workloads.space import Space
 
 _CHUNK = 10_000
 _ADDED = 50_000
 _TRIAL = 100
 _SAMPLE = 20
 _LIFE = 1000.0
+_JUNCTIONS = 18_000
+_TIMESTAMP_S = 30.0  # the paper's timestamp
 FAR = 0.0
 """The step that stands for a jump to where another subscription was."""
 
@@ -37,6 +41,8 @@ class Plan(NamedTuple):
     check: bool
     budget_s: float
     seed: int
+    roads: Space | None = None
+    """With a space, subscriptions travel on a road network in it; steps are factors on speeds."""
 
 
 class StepReport(TypedDict):
@@ -95,8 +101,24 @@ class _World:
         size = max(1, min(plan.moves, plan.subscriptions // len(plan.steps)))
         self.who = [order[n * size : (n + 1) * size] for n in range(len(plan.steps))]
         self.turns = [rng.uniform(0, 2 * np.pi, len(who)) for who in self.who]
+        self.driven = None if plan.roads is None else self._drive(plan.roads)
         boxes = self.subscriptions.boxes
         self.space = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
+
+    def _drive(self, space: Space) -> list[Floats]:
+        """Put subscriptions on roads, and give where those that move in each step go."""
+        plan = self.plan
+        roads = build_roads(plan.seed, space, _JUNCTIONS)
+        vehicles = Vehicles(plan.seed, roads, plan.subscriptions, 1.0)
+        everyone = np.arange(plan.subscriptions, dtype=np.int64)
+        size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
+        _, starts, terms = self.subscriptions
+        self.subscriptions = Subscriptions(_around(vehicles.places(everyone), size), starts, terms)
+        targets = []
+        for step, who in zip(plan.steps, self.who, strict=True):
+            vehicles.drive(who.astype(np.int64), np.full(len(who), step * _TIMESTAMP_S))
+            targets.append(_around(vehicles.places(who.astype(np.int64)), size[who]))
+        return targets
 
     def table(self) -> Table:
         """A fresh table with all subscriptions."""
@@ -108,6 +130,8 @@ class _World:
 
     def target(self, number: int, rows: slice, boxes: Floats) -> Floats:
         """Where some subscriptions go, from the boxes they have."""
+        if self.driven is not None:
+            return self.driven[number][rows]
         step, who = self.plan.steps[number], self.who[number]
         size = boxes[:, 2:] - boxes[:, :2]
         if step == FAR:
@@ -119,6 +143,11 @@ class _World:
         low, high = np.array([-180.0, -90.0]), np.array([180.0, 90.0])
         corner = np.clip(corner, low, np.maximum(low, high - size))
         return np.hstack([corner, corner + size])
+
+
+def _around(centres: Floats, size: Floats) -> Floats:
+    """Boxes of given sizes around some places."""
+    return np.hstack([centres - size / 2, centres + size / 2])
 
 
 def measure_moving(plan: Plan, made: ArrayWorkload, tell: Tell) -> list[MovingReport]:

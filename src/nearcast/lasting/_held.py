@@ -68,7 +68,7 @@ def hold_rows(
         come = after if comes else before
         moves = leaves and comes
         wanted = wide(0)
-        if 2 * (table.count[0] + come - before) > len(table.keys):
+        if 2 * (table.lists[0] + come - before) > len(table.keys):
             return i
         for at in range(before, come):
             if not (moves and tools.marks[cells[at]] == both):

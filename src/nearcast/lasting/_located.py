@@ -41,7 +41,7 @@ class Hash(NamedTuple):
 
     keys: Int64s
     values: Int32s
-    count: Int64s  # one number: how many lists there are
+    lists: Int64s  # one number: how many there are
 
 
 class Tools(NamedTuple):
@@ -91,8 +91,8 @@ def list_for(table: Hash, key: int) -> int:
     """Find the head of a list, and make the list if there is none; there must be room."""
     at = find_key(table.keys, key)
     if table.keys[at] == NOTHING:
-        table.keys[at], table.values[at] = key, table.count[0]
-        table.count[0] += 1
+        table.keys[at], table.values[at] = key, table.lists[0]
+        table.lists[0] += 1
     return wide(table.values[at]) * HEAD
 
 
@@ -120,7 +120,7 @@ def add_located(
                 prefetch(table.keys, start_of(table.keys, key_of(cells[cell], terms[at])))
         own = class_for((stop - first + UNIT) // UNIT)
         wanted = size_of(own)
-        if 2 * (table.count[0] + (stop - first) * (places.levels + 1)) > len(table.keys):
+        if 2 * (table.lists[0] + (stop - first) * (places.levels + 1)) > len(table.keys):
             return i
         if counts[GIVEN] == 0 and counts[SLOTS] == len(state.heap):
             return i
@@ -193,8 +193,8 @@ def cover_both(
     Gives where each of the two ends, and a mark that only places of both have.
     """
     strips, cells, marks = tools.strips, tools.cells, tools.marks
-    strips_of(places, term, old, strips[:4])
-    strips_of(places, term, new, strips[4:])
+    strips_of(places, old, strips[:4])
+    strips_of(places, new, strips[4:])
     before = cover(places, term, strips[:4], tools.best, cells, wide(0))
     after = cover(places, term, strips[4:], tools.best, cells, before)
     tools.stamp[0] += 2

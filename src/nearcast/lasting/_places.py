@@ -12,21 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.index.table import Floats, Int64s
 from nearcast.lasting._layout import Float32s, wide
 
 
 class Places(NamedTuple):
     """A grid of `cells` x `cells`, or, with `levels`, a quadtree with 2^levels of them below.
 
-    `grids` are boxes that cells divide, and `grid` says for each term which of them it has; a term
-    beyond its end has the first. `depth` is how many levels the quadtree of a term has, by term;
-    one beyond its end has `deepest`. `weight` says, by place, how many messages come into a cell
-    between two moves of a subscription, `share` how large a part of all messages has a term.
+    `space` is what the cells divide. `depth` is how many levels the quadtree of a term has, by
+    term; one beyond its end has `deepest`. `weight` says, by place, how many messages come into a
+    cell between two moves of a subscription, `share` how large a part of all messages has a term.
     """
 
-    grids: Floats
-    grid: Int32s
+    space: Floats
     cells: int
     levels: int
     depth: npt.NDArray[np.int8]
@@ -54,11 +52,6 @@ def strip(x: float, low: float, high: float, cells: int) -> int:
 
 
 @inner_inlined
-def _grid_of(places: Places, term: int) -> int:
-    return wide(places.grid[term]) if term < len(places.grid) else wide(0)
-
-
-@inner_inlined
 def _depth_of(places: Places, term: int) -> int:
     return wide(places.depth[term]) if term < len(places.depth) else wide(places.deepest)
 
@@ -66,9 +59,9 @@ def _depth_of(places: Places, term: int) -> int:
 @inner
 def places_of_point(places: Places, term: int, x: float, y: float, out: Int64s) -> int:
     """Write down the places where a message with a term is kept: all cells around its point."""
-    grid, cells = _grid_of(places, term), places.cells
-    column = strip(x, places.grids[grid, 0], places.grids[grid, 2], cells)
-    line = strip(y, places.grids[grid, 1], places.grids[grid, 3], cells)
+    cells, space = places.cells, places.space
+    column = strip(x, space[0], space[2], cells)
+    line = strip(y, space[1], space[3], cells)
     if places.levels == 0:
         out[0] = line * cells + column
         return wide(1)
@@ -80,13 +73,11 @@ def places_of_point(places: Places, term: int, x: float, y: float, out: Int64s) 
 
 
 @inner
-def strips_of(places: Places, term: int, box: Float32s, strips: Int64s) -> None:
+def strips_of(places: Places, box: Float32s, strips: Int64s) -> None:
     """Write down the strips of a box's sides, at the finest level."""
-    grid = _grid_of(places, term)
     for side in range(4):
         axis = side & 1
-        low, high = places.grids[grid, axis], places.grids[grid, axis + 2]
-        strips[side] = strip(box[side], low, high, places.cells)
+        strips[side] = strip(box[side], places.space[axis], places.space[axis + 2], places.cells)
 
 
 @inner

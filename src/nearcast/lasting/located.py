@@ -2,7 +2,7 @@
 
 - SS-Index: a grid, and in each cell inverted lists. Its messages are kept here, by
   `cell-term-hash`; its subscriptions are those of GI2.
-- KK-Index: inverted lists, and for each of them a grid over the subscriptions in it.
+- KK-Index: inverted lists, and for each of them a grid.
 - IQ+-Tree: a quadtree, and in each cell inverted lists; a subscription is held in the cells that
   cost least, a message in all cells around its point.
 - RQ+-Tree: inverted lists, and for each a quadtree as deep as its subscriptions are many.
@@ -53,33 +53,13 @@ _NOWHERE = np.inf
 
 
 def grid(space: Floats, cells: int = GRID) -> Places:
-    """One grid for all terms."""
-    return _places(space[np.newaxis], np.zeros(0, np.int32), cells, 0)
+    """A grid, the same for all terms."""
+    return _places(space, cells, 0)
 
 
-def _places(grids: Floats, grid: Int32s, cells: int, levels: int) -> Places:
+def _places(space: Floats, cells: int, levels: int) -> Places:
     nothing = np.zeros(0)
-    return Places(
-        np.ascontiguousarray(grids), grid, cells, levels, np.zeros(0, np.int8), levels, nothing,
-        nothing, UPDATE,
-    )  # fmt: skip
-
-
-def grids_by_term(table: Table, space: Floats, cells: int = GRID) -> Places:
-    """A grid for each term, over the subscriptions that have it as their rarest."""
-    keys, live = _rarest(table), table.live_rows()
-    boxes, terms = table.rows.box[live], keys[live]
-    used, which = np.unique(terms, return_inverse=True)
-    grids = np.empty((len(used) + 1, 4))
-    grids[:, :2], grids[:, 2:] = np.inf, -np.inf
-    np.minimum.at(grids, (which + 1, slice(0, 2)), boxes[:, :2])
-    np.maximum.at(grids, (which + 1, slice(2, 4)), boxes[:, 2:])
-    grids[0] = space
-    flat = grids[:, 2:] <= grids[:, :2]
-    grids[:, 2:][flat] = np.nextafter(grids[:, :2][flat] + 1e-6, np.inf)
-    grid = np.zeros(len(table.frequency), np.int32)
-    grid[used] = np.arange(1, len(used) + 1)
-    return _places(grids, grid, cells, 0)
+    return Places(space, cells, levels, np.zeros(0, np.int8), levels, nothing, nothing, UPDATE)
 
 
 def quadtree(table: Table, space: Floats, history: Batch) -> Places:
@@ -96,7 +76,7 @@ def quadtree(table: Table, space: Floats, history: Batch) -> Places:
     seen = history.terms[history.starts[0] : history.starts[-1]]
     share = np.bincount(seen, minlength=size) / max(1, len(history))
     weight = BETWEEN_MOVES * np.concatenate(weights) / max(1, len(history))
-    made = _places(space[np.newaxis], np.zeros(0, np.int32), cells, LEVELS)
+    made = _places(space, cells, LEVELS)
     return made._replace(weight=weight, share=np.maximum(share, 0.5 / max(1, len(history))))
 
 
@@ -134,7 +114,7 @@ class _Lists:
         """Bytes in use, without free room at the ends of arrays."""
         state = self._state
         arena = 4 * UNIT * int(state.counts[USED])
-        heads = 4 * HEAD * int(self._hash.count[0])
+        heads = 4 * HEAD * int(self._hash.lists[0])
         return int(state.counts[SLOTS]) * 56 + arena + heads + 12 * len(self._hash.keys)
 
     def _grow(self, most: int) -> None:
@@ -151,10 +131,10 @@ class _Lists:
             room = 2 * len(state.ints) // UNIT + 128 * most
             memory = longer(state.memory, used * UNIT, room * UNIT)
             state = state._replace(memory=memory, ints=memory.view(np.int32))
-        if 2 * (int(self._hash.count[0]) + most) > len(self._hash.keys):
+        if 2 * (int(self._hash.lists[0]) + most) > len(self._hash.keys):
             fresh = _empty_hash(4 * len(self._hash.keys))
             rehash(self._hash, fresh)
-            fresh.count[0] = self._hash.count[0]
+            fresh.lists[0] = self._hash.lists[0]
             self._hash = fresh
             heads = longer(state.heads, len(state.heads), HEAD * len(fresh.keys) // 2, cleared=True)
             state = state._replace(heads=heads)
@@ -301,7 +281,7 @@ class LocatedRows(_Lists):
     def stats(self) -> Mapping[str, float]:
         """Figures about the index."""
         own = self._keys.nbytes + self._boxes.nbytes
-        return {"bytes": self.nbytes + own, "lists": int(self._hash.count[0])}
+        return {"bytes": self.nbytes + own, "lists": int(self._hash.lists[0])}
 
     def save(self, folder: Path) -> None:
         """Not to be had: it is for comparison."""

@@ -37,10 +37,12 @@ class AdaptedGrid(GridOnly):
 def difference(old: Changes, new: Changes, events: int, slots: int) -> Changes:
     """Give what came and what went between two answers to the same events, each in their order."""
     room = len(old.slots) + len(new.slots)
-    found = Changes(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int8))
+    which, where, ops = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int8)
     marks = np.zeros(slots, np.int32)
-    count = _difference(*old[:2], *new[:2], events, marks, *found)
-    return Changes(*(column[:count] for column in found))
+    count = _difference(
+        old.events, old.slots, new.events, new.slots, events, marks, which, where, ops
+    )
+    return Changes(which[:count], where[:count], ops[:count])
 
 
 @lean_kernel

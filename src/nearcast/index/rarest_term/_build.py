@@ -264,13 +264,13 @@ def _uproot(state: State, key: int, records: Int32s, units: Int64s) -> int:
             base = units[at] * RECORD
             for lane in range(ints[base + COUNT]):
                 if end == len(units):
-                    return wide(-1)
+                    return -1
                 units[end] = ints[base + CHILDREN + lane]
                 end += 1
         first, top = top, end
     if (end - first) * LANES * RECORD > len(records):
-        return wide(-1)
-    size = wide(0)
+        return -1
+    size: int = wide(0)
     for at in range(first, end):
         base = units[at] * RECORD
         for lane in range(base, base + LANES):
