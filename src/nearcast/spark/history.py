@@ -30,6 +30,7 @@ from nearcast.spark.operations import (
     LASTING,
     LOG,
     Changes,
+    begins,
     begun_in,
     completed,
     of_kind,
@@ -220,8 +221,8 @@ class History:
 
     def count(self, log: pa.Table) -> int:
         """How many subscriptions there will be after a step with this log."""
-        kinds = log["kind"].to_numpy()
-        return int(self._alive.sum() + (kinds < END).sum() - (kinds == END).sum())
+        ends = int((log["kind"].to_numpy() == END).sum())
+        return int(self._alive.sum() + begins(log).sum()) - ends
 
     @property
     def _now(self) -> float:
