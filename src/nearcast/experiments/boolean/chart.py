@@ -84,9 +84,7 @@ def chart(figure: Figure) -> str:
     for tick in _ticks(low, high):
         y = up(tick)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(
-            f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{written(tick)}</text>'
-        )
+        parts.append(f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{tick:,g}</text>')
     for at, point in enumerate(figure["points"]):
         x = _LEFT + (at + 0.5) * slot
         parts.append(

@@ -204,8 +204,10 @@ def populations(lab: Lab) -> Findings:
     lab.begin("AP-Tree: number of subscriptions")
     labels = [*_TREES, OURS]
     lines: dict[str, list[float]] = {label: [] for label in labels}
+    last: dict[str, Run] = {}
     for count in lab.scale.populations:
         _, runs = lab.measure(labels, lab.world(count))
+        last = runs
         for label in labels:
             lines[label].append(runs[label].us)
     growth = {label: lines[label][-1] / lines[label][0] for label in labels}
@@ -224,6 +226,8 @@ def populations(lab: Lab) -> Findings:
             + ", ".join(f"{label} {growth[label]:.1f} times" for label in labels)
             + f"; at the most, {times_faster(ahead[-1], 1.0)} the speed of the better one",
             [growth[_AP] < min(growth[_IQ], growth[_RQ]), ahead[-1] > 1],
-            "most of the time goes to rows that match, which are as many for all",
+            f"rows looked at a message at the most: AP {last[_AP].candidates:.0f}, IQ "
+            f"{last[_IQ].candidates:.0f}, RQ {last[_RQ].candidates:.0f}, for "
+            f"{last[_IQ].matches:.0f} matches: lists by the rarest term leave little to save",
         ),
     ]  # fmt: skip

@@ -86,7 +86,7 @@ def _leads(series: Series, name: str, others: list[str]) -> tuple[str, list[bool
     """Compare the times of each group with those of the best of others."""
     own = _means(series, name)
     best = [min(values) for values in zip(*(_means(series, one) for one in others), strict=True)]
-    told = ", ".join(
+    told = "; ".join(
         f"{group} {rival / mine:.2f}x" for group, rival, mine in zip(series, best, own, strict=True)
     )
     return told, [mine < rival for mine, rival in zip(own, best, strict=True)]
@@ -128,13 +128,13 @@ def _on_own(series: Series) -> list[Claim]:
     return [
         claim(
             LFILTER, "7", "cost-based probing beats both fixed strategies on every group",
-            "the better of the two takes " + probing + " of its time", probes_lead,
+            "its speed against the better of them: " + probing, probes_lead,
             "where one fixed strategy is right nearly everywhere, choosing costs a little more "
             "than it saves",
         ),
         claim(
             LFILTER, "8", "LFilter beats MBRTrie and PT-Quadtree on every group",
-            "the better of the two takes " + told + " of its time; the four groups together: "
+            "its speed against the better of them: " + told + ". The four groups together: "
             + ", ".join(f"{name} {value:,.0f} us" for name, value in mixture.items()),
             [*leads, mixture["LFilter"] <= min(mixture.values())],
             "choosing per message and pruning lists cost time of their own; where one of the two "
@@ -155,12 +155,12 @@ def _on_existing(series: Series, number: str, data: str) -> list[Claim]:
     return [
         claim(
             LFILTER, number, f"LFilter beats Rt++-Tree and IR-Tree on every group ({data})",
-            "the better of the two takes " + told + " of its time", leads,
+            "its speed against the better of them: " + told, leads,
             _looked(series, list(_EXISTING)),
         ),
         claim(
             LFILTER, number, f"Rt++-Tree beats IR-Tree ({data})",
-            "IR-Tree takes " + order + " of its time", behind,
+            "its speed against IR-Tree: " + order, behind,
             _looked(series, ["Rt++-Tree", "IR-Tree"])
             + ": counting all terms in the leaf spares the IR-Tree verifications",
         ),

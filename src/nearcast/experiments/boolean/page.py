@@ -109,9 +109,14 @@ def _claims(claims: list[Claim]) -> str:
         for one in claims
     )
     return (
-        '<div class="scroll"><table class="claims"><tr><th>Figure<th>The paper says'
+        '<div class="scroll"><table class="claims"><tr><th>Figure<th>Claim'
         f"<th>Measured here<th>Verdict<th>Why not</tr>{rows}</table></div>"
     )
+
+
+def _name(figure: Figure) -> str:
+    number = figure["number"]
+    return number.capitalize() if number.startswith("table") else f"Figure {number}"
 
 
 def _figure(figure: Figure) -> str:
@@ -127,7 +132,7 @@ def _figure(figure: Figure) -> str:
         for name, line in figure["lines"].items()
     )
     return (
-        f"<figure><h3>Figure {escape(figure['number'])}. {escape(figure['title'])} "
+        f"<figure><h3>{escape(_name(figure))}. {escape(figure['title'])} "
         f'<span class="dim">({escape(figure["unit"])})</span></h3>'
         f'<div class="key">{key}</div>{chart(figure)}'
         f'<details><summary>Values</summary><div class="scroll"><table class="numbers">'
