@@ -55,7 +55,7 @@ def test_figures_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> No
     """Tables of selections, of the drift and of what is promised; one method will do."""
     assert main(["bench", "adjust", *SMALL[:-3], "1", "--looks", "1", "--method", "ours"]) == 0
     shown = capsys.readouterr().out
-    for title in ("selection for one gap, 2 workers", "selection from all cells", "drift"):
+    for title in ("selection for the same gaps, 2 workers", "selection from all cells", "drift"):
         assert title in shown
     assert "promised" in shown
 

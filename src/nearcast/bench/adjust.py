@@ -1,7 +1,7 @@
 """`nearcast bench adjust`: load adjustment, simulated: which cells are selected, and under drift.
 
-The selection part gives every method the same cells and the same gap: those of the heaviest worker
-after a drift. The drift part follows PS2Stream, section VI-D: Q3, whose regions change sides, a
+The selection part gives every method the same cells and the same gap: those of workers that have
+become hot. The drift part follows PS2Stream, section VI-D: Q3, whose regions change sides, a
 tenth of them in each interval, in which the whole population is replaced once.
 """
 

@@ -7,7 +7,7 @@ partitioner has seen. What work costs is measured on this machine's worker index
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from time import process_time
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -68,7 +68,7 @@ class PartitionReport(TypedDict):
     """One plan, simulated.
 
     `of_hybrid` is its bound by that of the paper's `hybrid`, `if_even` what that would be if all
-    workers had the same to do: no plan that does as much work can have more.
+    workers had the same to do: no plan that does as much work can have more. `plan_s` is CPU.
     """
 
     workload: str
@@ -127,9 +127,9 @@ def _measure(
         here: list[PartitionReport] = []
         for name in arrangement.partitioners:
             tell(f"{workload}, {workers} workers: {name}")
-            started = perf_counter()
+            started = process_time()
             plan = make_plan(name, sample, workers, grid, costs)
-            taken = perf_counter() - started
+            taken = process_time() - started
             here += [
                 PartitionReport(
                     workload=workload,

@@ -45,9 +45,9 @@ def adjust(
 ) -> None:
     """Simulate how a plan follows a drifting workload (Q3 of PS2Stream, section VI-D).
 
-    First every method selects cells for the same gap. Then each follows the drift from the same
-    plan: doing nothing, as published, as ours does, and with a new plan in each interval. Bounds
-    are for messages that none of them has seen.
+    First every method relieves the same hot workers of the same load. Then each follows the drift
+    from the same plan: doing nothing, as published, as ours does, and with a new plan in each
+    interval. Bounds are for messages that none of them has seen.
 
     [bold]Example[/bold]
 
@@ -75,7 +75,7 @@ def _show(outcome: Outcome) -> None:
     console = Console()
     for workers in dict.fromkeys(each["workers"] for each in outcome["selections"]):
         some = [each for each in outcome["selections"] if each["workers"] == workers]
-        console.print(_selections(f"selection for one gap, {workers} workers", some))
+        console.print(_selections(f"selection for the same gaps, {workers} workers", some))
     console.print(_selections("selection from all cells", outcome["large_selections"]))
     console.print(_steps(outcome))
     console.print(table_of(outcome["bars"]))

@@ -110,7 +110,7 @@ _CAPTION = (
     "the same to do, and without the filter; "
     "max/mean: load of the heaviest worker; ns: load of all workers for a message, and the share "
     "of candidates in it; rows: copies held; sent: workers a message goes to; MB: tables of a "
-    "dispatcher; s: planning"
+    "dispatcher; s: CPU of planning"
 )
 
 
