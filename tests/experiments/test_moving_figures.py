@@ -1,6 +1,7 @@
 """`nearcast experiment moving` says for every figure what the paper claims and what was found."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -19,3 +20,13 @@ def test_every_figure_has_a_claim_and_a_result(capsys: pytest.CaptureFixture[str
         assert finding["result"]
         assert all(value > 0 for values in finding["values"].values() for value in values)
     assert [len(values) for values in findings[-1]["values"].values()] == [5] * 6
+
+
+def test_the_cost_by_area_that_changes_hands_is_drawn(tmp_path: Path) -> None:
+    plot = tmp_path / "moves.svg"
+    arguments = ["experiment", "moving", "--subscriptions", "120", "--moves", "10"]
+    assert main([*arguments, "--plot", str(plot)]) == 0
+    drawn = plot.read_text()
+    assert all(
+        f"{name}, {area} %" in drawn for name in ("ours", "re-evaluate") for area in ("1", "0.01")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -9,9 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from nearcast.bench.plot import log_log_plot
 from nearcast.cli.bench_match import status_line
 from nearcast.cli.options import JsonOption
-from nearcast.experiments.moving import run_moving
+from nearcast.errors import SourceError
+from nearcast.experiments.moving import curves_by_area, run_moving
 
 
 def moving(
@@ -23,6 +26,13 @@ def moving(
     ] = 5_000,
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.svg",
+            help="Draw instead what a move costs by how much area changes hands.",
+        ),
+    ] = None,
 ) -> None:
     """Measure what AP+-Tree's section on moving subscriptions claims.
 
@@ -30,6 +40,11 @@ def moving(
 
       nearcast experiment moving --subscriptions 5000 --moves 1000
     """
+    if plot is not None:
+        with status_line() as tell:
+            curves = curves_by_area(subscriptions, moves, seed, tell)
+        _draw(plot, subscriptions, curves)
+        return
     with status_line() as tell:
         findings = run_moving(subscriptions, moves, seed, tell)
     if as_json:
@@ -40,3 +55,16 @@ def moving(
         agrees = "yes" if finding["agrees"] else "no"
         table.add_row(finding["figure"], finding["claim"], finding["result"], agrees)
     Console().print(table)
+
+
+def _draw(path: str, messages: int, curves: dict[str, list[tuple[float, float]]]) -> None:
+    drawn = log_log_plot(
+        f"Moves among {messages:,} messages, regions of three sizes",
+        "area that changes hands, as a share of the space",
+        "microseconds of CPU a move",
+        curves,
+    )
+    try:
+        Path(path).write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written ({error.strerror}); name another") from None

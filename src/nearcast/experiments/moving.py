@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypedDict
 
+import numpy as np
+
 from nearcast.bench.moving import MovingReport, Plan, Tell, measure_moving
 from nearcast.workloads.registry import array_workload
 from nearcast.workloads.space import SPACES
@@ -27,6 +29,8 @@ _VELOCITIES = (0.5, 1.0, 2.0, 3.0, 4.0)
 _MOBILITIES = (0.1, 0.2, 0.4, 0.6, 0.8)
 _AREAS = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 _SIZES = (0.5, 1.0, 1.5, 2.0, 2.5)
+_CURVES = (1e-4, 1e-3, 1e-2)
+_STEPS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class Finding(TypedDict):
@@ -77,6 +81,36 @@ def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[Fi
     runs = [measure(names, [1.0], int(subscriptions * factor)) for factor in _SIZES]
     findings.append(_series("25, 0.5 to 2.5 times as many", fastest, _moves(runs)))
     return findings
+
+
+def curves_by_area(
+    subscriptions: int, moves: int, seed: int, tell: Tell
+) -> dict[str, list[tuple[float, float]]]:
+    """What moves cost by how much area changes hands, for regions of several sizes.
+
+    Boxes go a share of their side in any direction; subscriptions have one term, so that much
+    comes and goes.
+    """
+    curves = {}
+    for area in _CURVES:
+        names = ["ours", "re-evaluate"]
+        plan = Plan("one-term", subscriptions, subscriptions, moves, list(_STEPS), names, False,
+                    2.0, seed)  # fmt: skip
+        options = {"min_area": str(area), "max_area": str(area)}
+        made = array_workload("one-term", seed=seed, **options)
+        for report in measure_moving(plan, made, tell):
+            costs = [step["move_us"] for step in report["steps"]]
+            changed = [area * _changed(step) for step in _STEPS]
+            line = f"{report['design']}, {100 * area:g} %"
+            curves[line] = list(zip(changed, costs, strict=True))
+    return curves
+
+
+def _changed(step: float) -> float:
+    """The area that changes hands when a box goes so far, as a share of its own: the average."""
+    turns = np.linspace(0.0, 2.0 * np.pi, 360, endpoint=False)
+    left = (1.0 - step * np.abs(np.cos(turns))) * (1.0 - step * np.abs(np.sin(turns)))
+    return float(2.0 * (1.0 - left.mean()))
 
 
 Reports = dict[str, MovingReport]

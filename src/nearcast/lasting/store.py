@@ -38,6 +38,8 @@ _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
 _WORTH_PACKING = 1 << 12
 _PACK_BELOW = 8  # messages are put together anew when only one slot in so many is in use
+_AT_ONCE = 1 << 14  # more of them would be a pause: they wait until one slot in 64 is in use
+_PACK_MANY_BELOW = 64
 
 
 class Texts(NamedTuple):
@@ -205,7 +207,8 @@ class ActiveStore:
     @property
     def is_loose(self) -> bool:
         """Whether so few of many slots are in use that `pack` is worth its time."""
-        return self.slots > _WORTH_PACKING and self.slots > _PACK_BELOW * len(self)
+        below = _PACK_BELOW if len(self) <= _AT_ONCE else _PACK_MANY_BELOW
+        return self.slots > _WORTH_PACKING and self.slots > below * len(self)
 
     def pack(self) -> Int32s:
         """Give memory back: messages get the slots 0, 1, 2, ...; gives the slots they had."""

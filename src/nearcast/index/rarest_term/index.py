@@ -85,6 +85,7 @@ class RarestTerm:
 
     def _begin_arranging(self) -> None:
         self._stack = np.empty(1024, np.int64)
+        self._still = True  # whether nobody has moved yet
         self._owed = self._arranged = 0  # rows to be arranged anew, and the key to go on with
 
     def build(self) -> None:
@@ -147,6 +148,9 @@ class RarestTerm:
         """Take note that the boxes of rows have changed in the table."""
         rows = np.asarray(rows, np.int32)
         self._make_room()
+        if self._still:
+            self._still = False
+            self._arrange()  # of nothing: what it needs is compiled with what moves need
         far = np.empty(len(rows), np.int32)
         count, larger = move_rows(self._state, self.table.parts, rows, far, np.empty(4, np.float32))
         self._insert_again(far[:count])
