@@ -11,13 +11,10 @@ from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nearcast.bench.agreement import check_agreement
 from nearcast.bench.choices import Choice, read_choices
 from nearcast.bench.matching import add_to_table, known_terms, run
 from nearcast.index import Batch, Index, Table, match
-from nearcast.index.table import Int32s
 from nearcast.workloads.arrays import ArrayWorkload, Subscriptions
 from nearcast.workloads.registry import array_workload
 
@@ -185,9 +182,7 @@ def table_for(workload: ArrayWorkload) -> Table:
     return table
 
 
-def insert_rest(
-    indexes: dict[str, Index], world: World, first: int, step: int
-) -> tuple[dict[str, float], Int32s]:
+def insert_rest(indexes: dict[str, Index], world: World, first: int, step: int) -> dict[str, float]:
     """Add the subscriptions from `first` on to table and indexes; microseconds a row of each."""
     taken = dict.fromkeys(indexes, 0.0)
     end = len(world.subscriptions)
@@ -198,6 +193,4 @@ def insert_rest(
             index.insert(rows)
             taken[label] += process_time() - started
     count = max(1, end - first)
-    return {label: 1e6 * total / count for label, total in taken.items()}, np.arange(
-        first, end, dtype=np.int32
-    )
+    return {label: 1e6 * total / count for label, total in taken.items()}
