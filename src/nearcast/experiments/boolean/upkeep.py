@@ -180,6 +180,7 @@ def expressions(lab: Lab) -> Findings:
             + ", ".join(f"{label} {growth[label]:.1f} times" for label in labels),
             growth[_AP] <= 1.1 * sizes[-1] / sizes[0],
             f"{last[_AP].matches:,.0f} subscriptions match a message at the most, as an OR of "
-            "frequent terms matches much, and naming each subscription once takes a sort, the same for all",
+            "frequent terms matches much; naming each subscription once takes a sort, whatever the "
+            "index",
         ),
     ]  # fmt: skip
