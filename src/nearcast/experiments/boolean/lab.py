@@ -158,6 +158,12 @@ class Lab:
         messages = self.messages(world) if batch is None else batch
         return built, self.times({name: one.made for name, one in built.items()}, messages)
 
+    def runs(
+        self, labels: Sequence[str], world: World, batch: Batch | None = None
+    ) -> dict[str, Run]:
+        """Time indexes on messages, and keep none of them."""
+        return self.measure(labels, world, batch)[1]
+
     def _compile(self, choice: Choice, world: World) -> None:
         """Let an index do everything once on a few rows, before it is timed."""
         if choice.label in self._compiled:

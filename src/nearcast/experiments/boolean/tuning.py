@@ -36,7 +36,7 @@ def tuning(lab: Lab) -> Findings:
     by_leaf = {t: f"ap-tree:leaf_capacity={t}" for t in _LEAVES}
     by_order = {name: f"ap-tree:order={order}" for name, order in _ORDERS.items()}
     labels = [*by_fanout.values(), *by_leaf.values(), *by_order.values(), OURS]
-    _, runs = lab.measure(labels, world)
+    runs = lab.runs(labels, world)
     us = {label: run.us for label, run in runs.items()}
     looked = {label: run.candidates for label, run in runs.items()}
     fanouts = [us[by_fanout[f]] for f in _FANOUTS]

@@ -139,14 +139,14 @@ def expressions(lab: Lab) -> Findings:
     labels = [_AP, _IQ, _RQ, OURS]
     by_terms: dict[str, list[float]] = {label: [] for label in labels}
     for keywords in _KEYWORDS:
-        _, runs = lab.measure(labels, _boolean_world(lab, lab.scale.subscriptions, keywords))
+        runs = lab.runs(labels, _boolean_world(lab, lab.scale.subscriptions, keywords))
         for label in labels:
             by_terms[label].append(runs[label].us)
     by_size: dict[str, list[float]] = {label: [] for label in labels}
     sizes = [max(1, count // 2) for count in lab.scale.populations]
     last: dict[str, Run] = {}
     for count in sizes:
-        _, runs = lab.measure(labels, _boolean_world(lab, count, 5))
+        runs = lab.runs(labels, _boolean_world(lab, count, 5))
         last = runs
         for label in labels:
             by_size[label].append(runs[label].us)
