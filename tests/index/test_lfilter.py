@@ -36,7 +36,7 @@ def add_rows(table: Table, count: int, random: np.random.Generator, side: float 
 def subtree(trie: Any, node: int) -> list[int]:
     """The rows below a node, in order of their term sets."""
     at = trie.nodes[node]
-    rows = trie.rows.cells[0, at["rows"] : at["rows"] + at["held"]].tolist()
+    rows: list[int] = trie.rows.cells[0, at["rows"] : at["rows"] + at["held"]].tolist()
     labels: list[int] = []
     slot = at["first"]
     while len(labels) < at["count"]:
@@ -167,9 +167,27 @@ def test_prices_are_measured_and_every_way_gives_the_same() -> None:
     for chosen in ("cost", "formulas", "trie", "quadtree"):
         index = LFilter(table, filter=chosen, tau_num=32)
         index.build()
-        assert (index._prices > 0).all()
+        assert (index._prices[:, :2] > 0).all()
         assert (index._plan.filters == PRICES) == (chosen == "cost")
         found = match(index, batch)
         answers.append(sorted(zip(found.messages.tolist(), found.owners.tolist(), strict=True)))
     assert len(answers[0]) > 100
     assert all(answer == answers[0] for answer in answers)
+
+
+@pytest.mark.parametrize("kind", [MbrTrie, PtQuadtree, LFilter])
+def test_rows_that_it_was_not_told_of_are_not_taken_in(kind: Any) -> None:
+    """The table may be ahead of an index, which may build itself anew meanwhile."""
+    table = filled_table(300)
+    index = kind(table)
+    index.build()
+    late = add_rows(table, 5, np.random.default_rng(8))
+    gone = np.arange(200, dtype=np.int32)
+    freed = index.delete(gone)
+    table.remove(gone)
+    assert sorted(freed.tolist()) == gone.tolist(), "it was built anew"
+    everything = np.arange(TERMS, dtype=np.int32)
+    batch = Batch(np.array([0, TERMS]), everything, np.array([[-90.0, -90, 90, 90]]))
+    assert sorted(match(index, batch).owners.tolist()) == list(range(200, 300))
+    index.insert(late)
+    assert sorted(match(index, batch).owners.tolist()) == list(range(200, 305))
