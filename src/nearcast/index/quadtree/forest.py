@@ -20,8 +20,8 @@ from nearcast.index.table import Int32s, Int64s, Rows
 
 ENTRIES = 4
 """Where a node counts the entries of its own lists, behind its four children."""
-TOP, FREE = 0, 1
-"""Places in `Forest.counts`: nodes in use or freed, and the first freed node, or -1."""
+TOP, FREE, ROWS = 0, 1, 2
+"""Places in `Forest.counts`: nodes in use or freed, the first freed node or -1, rows."""
 NOTHING = -1
 NO_NODE = -3
 
@@ -134,6 +134,7 @@ def insert_rows(
             forest.nodes[node, ENTRIES] += 1
             forest.masks[node] |= bit_of(key)
             progress[1] += 1
+        forest.counts[ROWS] += 1
         progress[0] += 1
         progress[1] = 0
     return 0
@@ -193,3 +194,4 @@ def delete_rows(
             forest.nodes[node, ENTRIES] -= 1
             _prune(forest, tree, code)
         forest.keys[row] = NOTHING
+        forest.counts[ROWS] -= 1

@@ -24,6 +24,7 @@ from nearcast.index.gi2.lists import TOP as ARENA_TOP
 from nearcast.index.quadtree.cells import DEEPEST, Space, space_over, work_space
 from nearcast.index.quadtree.forest import (
     NO_NODE,
+    ROWS,
     TOP,
     Forest,
     delete_rows,
@@ -81,8 +82,7 @@ class _Quadtree:
 
     def insert(self, rows: Int32s) -> None:
         """Put rows into the lists of their cells; when there are many more, choose cells anew."""
-        held = int(np.count_nonzero(self._forest.keys >= 0))
-        if held + len(rows) > _GROWN * self._made_for + _FEW:
+        if self._forest.counts[ROWS] + len(rows) > _GROWN * self._made_for + _FEW:
             before = np.flatnonzero(self._forest.keys >= 0).astype(np.int32)
             self._start(np.concatenate([before, np.asarray(rows, np.int32)]))
         else:
@@ -116,7 +116,6 @@ class _Quadtree:
         """Count nodes, lists, copies of rows and bytes."""
         forest, lists = self._forest, self._lists
         nodes = int(forest.counts[TOP])
-        held = int(np.count_nonzero(forest.keys >= 0))
         return {
             "bytes": forest.roots.nbytes
             + nodes * forest.nodes.itemsize * forest.nodes.shape[1]
@@ -128,7 +127,7 @@ class _Quadtree:
             "nodes": nodes,
             "lists": int(lists.counts[LISTS]),
             "entries": int(lists.counts[COPIES]),
-            "replication": int(lists.counts[COPIES]) / max(1, held),
+            "replication": int(lists.counts[COPIES]) / max(1, int(forest.counts[ROWS])),
         }
 
     def save(self, folder: Path) -> None:
@@ -186,7 +185,7 @@ class _Quadtree:
             np.full(max(terms, 2) if self._by_term else 1, -1, np.int32),
             nodes,
             masks_of(nodes),
-            np.array([0, -1], np.int64),
+            np.array([0, -1, 0], np.int64),
             np.full(len(table), -1, np.int32),
             np.empty(len(table), np.float32),
         )
