@@ -89,6 +89,23 @@ def test_every_kind_of_data_can_be_measured(capsys: pytest.CaptureFixture[str], 
     assert one["workload"] == chosen
 
 
+def test_groups_of_messages_are_matched_by_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """Short, long and range messages meet one population, and all indexes agree on each group."""
+    arguments = ["--subscriptions", "500", "--messages", "40", "--rounds", "1", "--check"]
+    arguments += ["--index", "rarest-term,gi2", "--workload", f"tweets:terms=9{WORDS}"]
+    groups = ["short", "long", "short:area=0.1", "30"]
+    reports = report(capsys, *arguments, "--groups", ",".join(groups))
+    assert [(one["group"], one["index"]) for one in reports] == [
+        (group, index) for group in groups for index in ("rarest-term", "gi2")
+    ]
+    found = {one["group"]: one["matches_per_message"] for one in reports}
+    assert 0 < found["short"] < found["short:area=0.1"]
+    assert found["short"] < found["30"] < found["long"]
+    assert all(one["checked"] and one["us_per_message"] > 0 for one in reports)
+    assert main(["bench", "match", *arguments, "--groups", "30"]) == 0
+    assert "500 subscriptions, answers checked" in capsys.readouterr().out
+
+
 def test_a_person_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     """Without --json there is a table for each population, and nothing on standard error."""
     arguments = [*SMALL, "--index", "gi2", "--workload", f"tweets:terms=9{WORDS}"]
@@ -119,6 +136,14 @@ def test_a_person_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["--subscriptions", "10,many"], "--subscriptions: '10,many' given; expected whole"),
         (["--subscriptions", "0"], "--subscriptions: '0' given"),
         (["--threads", "0"], "--threads: '0' given"),
+        (["--groups", "tall"], "--groups: 'tall' given; expected short, long or a number"),
+        (["--groups", "short:area=2"], "--groups: 'short:area=2' given"),
+        (["--groups", "long:place=1"], "--groups: 'long:place=1' given"),
+        (["--index", "lfilter:filter=best"], "filter: 'best' given; expected one of cost"),
+        (["--index", "mbr-trie:probe=both"], "probe: 'both' given; expected one of cost"),
+        (["--index", "mbr-trie:order=abc"], "order: 'abc' given; expected one of idf, tf"),
+        (["--index", "pt-quadtree:tau_area=0"], "tau_area: 0.0 given; expected a share"),
+        (["--index", "pt-quadtree:push_down=1"], "push_down: 1.0 given; expected 0 or more"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -23,7 +23,7 @@ from nearcast.index import Batch
 from nearcast.workloads.registry import array_workload
 
 _LENGTHS = {"short": (6, 20), "long": (100, 1000)}
-_SLICE = 200
+_SLICE = 50
 _EXPECTED = "short, long or a number of terms, each with area=SHARE or without: long:area=0.01"
 
 

@@ -94,7 +94,7 @@ def match(
         with status_line() as tell:
             _show_groups(
                 measure_groups(
-                    plan._replace(budget_s=2.0),
+                    plan._replace(budget_s=1.0),
                     wanted,
                     kind,
                     seed,

@@ -132,7 +132,7 @@ def keywords(lab: Lab) -> Findings:
     lines: dict[str, list[float]] = {label: [] for label in labels}
     for count in _KEYWORDS:
         world = lab.world(lab.scale.subscriptions, min_keywords=count, max_keywords=count)
-        _, runs = lab.measure(labels, world)
+        runs = lab.runs(labels, world)
         for label in labels:
             lines[label].append(runs[label].us)
     falling = [lines[label][-1] < lines[label][0] for label in _TREES]
@@ -162,7 +162,7 @@ def regions(lab: Lab) -> Findings:
     all_runs: list[dict[str, Run]] = []
     for area in _AREAS:
         world = lab.world(lab.scale.subscriptions, min_area=area, max_area=area)
-        _, runs = lab.measure(labels, world)
+        runs = lab.runs(labels, world)
         all_runs.append(runs)
         for label in labels:
             lines[label].append(runs[label].us)
@@ -206,7 +206,7 @@ def populations(lab: Lab) -> Findings:
     lines: dict[str, list[float]] = {label: [] for label in labels}
     last: dict[str, Run] = {}
     for count in lab.scale.populations:
-        _, runs = lab.measure(labels, lab.world(count))
+        runs = lab.runs(labels, lab.world(count))
         last = runs
         for label in labels:
             lines[label].append(runs[label].us)

@@ -11,13 +11,10 @@ from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nearcast.bench.agreement import check_agreement
 from nearcast.bench.choices import Choice, read_choices
 from nearcast.bench.matching import add_to_table, known_terms, run
 from nearcast.index import Batch, Index, Table, match
-from nearcast.index.table import Int32s
 from nearcast.workloads.arrays import ArrayWorkload, Subscriptions
 from nearcast.workloads.registry import array_workload
 
@@ -161,6 +158,12 @@ class Lab:
         messages = self.messages(world) if batch is None else batch
         return built, self.times({name: one.made for name, one in built.items()}, messages)
 
+    def runs(
+        self, labels: Sequence[str], world: World, batch: Batch | None = None
+    ) -> dict[str, Run]:
+        """Time indexes on messages, and keep none of them."""
+        return self.measure(labels, world, batch)[1]
+
     def _compile(self, choice: Choice, world: World) -> None:
         """Let an index do everything once on a few rows, before it is timed."""
         if choice.label in self._compiled:
@@ -185,9 +188,7 @@ def table_for(workload: ArrayWorkload) -> Table:
     return table
 
 
-def insert_rest(
-    indexes: dict[str, Index], world: World, first: int, step: int
-) -> tuple[dict[str, float], Int32s]:
+def insert_rest(indexes: dict[str, Index], world: World, first: int, step: int) -> dict[str, float]:
     """Add the subscriptions from `first` on to table and indexes; microseconds a row of each."""
     taken = dict.fromkeys(indexes, 0.0)
     end = len(world.subscriptions)
@@ -198,6 +199,4 @@ def insert_rest(
             index.insert(rows)
             taken[label] += process_time() - started
     count = max(1, end - first)
-    return {label: 1e6 * total / count for label, total in taken.items()}, np.arange(
-        first, end, dtype=np.int32
-    )
+    return {label: 1e6 * total / count for label, total in taken.items()}

@@ -112,7 +112,7 @@ def lfilter(lab: Lab) -> Findings:
 
 
 def _looked(series: Series, names: list[str]) -> str:
-    return "rows looked at by the longest messages: " + "; ".join(
+    return "Rows looked at by the longest messages: " + "; ".join(
         f"{group} " + ", ".join(f"{name} {lines[name][-1].candidates:,.0f}" for name in names)
         for group, lines in series.items()
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nearcast.bench.matching import add_to_table
 from nearcast.experiments.boolean.findings import (
     AP_PLUS,
     AP_TREE,
@@ -17,7 +18,6 @@ from nearcast.experiments.boolean.findings import (
 )
 from nearcast.experiments.boolean.lab import Lab, Run, World, insert_rest, table_for
 from nearcast.geo import Box
-from nearcast.workloads.arrays import Subscriptions
 
 _AP, _NR, _IQ, _RQ = "ap-tree", "ap-tree:rebuild=false", "iq-tree", "rq-tree"
 _THRESHOLDS = (0.0001, 0.001, 0.01, 0.1, 0.5)
@@ -35,16 +35,11 @@ def _grown(
     world = World(whole.workload, whole.subscriptions, table)
     count = len(whole.subscriptions)
     first = max(1, count * share // 100)
-    insert_rest({}, world._replace(subscriptions=_first(whole.subscriptions, first)), 0, first)
+    add_to_table(table, whole.subscriptions, 0, first)
     indexes = {label: built.made for label, built in lab.build_all(labels, world).items()}
     lab.tell(f"inserting {count - first:,} subscriptions")
-    taken, _ = insert_rest(indexes, world, first, max(1, count // _STEPS))
+    taken = insert_rest(indexes, world, first, max(1, count // _STEPS))
     return lab.times(indexes, lab.messages(world)), taken
-
-
-def _first(subscriptions: Subscriptions, count: int) -> Subscriptions:
-    boxes, starts, terms = subscriptions
-    return Subscriptions(boxes[:count], starts[: count + 1], terms[: starts[count]])
 
 
 def maintenance(lab: Lab) -> Findings:
@@ -144,14 +139,14 @@ def expressions(lab: Lab) -> Findings:
     labels = [_AP, _IQ, _RQ, OURS]
     by_terms: dict[str, list[float]] = {label: [] for label in labels}
     for keywords in _KEYWORDS:
-        _, runs = lab.measure(labels, _boolean_world(lab, lab.scale.subscriptions, keywords))
+        runs = lab.runs(labels, _boolean_world(lab, lab.scale.subscriptions, keywords))
         for label in labels:
             by_terms[label].append(runs[label].us)
     by_size: dict[str, list[float]] = {label: [] for label in labels}
     sizes = [max(1, count // 2) for count in lab.scale.populations]
     last: dict[str, Run] = {}
     for count in sizes:
-        _, runs = lab.measure(labels, _boolean_world(lab, count, 5))
+        runs = lab.runs(labels, _boolean_world(lab, count, 5))
         last = runs
         for label in labels:
             by_size[label].append(runs[label].us)
@@ -184,7 +179,8 @@ def expressions(lab: Lab) -> Findings:
             "from the fewest to the most: "
             + ", ".join(f"{label} {growth[label]:.1f} times" for label in labels),
             growth[_AP] <= 1.1 * sizes[-1] / sizes[0],
-            f"{last[_AP].matches:,.0f} subscriptions match a message at the most: an OR of frequent "
-            "terms matches much, and naming each subscription once takes a sort, the same for all",
+            f"{last[_AP].matches:,.0f} subscriptions match a message at the most, as an OR of "
+            "frequent terms matches much; naming each subscription once takes a sort, whatever the "
+            "index",
         ),
     ]  # fmt: skip

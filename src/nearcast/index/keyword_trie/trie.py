@@ -119,14 +119,19 @@ def delete_rows(
         sorted_ranks(rows, rank, row, ranks, 0)
         last = rows.required[row] - 1
         way[0] = ROOT
+        block = count = 0
         for at in range(last + 1):
             slot = lists.slots[place_of(lists.slots, key_of(way[at], ranks[at]))]
-            way[at + 1] = lists.arena[block_of(slot), 0]
-        slot = lists.slots[place_of(lists.slots, key_of(way[last], ranks[last]))]
-        block, count = block_of(slot), count_of(slot)
+            block, count = block_of(slot), count_of(slot)
+            if count == 0:
+                break
+            way[at + 1] = lists.arena[block, 0]
         entry = block + 1
-        while lists.arena[entry, 0] != row:
+        while entry < block + count and lists.arena[entry, 0] != row:
             entry += 1
+        if entry >= block + count:
+            continue  # has left before
+        slot = lists.slots[place_of(lists.slots, key_of(way[last], ranks[last]))]
         lists.arena[entry, 0] = lists.arena[block + count - 1, 0]
         shorten(lists, slot, count - 1)
         for at in range(last, -1, -1):

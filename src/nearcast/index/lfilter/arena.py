@@ -13,6 +13,7 @@ import numpy as np
 
 from nearcast._jit import inner
 from nearcast.index.gi2.lists import SIZES, kind_for
+from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import Int32s, Int64s
 
 _TOP = len(SIZES)
@@ -123,7 +124,7 @@ def lower_bound(cells: Int32s, plane: int, low: int, high: int, key: int) -> int
 def holds(arena: Arena, block: int, count: int, key: int) -> bool:
     """Tell whether a sorted list has a key."""
     plane = arena.cells.shape[0] - 1
-    at = lower_bound(arena.cells, plane, block, block + count, key)
+    at = lower_bound(arena.cells, plane, wide(block), block + count, key)
     return bool(at < block + count and arena.cells[plane, at] == key)
 
 
@@ -132,7 +133,7 @@ def lengthen(arena: Arena, block: int, count: int) -> int:
     """Make a list one entry longer; give where it is now, or NO_ROOM, having changed nothing."""
     if 0 < count < room_for(count):
         return block
-    fresh = allocate(arena, count + 1)
+    fresh = allocate(arena, wide(count + 1))
     if fresh >= 0:
         for plane in range(arena.cells.shape[0]):
             for at in range(count):
@@ -165,7 +166,7 @@ def remove_sorted(arena: Arena, block: int, count: int, key: int) -> int:
     place = lower_bound(cells, planes - 1, block, block + count, key)
     fresh = block
     if room_for(count - 1) != room_for(count) and count > 1:
-        fresh = allocate(arena, count - 1)
+        fresh = allocate(arena, wide(count - 1))
         if fresh < 0:
             return NO_ROOM
     for plane in range(planes):

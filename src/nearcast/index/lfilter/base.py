@@ -65,6 +65,7 @@ class FilterIndex:
         self._planted = Planted(division or _NO_DIVISION, len(table), planes)
         self._trie = empty_trie(len(table), self._has_trie)
         self._rows = self._built = self._moved = 0  # rows held, when built, and moved since
+        self._held = np.zeros(len(table), np.bool_)  # by row: the table may have others as well
         self._dead: list[Int32s] = []
         self._freed: list[Int32s] = []
         self._shelf: list[tuple[Bitmap, Tools]] = []
@@ -73,19 +74,22 @@ class FilterIndex:
 
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
-        self._rebuild(self.table.live_rows())
+        self._held[:] = False
+        self._hold(self.table.live_rows())
+        self._rebuild()
 
     def insert(self, rows: Int32s) -> None:
         """Take in rows just added to the table."""
         new = np.ascontiguousarray(rows, np.int32)
         if not len(new):
             return
+        self._hold(new)
         if self._rows + len(new) > 2 * self._built + _FEW:
-            self.build()
+            self._rebuild()
             return
         self._order.extend(self.table, new)
         if self._has_trie and not self._insert_in_trie(new):
-            self.build()
+            self._rebuild()
             return
         self._rows += len(new)
         if self._has_quadtree:
@@ -96,11 +100,9 @@ class FilterIndex:
     def delete(self, rows: Int32s) -> Int32s:
         """Mark rows as gone, and give those that nothing refers to any more."""
         self._dead.append(np.array(rows, np.int32))
+        self._held[rows] = False
         if 4 * sum(map(len, self._dead)) > self._rows + _FEW:
-            going = np.zeros(len(self.table), np.bool_)
-            going[rows] = True
-            live = self.table.live_rows()
-            self._rebuild(live[~going[live]])
+            self._rebuild()
         freed = np.concatenate([*self._freed, _NOTHING])
         self._freed.clear()
         return freed
@@ -110,7 +112,7 @@ class FilterIndex:
         moved = np.ascontiguousarray(rows, np.int32)
         self._moved += len(moved)
         if self._moved > self._rows + _FEW:
-            self.build()
+            self._rebuild()
             return
         table, order = self.table, self._order
         if self._has_trie:
@@ -174,6 +176,7 @@ class FilterIndex:
             "labels": self._order.labels,
             "extent": self._planted.extent,
             "prices": self._prices,
+            "held": self._held,
             "dead": np.concatenate([*self._dead, _NOTHING]),
             "freed": np.concatenate([*self._freed, _NOTHING]),
         }
@@ -195,7 +198,7 @@ class FilterIndex:
         index: Self = make(table, **about["options"])
         index._order.labels, index._order.used = arrays["labels"], about["used"]
         index._dead, index._freed = [np.array(arrays["dead"])], [np.array(arrays["freed"])]
-        index._planted.extent = np.array(arrays["extent"])
+        index._planted.extent, index._held = np.array(arrays["extent"]), arrays["held"]
         index._trie = Trie(**_fields(arrays, "trie", Trie._fields))
         index._planted.quad = Quadtree(**_fields(arrays, "quadtree", Quadtree._fields))
         index._rows, index._built, index._moved = about["rows"], about["built"], about["moved"]
@@ -208,7 +211,16 @@ class FilterIndex:
         """The ids by which lists are ordered, if not by the numbers of rows."""
         return self._trie.ids if self._has_trie else _NOTHING
 
-    def _rebuild(self, chosen: Int32s) -> None:
+    def _hold(self, rows: Int32s) -> None:
+        if len(self._held) < len(self.table):
+            held = np.zeros(max(len(self.table), len(self._held) * 3 // 2), np.bool_)
+            held[: len(self._held)] = self._held
+            self._held = held
+        self._held[rows] = True
+
+    def _rebuild(self) -> None:
+        """Build everything anew, of the rows that are held."""
+        chosen = np.flatnonzero(self._held).astype(np.int32)
         self._freed += self._dead
         self._dead = []
         self._order.start(self.table, chosen)

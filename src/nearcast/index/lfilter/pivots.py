@@ -8,6 +8,7 @@ from nearcast._jit import kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.lfilter.arena import Arena, allocate, give_back, has_room
 from nearcast.index.lfilter.quadtree import DONE, NO_SETS, Quadtree, add_pivot
+from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import Int32s, Int64s, Rows
 
 
@@ -113,7 +114,7 @@ def _without(
     sets: Arena, block: int, count: int, seen: Int32s, children: int, scratch: Int32s
 ) -> tuple[int, int]:
     """Drop the values of a set that all children have; give where it is now, and its size."""
-    kept = 0
+    kept = wide(0)
     for at in range(block, block + count):
         if seen[abs(sets.cells[0, at])] < children:
             scratch[kept] = sets.cells[0, at]
@@ -135,14 +136,14 @@ def _choose(quad: Quadtree, rows: Rows, labels: Int32s, node: int, seen: Int32s)
         at.other = _write_set(sets, at.other, at.others, own, len(own))
         at.others = len(own)
         return DONE
-    total, children = len(own), 0
+    total, children = len(own), wide(0)
     for child in range(at.child, at.child + 4):
         size = nodes[child].covers + nodes[child].others
         children += size > 0
         total += size
     if not has_room(sets, 2 * total):
         return NO_SETS
-    values, known = np.empty(total, np.int32), 0
+    values, known = np.empty(total, np.int32), wide(0)
     for child in range(at.child, at.child + 4):
         to = nodes[child]
         known = _tally(sets, to.cover, to.covers, seen, values, known)
@@ -152,7 +153,7 @@ def _choose(quad: Quadtree, rows: Rows, labels: Int32s, node: int, seen: Int32s)
         to = nodes[child]
         to.cover, to.covers = _without(sets, to.cover, to.covers, seen, children, scratch)
         to.other, to.others = _without(sets, to.other, to.others, seen, children, scratch)
-    covers, others = 0, 0
+    covers, others = wide(0), wide(0)
     cover = np.empty(known, np.int32)
     for place in range(known):
         if seen[abs(values[place])] == children:

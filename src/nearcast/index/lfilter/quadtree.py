@@ -28,6 +28,7 @@ from nearcast.index.lfilter.arena import (
     remove_sorted,
 )
 from nearcast.index.lfilter.trie import above, below
+from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import Int32s, Int64s, Rows
 
 NODE = np.dtype(
@@ -190,7 +191,7 @@ def _divide(quad: Quadtree, owner: Int32s, limits: Limits, extent: Any, node: in
             if turn:
                 quad.counts[ENTRIES] += to.count
             elif to.count:
-                to.list = allocate(quad.lists, to.count)
+                to.list = allocate(quad.lists, wide(to.count))
                 to.count = 0
     give_back(quad.lists, block, count)
     return DONE

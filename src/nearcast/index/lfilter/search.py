@@ -20,6 +20,7 @@ from nearcast.index.lfilter.cost import (
 from nearcast.index.lfilter.order import NONE, label_of
 from nearcast.index.lfilter.quadtree import Quadtree, quarters
 from nearcast.index.lfilter.trie import Trie
+from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import EXCLUDES, Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts_place, accepts_text, clear_terms, set_terms
 
@@ -73,7 +74,7 @@ def _has_common(sets: Arena, block: int, count: int, tokens: Int32s, known: int)
         return False
     cells = sets.cells
     if search_cost(count, known) < search_cost(known, count):
-        at = 0
+        at = wide(0)
         for place in range(block, block + count):
             label = cells[0, place]
             at = _place(tokens, at, known, label)
@@ -107,7 +108,7 @@ def _place(tokens: Int32s, low: int, high: int, label: int) -> int:
 @inner
 def _scan(
     cells: Int32s, first: int, last: int, nodes: Any, node: int, rows: Rows, message: Message,
-    whole: bool, written: int,
+    whole: int, written: int,
 ) -> int:  # fmt: skip
     """Report the rows of a list that match; with `whole`, their required terms are in doubt too.
 
@@ -149,7 +150,7 @@ def _scan_segments(
         tools.looked[0] += segments[at, 2] - segments[at, 1]
         written = _scan(
             quad.lists.cells, segments[at, 1], segments[at, 2], quad.nodes, segments[at, 0], rows,
-            message, True, written,
+            message, wide(1), written,
         )  # fmt: skip
         if written < 0:
             break
@@ -211,8 +212,8 @@ def _own_rows(
     at, cells = trie.nodes[frame[_NODE]], trie.rows.cells
     if not listed:
         tools.looked[0] += at.held
-        first = at.rows
-        return _scan(cells, first, first + at.held, quad.nodes, -1, rows, message, False, written)
+        first, last = wide(at.rows), wide(at.rows) + at.held
+        return _scan(cells, first, last, quad.nodes, wide(-1), rows, message, wide(0), written)
     end = _prune(quad, tools, frame, at.low, trie.ids[cells[0, at.rows + at.held - 1]])
     if end < 0:
         return end
@@ -221,7 +222,7 @@ def _own_rows(
         tools.looked[0] += segments[part, 2] - segments[part, 1]
         written = _scan(
             quad.lists.cells, segments[part, 1], segments[part, 2], quad.nodes, segments[part, 0],
-            rows, message, False, written,
+            rows, message, wide(0), written,
         )  # fmt: skip
         if written < 0:
             break
@@ -238,7 +239,7 @@ def _enter(
     at, tokens = trie.nodes[frame[_NODE]], message.known - frame[_TOKEN]
     frame[_MODE], frame[_CURSOR], frame[_END] = _BY_TOKENS, 0, 0
     if listed:
-        first, last, entries = frame[_LISTS], frame[_LISTS_END], 0
+        first, last, entries = frame[_LISTS], frame[_LISTS_END], wide(0)
         for part in range(first, last):
             entries += tools.segments[part, 2] - tools.segments[part, 1]
         levels, costs = trie.levels, plan.costs
@@ -303,7 +304,7 @@ def _walk(
     The frames are the path from the root. A child goes on with the tokens behind its own.
     """
     frames, listed = tools.frames, lists >= 0
-    depth = 0
+    depth = wide(0)
     root = frames[0]
     root[_NODE], root[_MODE], root[_TOKEN], root[_LISTS], root[_LISTS_END] = 0, _ENTER, 0, 0, lists
     while depth >= 0:
@@ -341,10 +342,10 @@ def _by_quadtree(plan: Plan, message: Message) -> bool:
     if plan.filters == FORMULAS:
         by_trie = trie_cost(shape, message.known)
         return bool(quadtree_cost(shape, message.known, leaves) <= by_trie)
-    by_trie = price(plan.prices, 0, message.known)
-    by_quadtree = price(plan.prices, 1, message.known)
+    by_trie = price(plan.prices, wide(0), message.known)
+    by_quadtree = price(plan.prices, wide(1), message.known)
     if leaves > 1.0:
-        by_quadtree += (leaves - 1.0) * price(plan.prices, 2, message.known)
+        by_quadtree += (leaves - 1.0) * price(plan.prices, wide(2), message.known)
     return by_quadtree <= by_trie
 
 
@@ -360,7 +361,7 @@ def match_batch(
     of room for segments.
     """
     tools.looked[0] = 0
-    written = 0
+    written = wide(0)
     alone = trie.counts[0] == 0  # a quadtree without a trie
     for number in range(start, len(boxes)):
         first, last = starts[number], starts[number + 1]
@@ -382,11 +383,11 @@ def match_batch(
             if written >= 0:
                 written = mark
                 if alone:
-                    written = _scan_segments(quad, rows, message, tools, 0, lists, mark)
+                    written = _scan_segments(quad, rows, message, tools, wide(0), lists, mark)
                 elif lists:
                     written = _walk(trie, quad, rows, plan, message, tools, lists, mark)
         else:
-            written = _walk(trie, quad, rows, plan, message, tools, -1, mark)
+            written = _walk(trie, quad, rows, plan, message, tools, wide(-1), mark)
         clear_terms(bitmap, terms, first, last)
         if written < 0:
             return number, mark, seen, written == _NO_SEGMENTS

@@ -24,6 +24,7 @@ from nearcast.index.lfilter.arena import (
     new_arena,
     room_for,
 )
+from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import Int32s, Int64s, Rows
 
 NODE = np.dtype(
@@ -97,7 +98,7 @@ def slot_of(trie: Trie, node: int, label: int) -> int:
 @inner
 def _spread(arena: Arena, block: int, count: int) -> int:
     """Move full children to a block with empty slots between them."""
-    fresh = allocate(arena, count + 1)
+    fresh = allocate(arena, wide(count + 1))
     if fresh < 0:
         return fresh
     cells, room, taken = arena.cells, room_for(count + 1), 0
@@ -115,7 +116,7 @@ def _insert_kid(arena: Arena, block: int, count: int, label: int, kid: int) -> i
     """Put a child among its siblings; give where they are now, or NO_ROOM."""
     cells = arena.cells
     if count == 0:
-        block = allocate(arena, 1)
+        block = allocate(arena, wide(1))
         if block >= 0:
             cells[0, block], cells[1, block] = label, kid
         return block
@@ -166,7 +167,7 @@ def _step(trie: Trie, node: int, label: int, depth: int, bounds: Int64s) -> int:
     if behind < end:
         bounds[1] = min(bounds[1], trie.nodes[cells[1, behind]].low)
     if kid >= 0:
-        return kid
+        return int(kid)
     kid = trie.counts[NODES]
     if kid == len(trie.nodes):
         return -NO_NODES
@@ -191,7 +192,7 @@ def _insert(trie: Trie, rows: Rows, labels: Int32s, row: int, path: Int32s, boun
     count = rows.required[row]
     sorted_ranks(rows, labels, row, path, 0)
     bounds[0], bounds[1] = -1, LAST_ID
-    node = 0
+    node = wide(0)
     for depth in range(count):
         node = _step(trie, node, path[depth], depth, bounds)
         if node < 0:
@@ -222,7 +223,7 @@ def _insert(trie: Trie, rows: Rows, labels: Int32s, row: int, path: Int32s, boun
     trie.ids[row] = number
     trie.counts[DEPTH] = max(trie.counts[DEPTH], count)
     for depth in range(-1, count):
-        node = path[count + depth] if depth >= 0 else 0
+        node = wide(path[count + depth]) if depth >= 0 else wide(0)
         trie.nodes[node].low = min(trie.nodes[node].low, number)
         trie.nodes[node].high = max(trie.nodes[node].high, number)
         _widen(trie, node, rows, row)
@@ -246,8 +247,8 @@ def move_in_trie(trie: Trie, rows: Rows, labels: Int32s, moved: Int32s, path: In
     """Let the boxes on the paths of rows cover where they are now."""
     for row in moved:
         sorted_ranks(rows, labels, row, path, 0)
-        node = 0
+        node = wide(0)
         _widen(trie, node, rows, row)
         for depth in range(rows.required[row]):
-            node = trie.kids.cells[1, slot_of(trie, node, path[depth])]
+            node = wide(trie.kids.cells[1, slot_of(trie, node, path[depth])])
             _widen(trie, node, rows, row)

@@ -14,13 +14,14 @@ from nearcast._jit import inner, lean_kernel
 from nearcast.index.gi2.grid import pack, unpack
 from nearcast.index.gi2.lists import Lists, append, block_of, count_of, key_of, place_of, shorten
 from nearcast.index.gi2.records import rarest_term
+from nearcast.index.memory import Memory
 from nearcast.index.quadtree.cells import Space, Work, cover
 from nearcast.index.table import Int32s, Int64s, Rows
 
 ENTRIES = 4
 """Where a node counts the entries of its own lists, behind its four children."""
-TOP, FREE = 0, 1
-"""Places in `Forest.counts`: nodes in use or freed, and the first freed node, or -1."""
+TOP, FREE, ROWS = 0, 1, 2
+"""Places in `Forest.counts`: nodes in use or freed, the first freed node or -1, rows."""
 NOTHING = -1
 NO_NODE = -3
 
@@ -31,11 +32,22 @@ class Forest(NamedTuple):
     """Nodes, and what is kept of each row."""
 
     roots: Int32s  # one root for all, or one for each term; -1 for none
-    nodes: Int32s  # (n, 5): four children or -1, entries; a freed node names the next one
-    masks: npt.NDArray[np.uint64]  # the terms of a node's lists, a bit for each or several
+    nodes: Int32s  # (n, 8): four children or -1, entries, mask; a freed node names the next one
+    masks: npt.NDArray[np.uint64]  # in `nodes`: the terms of a node's lists, a bit for several
     counts: Int64s
     keys: Int32s  # by row: the term of its lists, or -1
     weights: Floats32  # by row: how much the cost model made of that term
+
+
+def masks_of(nodes: Int32s) -> npt.NDArray[np.uint64]:
+    """Give the masks of nodes, which lie with them so that one cache line has both."""
+    return nodes.view(np.uint64)[:, 3]
+
+
+def room_for(count: int) -> Int32s:
+    """Make room for so many nodes."""
+    nodes: Int32s = Memory().array("", (count, 8), np.int32)
+    return nodes
 
 
 @inner
@@ -122,6 +134,7 @@ def insert_rows(
             forest.nodes[node, ENTRIES] += 1
             forest.masks[node] |= bit_of(key)
             progress[1] += 1
+        forest.counts[ROWS] += 1
         progress[0] += 1
         progress[1] = 0
     return 0
@@ -162,6 +175,8 @@ def delete_rows(
     """Take rows out of the lists of their cells, which are found as they were when they came."""
     for row in old:
         key = forest.keys[row]
+        if key < 0:
+            continue  # has left before
         tree = key if len(forest.roots) > 1 else 0
         x0, y0, x1, y1 = unpack(space.grid, lists.spans[row])
         cover(space, x0, y0, x1, y1, forest.weights[row], toll, work)
@@ -179,3 +194,4 @@ def delete_rows(
             forest.nodes[node, ENTRIES] -= 1
             _prune(forest, tree, code)
         forest.keys[row] = NOTHING
+        forest.counts[ROWS] -= 1

@@ -24,10 +24,13 @@ from nearcast.index.gi2.lists import TOP as ARENA_TOP
 from nearcast.index.quadtree.cells import DEEPEST, Space, space_over, work_space
 from nearcast.index.quadtree.forest import (
     NO_NODE,
+    ROWS,
     TOP,
     Forest,
     delete_rows,
     insert_rows,
+    masks_of,
+    room_for,
 )
 from nearcast.index.quadtree.scan import scan
 from nearcast.index.scratch import Bitmaps
@@ -79,8 +82,7 @@ class _Quadtree:
 
     def insert(self, rows: Int32s) -> None:
         """Put rows into the lists of their cells; when there are many more, choose cells anew."""
-        held = int(np.count_nonzero(self._forest.keys >= 0))
-        if held + len(rows) > _GROWN * self._made_for + _FEW:
+        if self._forest.counts[ROWS] + len(rows) > _GROWN * self._made_for + _FEW:
             before = np.flatnonzero(self._forest.keys >= 0).astype(np.int32)
             self._start(np.concatenate([before, np.asarray(rows, np.int32)]))
         else:
@@ -114,10 +116,9 @@ class _Quadtree:
         """Count nodes, lists, copies of rows and bytes."""
         forest, lists = self._forest, self._lists
         nodes = int(forest.counts[TOP])
-        held = int(np.count_nonzero(forest.keys >= 0))
         return {
             "bytes": forest.roots.nbytes
-            + nodes * (forest.nodes.itemsize * forest.nodes.shape[1] + forest.masks.itemsize)
+            + nodes * forest.nodes.itemsize * forest.nodes.shape[1]
             + forest.keys.nbytes
             + forest.weights.nbytes
             + lists.slots.nbytes
@@ -126,7 +127,7 @@ class _Quadtree:
             "nodes": nodes,
             "lists": int(lists.counts[LISTS]),
             "entries": int(lists.counts[COPIES]),
-            "replication": int(lists.counts[COPIES]) / max(1, held),
+            "replication": int(lists.counts[COPIES]) / max(1, int(forest.counts[ROWS])),
         }
 
     def save(self, folder: Path) -> None:
@@ -134,7 +135,8 @@ class _Quadtree:
         lists, forest = self._lists, self._forest
         arrays: dict[str, Any] = {f"lists_{k}": v for k, v in lists._asdict().items()}
         arrays["lists_arena"] = lists.arena[: lists.counts[ARENA_TOP]]
-        arrays |= {f"forest_{k}": v for k, v in forest._asdict().items()}
+        kept = {name: array for name, array in forest._asdict().items() if name != "masks"}
+        arrays |= {f"forest_{name}": array for name, array in kept.items()}
         arrays |= {"below": self._space.below, "chances": self._chances}
         if self._observed is not None:
             arrays |= {f"seen_{k}": v for k, v in self._observed._asdict().items()}
@@ -157,6 +159,7 @@ class _Quadtree:
         index._chances = arrays["chances"]
         index._space = _space(index._extent, int(index._options["depth"]), None)
         index._space = index._space._replace(below=arrays["below"])
+        arrays["forest_masks"] = masks_of(arrays["forest_nodes"])
         index._forest = Forest(*(arrays[f"forest_{field}"] for field in Forest._fields))
         index._lists = Lists(*(arrays[f"lists_{field}"] for field in Lists._fields))
         if "seen_share" in arrays:
@@ -177,12 +180,12 @@ class _Quadtree:
         self._space = _space(self._extent, int(self._options["depth"]), places)
         self._chances = self._term_chances()
         count, terms = len(rows), len(table.frequency)
-        nodes = 2 * count + 64
+        nodes = room_for(2 * count + 64)
         self._forest = Forest(
             np.full(max(terms, 2) if self._by_term else 1, -1, np.int32),
-            np.empty((nodes, 5), np.int32),
-            np.empty(nodes, np.uint64),
-            np.array([0, -1], np.int64),
+            nodes,
+            masks_of(nodes),
+            np.array([0, -1, 0], np.int64),
             np.full(len(table), -1, np.int32),
             np.empty(len(table), np.float32),
         )
@@ -245,9 +248,9 @@ def _longer(array: Any, room: int, fill: int) -> Any:
 def _with_nodes(forest: Forest) -> Forest:
     """Give the same forest with room for more nodes."""
     room = len(forest.nodes) * 3 // 2 + 64
-    nodes = np.empty((room, forest.nodes.shape[1]), np.int32)
+    nodes = room_for(room)
     nodes[: len(forest.nodes)] = forest.nodes
-    return forest._replace(nodes=nodes, masks=_longer(forest.masks, room, 0))
+    return forest._replace(nodes=nodes, masks=masks_of(nodes))
 
 
 def _space(extent: tuple[float, float, float, float], depth: int, places: Any) -> Space:

@@ -251,6 +251,8 @@ def delete_rows(tree: Tree, rows: Rows, old: Int32s) -> None:
     """Take rows out of their leaves; the nodes above keep their boxes and terms."""
     fanout = tree.entries.shape[1]
     for row in old:
+        if tree.where[row] < 0:
+            continue  # has left before
         node, place = tree.where[row] // fanout, tree.where[row] % fanout
         forget_row(tree, rows, row, node, place)
         tree.used[node] &= ~(_ONE << np.uint64(place))
