@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_samples import GRID, made_sample
-from nearcast.partition.auto import auto, fine_enough, portfolio
+from nearcast.partition.auto import auto, chosen_of, fine_enough, portfolio
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
@@ -19,7 +19,10 @@ from nearcast.partition.simulate import population_of, simulate
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 1000), workers=st.integers(1, 8))
 def test_auto_is_as_good_as_each_of_its_parts(seed: int, workers: int) -> None:
-    """On the held-out messages no part has a higher bound, and the plan says what was found."""
+    """On the held-out messages no part has a higher bound but for a few hundredths.
+
+    Of those as good it does best with all messages, and the plan says what was found.
+    """
     sample = made_sample(seed, rows=600, messages=900)
     plan = auto(sample, workers, GRID)
     rate = sample.operations / (sample.messages.size + sample.held_out.size)
@@ -30,11 +33,18 @@ def test_auto_is_as_good_as_each_of_its_parts(seed: int, workers: int) -> None:
 
     mine = bound(plan)
     candidates = portfolio(fine_enough(sample, workers, GRID), workers)
-    assert mine == pytest.approx(max(each.messages_per_s for each in candidates))
-    assert mine == pytest.approx(max(bound(each.plan) for each in candidates))
-    assert plan.about["messages_per_s"][plan.about["chosen"]] == round(mine)
+    best = chosen_of(candidates)
+    assert mine == pytest.approx(best.messages_per_s)
+    assert plan.about["chosen"] == best.name
+    assert plan.about["messages_per_s"][best.name] == round(mine)
+    for each in candidates:
+        assert each.messages_per_s == pytest.approx(bound(each.plan))
+        assert mine >= 0.96 * each.messages_per_s * (1 - 1e-9)
+        if each.messages_per_s > mine:
+            assert each.overall_per_s <= best.overall_per_s
     for name in ("hybrid", "hybrid-real", "text-metric"):
-        assert mine >= bound(PARTITIONERS[name](sample, workers, plan.grid)) * (1 - 1e-9)
+        other = bound(PARTITIONERS[name](sample, workers, plan.grid))
+        assert mine >= 0.96 * other * (1 - 1e-9)
 
 
 def crowd(spread: float) -> Sample:

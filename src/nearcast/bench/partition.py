@@ -34,7 +34,8 @@ from nearcast.workloads.sts_arrays import StsArrays
 REFERENCE = "hybrid"
 """What other partitioners are compared with."""
 
-_UNSEEN = 1 << 24  # the number of the first message that is simulated
+UNSEEN = 1 << 24
+"""The number of the first message that is simulated: nobody plans with those from it on."""
 
 Tell = Callable[[str], None]
 
@@ -101,9 +102,9 @@ def _measure(
     ratio = made.options.ratio
     conjuncts = made.conjuncts(0, arrangement.subscriptions)
     rows = rows_of(conjuncts.boxes, conjuncts.starts, conjuncts.terms, conjuncts.owners)
-    sampled = _messages(made.messages(0, arrangement.sampled))
+    sampled = sampled_messages(made.messages(0, arrangement.sampled))
     sample = sample_of(rows, sampled, operations=round(arrangement.sampled / ratio))
-    unseen = _messages(made.messages(_UNSEEN, _UNSEEN + arrangement.messages))
+    unseen = sampled_messages(made.messages(UNSEEN, UNSEEN + arrangement.messages))
     simulator = Simulator(population_of(rows, unseen, arrangement.messages / ratio), costs)
     grid = Grid(*made.space, arrangement.columns, arrangement.rows)
     reports = []
@@ -130,7 +131,8 @@ def _measure(
     return reports
 
 
-def _messages(batch: Batch) -> SampleMessages:
+def sampled_messages(batch: Batch) -> SampleMessages:
+    """Give messages of a workload with hashed terms."""
     return messages_of(batch.boxes, batch.starts, batch.terms)
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from nearcast.bench.ingest import measure_ingest
 from nearcast.cli import (
+    bench_adjust,
     bench_match,
     bench_moving,
     bench_partition,
@@ -38,6 +39,7 @@ def _bench() -> None:
     """
 
 
+bench.command("adjust")(bench_adjust.adjust)
 bench.command("match")(bench_match.match)
 bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)

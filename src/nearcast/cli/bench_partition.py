@@ -64,13 +64,13 @@ def partition(
       nearcast bench partition --workload sts-q1 --workers 8 --partitioner space-kd,hybrid,auto
     """
     arrangement = Arrangement(
-        workloads=_named(workload, "--workload", list(STS_WORKLOADS)),
+        workloads=named(workload, "--workload", list(STS_WORKLOADS)),
         workers=numbers(workers, "--workers"),
-        partitioners=_named(partitioner, "--partitioner", list(PARTITIONERS)),
+        partitioners=named(partitioner, "--partitioner", list(PARTITIONERS)),
         subscriptions=subscriptions,
         messages=messages,
         sampled=sampled,
-        **_cells(grid),
+        **cells(grid),
         filters=_FILTERS[h2],
         measure=calibrate,
         seed=seed,
@@ -83,7 +83,8 @@ def partition(
     _show(outcome)
 
 
-def _named(text: str, field: str, known: list[str]) -> list[str]:
+def named(text: str, field: str, known: list[str]) -> list[str]:
+    """Read a list of names, each of which must be known."""
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
@@ -91,7 +92,8 @@ def _named(text: str, field: str, known: list[str]) -> list[str]:
     return names
 
 
-def _cells(text: str) -> dict[str, int]:
+def cells(text: str) -> dict[str, int]:
+    """Read how many columns and rows a grid has."""
     columns, _, rows = text.partition("x")
     try:
         read = {"columns": int(columns), "rows": int(rows)}

@@ -17,7 +17,7 @@ from nearcast.partition.load import MEASURED, Costs
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.sample import Sample, frequent_terms
 
-MOST_ROWS, MOST_MESSAGES = 2_000_000, 100_000
+MOST_ROWS, MOST_MESSAGES = 2_000_000, 200_000
 """Rows and messages that are looked at; a larger sample is thinned out."""
 MOST_PLACED = 200_000
 """Rows whose own cost is weighed while planning; each stands for as many as were left out."""

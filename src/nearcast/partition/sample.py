@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
@@ -119,6 +119,16 @@ def take_rows(rows: SampleRows, chosen: Int64s) -> SampleRows:
 def take_messages(messages: SampleMessages, chosen: Int64s) -> SampleMessages:
     """Give the chosen messages."""
     return SampleMessages(messages.boxes[chosen], *take(messages.starts, messages.terms, chosen))
+
+
+def joined_messages(parts: Sequence[SampleMessages]) -> SampleMessages:
+    """Give the messages of all parts, one part after the other."""
+    lengths = np.concatenate([np.diff(part.starts) for part in parts])
+    return SampleMessages(
+        np.concatenate([part.boxes for part in parts]),
+        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        np.concatenate([part.terms for part in parts]),
+    )
 
 
 def sample_of(

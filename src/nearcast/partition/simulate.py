@@ -11,6 +11,8 @@ For kind "shared" every worker holds everything; one copy of the rows is simulat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -21,6 +23,7 @@ from nearcast.index import Batch, Table
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.partition import keys as key_choice
 from nearcast.partition._tables import Terms
+from nearcast.partition._wanted import Words
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.load import MEASURED, Costs, Loads, balance_of, rate_of
 from nearcast.partition.plan import Plan
@@ -114,31 +117,58 @@ class Simulator:
     def __init__(self, population: Population, costs: Costs = MEASURED) -> None:
         self.population = population
         self._costs = costs
+        self._subscriptions = max(len(np.unique(population.rows.owners)), 1)
         self._keys: tuple[Terms, Int64s, Terms] | None = None
         self._filter: Wanted | None = None
 
     def run(self, plan: Plan, wanted: bool = True) -> Simulation:
         """Simulate one plan."""
-        population, costs = self.population, self._costs
-        rows, messages = population.rows, population.messages
+        return self.run_parts(plan, [self.population.messages.size], wanted)[0]
+
+    def run_parts(self, plan: Plan, ends: Sequence[int], wanted: bool = True) -> list[Simulation]:
+        """Simulate one plan, with the messages in parts that end before each of `ends`."""
+        population = self.population
+        rows = population.rows
         keys = self._keys_of(plan)
         slots = self._wanted(plan, keys).slots if wanted else None
-        routed = route_messages(plan, slots, messages.boxes, messages.starts, messages.terms)
+        routed = route_messages(plan, slots, *population.messages)
         copies = 1 if plan.kind == "shared" else plan.workers
         if plan.kind == "shared":
             held = np.arange(rows.size, dtype=np.int32), np.zeros(rows.size, np.int32)
         else:
             held = route_rows(plan, rows.boxes, keys, rows.owners)
-        candidates = _candidates(plan, population, held, routed, copies)
+        index = _Index(plan, population, held, copies)
+        edges = np.searchsorted(routed[0], [0, *ends])
+        found = []
+        for part, messages in zip(pairwise(edges), pairwise([0, *ends]), strict=True):
+            sent = routed[0][slice(*part)], routed[1][slice(*part)]
+            size = messages[1] - messages[0]
+            found.append(self._told(plan, wanted, slots, held[1], index, sent, size))
+        return found
+
+    def _told(
+        self,
+        plan: Plan,
+        wanted: bool,
+        slots: Words | None,
+        held: Int32s,
+        index: _Index,
+        routed: tuple[Int32s, Int32s],
+        messages: int,
+    ) -> Simulation:
+        """Count the work for some messages, and report it."""
+        population, costs = self.population, self._costs
+        rows = population.rows.size
+        candidates = index.candidates(routed)
         counts = np.bincount(routed[1], minlength=plan.workers)
-        rows_held = np.bincount(held[1], minlength=copies).astype(np.float64)
+        rows_held = np.bincount(held, minlength=plan.workers).astype(np.float64)
         if plan.kind == "shared":
-            rows_held = np.full(plan.workers, float(rows.size))
-        subscriptions = max(len(np.unique(rows.owners)), 1)
-        operations = rows_held * population.operations / subscriptions
+            rows_held = np.full(plan.workers, float(rows))
+        came = population.operations * messages / max(population.messages.size, 1)
+        operations = rows_held * came / self._subscriptions
         loads = Loads(candidates, counts.astype(np.float64), operations)
         ns = loads.ns(costs)
-        sent = max(messages.size, 1)
+        sent = max(messages, 1)
         return Simulation(
             loads,
             Report(
@@ -148,12 +178,12 @@ class Simulator:
                 total_ns=float(ns.sum()) / sent,
                 candidate_share=float(costs.check_ns * candidates.sum() / max(ns.sum(), 1e-9)),
                 balance=balance_of(ns),
-                replication=float(rows_held.sum()) / max(rows.size, 1),
+                replication=float(rows_held.sum()) / max(rows, 1),
                 workers_per_message=len(routed[0]) / sent,
                 dropped=1.0 - len(np.unique(routed[0])) / sent,
                 plan_bytes=len(plan.to_bytes()),
                 wanted_bytes=int(slots.nbytes) if slots is not None else 0,
-                messages_per_s=rate_of(messages.size, ns),
+                messages_per_s=rate_of(messages, ns),
             ),
         )
 
@@ -179,42 +209,48 @@ class Simulator:
         return self._filter
 
 
-def _candidates(
-    plan: Plan,
-    population: Population,
-    held: tuple[Int32s, Int32s],
-    routed: tuple[Int32s, Int32s],
-    copies: int,
-) -> Floats:
-    """Count the rows that the index of each worker looks at."""
-    rows, messages = population.rows, population.messages
-    terms = len(population.hashes)
-    frequency = _frequencies(plan, population.hashes)
-    numbers = np.full((copies, terms), -1, np.int32)
-    order = np.argsort(held[1], kind="stable")
-    row, worker = held[0][order], held[1][order]
-    starts, own_terms, owner_terms = _rename(
-        row, worker, rows.starts, population.row_terms, numbers
-    )
-    table = Table()
-    table.ensure_terms(len(owner_terms))
-    table.frequency[: len(owner_terms)] = frequency[owner_terms]
-    _check_size(len(row))
-    table.add_boxes(np.arange(len(row), dtype=np.int32), rows.boxes[row], starts, own_terms)
-    index = RarestTerm(table)
-    index.build()
-    order = np.argsort(routed[1], kind="stable")
-    message, worker = routed[0][order], routed[1][order]
-    edges = np.searchsorted(worker, np.arange(plan.workers + 1))
-    looked = np.zeros(plan.workers)
-    for at in range(plan.workers):
-        mine = message[edges[at] : edges[at + 1]]
-        batch_starts, batch_terms = _batch_terms(
-            mine, messages.starts, population.message_terms, numbers[min(at, copies - 1)]
+class _Index:
+    """The index of all workers in one, with the terms of each worker numbered apart."""
+
+    def __init__(
+        self, plan: Plan, population: Population, held: tuple[Int32s, Int32s], copies: int
+    ) -> None:
+        rows = population.rows
+        frequency = _frequencies(plan, population.hashes)
+        self._population = population
+        self._workers = plan.workers
+        self._numbers = np.full((copies, len(population.hashes)), -1, np.int32)
+        order = np.argsort(held[1], kind="stable")
+        row, worker = held[0][order], held[1][order]
+        starts, own_terms, owner_terms = _rename(
+            row, worker, rows.starts, population.row_terms, self._numbers
         )
-        batch = Batch(batch_starts, batch_terms, messages.boxes[mine])
-        looked[at] = index.candidates(batch).candidates
-    return looked
+        table = Table()
+        table.ensure_terms(len(owner_terms))
+        table.frequency[: len(owner_terms)] = frequency[owner_terms]
+        _check_size(len(row))
+        table.add_boxes(np.arange(len(row), dtype=np.int32), rows.boxes[row], starts, own_terms)
+        self._index = RarestTerm(table)
+        self._index.build()
+
+    def candidates(self, routed: tuple[Int32s, Int32s]) -> Floats:
+        """Count the rows that each worker looks at for the messages it is sent."""
+        messages = self._population.messages
+        order = np.argsort(routed[1], kind="stable")
+        message, worker = routed[0][order], routed[1][order]
+        edges = np.searchsorted(worker, np.arange(self._workers + 1))
+        looked = np.zeros(self._workers)
+        for at in range(self._workers):
+            mine = message[edges[at] : edges[at + 1]]
+            batch_starts, batch_terms = _batch_terms(
+                mine,
+                messages.starts,
+                self._population.message_terms,
+                self._numbers[min(at, len(self._numbers) - 1)],
+            )
+            batch = Batch(batch_starts, batch_terms, messages.boxes[mine])
+            looked[at] = self._index.candidates(batch).candidates
+        return looked
 
 
 def _check_size(pairs: int) -> None:

@@ -1,0 +1,169 @@
+"""Which cells are selected for moving, by every method from the same cells and for the same gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast.partition.adjust.change import Shifts, shifted
+from nearcast.partition.adjust.evening import Evening
+from nearcast.partition.adjust.local import worker_loads
+from nearcast.partition.adjust.migration import carried_bytes
+from nearcast.partition.adjust.pieces import Pieces, pieces_of
+from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.select import at_random, by_size, dynamic, greedy
+from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.plan import Plan
+from nearcast.partition.sample import SampleRows
+
+_DP_UNITS = 4000  # into which DP rounds the bytes that GR finds
+_TIMES = 3
+
+
+class Selection(TypedDict):
+    """Cells that one method selects.
+
+    `by_definition` adds up the sizes of the cells, as definition 4 does; `carried` are the bytes
+    that really have to go to the destination; `heavier` is the load of the heavier of all workers
+    that gave or took, in means, afterwards.
+    """
+
+    workers: int
+    method: str
+    load: str
+    cells: int
+    of_cells: int
+    by_definition: float
+    carried: float
+    heavier: float
+    ms: float
+
+
+class _Cells(NamedTuple):
+    """The cells of one worker that has too much, and what it should give away."""
+
+    plan: Plan
+    recent: Recent
+    pieces: Pieces
+    giver: int
+    taker: int
+    amount: float
+    rows: SampleRows
+    sizes: Int64s
+
+    @property
+    def mine(self) -> Int64s:
+        """The pieces of the worker."""
+        return np.flatnonzero(self.pieces.worker == self.giver)
+
+
+def measure_selections(
+    plan: Plan, recent: Recent, rows: SampleRows, sizes: Int64s
+) -> list[Selection]:
+    """Let every method close the gap between the heaviest worker and the lightest."""
+    pieces = pieces_of(plan, recent)
+    loads = worker_loads(plan, pieces, recent)
+    giver, taker = int(np.argmax(loads)), int(np.argmin(loads))
+    gap = float(loads[giver] - loads[taker]) / 2
+    cells = _Cells(plan, recent, pieces, giver, taker, gap, rows, sizes)
+    return [
+        *_as_published(cells, "real", pieces.load),
+        *_as_published(cells, "definition 3", pieces.by_definition),
+        _ours(cells, "ours, to one", np.array([taker])),
+        _ours(cells, "ours", np.flatnonzero(loads < loads.mean())),
+    ]
+
+
+def _as_published(cells: _Cells, load: str, weights: Floats, slow: bool = True) -> list[Selection]:
+    """Select by DP (if there is time), GR, SI and RA, with one kind of load."""
+    mine = cells.mine
+    own, sizes = weights[mine], cells.pieces.size[mine]
+    total = float(cells.pieces.load[mine].sum())
+    part = min(cells.amount / total, 1.0) * float(own.sum())
+    unit = max(float(sizes[greedy(own, sizes, part)].sum()) / _DP_UNITS, 1.0)
+    ways: dict[str, Callable[[Floats, Floats, float], Int64s]] = {
+        "DP": partial(dynamic, unit=unit),
+        "GR": greedy,
+        "SI": by_size,
+        "RA": at_random,
+    }
+    if not slow:
+        del ways["DP"]
+    found = []
+    for method, way in ways.items():
+        chosen, taken = _timed(way, own, sizes, part, 1 if method == "DP" else _TIMES)
+        to = np.full(len(chosen), cells.taker, np.int32)
+        found.append(_selection(cells, mine[chosen], to, method, load, taken))
+    return found
+
+
+def measure_large_selection(
+    plan: Plan, recent_for: Callable[[Plan], Recent], rows: SampleRows, sizes: Int64s
+) -> list[Selection]:
+    """Select from all cells there are: one worker has them all, and gives half to another."""
+    both = plan.changed(workers=2, cell_worker=np.zeros(plan.grid.cells, np.int32), maps=())
+    recent = recent_for(both)
+    pieces = pieces_of(both, recent)
+    gap = float(pieces.load.sum()) / 2
+    cells = _Cells(both, recent, pieces, 0, 1, gap, rows, sizes)
+    found = _as_published(cells, "real", pieces.load, slow=False)
+    return [*found, _ours(cells, "ours", np.array([1]))]
+
+
+def _ours(cells: _Cells, method: str, takers: Int64s) -> Selection:
+    """Select by ours. What is held where is known before, as it is while a pipeline runs."""
+    pieces, least = cells.pieces, np.inf
+    for _ in range(_TIMES):
+        evening = Evening(pieces, cells.recent, cells.plan.workers, pieces.load)
+        started = perf_counter()
+        moves = evening.shed(cells.giver, cells.amount, takers)
+        least = min(least, perf_counter() - started)
+    ms = float(least) * 1e3
+    return _selection(cells, moves.piece, moves.destination, method, "real", ms)
+
+
+def _timed(
+    way: Callable[[Floats, Floats, float], Int64s],
+    loads: Floats,
+    sizes: Floats,
+    amount: float,
+    times: int,
+) -> tuple[Int64s, float]:
+    """Select several times; give the cells, and the least time in milliseconds."""
+    least = np.inf
+    for _ in range(times):
+        started = perf_counter()
+        chosen = way(loads, sizes, amount)
+        least = min(least, perf_counter() - started)
+    return chosen, float(least) * 1e3
+
+
+def _selection(
+    cells: _Cells,
+    moved: npt.NDArray[np.integer],
+    to: Int32s,
+    method: str,
+    load: str,
+    ms: float,
+) -> Selection:
+    """Say what a selection takes to carry, and what it leaves the workers that take part with."""
+    plan, pieces = cells.plan, cells.pieces
+    after = shifted(plan, Shifts(pieces.cell[moved], pieces.worker[moved], to))
+    loads = worker_loads(after, pieces_of(after, cells.recent), cells.recent)
+    part = [cells.giver, *np.unique(to).tolist()]
+    return Selection(
+        workers=plan.workers,
+        method=method,
+        load=load,
+        cells=len(moved),
+        of_cells=len(cells.mine),
+        by_definition=float(pieces.size[moved].sum()),
+        carried=float(carried_bytes(plan, after, cells.rows, cells.sizes)),
+        heavier=float(loads[part].max() / loads.mean()),
+        ms=ms,
+    )

@@ -1,0 +1,146 @@
+"""A local adjustment whole, as ours is: what to move, split and merge, and the plan after it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast.partition.adjust.change import Shifts, shifted, split
+from nearcast.partition.adjust.evening import Evening
+from nearcast.partition.adjust.migration import Migration, migration_to
+from nearcast.partition.adjust.pieces import Pieces, pieces_of
+from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.text import content_of, in_both, share_of
+from nearcast.partition.digest import sums
+from nearcast.partition.grid import Floats, Int32s
+from nearcast.partition.load import balance_of
+from nearcast.partition.plan import Plan
+from nearcast.partition.routing import route_rows
+
+LIMIT = 1.02
+"""The load of the heaviest worker, in means, at which enough was done."""
+
+MOST_LOADED = 4
+"""How many of a worker's most loaded cells are looked at for splitting and merging."""
+
+_MOST_SPLITS = 2  # for each worker
+_ENOUGH = 0.999  # what splitting must leave of the heavier load at most
+
+
+class Log:
+    """What changed hands so far, with about what it takes to carry; `left` may still be carried."""
+
+    def __init__(self, most_bytes: float = np.inf) -> None:
+        self.left = most_bytes
+        self._shifts: list[Shifts] = []
+        self._sizes: list[Floats] = []
+
+    def add(self, shifts: Shifts, sizes: Floats) -> None:
+        """Note pieces that were moved."""
+        self._shifts.append(shifts)
+        self._sizes.append(sizes)
+        self.left -= float(sizes.sum())
+
+    def add_one(self, cell: int, source: int, destination: int, size: float) -> Shifts:
+        """Note that a part of one cell was moved."""
+        shifts = one_shift(cell, source, destination)
+        self.add(shifts, np.array([size]))
+        return shifts
+
+    def migration(self, before: Plan, after: Plan) -> Migration | None:
+        """Write down the way from the first plan to the last; nothing if nothing changed."""
+        if not self._shifts:
+            return None
+        cell, source, destination = (
+            np.concatenate(field) for field in zip(*self._shifts, strict=True)
+        )
+        after = after.changed(number=before.number + 1)
+        shifts = Shifts(cell, source, destination)
+        return migration_to(before, after, shifts, np.concatenate(self._sizes))
+
+
+def one_shift(cell: int, source: int, destination: int) -> Shifts:
+    """Say that one piece goes."""
+    fields: list[Int32s] = [np.array([n], np.int32) for n in (cell, source, destination)]
+    return Shifts(*fields)
+
+
+def worker_loads(plan: Plan, pieces: Pieces, recent: Recent) -> Floats:
+    """What each worker has to do by a plan, in nanoseconds for the recent messages."""
+    held = route_rows(plan, recent.boxes, recent.keys)[1]
+    rows = recent.row_ns * np.bincount(held, minlength=plan.workers)
+    return np.asarray(rows + sums(pieces.worker, pieces.load, plan.workers))
+
+
+def adjust(
+    plan: Plan, recent: Recent, limit: float = LIMIT, most_bytes: float = np.inf
+) -> Migration | None:
+    """Even a plan out by what was recent, and move as little as possible; nothing if it is even.
+
+    First cells that two workers share are given to one of them, where that spares both work. Then
+    pieces are moved (`evening`). When a worker is stuck with a cell that is too much to be moved,
+    some terms of the cell are.
+    """
+    log = Log(most_bytes)
+    now = _merge(plan, recent, limit, log)
+    for _ in range(1 + _MOST_SPLITS * plan.workers):
+        pieces = pieces_of(now, recent)
+        evening = Evening(pieces, recent, plan.workers)
+        piece, destination = evening.run(limit, log.left)
+        if len(piece):
+            shifts = Shifts(pieces.cell[piece], pieces.worker[piece], destination)
+            log.add(shifts, np.full(len(piece), evening.carried / len(piece)))
+            now = shifted(now, shifts)
+        if balance_of(evening.loads) <= limit:
+            break
+        done = _split(now, recent, pieces, evening, log)
+        if done is None:
+            break
+        now = done
+    return log.migration(plan, now)
+
+
+def _split(plan: Plan, recent: Recent, pieces: Pieces, evening: Evening, log: Log) -> Plan | None:
+    """Split a hot piece of the heaviest worker, if the heavier of two has less to do then."""
+    giver, taker = int(np.argmax(evening.loads)), int(np.argmin(evening.loads))
+    heavy, light = float(evening.loads[giver]), float(evening.loads[taker])
+    amount = min(heavy - float(evening.loads.mean()), (heavy - light) / 2)
+    mine = np.flatnonzero(evening.owner == giver)
+    for piece in mine[np.argsort(-pieces.load[mine])[:MOST_LOADED]].tolist():
+        cell = int(pieces.cell[piece])
+        content = content_of(plan, recent, cell, giver)
+        share = share_of(content, recent.message_ns, amount)
+        if share is None or max(light + share.taken_ns, heavy - share.saved_ns) > _ENOUGH * heavy:
+            continue
+        size = float(pieces.size[piece]) * len(share.terms) / len(content.terms)
+        if size > log.left:
+            continue
+        log.add_one(cell, giver, taker, size)
+        return split(plan, cell, share.terms, taker)
+    return None
+
+
+def _merge(plan: Plan, recent: Recent, limit: float, log: Log) -> Plan:
+    """Give shared cells of heavy workers to those that share them and have less to do.
+
+    Both handle the messages that ask for terms of both: one of them is spared that. It is done
+    only where the heavier of the two has less to do afterwards.
+    """
+    pieces = pieces_of(plan, recent)
+    loads = worker_loads(plan, pieces, recent)
+    shared = np.flatnonzero(plan.split_cells[pieces.cell])
+    heavy = shared[loads[pieces.worker[shared]] > limit * loads.mean()]
+    for piece in heavy[np.argsort(-pieces.load[heavy])[:MOST_LOADED]].tolist():
+        cell, giver = int(pieces.cell[piece]), int(pieces.worker[piece])
+        others = pieces.worker[shared[pieces.cell[shared] == cell]]
+        others = others[loads[others] < loads[giver]]
+        if not len(others):
+            continue
+        taker = int(others[np.argmin(loads[others])])
+        both = in_both(*(content_of(plan, recent, cell, each) for each in (giver, taker)))
+        load, size = float(pieces.load[piece]), float(pieces.size[piece])
+        takes = loads[taker] + load - recent.message_ns * both
+        if not both or size > log.left or max(takes, loads[giver] - load) >= loads[giver]:
+            continue
+        loads[giver], loads[taker] = loads[giver] - load, takes
+        plan = shifted(plan, log.add_one(cell, giver, taker, size))
+    return plan

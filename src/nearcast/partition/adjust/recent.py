@@ -1,0 +1,99 @@
+"""Rows that stand and messages that came lately, on the grid of a plan."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.errors import InvalidValue
+from nearcast.partition import keys as key_choice
+from nearcast.partition._tables import Terms
+from nearcast.partition.digest import hits_of, hold, sums
+from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
+from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.owners import owners_of
+from nearcast.partition.plan import BLOCK, Plan
+from nearcast.partition.prepare import evenly
+from nearcast.partition.routing import route_rows
+from nearcast.partition.sample import SampleMessages, SampleRows, take_rows
+
+ROW_BYTES = 64
+"""What a row takes beside its terms, where nothing better is known."""
+
+_MOST_ROWS = 300_000
+_TRUSTED = 0.25, 4.0  # how far what hits cost may be off
+
+
+class Recent(NamedTuple):
+    """What adjustment looks at: hits of messages, and rows with their bytes.
+
+    A *hit* is a message at a cell with the key of a row nearby, as in `digest`. A row stands for
+    `scale` rows, and `row_ns` is what each costs a worker while the messages arrive.
+    """
+
+    grid: Grid
+    hit_cell: Int32s
+    hit_key: Terms
+    hit_message: Int32s
+    hit_cost: Floats
+    message_ns: float
+    boxes: Floats
+    keys: Terms
+    bytes: Floats
+    row_ns: float
+    scale: float
+
+    def reweighed(self, plan: Plan, busy_ns: Floats) -> Recent:
+        """Scale what hits cost so that each worker has as much to do as was measured.
+
+        What an index looks at can only be estimated from a sample; the CPU of a worker is known.
+        """
+        if len(busy_ns) != plan.workers:
+            raise InvalidValue("busy_ns", len(busy_ns), f"one for each of {plan.workers} workers")
+        worker = owners_of(plan, self.hit_cell, self.hit_key)
+        hits = sums(worker, self.hit_cost, plan.workers)
+        pairs = np.unique(self.hit_message.astype(np.int64) * plan.workers + worker)
+        rest = self.message_ns * np.bincount(pairs % plan.workers, minlength=plan.workers)
+        held = route_rows(plan, self.boxes, self.keys)[1]
+        rest += self.row_ns * np.bincount(held, minlength=plan.workers)
+        measured = busy_ns * (float((hits + rest).sum()) / max(float(busy_ns.sum()), 1e-300))
+        factor = np.divide(measured - rest, hits, out=np.ones(plan.workers), where=hits > 0)
+        return self._replace(hit_cost=self.hit_cost * np.clip(factor, *_TRUSTED)[worker])
+
+
+def recent_of(
+    plan: Plan,
+    rows: SampleRows,
+    messages: SampleMessages,
+    operations: float = 0.0,
+    sizes: Int64s | None = None,
+    costs: Costs = MEASURED,
+) -> Recent:
+    """Put rows and messages on the grid of a plan.
+
+    `operations` counts the rows that came or went while the messages arrived, `sizes` are the
+    bytes of each row. Of very many rows some stand for all.
+    """
+    if sizes is None:
+        sizes = ROW_BYTES + 8 * np.diff(rows.starts)
+    chosen = evenly(rows.size, _MOST_ROWS)
+    scale = rows.size / max(len(chosen), 1)
+    if len(chosen) < rows.size:
+        rows, sizes = take_rows(rows, chosen), sizes[chosen]
+    keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
+    held = hold(rows, keys, plan.grid, BLOCK)
+    hits = hits_of(held, messages, scale)
+    return Recent(
+        grid=plan.grid,
+        hit_cell=(hits.row.astype(np.int64) * plan.grid.columns + hits.column).astype(np.int32),
+        hit_key=held.keys[hits.key],
+        hit_message=hits.message,
+        hit_cost=costs.check_ns * hits.candidates,
+        message_ns=costs.message_ns,
+        boxes=rows.boxes,
+        keys=keys,
+        bytes=np.asarray(sizes * scale, np.float64),
+        row_ns=costs.operation_ns * operations / max(rows.size, 1),
+        scale=scale,
+    )

@@ -1,0 +1,64 @@
+"""Counters that forget, and an alarm that does not flicker."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from nearcast.errors import InvalidValue
+from nearcast.partition.adjust.meter import Meter, Watch
+from nearcast.partition.load import Costs
+
+
+def test_counts_fade() -> None:
+    """What was counted a half-life ago counts half, and goes on being counted."""
+    meter = Meter(2, half_life_s=10.0)
+    meter.add(100.0, messages=np.array([8.0, 0.0]))
+    meter.add(110.0, messages=np.array([0.0, 2.0]), operations=np.array([1.0, 0.0]))
+    assert meter.counted("messages").tolist() == [4.0, 2.0]
+    meter.add(130.0)
+    assert meter.counted("messages").tolist() == [1.0, 0.5]
+    assert meter.counted("operations").tolist() == [0.25, 0.0]
+
+
+def test_loads_are_cpu_if_known() -> None:
+    """By what was done, as long as nobody measured what it took."""
+    meter = Meter(2)
+    costs = Costs(check_ns=2.0, message_ns=10.0, operation_ns=100.0)
+    meter.add(0.0, messages=np.array([1.0, 0.0]), candidates=np.array([3.0, 4.0]))
+    assert meter.loads(costs).tolist() == [16.0, 8.0]
+    meter.add(0.0, busy_ns=np.array([5.0, 7.0]))
+    assert meter.loads(costs).tolist() == [5.0, 7.0]
+    again = Meter.from_json(json.loads(json.dumps(meter.to_json())))
+    assert again.loads(costs).tolist() == [5.0, 7.0]
+    assert again.to_json() == meter.to_json()
+
+
+def test_wrong_counts_are_refused() -> None:
+    """Time that goes back, counters without a name, and the wrong number of them."""
+    meter = Meter(2)
+    meter.add(5.0)
+    with pytest.raises(InvalidValue, match="at: 4.0 given; expected a time not before 5.0"):
+        meter.add(4.0)
+    with pytest.raises(InvalidValue, match="counter: 'rows' given; expected one of messages"):
+        meter.add(5.0, rows=np.zeros(2))
+    with pytest.raises(InvalidValue, match="messages: .* given; expected 2 numbers"):
+        meter.add(5.0, messages=np.zeros(3))
+    with pytest.raises(InvalidValue, match="half_life_s"):
+        Meter(1, half_life_s=0.0)
+
+
+def test_the_alarm_waits_and_stays() -> None:
+    """It goes off after some looks, and is quiet only when things are well below."""
+    watch = Watch(above=1.2, below=1.1, patience=2)
+    even, uneven, between = np.array([1.0, 1.0]), np.array([2.0, 1.0]), np.array([1.3, 1.0])
+    seen = [watch.look(loads) for loads in (uneven, even, uneven, between, uneven, uneven)]
+    assert seen == [False, False, False, False, False, True]
+    assert [watch.look(loads) for loads in (between, even, between)] == [True, False, False]
+    assert not Watch().look(np.zeros(3))
+    with pytest.raises(InvalidValue, match="below"):
+        Watch(above=1.1, below=1.2)
+    with pytest.raises(InvalidValue, match="patience"):
+        Watch(patience=0)
