@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from instant_logs import records
+from boolean_logs import records
 from nearcast import Engine
 from nearcast.engine.replay import replay
 from nearcast.model.log import open_log

@@ -21,7 +21,8 @@ _BAD: list[Any] = [
 
 
 def mixed_log(seed: int, count: int, names: int = 40) -> list[Fields]:
-    """Make a log: subscriptions made, replaced, moved and ended, messages at points and in boxes.
+    """Make a log: subscriptions made, replaced, moved and ended, messages at points and in
+    boxes, some of which last.
 
     One event in twelve or so is bad.
     """
@@ -60,6 +61,8 @@ def _event(draw: Random, number: int, names: int) -> Fields:
         "id": f"m{number if draw.random() < 0.95 else draw.randrange(number)}",
         "text": ", ".join(draw.choices(_WORDS, k=draw.randint(1, 6))),
     }
+    if draw.random() < 0.4:
+        fields["ttl"] = draw.choice([0, 0.5, 1, 5, 30, 200, -1 if draw.random() < 0.1 else 3])
     if draw.random() < 0.2:
         return fields | {"region": _box(draw)}
     return fields | {"point": draw.choice(BAD_POINTS) if draw.random() < 0.02 else _point(draw)}

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from instant_logs import Pairs, records
+from boolean_logs import Updates, records
 from nearcast.engine.settings import Settings
 from nearcast.spark.events import table_of
 from nearcast.spark.feed import Feed
@@ -49,6 +49,8 @@ def _event(some: random.Random, number: int) -> dict[str, Any]:
         "id": f"m{number - some.choice([0, 0, 0, 0, 5])}",
         "text": text,
     }
+    if some.random() < 0.5:
+        message["ttl"] = some.choice([0, 3, 20, 100])
     if kind < 0.55:
         west, south = some.uniform(-9, 5), some.uniform(-9, 5)
         return message | {"region": {"type": "Box", "bbox": [west, south, west + 4, south + 4]}}
@@ -133,10 +135,10 @@ class Small:
         frame: Any = _Frame([SimpleNamespace(path=path) for path in paths])
         feed.take_files(frame, batch)
 
-    def found(self) -> list[tuple[int, str, str]]:
+    def found(self) -> list[tuple[int, str, str, str]]:
         """All updates that are there for others to see."""
         rows = read_updates(self.folder / "out").to_pylist()
-        return [(row["event"], row["subscription"], row["message"]) for row in rows]
+        return [(row["event"], row["op"], row["subscription"], row["message"]) for row in rows]
 
     def refused(self) -> set[int]:
         """The places of all events that are in quarantine."""
@@ -146,8 +148,8 @@ class Small:
         assert len(found) == len(set(found))
         return set(found)
 
-    def check(self, expected: Pairs) -> None:
-        """See that every pair is there, once."""
+    def check(self, expected: Updates) -> None:
+        """See that every update is there, once."""
         found = self.found()
         assert len(found) == len(set(found))
         assert set(found) == expected

@@ -41,6 +41,38 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
         assert [each["subscription"] for each in server.updates()] == ["s1"] * 3
 
 
+def test_lasting_messages_and_moves_through_the_door(tmp_path: Path) -> None:
+    """What a subscription gains and loses comes from the pipeline; results are there at once."""
+    there = [100.0, 60.0]
+    away = {"type": "Circle", "center": there, "radius": 1000}
+    with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
+
+        def heard() -> tuple[str, str, str]:
+            told = msgspec.json.decode(ear.event()["data"])
+            return told["op"], told["subscription"], told["message"]
+
+        def results() -> list[str]:
+            answer = server.http.get("/v1/subscriptions/s1/results").json()
+            return [each["message"] for each in answer["results"]]
+
+        assert ear.place() == 0
+        server.post("/v1/messages", SALE | {"id": "m1", "at": 2e9, "ttl": 100})
+        server.post("/v1/messages", SALE | {"id": "m2", "at": 2e9, "ttl": 1})
+        server.post("/v1/messages", SALE | {"id": "m3", "at": 2e9, "ttl": 100, "point": there})
+        assert server.post("/v1/messages", SALE | {"id": "m1", "at": 2e9}).status_code == 409
+        subscription = IPAD | {"at": 2e9 + 1}
+        assert server.http.put("/v1/subscriptions/s1", json=subscription).status_code == 201
+        assert results() == ["m1"]
+        assert heard() == ("add", "s1", "m1")
+        moved = server.http.patch("/v1/subscriptions/s1", json={"region": away, "at": 2e9 + 2})
+        assert moved.status_code == 200
+        assert results() == ["m3"]
+        assert [heard(), heard()] == [("remove", "s1", "m1"), ("add", "s1", "m3")]
+        back = json.dumps({"op": "move", "id": "s1", "region": IPAD["region"], "at": 2e9 + 3})
+        assert server.lines("/v1/events", back).status_code == 200
+        assert [heard(), heard()] == [("add", "s1", "m1"), ("remove", "s1", "m3")]
+
+
 def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> None:
     """Subscriptions that come, change, move and go, messages at points and over boxes."""
     log = tmp_path / "log.jsonl"
@@ -62,12 +94,8 @@ def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> No
 def test_what_the_pipeline_cannot_do_yet_is_refused(tmp_path: Path) -> None:
     top = {"query": "jazz", "point": [0, 0], "top": {"k": 1, "alpha": 1.0}}
     engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
-    for fields in (
-        {"op": "subscribe", "id": "t", **top},
-        {"op": "publish", "id": "m", "ttl": 5.0, **SALE},
-    ):
-        [outcome] = engine.apply_all([event_from_json(fields)])
-        assert "--engine embedded" in str(outcome.error)
+    [outcome] = engine.apply_all([event_from_json({"op": "subscribe", "id": "t", **top})])
+    assert "--engine embedded" in str(outcome.error)
     assert not list(tmp_path.glob("*.jsonl"))
     engine.close()
 
@@ -102,22 +130,22 @@ def test_a_crash_between_file_and_commit_loses_nothing(
     engine.close()
     again = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
     assert again.now == 2.0
-    assert [seq for seq, _, _ in again.sent] == [2, 3]
+    assert [seq for seq, _, message in again.sent if message] == [2, 3]
     assert [each.seq for each in again.apply_all([publish("m2", 4.0), publish("m4", 5.0)])] == [
         None,
         4,
     ]
-    entries, messages = again.deliver([(1, "s1", "m1"), (2, "s1", "m2")])
+    entries, messages = again.deliver([(1, "add", "s1", "m1"), (2, "add", "s1", "m2")])
     assert [(each.id, each.seq, each.at, each.message) for each in entries] == [
         (1, 2, 1.0, "m1"),
         (2, 3, 2.0, "m2"),
     ]
     assert set(messages) == {"m1", "m2"}
-    assert again.deliver([(1, "s1", "m1"), (2, "s1", "m2")]) == ([], {})
+    assert again.deliver([(1, "add", "s1", "m1"), (2, "add", "s1", "m2")]) == ([], {})
     again.close()
     once_more = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
-    assert once_more.deliver([(2, "s1", "m2")]) == ([], {})
-    assert [entry.message for entry in once_more.deliver([(3, "s1", "m4")])[0]] == ["m4"]
+    assert once_more.deliver([(2, "add", "s1", "m2")]) == ([], {})
+    assert [entry.message for entry in once_more.deliver([(3, "add", "s1", "m4")])[0]] == ["m4"]
     assert once_more.log.last == 3
     once_more.close()
 

@@ -40,9 +40,11 @@ def test_the_embedded_engine_agrees_with_scan_here(log: Log, expected: pa.Table)
     engine, found = Scan(), []
     with open_log(str(log.paths[0])) as some:
         for position, updates in replay(some, engine, lambda *_: None):
-            found += [(position, each.subscription, each.message) for each in updates]
+            found += [(position, each.op, each.subscription, each.message) for each in updates]
     first = expected.filter(pc.less(expected["event"], EVENTS // FILES)).to_pylist()
-    assert sorted(found) == [(row["event"], row["subscription"], row["message"]) for row in first]
+    assert sorted(found) == sorted(
+        (row["event"], row["op"], row["subscription"], row["message"]) for row in first
+    )
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -11,6 +11,7 @@ import pytest
 
 from nearcast.engine import Scan
 from nearcast.engine.settings import Settings
+from nearcast.engine.standing import Remembered
 from nearcast.errors import NearcastError
 from nearcast.model import Message, Publish, event_from_json
 from nearcast.partition.grid import Grid, cells_of
@@ -42,7 +43,8 @@ def test_counts_are_those_of_what_there_is(
     paths = write_events(tmp_path / "in", log, files=4, group=10)
     small = Small(tmp_path)
     small.partitioner, small.workers = partitioner, 3
-    scan = Scan(Settings())
+    lasting = Remembered()
+    scan = Scan(Settings(), active=lasting)
     points: list[Any] = []
     for fields in log:
         event = event_from_json(fields)
@@ -72,6 +74,9 @@ def test_counts_are_those_of_what_there_is(
     ]
     assert found.rows.tolist() == counted(found.grid, rows)
     assert found.messages.tolist() == counted(found.grid, points)
+    active = [box for each in lasting._messages.values() for box in boxes_of(each.message)]
+    assert found.active.tolist() == counted(found.grid, active)
+    assert sum(found.active) > 0
     assert ((found.bytes > 64 * found.rows) == (found.rows > 0)).all()
     written = read_census(feed.pipeline.state)
     assert written is not None

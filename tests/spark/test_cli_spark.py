@@ -20,7 +20,7 @@ import pytest
 import zstandard
 from pyspark.sql import SparkSession
 
-from instant_logs import records, scanned
+from boolean_logs import records, scanned
 from mixed_logs import mixed_log
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
@@ -41,9 +41,9 @@ def lines(log: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(fields) + "\n" for fields in log).encode()
 
 
-def found(folder: Path) -> list[tuple[int, str, str]]:
+def found(folder: Path) -> list[tuple[int, str, str, str]]:
     rows: list[dict[str, Any]] = read_updates(folder).to_pylist()
-    return [(row["event"], row["subscription"], row["message"]) for row in rows]
+    return sorted((row["event"], row["op"], row["subscription"], row["message"]) for row in rows)
 
 
 @pytest.fixture

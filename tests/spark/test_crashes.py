@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from boolean_logs import scanned
 from crashes import Crash, Crashes, install
-from instant_logs import scanned
 from nearcast.partition.plan import Plan
 from nearcast.spark.feed import Feed
 from nearcast.spark.inline import InlineRunner

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from instant_logs import Pairs, scanned
+from boolean_logs import Updates, scanned
 from nearcast.errors import NearcastError, SourceError, StateError
 from nearcast.spark import tasks
 from nearcast.spark.history import Upkeep
@@ -31,7 +31,8 @@ KINDS = {
     "routed/*/base-*.json": True,
     "snapshots/*/*/head.json": True,
     "snapshots/*/*/index.bin": True,
-    "snapshots/*/*/names.bin": True,
+    "snapshots/*/*/owner_letters.bin": True,
+    "snapshots/*/*/active_memory.bin": True,
     "plans/*.plan": True,
     "reports/*.json": True,
     "window/*.ids": True,
@@ -62,7 +63,7 @@ class Kept:
         self.folder = folder
         log = churn(BATCHES * ROWS, seed=5)
         self.small = self._small(folder / "kept", partitioner, workers)
-        self.expected: Pairs = scanned(log, self.small.settings)[0]
+        self.expected: Updates = scanned(log, self.small.settings)[0]
         self.paths = write_events(folder / "in", log, BATCHES, 5)
         feed = self.small.open()
         for batch, path in enumerate(self.paths[:BEFORE]):

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from instant_logs import records, scanned
+from boolean_logs import records, scanned
 from mixed_logs import mixed_log
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, StateError
@@ -24,7 +24,7 @@ from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
 from nearcast.spark.schema import NUMBERED_EVENTS
 
-Pairs = list[tuple[int, str, str]]
+Updates = list[tuple[int, str, str, str]]
 
 LOG = mixed_log(seed=77, count=200)
 EXPECTED, REFUSED = scanned(LOG, Settings())
@@ -59,15 +59,14 @@ def events(tmp_path: Path) -> Path:
     return folder
 
 
-def pairs_of(frame: DataFrame) -> Pairs:
+def updates_of(frame: DataFrame) -> Updates:
     rows = frame.collect()
-    assert {row.op for row in rows} == {"add"}
-    return sorted((row.event, row.subscription, row.message) for row in rows)
+    return sorted((row.event, row.op, row.subscription, row.message) for row in rows)
 
 
-def kept(folder: Path) -> Pairs:
+def kept(folder: Path) -> Updates:
     rows: list[dict[str, Any]] = read_updates(folder).to_pylist()
-    return [(row["event"], row["subscription"], row["message"]) for row in rows]
+    return sorted((row["event"], row["op"], row["subscription"], row["message"]) for row in rows)
 
 
 def streamed(spark: SparkSession, folder: Path) -> DataFrame:
@@ -87,7 +86,7 @@ def test_a_table_with_structs_in_any_order_of_rows(
     frame = spark.read.schema(NUMBERED_EVENTS).parquet(str(events)).orderBy(f.rand(3))
     aside = tmp_path / "refused"
     found = match_stream(frame, workers=4, partitioner="space-kd", quarantine=str(aside))
-    assert pairs_of(found) == sorted(EXPECTED)
+    assert updates_of(found) == sorted(EXPECTED)
     assert set(refused(aside)) == REFUSED & set(GOOD)
 
 
@@ -108,7 +107,7 @@ def test_a_table_with_json_text_and_no_numbers(spark: SparkSession, tmp_path: Pa
     frame = spark.createDataFrame([tuple(row[c] for c in columns) for row in rows], schema)
     aside = tmp_path / "refused"
     found = match_stream(frame, workers=2, quarantine=str(aside))
-    assert pairs_of(found) == sorted(expected)
+    assert updates_of(found) == sorted(expected)
     assert set(refused(aside)) == bad
     assert len(bad) > 10
 
@@ -159,7 +158,7 @@ def test_events_that_are_late_or_come_twice_are_passed_over(
     taken += [at for at in two[-5:] if at > last and at not in taken]
     taken.sort()
     expected, _ = scanned([LOG[at] for at in taken], Settings())
-    assert kept(out) == sorted((taken[at], *pair) for at, *pair in expected)
+    assert kept(out) == sorted((taken[at], *rest) for at, *rest in expected)
     reports = [json.loads(path.read_text()) for path in (tmp_path / "state").glob("reports/*")]
     assert sum(report["events"] for report in reports) == len(taken)
     given = sum(len(numbers) for files in batches for numbers in files)
@@ -169,11 +168,11 @@ def test_events_that_are_late_or_come_twice_are_passed_over(
 def test_a_function_gets_each_batch_with_its_number(
     spark: SparkSession, events: Path, tmp_path: Path
 ) -> None:
-    found: dict[int, Pairs] = {}
+    found: dict[int, Updates] = {}
 
     def take(updates: DataFrame, number: int) -> None:
         assert updates.columns == ["event", "op", "subscription", "message"]
-        found[number] = pairs_of(updates)
+        found[number] = updates_of(updates)
 
     stream = spark.readStream.schema(NUMBERED_EVENTS).option("maxFilesPerTrigger", 1)
     query = match_stream(
@@ -183,7 +182,7 @@ def test_a_function_gets_each_batch_with_its_number(
     query.awaitTermination()
     assert query.exception() is None
     assert sorted(found) == [1, 2, 3]
-    assert [pair for number in sorted(found) for pair in found[number]] == sorted(EXPECTED)
+    assert [each for number in sorted(found) for each in found[number]] == sorted(EXPECTED)
 
 
 def test_a_stream_of_updates_can_be_written_anywhere(
@@ -197,10 +196,10 @@ def test_a_stream_of_updates_can_be_written_anywhere(
     target = str(tmp_path / "mine")
     to_files = updates.writeStream.option("checkpointLocation", str(tmp_path / "mine-state"))
     to_files.trigger(availableNow=True).start(target).awaitTermination()
-    assert pairs_of(spark.read.parquet(target)) == sorted(EXPECTED)
+    assert updates_of(spark.read.parquet(target)) == sorted(EXPECTED)
     to_memory = updates.writeStream.format("memory").queryName("updates_in_memory")
     to_memory.trigger(availableNow=True).start().awaitTermination()
-    assert pairs_of(spark.table("updates_in_memory")) == sorted(EXPECTED)
+    assert updates_of(spark.table("updates_in_memory")) == sorted(EXPECTED)
 
 
 def test_it_runs_in_a_session_that_the_user_has(spark: SparkSession, events: Path) -> None:
@@ -209,7 +208,7 @@ def test_it_runs_in_a_session_that_the_user_has(spark: SparkSession, events: Pat
     mine.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     mine.read.schema(NUMBERED_EVENTS).parquet(str(events)).createOrReplaceTempView("mine")
     found = match_stream(mine.table("mine"), workers=2)
-    assert pairs_of(found) == sorted(EXPECTED)
+    assert updates_of(found) == sorted(EXPECTED)
     assert mine.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     assert mine.catalog.tableExists("mine")
 

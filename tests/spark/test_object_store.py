@@ -13,7 +13,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
-from instant_logs import records, scanned
+from boolean_logs import records, scanned
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.spark.events import table_of
@@ -75,13 +75,13 @@ def test_a_log_is_landed_from_and_to_the_store(tmp_path: Path) -> None:
 class Stored(Small):
     """A small pipeline with everything but the cache of its node in the store."""
 
-    def found(self) -> list[tuple[int, str, str]]:
+    def found(self) -> list[tuple[int, str, str, str]]:
         files, root = resolve(f"{self.place}/out")
         infos = files.get_file_info(fs.FileSelector(root, recursive=True))
         paths = [info.path for info in infos if info.path.endswith(".parquet")]
         assert not any("staging" in path for path in paths)
         rows = [row for path in paths for row in pq.read_table(path, filesystem=files).to_pylist()]
-        return [(row["event"], row["subscription"], row["message"]) for row in rows]
+        return [(row["event"], row["op"], row["subscription"], row["message"]) for row in rows]
 
 
 @pytest.mark.usefixtures("store")

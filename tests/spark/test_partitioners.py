@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from instant_logs import records, scanned
+from boolean_logs import records, scanned
 from mixed_logs import mixed_log
 from nearcast.engine.settings import Settings
 from nearcast.partition.registry import PARTITIONERS
@@ -24,10 +24,9 @@ SIZES = [150, 2, 90, 58]
 NAMES = sorted(PARTITIONERS)
 
 
-def found(folder: Path) -> list[tuple[int, str, str]]:
+def found(folder: Path) -> list[tuple[int, str, str, str]]:
     rows: list[dict[str, Any]] = read_updates(folder).to_pylist()
-    assert {row["op"] for row in rows} <= {"add"}
-    return [(row["event"], row["subscription"], row["message"]) for row in rows]
+    return sorted((row["event"], row["op"], row["subscription"], row["message"]) for row in rows)
 
 
 @pytest.mark.parametrize("name", NAMES)

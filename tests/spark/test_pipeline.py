@@ -14,12 +14,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from boolean_logs import Updates, boolean, records, scanned
 from event_logs import logs
-from instant_logs import Pairs, instant, records, scanned
 from nearcast.engine.settings import Settings
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
+from nearcast.spark.outputs import UPDATES
 from nearcast.spark.pipeline import Pipeline, planner
 from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
@@ -32,19 +33,19 @@ class ListOutput:
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
-        self.steps: dict[int, list[tuple[int, str, str]]] = {}
+        self.steps: dict[int, list[tuple[int, str, str, str]]] = {}
         self.refused: set[int] = set()
 
     def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
         paths = [Sink(self.folder).staged(step, name) for name in names]
         rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
-        found = [(row["event"], row["subscription"], row["message"]) for row in rows]
+        found = [tuple(row[name] for name in UPDATES.names) for row in rows]
         assert self.steps.setdefault(step, found) == found
         self.refused |= {each.seq for each in refused}
 
     @property
-    def pairs(self) -> list[tuple[int, str, str]]:
-        return [pair for found in self.steps.values() for pair in found]
+    def updates(self) -> list[tuple[int, str, str, str]]:
+        return [each for found in self.steps.values() for each in found]
 
 
 class Bench:
@@ -69,10 +70,10 @@ class Bench:
         assert file is not None
         self.pipeline.step(0, file.slices(self.pipeline.next_seq))
 
-    def check(self, expected: Pairs, refused: set[int]) -> None:
+    def check(self, expected: Updates, refused: set[int]) -> None:
         assert self.output.refused == refused
-        assert len(self.output.pairs) == len(set(self.output.pairs))
-        assert set(self.output.pairs) == expected
+        assert len(self.output.updates) == len(set(self.output.updates))
+        assert set(self.output.updates) == expected
 
 
 SPLITS = st.lists(
@@ -87,7 +88,7 @@ WINDOWS = st.sampled_from([Window(), Window(count=2), Window(seconds=1.5)])
 
 # A failure is shown as it was found: to shrink one takes minutes.
 @settings(deadline=None, max_examples=120, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-@given(log=logs().map(instant), plans=SPLITS, window=WINDOWS, forget=st.booleans())
+@given(log=logs().map(boolean), plans=SPLITS, window=WINDOWS, forget=st.booleans())
 def test_any_plan_and_any_stop_give_the_updates_of_scan(
     log: list[dict[str, Any]],
     plans: list[tuple[int, str, int]],
@@ -135,4 +136,4 @@ def test_text_that_is_not_utf8_is_set_aside_and_the_rest_matched(tmp_path: Path)
         bench.start("hash", 2)
         bench.take(bad)
         want = {"text": ({1}, {2, 3}), "id": ({2}, {1, 3}), "query": ({0}, set())}[name]
-        assert (bench.output.refused, {pair[0] for pair in bench.output.pairs}) == want
+        assert (bench.output.refused, {each[0] for each in bench.output.updates}) == want

@@ -39,9 +39,14 @@ def report(batch: int, *, plan: int = 1, loads: tuple[float, ...] = (1.0, 3.0)) 
         refused=batch % 2,
         seconds={"match": 0.5, "commit": 0.1, "total": 2.0},
         workers=[
-            WorkerReport(at, load, lag=at, messages=250, updates=20, rows=1000 + batch, bytes=10**6)
+            WorkerReport(
+                at, load, lag=at, messages=250, updates=20, rows=1000 + batch, bytes=10**6, active=7
+            )
             for at, load in enumerate(loads)
         ],
+        subscriptions=100,
+        lasting=5,
+        active=30,
         committed_at=1000.0 + batch,
     )
 
@@ -103,6 +108,7 @@ def test_status_adds_up_the_last_batches(state: str, capfd: pytest.CaptureFixtur
     assert found["events_per_s"] == 300.0
     assert (found["updates"], found["refused"]) == (4 * 40 + 8 + 9 + 10 + 11, 2)
     assert found["balance"] == 1.5
+    assert (found["subscriptions"], found["active"]) == (100, 30)
     assert found["workers"][1] == {
         "worker": 1,
         "share_of_load": 0.75,
@@ -112,6 +118,7 @@ def test_status_adds_up_the_last_batches(state: str, capfd: pytest.CaptureFixtur
         "operations": 0,
         "updates": 80,
         "rows": 1011,
+        "active": 7,
         "bytes": 1000000,
     }
 
@@ -128,7 +135,7 @@ def test_status_is_a_table_for_people(state: str, capfd: pytest.CaptureFixture[s
     assert main(["spark", "status", state]) == 0
     out = capfd.readouterr().out
     assert "7,200 (300 a second)" in out
-    assert re.search(r"1\s+75\.0%\s+1\.00 s\s+3,000\s+0\s+240\s+1,011\s+1\.0", out)
+    assert re.search(r"1\s+75\.0%\s+1\.00 s\s+3,000\s+0\s+240\s+1,011\s+7\s+1\.0", out)
 
 
 def test_status_of_a_folder_without_a_stream_is_told(
@@ -161,6 +168,8 @@ def test_metrics_count_up_and_show_the_last_state() -> None:
     metrics.observe(report(1, loads=(2.0,)))
     metrics.triggered({"addBatch": 250, "walCommit": 5})
     text = metrics.exposition()
+    assert "nearcast_spark_lasting_total 10\n" in text
+    assert "nearcast_spark_active_messages 30\n" in text
     assert "nearcast_spark_batches_total 2\n" in text
     assert 'nearcast_spark_worker_load_seconds_total{worker="0"} 3.0\n' in text
     assert 'nearcast_spark_worker_index_rows{worker="1"}' not in text

@@ -13,31 +13,34 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boolean_logs import boolean, records, scanned
 from event_logs import logs
-from instant_logs import instant, records, scanned
 from nearcast.engine.settings import Settings
 from nearcast.index.memory import MappedMemory
+from nearcast.partition.grid import Grid
+from nearcast.partition.plan import Plan
 from nearcast.spark.events import table_of
 from nearcast.spark.messages import messages_of
-from nearcast.spark.operations import LOG
+from nearcast.spark.placing import place_whole
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.shard import Shard
 from nearcast.topk import Window
 
+PLAN = Plan("shared", 1, "shared", Grid(-180.0, -90.0, 180.0, 90.0, 1, 1), np.zeros(1, np.int32))
 WINDOWS = st.sampled_from([Window(), Window(count=2), Window(seconds=1.5)])
 
 
 @settings(deadline=None, max_examples=100)
-@given(log=logs().map(instant), cuts=st.lists(st.integers(0, 24), max_size=4), window=WINDOWS)
+@given(log=logs().map(boolean), cuts=st.lists(st.integers(0, 24), max_size=4), window=WINDOWS)
 def test_batches_of_any_size_give_the_updates_of_scan(
     log: list[dict[str, Any]], cuts: list[int], window: Window
 ) -> None:
-    """Wherever a log is cut into batches, pairs and refusals are those of the definition."""
+    """Wherever a log is cut into batches, updates and refusals are those of the definition."""
     chosen = Settings(window=window)
     expected, refused = scanned(log, chosen)
     table = table_of(records(log))
     registrar = Registrar(chosen)
-    found: list[tuple[int, str, str]] = []
+    found: list[tuple[int, str, str, str]] = []
     found_refused = set()
     with TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
@@ -48,24 +51,20 @@ def test_batches_of_any_size_give_the_updates_of_scan(
             reading = registrar.read(events, seq)
             found_refused |= {start + refusal.row for refusal in reading.refusals}
             shard = Shard.attach(memory, described)
-            shard.apply(with_keys(reading.log))
+            shard.apply(place_whole(PLAN, reading.log, reading.changes).shards[0])
             described = json.loads(json.dumps(shard.describe()))
             texts = messages_of(events, seq, reading.messages, chosen.analyser)
             matches = shard.match(texts.messages)
             numbers = texts.messages.number[matches.places]
             names = shard.names_of(matches.owners).to_pylist()
             ids = texts.ids.take(pa.array(numbers)).to_pylist()
-            found += zip(texts.messages.seq[numbers].tolist(), names, ids, strict=True)
+            adds = ["add"] * len(names)
+            found += zip(texts.messages.seq[numbers].tolist(), adds, names, ids, strict=True)
+            changed = shard.changed()
+            ops = ["remove" if gone else "add" for gone in changed.removed.tolist()]
+            names = shard.names_of(changed.owners).to_pylist()
+            ids = shard.held.names_of(changed.slots).to_pylist()
+            found += zip(changed.seq.tolist(), ops, names, ids, strict=True)
     assert found_refused == refused
     assert len(found) == len(set(found))
     assert set(found) == expected
-
-
-def with_keys(log: pa.Table) -> pa.Table:
-    """Operations of a shard that holds everything need no real keys."""
-    assert log.schema == LOG
-    keys = pa.array(
-        [[0] * len(has or []) for has in log["required"].to_pylist()], pa.list_(pa.uint64())
-    )
-    zeros = pa.array(np.zeros(len(log), np.uint64))
-    return log.drop_columns(["query"]).append_column("key", zeros).append_column("keys", keys)

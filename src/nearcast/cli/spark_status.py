@@ -28,6 +28,7 @@ class WorkerStatus(TypedDict):
     operations: int
     updates: int
     rows: int
+    active: int
     bytes: int
 
 
@@ -44,6 +45,8 @@ class Status(TypedDict):
     operations: int
     updates: int
     refused: int
+    subscriptions: int
+    active: int
     events_per_s: float
     p50_batch_s: float
     max_batch_s: float
@@ -102,6 +105,8 @@ def summary(state: str, reports: list[BatchReport], now: float) -> Status:
         operations=sum(report.operations for report in reports),
         updates=sum(report.updates for report in reports),
         refused=sum(report.refused for report in reports),
+        subscriptions=final.subscriptions,
+        active=final.active,
         events_per_s=sum(report.events for report in reports) / max(sum(seconds), 1e-9),
         p50_batch_s=sorted(seconds)[len(seconds) // 2],
         max_batch_s=max(seconds),
@@ -132,6 +137,7 @@ def _added_up(reports: list[BatchReport]) -> list[WorkerReport]:
                 before.updates + one.updates,
                 one.rows,
                 one.bytes,
+                active=one.active,
             )
     return [added[worker] for worker in sorted(added)]
 
@@ -149,6 +155,7 @@ def _workers(reports: list[BatchReport]) -> list[WorkerStatus]:
             operations=one.operations,
             updates=one.updates,
             rows=one.rows,
+            active=one.active,
             bytes=one.bytes,
         )
         for one in workers
@@ -167,6 +174,8 @@ def _show(found: Status) -> None:
         "operations": f"{found['operations']:,}",
         "updates": f"{found['updates']:,}",
         "refused": f"{found['refused']:,}",
+        "subscriptions now": f"{found['subscriptions']:,}",
+        "active messages now": f"{found['active']:,}",
         "seconds a batch": f"{found['p50_batch_s']:.3f} median, {found['max_batch_s']:.3f} most",
         "steps, on average": steps,
         "busiest worker": f"{found['balance']:.2f} of the average",
@@ -178,7 +187,18 @@ def _show(found: Status) -> None:
     if not found["workers"]:
         return
     table = Table(box=SIMPLE_HEAD)
-    for heading in ("worker", "load", "lag", "messages", "operations", "updates", "rows", "MB"):
+    headings = (
+        "worker",
+        "load",
+        "lag",
+        "messages",
+        "operations",
+        "updates",
+        "rows",
+        "active",
+        "MB",
+    )
+    for heading in headings:
         table.add_column(heading, justify="right")
     for one in found["workers"]:
         table.add_row(
@@ -189,6 +209,7 @@ def _show(found: Status) -> None:
             f"{one['operations']:,}",
             f"{one['updates']:,}",
             f"{one['rows']:,}",
+            f"{one['active']:,}",
             f"{one['bytes'] / 1e6:,.1f}",
         )
     console.print(table)

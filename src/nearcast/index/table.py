@@ -144,6 +144,11 @@ class Column:
         self._filled = None
         self.size += extra
 
+    def shorten(self, size: int) -> None:
+        """Drop all entries but the first so many."""
+        self._filled = None
+        self.size = size
+
     @property
     def array(self) -> npt.NDArray[Any]:
         """What is filled of it, not copied."""

@@ -16,7 +16,7 @@ the next of their size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -71,28 +71,52 @@ class State(NamedTuple):
     spare: Int32s  # slots not in use
 
 
-def empty_state(terms: int, units: int, slots: int) -> State:
+def empty_state(terms: int, units: int, slots: int, home: Memory | None = None) -> State:
     """Make a store with nothing in it and room for so much."""
-    home = Memory()
-    counts = np.zeros(FREE + CLASSES, np.int64)
-    counts[FREE:] = NOTHING
-    memory = home.array("", units * UNIT, np.float32)
-    return State(
-        np.zeros(terms * HEAD, np.int32),
-        np.zeros(0, np.int32),
-        counts,
+    home = home or Memory()
+    heads = home.array("active_heads", terms * HEAD, np.int32)
+    heads[:] = 0
+    counts = home.array("active_counts", FREE + CLASSES, np.int64)
+    counts[:FREE], counts[FREE:] = 0, NOTHING
+    return State(heads, heads[:0], counts, *_room(home, units, slots))
+
+
+def attached_state(home: Memory, sizes: Mapping[str, int]) -> State:
+    """Find a store again whose arrays have these sizes, in memory that keeps them."""
+    heads = home.array("active_heads", sizes["heads"], np.int32)
+    areas = heads[:0]
+    if sizes["areas"]:
+        areas = home.array("active_areas", sizes["areas"], np.int32)
+    counts = home.array("active_counts", FREE + CLASSES, np.int64)
+    units = sizes["memory"] // UNIT
+    return State(heads, areas, counts, *_room(home, units, sizes["messages"]))
+
+
+def _room(home: Memory, units: int, slots: int) -> tuple[Any, ...]:
+    memory = home.array("active_memory", units * UNIT, np.float32)
+    return (
         memory,
         memory.view(np.int32),
-        home.array("", (slots, MESSAGE), np.float64),
-        home.array("", slots, np.int32),
-        home.array("", slots, np.int32),
+        home.array("active_messages", (slots, MESSAGE), np.float64),
+        home.array("active_heap", slots, np.int32),
+        home.array("active_spare", slots, np.int32),
     )
 
 
-def longer(array: npt.NDArray[Any], used: int, room: int, *, cleared: bool = False) -> Any:
+def longer(
+    array: npt.NDArray[Any],
+    used: int,
+    room: int,
+    *,
+    cleared: bool = False,
+    home: Memory | None = None,
+    name: str = "",
+) -> Any:
     """Give an array with room for so much that starts with what is used of this one."""
-    grown = Memory().array("", (room, *array.shape[1:]), array.dtype)
-    grown[:used] = array[:used]
+    home = home or Memory()
+    grown = home.array(f"active_{name}", (room, *array.shape[1:]), array.dtype)
+    if not home.keeps:
+        grown[:used] = array[:used]
     if cleared:
         grown[used:] = 0
     return grown

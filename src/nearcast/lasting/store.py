@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nearcast.index.memory import Memory
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.lasting._cells import SAMPLE, divide, longest
 from nearcast.lasting._change import (
@@ -26,6 +28,7 @@ from nearcast.lasting._layout import (
     SPARE,
     UNIT,
     USED,
+    attached_state,
     empty_state,
     longer,
 )
@@ -70,7 +73,13 @@ class ActiveStore:
     _only = -1
     """The one list that all messages stand in, whatever their terms; -1 for lists by term."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory | None = None) -> None:
+        self._home = memory or Memory()
+        self._make_work()
+        self._state = empty_state(16, _UNITS, _SLOTS, self._home)
+
+    def _make_work(self) -> None:
+        """Make the arrays that only one process uses, while it works."""
         self._due: Int32s = np.empty(_DUE, np.int32)
         self._sample = np.empty(SAMPLE + 1, np.float32)
         self._cells: Int64s = np.empty(_DUE, np.int64)
@@ -78,7 +87,21 @@ class ActiveStore:
         self._work = np.empty(8, np.float32)
         self._pair = np.empty((2, 3))
         self._chosen: Int64s = np.empty(2 * GROUP, np.int64)
-        self._state = empty_state(16, _UNITS, _SLOTS)
+
+    def describe(self) -> dict[str, int]:
+        """Say what `attach` needs to find the store again in its memory."""
+        state = self._state
+        names = ("heads", "areas", "memory", "messages")
+        return {name: len(getattr(state, name)) for name in names}
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, int]) -> Self:
+        """Find a store again in memory that is kept in files."""
+        store = cls.__new__(cls)
+        store._home = memory
+        store._make_work()
+        store._state = attached_state(memory, described)
+        return store
 
     def __len__(self) -> int:
         """How many messages have been taken in and not out again."""
@@ -192,7 +215,7 @@ class ActiveStore:
         terms = np.empty(int(starts[-1]), np.int32)
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(old, live, starts, terms, boxes, ends)
-        self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)))
+        self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)), self._home)
         self._found = np.empty(1 << 10, np.int32)
         self.add(Texts(starts, terms), boxes, ends)
         return live
@@ -265,13 +288,15 @@ class ActiveStore:
         state, known = self._state, len(self._state.heads) // HEAD
         if count > known:
             room = HEAD * max(count, known + known // 2)
-            state = state._replace(heads=longer(state.heads, len(state.heads), room, cleared=True))
+            state = state._replace(heads=self._longer("heads", known * HEAD, room, cleared=True))
         if areas and len(state.areas) < len(state.heads):
-            wanted = len(state.heads)
-            state = state._replace(
-                areas=longer(state.areas, len(state.areas), wanted, cleared=True)
-            )
+            grown = self._longer("areas", len(state.areas), len(state.heads), cleared=True)
+            state = state._replace(areas=grown)
         self._state = state
+
+    def _longer(self, name: str, used: int, room: int, *, cleared: bool = False) -> Any:
+        array = getattr(self._state, name)
+        return longer(array, used, room, cleared=cleared, home=self._home, name=name)
 
     def _reserve_work(self, terms: int) -> None:
         """Make room for the terms of the longest message."""
@@ -286,9 +311,9 @@ class ActiveStore:
         if state.counts[GIVEN] == 0 and self.slots == len(state.messages):
             room = 2 * len(state.messages)
             self._state = state._replace(
-                messages=longer(state.messages, self.slots, room),
-                heap=longer(state.heap, self.slots, room),
-                spare=longer(state.spare, self.slots, room),
+                messages=self._longer("messages", self.slots, room),
+                heap=self._longer("heap", self.slots, room),
+                spare=self._longer("spare", self.slots, room),
             )
         else:
             self._grow_arena(4 * widest)
@@ -296,7 +321,7 @@ class ActiveStore:
     def _grow_arena(self, units: int) -> None:
         state, used = self._state, int(self._state.counts[USED])
         room = max(2 * len(state.ints) // UNIT, used + units)
-        memory = longer(state.memory, used * UNIT, room * UNIT)
+        memory = self._longer("memory", used * UNIT, room * UNIT)
         self._state = state._replace(memory=memory, ints=memory.view(np.int32))
 
     def _divide(self, late: int) -> None:

@@ -1,13 +1,15 @@
 """How much each cell of a plan's grid has: messages that came, rows of subscriptions, their bytes.
 
-The driver counts as it goes. Rows and bytes follow from what was routed, so they are counted again
-after a stop; messages are those since the plan was made, as far as they were written down: twice
-in a few seconds at most, and never waited for. What stands in several cells counts in each.
+Also how many messages are active there. The driver counts as it goes. Rows and bytes follow from
+what was routed, so they are counted again after a stop; messages are those since the plan was made,
+as far as they were written down: twice in a few seconds at most, and never waited for. What stands
+in several cells counts in each.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from nearcast.spark.state import State
 
 _NAME = "cells.json"
 _EVERY_S = 5.0
+_COUNTS = ("messages", "rows", "bytes", "active")
 
 
 class Census:
@@ -28,7 +31,7 @@ class Census:
     def __init__(self, grid: Grid, plan: int) -> None:
         self.grid = grid
         self.plan = plan
-        self.messages, self.rows, self.bytes = np.zeros((3, grid.cells), np.int64)
+        self.messages, self.rows, self.bytes, self.active = np.zeros((4, grid.cells), np.int64)
         self._written = 0.0
 
     def change(self, changes: pa.Table) -> None:
@@ -44,15 +47,17 @@ class Census:
         """Count messages."""
         count_cells(self.grid, boxes, self.messages)
 
-    def write(self, state: State) -> None:
-        """Write the counts down, if that was not done just now."""
+    def write(self, state: State, active: Callable[[], Floats]) -> None:
+        """Write the counts down, if that was not done just now; `active` says what is active."""
         now = time.monotonic()
         if now - self._written < _EVERY_S:
             return
         self._written = now
-        busy = np.flatnonzero(self.messages | self.rows)
+        self.active[:] = 0
+        count_cells(self.grid, active(), self.active)
+        busy = np.flatnonzero(self.messages | self.rows | self.active)
         told: dict[str, Any] = {"plan": self.plan, "cells": busy.tolist()}
-        told |= {name: getattr(self, name)[busy].tolist() for name in ("messages", "rows", "bytes")}
+        told |= {name: getattr(self, name)[busy].tolist() for name in _COUNTS}
         state.files.write(_NAME, seal(told), lasting=False)
 
     def recall(self, state: State) -> None:
@@ -63,7 +68,7 @@ class Census:
 
 
 def read_census(state: State) -> dict[str, Any] | None:
-    """The counts that were written last: `plan`, and lists `cells`, `messages`, `rows`, `bytes`."""
+    """The counts that were written last: `plan`, and lists `cells` and one for each count."""
     if not state.files.exists(_NAME):
         return None
     try:

@@ -1,8 +1,8 @@
 """What a pipeline remembers from step to step, and how it finds it again after a stop.
 
-The history is a base, the subscriptions as they were after one step, and the logs of the steps
-since. From it the registrar and every shard can be made again. When the logs have grown as long as
-the base, it is written anew and they go.
+The history is a base, the subscriptions and active messages as they were after one step, and the
+logs of the steps since. From it the registrar and every shard can be made again. When the logs have
+grown as long as the base, it is written anew and they go.
 """
 
 from __future__ import annotations
@@ -15,16 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.index.table import Int32s
 from nearcast.partition.plan import Plan
+from nearcast.spark.actives import Actives
 from nearcast.spark.census import Census
 from nearcast.spark.ledger import Ledger
 from nearcast.spark.node import Step
-from nearcast.spark.operations import END, LOG
+from nearcast.spark.operations import (
+    BEGUN,
+    END,
+    LASTING,
+    LOG,
+    Changes,
+    begun_in,
+    completed,
+    of_kind,
+)
 from nearcast.spark.placing import Placed, place, place_base, place_whole
 from nearcast.spark.recent import Recent
 from nearcast.spark.registrar import Reading, Registrar, hash_ids
@@ -72,9 +81,10 @@ class History:
         self._alive: npt.NDArray[np.bool_] = np.zeros(1024, np.bool_)  # by owner
         self.since_base = 0
         self._ended: Int32s = np.empty(0, np.int32)  # owners that ended in the last step
-        self._gone = LOG.empty_table()  # and what they were: their numbers are used again
+        self.actives = Actives()
+        self._gone = BEGUN.empty_table()  # and what they were: their numbers are used again
         self.census: Census | None = None  # of a plan with cells
-        self._changes = LOG.empty_table()  # of the step that was placed last
+        self._changes = BEGUN.empty_table()  # of the step that was placed last
         self.pending = state.pending()
         state.sweep()
         self.last = self._last_commit()
@@ -105,9 +115,10 @@ class History:
         return self.state.commit(numbers[-2]) if len(numbers) > 1 else None
 
     def _recover(self, last: Commit, reread: Reread) -> None:
-        base, begun = self._base(last.step)
-        self.registrar.remember(begun)
-        self._begin(begun["owner"].to_numpy())
+        base, found = self._base(last.step)
+        self.registrar.remember(found)
+        self._begin(begun_in(found)["owner"].to_numpy())
+        self.actives.follow(found)
         before = self.state.commit(base) if base else None
         self.steps = [Step(base, before.key) if before else FIRST]
         for number in range(base + 1, last.step + 1):
@@ -177,7 +188,10 @@ class History:
         if window.seconds is None:
             entries = entries[max(0, len(entries) - (window.count or 0)) :]
         ids = hash_ids(self.registrar.definitions(self.live)["id"].combine_chunks())
+        active = self.actives.at(-np.inf if now is None else now)
         kept = {
+            "active": hash_ids(active["id"].combine_chunks()),
+            "until": active["end"].to_numpy().copy(),
             "now": np.array([np.nan if now is None else now]),
             "ring": np.ascontiguousarray(entries[:, :2]),
             "ring_times": np.ascontiguousarray(entries[:, 2]).view(np.float64),
@@ -185,11 +199,10 @@ class History:
         return Ledger.restored(window, kept, ids, self.live, self._ended)
 
     def _follow(self, log: pa.Table, step: Step) -> None:
-        ends = pc.equal(log["kind"], END)
-        self._ended = log.filter(ends)["owner"].to_numpy()
-        begun = log.filter(pc.invert(ends))["owner"].to_numpy()
-        self._begin(begun)
+        self._ended = of_kind(log, END)["owner"].to_numpy()
+        self._begin(begun_in(log)["owner"].to_numpy())
         self._alive[self._ended] = False
+        self.actives.follow(log)
         self.since_base += len(log)
         self.steps.append(step)
 
@@ -207,17 +220,29 @@ class History:
 
     def count(self, log: pa.Table) -> int:
         """How many subscriptions there will be after a step with this log."""
-        ends = int(pc.sum(pc.equal(log["kind"], END)).as_py() or 0)
-        return int(self._alive.sum()) + len(log) - 2 * ends
+        kinds = log["kind"].to_numpy()
+        return int(self._alive.sum() + (kinds < END).sum() - (kinds == END).sum())
 
-    def placed(self, log: pa.Table) -> Placed:
+    @property
+    def _now(self) -> float:
+        """The time after the last step that is done."""
+        return -np.inf if self.last is None or self.last.now is None else self.last.now
+
+    @property
+    def active(self) -> int:
+        """How many messages are active after the last step that is done."""
+        return self.actives.count(self._now)
+
+    def placed(self, log: pa.Table, changes: Changes) -> Placed:
         """Cut up the log of the next step by the plan."""
         assert self.plan is not None  # noqa: S101 - steps are placed once there is a plan
+        if not self.active and LASTING not in log["kind"].to_numpy():
+            changes = Changes.none()  # nothing was a result, nor is
         if self.plan.kind == "shared":
-            return place_whole(self.plan, log)
-        owners = log.filter(pc.equal(log["kind"], END))["owner"].to_numpy()
+            return place_whole(self.plan, log, changes)
+        owners = of_kind(log, END)["owner"].to_numpy()
         ended = self.registrar.definitions(owners)
-        placed = place(self.plan, log, ended, self._gone)
+        placed = place(self.plan, log, ended, self._gone, changes)
         self._gone = ended
         self._changes = placed.changes
         return placed
@@ -230,9 +255,10 @@ class History:
             self.recent.forget(self.last.step, np.nan if then is None else then)
         self.last = commit
         self._follow(log, Step(commit.step, key))
+        self.actives.forget(self._now)
         if self.census is not None:
             self.census.change(self._changes)
-            self.census.write(self.state)
+            self.census.write(self.state, lambda: self.actives.boxes(self._now))
 
     def adopt(self, plan: Plan) -> None:
         """Go on by another plan: all shards are cut anew, from what there is now."""
@@ -241,7 +267,7 @@ class History:
         self._write_base(self.registrar.definitions(self.live))
 
     def rebase(self) -> None:
-        """Write all subscriptions, so that older logs are not needed any more."""
+        """Write all there is, so that older logs are not needed any more."""
         begun = self.registrar.definitions(self.live)
         self._write_base(begun)
         self.registrar.start_from(begun)
@@ -253,15 +279,16 @@ class History:
     def _write_base(self, begun: pa.Table) -> None:
         assert self.plan is not None  # noqa: S101 - a base is for a plan
         number = self.step.number
+        everything = pa.concat_tables([completed(begun, LOG), self.actives.at(self._now)])
         if self.plan.kind == "shared":
-            placed = place_whole(self.plan, begun)
+            placed = place_whole(self.plan, everything)
         else:
             # What ended with the last step is wanted until the next one says that it is not.
-            placed = place_base(self.plan, begun, self._gone)
+            placed = place_base(self.plan, everything, self._gone)
         self._count(placed.changes)
-        self.state.write_routed(self.plan.number, f"base-{number:09}", placed)
+        self.state.write_routed(self.plan.number, f"base-{number:09}", placed, self._gone)
         if number:
-            self.state.write_definitions(number, begun)
+            self.state.write_definitions(number, everything)
             self.state.forget_before(number)
         self.steps = [self.step]
         self.since_base = 0
@@ -283,7 +310,7 @@ class History:
     def worth_rebasing(self) -> bool:
         """Whether the logs have become as long as what they change, or very many."""
         return len(self.steps) > self.upkeep.most_steps or (
-            self.since_base > max(self.upkeep.rebase_every, int(self._alive.sum()))
+            self.since_base > max(self.upkeep.rebase_every, int(self._alive.sum()) + self.active)
         )
 
     def snapshots(self) -> dict[str, int]:
@@ -306,6 +333,8 @@ class History:
         number = self.plan.number
         names = [f"base-{self.steps[0].number:09}", *(f"{s.number:09}" for s in self.steps[1:])]
         if all(self.state.has_routed(number, name) for name in names):
+            if len(names) == 1:  # no log tells what the base has although it had ended
+                self._gone = self.state.read_gone(number, names[0])
             self._count(*(self.state.read_changes(number, name) for name in names))
             return
         # The parts only follow from the history: start from here instead of mending each.

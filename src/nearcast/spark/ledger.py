@@ -2,7 +2,7 @@
 
 Everything that depends on the events before is decided here, one event after the other, in one
 kernel over hashes of ids: which version of a subscription an operation ends, whether a message id
-is still in the window, whether time goes backwards.
+is still in the window or active, whether time goes backwards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FINE, BACKWARDS, UNKNOWN, IN_USE, REFUSED = range(5)
 NOBODY = -1
 
 # What `numbers` holds.
-_OWNERS, _FREE, _OLDEST, _NEWEST = range(4)
+_OWNERS, _FREE, _OLDEST, _NEWEST, _ACTIVE = range(5)
+_WORTH_TIDYING = 1 << 12
 
 
 class Decisions(NamedTuple):
@@ -39,6 +40,7 @@ class Decisions(NamedTuple):
     begins: Int32s
     ends: Int32s
     times: Floats  # the time at each row
+    until: Floats  # of a message that lasts: when it is no longer active; NaN for any other row
 
 
 class Ledger:
@@ -49,32 +51,43 @@ class Ledger:
         self.now = np.nan  # before the first event there is no time
         self._ids = empty_slots(1 << 10)
         self._free: Int32s = np.empty(16, np.int32)
-        self._numbers = np.zeros(4, np.int64)
+        self._numbers = np.zeros(5, np.int64)
         self._ended: Int32s = np.empty(0, np.int32)
         self._window_ids = empty_slots(1 << 10)
         self._ring: Slots = np.empty((16, 2), np.uint64)  # ids in the window, oldest first
         self._ring_times: Floats = np.empty(16)
+        self._active_ids = empty_slots(1 << 10)
+        self._active: Slots = np.empty((16, 2), np.uint64)  # ids of lasting messages, by number
+        self._active_until: Floats = np.empty(16)
 
     @property
     def owners(self) -> int:
         """How many owner numbers were ever given."""
         return int(self._numbers[_OWNERS])
 
-    def decide(self, kinds: Codes, ids: Slots, at: Floats) -> Decisions:
-        """Decide rows in order; `ids` are both hashes of each id, `at` is NaN where not given."""
+    def decide(self, kinds: Codes, ids: Slots, at: Floats, ttl: Floats | None = None) -> Decisions:
+        """Decide rows in order; `ids` are both hashes of each id, `at` is NaN where not given.
+
+        `ttl` says how long messages last, NaN for instant ones; None if all are.
+        """
         count = len(kinds)
         self._reuse()
         self._make_room(count)
+        lasting = 0 if ttl is None else int((ttl > 0).sum())
+        self._make_room_for_active(lasting)
         verdict, times = np.zeros(count, np.int8), np.empty(count)
+        until = np.full(count if lasting else 0, np.nan)
         begins, ends = np.full(count, NOBODY, np.int32), np.full(count, NOBODY, np.int32)
         by_count = self.window.count if self.window.seconds is None else None
         self.now = _decide(
             kinds, ids, at, self.now, verdict, begins, ends, times, self._ids, self._free,
             self._numbers, self._window_ids, self._ring, self._ring_times,
             by_count or 2**62, self.window.seconds or np.inf,
+            until if ttl is None else ttl, until, self._active_ids, self._active,
+            self._active_until,
         )  # fmt: skip
         self._ended = ends[ends != NOBODY]
-        return Decisions(verdict, begins, ends, times)
+        return Decisions(verdict, begins, ends, times, until)
 
     def _reuse(self) -> None:
         """Those that ended in the batch before are out of every shard when the next one begins.
@@ -101,6 +114,26 @@ class Ledger:
             self._ring, self._ring_times = ring, times
             self._numbers[_OLDEST], self._numbers[_NEWEST] = 0, held
 
+    def _make_room_for_active(self, count: int) -> None:
+        """Make room for so many lasting messages, and forget those that have ended by now."""
+        known = int(self._numbers[_ACTIVE])
+        if known + count > len(self._active):
+            going_on = self._active_until[:known] > (0.0 if np.isnan(self.now) else self.now)
+            self._know_active(self._active[:known][going_on], self._active_until[:known][going_on])
+            known = int(self._numbers[_ACTIVE])
+            room = max(_WORTH_TIDYING, 2 * (known + count))
+            self._active, ids = np.empty((room, 2), np.uint64), self._active
+            self._active_until, until = np.empty(room), self._active_until
+            self._active[:known], self._active_until[:known] = ids, until
+        self._active_ids = _roomy(self._active_ids, known + count)
+
+    def _know_active(self, ids: Slots, until: Floats) -> None:
+        """Know only these messages as active."""
+        self._active, self._active_until = ids, until
+        self._numbers[_ACTIVE] = len(ids)
+        self._active_ids = _roomy(empty_slots(1 << 10), len(ids))
+        _put_all(self._active_ids, ids, np.arange(len(ids), dtype=np.int32))
+
     def recent(self, count: int) -> npt.NDArray[np.uint64]:
         """The last so many entries of the window, or all: two hashes, and the bits of a time."""
         newest = int(self._numbers[_NEWEST])
@@ -119,6 +152,9 @@ class Ledger:
     ) -> Self:
         """Make a ledger from its state and the subscriptions there were.
 
+        The state is `now`, the ids in the window (`ring`, `ring_times`), and those of active
+        messages (`active`, `until`).
+
         `ended` are the owners that ended in the last batch, which are not yet free.
         """
         ledger = cls(window)
@@ -127,13 +163,14 @@ class Ledger:
         free = np.ones(count, np.bool_)
         free[owners] = free[ended] = False
         ledger._free = np.flatnonzero(free)[::-1].astype(np.int32)
-        ledger._numbers[:] = (count, len(ledger._free), 0, len(state["ring"]))
+        ledger._numbers[:] = (count, len(ledger._free), 0, len(state["ring"]), 0)
         ledger._ended = ended
         ledger._ids = _roomy(ledger._ids, len(owners))
         _put_all(ledger._ids, ids, owners)
         ledger._ring, ledger._ring_times = state["ring"].copy(), state["ring_times"].copy()
         ledger._window_ids = _roomy(ledger._window_ids, len(ledger._ring))
         _put_all(ledger._window_ids, ledger._ring, np.zeros(len(ledger._ring), np.int32))
+        ledger._know_active(state["active"], state["until"])
         return ledger
 
 
@@ -176,7 +213,8 @@ def _put_all(slots: Slots, ids: Slots, owners: Int32s) -> None:
 def _decide(
     kinds: Codes, ids: Slots, at: Floats, now: float, verdict: Codes, begins: Int32s, ends: Int32s,
     times: Floats, owners: Slots, free: Int32s, numbers: Int64s, window_ids: Slots, ring: Slots,
-    ring_times: Floats, count: int, seconds: float,
+    ring_times: Floats, count: int, seconds: float, ttl: Floats, until: Floats, active_ids: Slots,
+    active: Slots, active_until: Floats,
 ) -> float:  # fmt: skip
     for row in range(len(kinds)):
         kind, first, second = kinds[row], ids[row, 0], ids[row, 1]
@@ -189,6 +227,10 @@ def _decide(
             verdict[row] = BACKWARDS
             continue
         if kind <= RANGE:
+            lasting = find(active_ids, first, second) if numbers[_ACTIVE] > 0 else NOBODY
+            if lasting >= 0 and active_until[lasting] > time:
+                verdict[row] = IN_USE
+                continue
             if slot_of(window_ids, first, second) >= 0 and (
                 _time_of(numbers, ring, ring_times, first, second) > time - seconds
             ):
@@ -205,6 +247,13 @@ def _decide(
                 numbers[_NEWEST] += 1
                 if numbers[_NEWEST] - numbers[_OLDEST] > count:
                     _forget_oldest(numbers, window_ids, ring)
+            if len(until) > 0 and time + ttl[row] > time:
+                if lasting < 0:
+                    lasting = numbers[_ACTIVE]
+                    active[lasting, 0], active[lasting, 1] = first, second
+                    put(active_ids, first, second, lasting)
+                    numbers[_ACTIVE] += 1
+                until[row] = active_until[lasting] = time + ttl[row]
         else:
             old = find(owners, first, second)
             if old < 0 and kind != SUBSCRIBE:

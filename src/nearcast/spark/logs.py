@@ -29,6 +29,8 @@ def tell_batch(report: BatchReport) -> None:
         operations=report.operations,
         updates=report.updates,
         refused=report.refused,
+        subscriptions=report.subscriptions,
+        active=report.active,
         seconds={step: round(seconds, 4) for step, seconds in report.seconds.items()},
         workers=len(report.workers),
         balance=round(balance(report.workers), 3),

@@ -30,7 +30,7 @@ def messages_of(
         events, seq = events.filter(pa.array(wanted)), seq[wanted]
     events = events.select(["id", "text", "point", "region"]).combine_chunks()
     texts = hash_texts(_one(events, "text"), analyser)
-    boxes = _boxes(events)
+    boxes = places_of(events)
     number = np.arange(len(events), dtype=np.int32)
     messages = Messages(texts, boxes, number, seq)
     crossing = boxes[:, 0] > boxes[:, 2]
@@ -42,10 +42,14 @@ def messages_of(
 def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
     """Where the wanted rows of events are, as boxes; one across the antimeridian as two."""
     events = events.select(["point", "region"]).filter(pa.array(wanted)).combine_chunks()
-    boxes = _boxes(events)
+    return cut_in_two(places_of(events))
+
+
+def cut_in_two(boxes: Floats) -> Floats:
+    """Cut boxes across the antimeridian; the eastern parts come last, in their order."""
     crossing = boxes[:, 0] > boxes[:, 2]
     if crossing.any():
-        east = boxes[crossing]
+        boxes, east = boxes.copy(), boxes[crossing]
         boxes[crossing, 2], east[:, 0] = 180.0, -180.0
         boxes = np.concatenate([boxes, east])
     return boxes
@@ -56,7 +60,8 @@ def _one(events: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _boxes(events: pa.Table) -> Floats:
+def places_of(events: pa.Table) -> Floats:
+    """Where messages are, as boxes: of size zero for points, or across the antimeridian."""
     points, _ = points_of(_one(events, "point"))
     boxes = np.hstack([points, points])
     region = _one(events, "region")

@@ -23,12 +23,17 @@ class Metric(NamedTuple):
 BATCH_TOTALS = {
     "events": Metric("events_total", "counter", "Events read."),
     "messages": Metric("messages_total", "counter", "Messages matched."),
+    "lasting": Metric("lasting_total", "counter", "Messages among them that last."),
     "operations": Metric("operations_total", "counter", "Subscriptions made, moved or removed."),
     "updates": Metric("updates_total", "counter", "Updates written."),
     "refused": Metric("refused_total", "counter", "Events refused."),
 }
 BATCHES = Metric("batches_total", "counter", "Batches committed.")
 LAST_BATCH = Metric("last_batch", "gauge", "The number of the last batch.")
+NOW = {
+    "subscriptions": Metric("subscriptions", "gauge", "Subscriptions there are."),
+    "active": Metric("active_messages", "gauge", "Lasting messages that are active."),
+}
 PLAN = Metric("plan_version", "gauge", "The version of the plan that is in use.")
 COMMITTED = Metric("last_commit_timestamp_seconds", "gauge", "When the last batch was committed.")
 STEPS = Metric("batch_seconds", "gauge", "Seconds of the last batch, by step.")
@@ -42,6 +47,7 @@ WORKER_TOTALS = {
 WORKER_NOW = {
     "lag": Metric("worker_lag_seconds", "gauge", "Seconds until a worker had caught up."),
     "rows": Metric("worker_index_rows", "gauge", "Rows in the index of a worker."),
+    "active": Metric("worker_active_messages", "gauge", "Lasting messages that a worker holds."),
     "bytes": Metric("worker_index_bytes", "gauge", "Bytes of the index of a worker."),
 }
 
@@ -49,7 +55,8 @@ WORKER_NOW = {
 def all_metrics() -> list[Metric]:
     """Give every metric there is, for the documentation."""
     single = [BATCHES, LAST_BATCH, PLAN, COMMITTED, STEPS, TRIGGER]
-    return [*single, *BATCH_TOTALS.values(), *WORKER_TOTALS.values(), *WORKER_NOW.values()]
+    kinds = (BATCH_TOTALS, NOW, WORKER_TOTALS, WORKER_NOW)
+    return [*single, *(metric for kind in kinds for metric in kind.values())]
 
 
 class Metrics:
@@ -96,6 +103,8 @@ class Metrics:
         if self._last is not None:
             yield from _family(LAST_BATCH, {"": self._last.batch})
             yield from _family(PLAN, {"": self._last.plan})
+            for name, metric in NOW.items():
+                yield from _family(metric, {"": getattr(self._last, name)})
             yield from _family(COMMITTED, {"": self._last.committed_at})
             yield from _family(STEPS, _labelled("step", self._last.seconds))
         if self._trigger:

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
@@ -27,7 +26,8 @@ from nearcast.partition.plan import Plan
 from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
 from nearcast.spark.messages import boxes_of_messages, messages_of
-from nearcast.spark.operations import END, LOG
+from nearcast.spark.operations import BEGUN, LASTING, begun_in
+from nearcast.spark.placing import asked
 from nearcast.spark.planning import is_blind, make_plan
 from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.report import BatchReport, prune_reports, write_report
@@ -175,7 +175,7 @@ class Pipeline:
         assert history.plan is not None  # noqa: S101 - just made, if there was none
         sums = self.state.write_log(number, reading.log)
         step = next_step(history.step, sums)
-        placed = history.placed(reading.log)
+        placed = history.placed(reading.log, reading.changes)
         self.state.write_routed(history.plan.number, f"{number:09}", placed)
         history.keep_ids(number, reading)
         clock.lap("log")
@@ -187,6 +187,7 @@ class Pipeline:
             steps=[*history.steps, step],
             analyser=self.settings.analyser,
             parts=self._parts(loaded, reading),
+            asked=asked(placed),
             output=self._output.folder,
             snapshots=self._saved,
             save=self._since_saved > history.upkeep.snapshot_every,
@@ -208,6 +209,7 @@ class Pipeline:
         if history.census is not None:
             history.census.came(boxes_of_messages(loaded.events, reading.messages))
         history.done(commit, reading.log, step.key)
+        lasting = int((reading.log["kind"].to_numpy() == LASTING).sum())
         self._after(number, work, history.plan, len(reading.log), reports)
         clock.lap("keep")
         report = BatchReport(
@@ -215,12 +217,14 @@ class Pipeline:
             plan=history.plan.number,
             events=len(loaded.order),
             messages=int(reading.messages.sum()),
-            operations=len(reading.log),
+            operations=len(reading.log) - lasting,
             updates=commit.updates,
             refused=len(refused),
             seconds=clock.laps,
             late=loaded.late,
             subscriptions=subscriptions,
+            lasting=lasting,
+            active=history.active,
             workers=[each.summary() for each in reports],
             committed_at=time.time(),
         )
@@ -278,7 +282,7 @@ class Pipeline:
     def _make_plan(self, loaded: _Loaded, reading: Reading) -> None:
         """Plan from the subscriptions there are and the messages that have come."""
         texts = messages_of(loaded.events, loaded.seq, reading.messages, self.settings.analyser)
-        begun = reading.log.filter(pc.not_equal(reading.log["kind"], END))
+        begun = begun_in(reading.log)
         standing = self.history.registrar.definitions(self.history.live)
         number = max(self.state.plans(), default=0) + 1
         known = pa.concat_tables([standing, begun])
@@ -340,7 +344,7 @@ def planner(name: str, workers: int, settings: Settings) -> Callable[[int, pa.Ta
     """Choose plans by the name of a partitioner."""
 
     def choose(number: int, begun: pa.Table, texts: Any) -> Plan:
-        assert begun.schema == LOG  # noqa: S101 - as the registrar gives it
+        assert begun.schema == BEGUN  # noqa: S101 - as the registrar gives it
         return make_plan(name, workers, settings.space, begun, texts, number)
 
     return choose

@@ -1,4 +1,14 @@
-"""Which shard gets which operation, by the plan."""
+"""Which shard gets which operation, by the plan.
+
+A subscription goes to the workers of its keys in the cells it meets. A message that lasts goes to
+all workers of its terms in its cells, wanted there or not: whoever comes later finds it. So a
+worker that answers for a pair has both.
+
+A *change*, a subscription that begins or moves while messages are active, is asked of the workers
+of what it is and of what it was. Each of them must know both: one of them may answer for a pair
+that is a result now, and another may have answered for it before. Where a worker holds only one of
+the two, the other is a guest there for this step.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +24,22 @@ from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
-from nearcast.partition.routing import route_rows
-from nearcast.spark.operations import END, OPERATIONS, OTHER, PLAIN
+from nearcast.partition.routing import Pairs, route_messages, route_rows
+from nearcast.spark.ledger import NOBODY
+from nearcast.spark.messages import cut_in_two
+from nearcast.spark.operations import (
+    CHANGE,
+    END,
+    LASTING,
+    NEVER,
+    OTHER,
+    PLAIN,
+    Changes,
+    begun_in,
+    boxes_in,
+    completed,
+    of_kind,
+)
 from nearcast.spark.router import changes_schema
 from nearcast.text.columns import Hashes
 
@@ -43,7 +67,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
         some = begun.take(pa.array(plain))
         lists = some["terms"].combine_chunks()
         key[plain] = plan_keys.choose(plan.arrays, *_parts(lists))
-        boxes.append(some["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4))
+        boxes.append(boxes_in(some))
         keys.append(key[plain])
     sizes = _sizes(begun)
     lists_of_keys: list[list[int] | None] = [None] * len(begun)
@@ -59,9 +83,8 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
             numbers.append(np.full(count, number, np.int32))
             boxes.append(np.tile(np.array(bounds, np.float64), (len(chosen), 1)))
             keys.append(np.repeat(chosen, len(bounds)))
-    begun = begun.select([name for name in OPERATIONS.names if name in begun.column_names])
     begun = begun.append_column("key", pa.array(key))
-    begun = begun.append_column("keys", pa.array(lists_of_keys, _HASH_LISTS))
+    begun = completed(begun.append_column("keys", pa.array(lists_of_keys, _HASH_LISTS)))
     of_row: Int32s = np.concatenate(numbers)
     return begun, Rows(of_row, np.concatenate(boxes), np.concatenate(keys), sizes[of_row])
 
@@ -95,64 +118,151 @@ class Placed(NamedTuple):
     changes: pa.Table
 
 
-def place(plan: Plan, log: pa.Table, ended: pa.Table, ended_before: pa.Table) -> Placed:
+def place(
+    plan: Plan,
+    log: pa.Table,
+    ended: pa.Table,
+    ended_before: pa.Table,
+    changes: Changes | None = None,
+) -> Placed:
     """Cut up the log of a step.
 
     `ended` are the definitions of what ends with it, in the order of the log, `ended_before` of
-    what ended with the step before, which is wanted no longer.
+    what ended with the step before, which is wanted no longer. `changes` are asked about if given.
     """
-    is_end = pc.equal(log["kind"], END)
-    begun, rows = keyed(plan, log.filter(pc.invert(is_end)))
-    ends = log.filter(is_end).select([n for n in OPERATIONS.names if n in log.column_names])
+    begun, rows = keyed(plan, begun_in(log))
+    ends = completed(of_kind(log, END))
     begin_at = _workers(plan, rows, begun["owner"].to_numpy())
-    _, ended_rows = keyed(plan, ended)
+    ended_keyed, ended_rows = keyed(plan, ended)
     end_at = _workers(plan, ended_rows, ended["owner"].to_numpy())
-    shards = [
-        pa.concat_tables(
-            [
-                begun.take(pa.array(begin_at[0][begin_at[1] == worker])),
-                _with_no_keys(ends.take(pa.array(end_at[0][end_at[1] == worker]))),
-            ]
-        )
-        for worker in range(plan.workers)
-    ]
+    parts = [_dealt(begun, begin_at, plan.workers), _dealt(ends, end_at, plan.workers)]
+    lasting = of_kind(log, LASTING)
+    if len(lasting):
+        parts.append(_dealt(completed(lasting), _message_workers(plan, lasting), plan.workers))
+    if changes is not None and len(changes.owner):
+        versions = pa.concat_tables([begun, ended_keyed])
+        numbers = np.concatenate([begin_at[0], end_at[0] + len(begun)])
+        held = numbers, np.concatenate([begin_at[1], end_at[1]])
+        parts += _asked(changes, versions, held, plan.workers)
+    shards = [pa.concat_tables(some) for some in zip(*parts, strict=True)]
     _, gone = keyed(plan, ended_before)
     return Placed(shards, _changes(plan, rows, gone))
 
 
-def place_base(plan: Plan, begun: pa.Table, ended: pa.Table) -> Placed:
+def asked(placed: Placed) -> list[int]:
+    """The shards that are asked about changes."""
+    kinds = [shard["kind"].to_numpy() for shard in placed.shards]
+    return [number for number, some in enumerate(kinds) if (some == CHANGE).any()]
+
+
+def _dealt(operations: pa.Table, at: Pairs, workers: int) -> list[pa.Table]:
+    """Deal operations out, by pairs of their numbers and workers."""
+    numbers, worker = at
+    return [operations.take(pa.array(numbers[worker == each])) for each in range(workers)]
+
+
+def _message_workers(plan: Plan, lasting: pa.Table) -> Pairs:
+    """Which lasting message goes to which worker, each pair once."""
+    boxes = boxes_in(lasting)
+    starts, terms = _parts(lasting["terms"].combine_chunks())
+    terms = terms.copy()  # kernels know arrays that can be written to from others
+    crossing = np.flatnonzero(boxes[:, 0] > boxes[:, 2])
+    boxes = cut_in_two(boxes)
+    number, worker = route_messages(plan, None, boxes[: len(lasting)], starts, terms)
+    pairs = [_joined(number, worker)]
+    for message, east in zip(crossing.tolist(), boxes[len(lasting) :], strict=True):
+        some = terms[starts[message] : starts[message + 1]]
+        _, other = route_messages(plan, None, east[None], np.array([0, len(some)], np.int64), some)
+        pairs.append(_joined(np.full(len(other), message), other))
+    return _split(np.concatenate(pairs))
+
+
+def _asked(changes: Changes, versions: pa.Table, held: Pairs, workers: int) -> list[list[pa.Table]]:
+    """The changes that each worker is asked about, and the guests it is told of for that.
+
+    `held` says by the number of a version, one that begins or one that ends, who holds it.
+    """
+    owners = versions["owner"].to_numpy()
+    by_owner = np.argsort(owners, kind="stable")
+    now = by_owner[np.searchsorted(owners[by_owner], changes.owner)]
+    replaces = np.flatnonzero(changes.was != NOBODY)
+    was = by_owner[np.searchsorted(owners[by_owner], changes.was[replaces])]
+    # A version that begins and ends in the same step has two numbers; the first stands for both.
+    first = by_owner[np.searchsorted(owners[by_owner], owners[held[0]])]
+    real = np.unique(_joined(first, held[1]))
+    asked = np.unique(
+        np.concatenate([_of_each(now, np.arange(len(now)), real), _of_each(was, replaces, real)])
+    )
+    change, worker = _split(asked)
+    replacing = changes.was[change] != NOBODY
+    needed = _joined(now[change], worker)
+    before = np.full(len(changes.owner), -1, np.int64)
+    before[replaces] = was
+    needed = np.concatenate([needed, _joined(before[change[replacing]], worker[replacing])])
+    guests = _split(np.setdiff1d(needed, real))
+    never = pa.array(np.full(len(versions), NEVER, np.int64))
+    place = versions.schema.get_field_index("seq")
+    return [
+        _dealt(versions.set_column(place, "seq", never), guests, workers),
+        _dealt(_questions(changes), (change, worker), workers),
+    ]
+
+
+def _joined(numbers: npt.NDArray[Any], workers: npt.NDArray[Any]) -> Int64s:
+    return (numbers.astype(np.int64) << 32) | workers.astype(np.int64)
+
+
+def _split(pairs: Int64s) -> Pairs:
+    """Pairs of numbers and workers, each once, in order."""
+    pairs = np.unique(pairs)
+    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
+
+
+def _of_each(versions: Int64s, changes: Int64s, real: Int64s) -> Int64s:
+    """Pairs of changes and the workers that hold their versions; `real` are sorted pairs."""
+    start = np.searchsorted(real, versions.astype(np.int64) << 32)
+    stop = np.searchsorted(real, (versions.astype(np.int64) + 1) << 32)
+    count = stop - start
+    ends = np.cumsum(count)
+    take = np.repeat(start - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
+    return _joined(np.repeat(changes, count), real[take] & 0xFFFFFFFF)
+
+
+def place_base(plan: Plan, log: pa.Table, ended: pa.Table) -> Placed:
     """Cut up all there is; `ended` has ended just now, but is still wanted."""
+    begun = begun_in(log)
     none = begun.slice(0, 0)
-    placed = place(plan, begun, none, none)
+    placed = place(plan, log, none, none)
     _, rows = keyed(plan, pa.concat_tables([begun, ended]))
     nothing = Rows(rows.number[:0], rows.boxes[:0], rows.keys[:0], rows.bytes[:0])
     return placed._replace(changes=_changes(plan, rows, nothing))
 
 
-def place_whole(plan: Plan, log: pa.Table) -> Placed:
+def place_whole(plan: Plan, log: pa.Table, changes: Changes | None = None) -> Placed:
     """Give the log of a step to one shard that has everything; keys are not needed there."""
     log = log.combine_chunks()
-    operations = log.select([name for name in OPERATIONS.names if name in log.column_names])
     sizes = pc.fill_null(pc.list_value_length(log["required"].combine_chunks()), 0).to_numpy()
     starts = np.zeros(len(log) + 1, np.int32)
     np.cumsum(sizes, out=starts[1:])
     keys = pa.ListArray.from_arrays(pa.array(starts), pa.array(np.zeros(starts[-1], np.uint64)))
-    operations = operations.append_column("key", pa.array(np.zeros(len(log), np.uint64)))
-    operations = operations.append_column("keys", keys)
+    operations = log.append_column("key", pa.array(np.zeros(len(log), np.uint64)))
+    operations = completed(operations.append_column("keys", keys))
+    if changes is not None and len(changes.owner):
+        operations = pa.concat_tables([operations, _questions(changes)])
     return Placed([operations], changes_schema(plan.grid).empty_table())
 
 
-def _workers(plan: Plan, rows: Rows, owners: Int32s) -> tuple[Int32s, Int32s]:
+def _questions(changes: Changes) -> pa.Table:
+    """Changes as operations."""
+    kind = np.full(len(changes.owner), CHANGE, np.int8)
+    return completed(pa.table({"kind": kind} | changes._asdict()))
+
+
+def _workers(plan: Plan, rows: Rows, owners: Int32s) -> Pairs:
     """Which subscription goes to which worker, each pair once."""
     of_row = owners[rows.number] if len(rows.number) else owners[:0]
     row, worker = route_rows(plan, rows.boxes, rows.keys, of_row)
-    pairs = np.unique((rows.number[row].astype(np.int64) << 32) | worker)
-    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
-
-
-def _with_no_keys(table: pa.Table) -> pa.Table:
-    table = table.append_column("key", pa.nulls(len(table), pa.uint64()))
-    return table.append_column("keys", pa.nulls(len(table), _HASH_LISTS))
+    return _split(_joined(rows.number[row], worker))
 
 
 def _changes(plan: Plan, begun: Rows, gone: Rows) -> pa.Table:

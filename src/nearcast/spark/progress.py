@@ -40,6 +40,8 @@ class Line:
             f"{self._updates:,} updates",
             f"{report.subscriptions:,} subscriptions",
         ]
+        if report.active:
+            parts.append(f"{report.active:,} active messages")
         if self._refused:
             parts.append(f"[red]{self._refused:,} refused[/red]")
         return "  ".join(parts)

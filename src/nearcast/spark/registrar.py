@@ -52,7 +52,8 @@ from nearcast.spark.ledger import (
     Decisions,
     Ledger,
 )
-from nearcast.spark.operations import BEGUN, END, LOG, OTHER, PLAIN
+from nearcast.spark.messages import places_of
+from nearcast.spark.operations import BEGUN, END, LASTING, LOG, OTHER, PLAIN, Changes, begun_in
 from nearcast.text import Query, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
 
@@ -75,9 +76,10 @@ class Reading:
 
     kinds: Codes  # by row; POINT and RANGE rows that are not refused are to be matched
     verdict: Codes
-    log: pa.Table  # what begins and ends, in the schema LOG
+    log: pa.Table  # what begins and ends, and what lasts, in the schema LOG
     refusals: list[Refusal]
     times: npt.NDArray[np.float64]
+    changes: Changes  # what began, and what it was before
 
     @property
     def messages(self) -> npt.NDArray[np.bool_]:
@@ -115,15 +117,22 @@ class Registrar:
         parsed = _Parsed()
         kinds = self._kinds(events, errors, parsed)
         ids = hash_ids(pc.fill_null(_column(events, "id"), ""))
-        decisions = self.ledger.decide(kinds, ids, floats_of(_column(events, "at")))
+        ttl = _column(events, "ttl")
+        decisions = self.ledger.decide(
+            kinds, ids, floats_of(_column(events, "at")),
+            None if ttl.null_count == len(ttl) else floats_of(ttl),
+        )  # fmt: skip
         refusals = self._refusals(events, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
-        self.remember(log)
-        return Reading(kinds, decisions.verdict, log, refusals, decisions.times)
+        begins = np.flatnonzero(decisions.begins != NOBODY)
+        changes = Changes(
+            decisions.begins[begins], decisions.ends[begins], seq[begins], decisions.times[begins]
+        )
+        return Reading(kinds, decisions.verdict, log, refusals, decisions.times, changes)
 
     def remember(self, log: pa.Table) -> None:
         """Keep what begins, to be found by its owner."""
-        begun = log.filter(pc.not_equal(log["kind"], END)).select(BEGUN.names)
+        begun = begun_in(log)
         if not len(begun):
             return
         owners = begun["owner"].to_numpy()
@@ -142,17 +151,19 @@ class Registrar:
 
     def definitions(self, owners: Int32s) -> pa.Table:
         """What is known of subscriptions, in the order of these owners."""
+        if not len(owners):
+            return BEGUN.empty_table()
         where = self._where[owners]
-        piece, row = where >> 32, where & 0xFFFFFFFF
-        order = np.argsort(piece, kind="stable")
-        parts = []
-        for number in np.unique(piece):
-            rows = row[order][piece[order] == number]
-            parts.append(self._begun[number].take(pa.array(rows)))
-        found = pa.concat_tables(parts) if parts else BEGUN.empty_table()
+        order = np.argsort(where, kind="stable")
+        piece, row = where[order] >> 32, where[order] & 0xFFFFFFFF
+        numbers, starts = np.unique(piece, return_index=True)
+        parts = [
+            self._begun[number].take(pa.array(rows))
+            for number, rows in zip(numbers, np.split(row, starts[1:]), strict=True)
+        ]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return found.take(pa.array(back)).combine_chunks()
+        return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
 
     def _kinds(self, events: pa.Table, errors: dict[int, str], parsed: _Parsed) -> Codes:
         count = len(events)
@@ -162,7 +173,8 @@ class Registrar:
         sound = good_ids(_column(events, "id")) & (
             np.isfinite(at) | ~present(_column(events, "at"))
         )
-        instant = ~present(ttl) | (floats_of(ttl) == 0.0)
+        seconds = floats_of(ttl)
+        timed = ~present(ttl) | ((seconds >= 0.0) & np.isfinite(seconds))
         placed = self._placed(events)
         in_region = present(_column(events, "region"))
         pointless = ~present(_column(events, "point"))
@@ -171,14 +183,16 @@ class Registrar:
             sound &= is_text(_column(events, name))
         if "problem" in events.column_names:
             sound &= ~present(events["problem"].combine_chunks())
-        kinds[sound & (op == _PUBLISH) & told & placed & ~in_region & instant] = POINT
+        kinds[sound & (op == _PUBLISH) & told & placed & ~in_region & timed] = POINT
         kinds[sound & (op == _UNSUBSCRIBE)] = UNSUBSCRIBE
         if in_region.any():
             boxes, boxed = boxes_of(_column(events, "region"))
-            kinds[sound & (op == _PUBLISH) & told & boxed & pointless & instant] = RANGE
-            plain = sound & (op == _SUBSCRIBE) & boxed & (boxes[:, 0] <= boxes[:, 2]) & pointless
+            kinds[sound & (op == _PUBLISH) & told & boxed & pointless & timed] = RANGE
+            straight = boxed & (boxes[:, 0] <= boxes[:, 2]) & pointless
+            plain = sound & (op == _SUBSCRIBE) & straight
             plain &= ~present(_column(events, "top"))
             kinds[self._plain_queries(events, plain)] = SUBSCRIBE
+            kinds[sound & (op == _MOVE) & straight] = MOVE
         self._look_closely(events, np.flatnonzero(kinds == BAD), kinds, errors, parsed)
         return kinds
 
@@ -229,8 +243,6 @@ class Registrar:
         event = event_from_json(fields)
         match event:
             case Publish(message):
-                if message.ttl > 0:
-                    raise InvalidValue("ttl", message.ttl, _INSTANT)
                 if message.point is not None:
                     self.settings.check_inside(message.point)
                     return POINT
@@ -278,15 +290,22 @@ class Registrar:
         decisions: Decisions,
         parsed: _Parsed,
     ) -> pa.Table:
-        begins = np.flatnonzero(decisions.begins != NOBODY)
-        special = np.isin(begins, np.array([*parsed.regions], np.int64))
+        begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SUBSCRIBE))
+        special = np.isin(begins, np.array([*parsed.queries], np.int64))
         plain, others = begins[~special], begins[special]
-        ends = np.flatnonzero(decisions.ends != NOBODY)
-        parts = [
+        fresh = [
             self._plain_log(events, seq, plain, decisions.begins[plain]),
-            self._other_log(events, seq, kinds, others, decisions, parsed),
-            _ends_log(seq[ends], decisions.ends[ends]),
+            self._other_log(events, seq, others, decisions.begins[others], parsed),
         ]
+        self.remember(pa.concat_tables(fresh))
+        moves = np.flatnonzero((decisions.begins != NOBODY) & (kinds == MOVE))
+        moved = self._moves_log(events, seq, moves, decisions, parsed)
+        self.remember(moved)
+        ends = np.flatnonzero(decisions.ends != NOBODY)
+        parts = [*fresh, moved, _ends_log(seq[ends], decisions.ends[ends])]
+        lasting = np.flatnonzero(~np.isnan(decisions.until))
+        if len(lasting):
+            parts.append(self._lasting_log(events, seq, lasting, decisions))
         return pa.concat_tables(parts)
 
     def _plain_log(self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s) -> pa.Table:
@@ -305,41 +324,70 @@ class Registrar:
         }
         return _completed(columns, len(rows))
 
-    def _other_log(
-        self,
-        events: pa.Table,
-        seq: Int64s,
-        kinds: Codes,
-        rows: Int64s,
-        decisions: Decisions,
-        parsed: _Parsed,
+    def _lasting_log(
+        self, events: pa.Table, seq: Int64s, rows: Int64s, decisions: Decisions
     ) -> pa.Table:
-        if not len(rows):
-            return LOG.empty_table()
-        fresh: dict[int, str] = {}  # the queries of owners that begin in this batch
-        moving = bool((kinds[rows] == MOVE).any())
-        if moving:
-            begun = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SUBSCRIBE))
-            texts = events["query"].take(pa.array(begun)).to_pylist()
-            fresh = dict(zip(decisions.begins[begun].tolist(), texts, strict=True))
-        entries = []
+        some = events.select(["id", "text", "point", "region"]).take(pa.array(rows))
+        some = some.combine_chunks()
+        texts = hash_texts(_column(some, "text"), self.settings.analyser)
+        columns = {
+            "kind": np.full(len(rows), LASTING, np.int8),
+            "owner": np.full(len(rows), NOBODY, np.int32),
+            "seq": seq[rows],
+            "id": some["id"],
+            "box": pa.FixedSizeListArray.from_arrays(pa.array(places_of(some).reshape(-1)), 4),
+            "terms": _lists(texts.starts, pa.array(texts.hashes)),
+            "at": decisions.times[rows],
+            "end": decisions.until[rows],
+        }
+        return _completed(columns, len(rows))
+
+    def _other_log(
+        self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s, parsed: _Parsed
+    ) -> pa.Table:
         ids = events["id"].take(pa.array(rows)).to_pylist()
-        for row, id in zip(rows.tolist(), ids, strict=True):
-            owner = int(decisions.begins[row])
-            if kinds[row] == MOVE:
-                text = self._query_of(int(decisions.ends[row]), fresh)
-                fresh[owner] = text
-                query = parse_query(text, self.settings.analyser)
-            else:
-                query = parsed.queries[row]
-            entries.append(_entry(owner, int(seq[row]), id, query, parsed.regions[row]))
+        entries = []
+        for row, owner, id in zip(rows.tolist(), owners.tolist(), ids, strict=True):
+            query = parsed.queries[row]
+            required = [hash_terms(sorted(c.required)).tolist() for c in query.conjuncts]
+            excluded = [hash_terms(sorted(c.excluded)).tolist() for c in query.conjuncts]
+            known = {"id": id, "query": query.text, "required": required, "excluded": excluded}
+            entries.append(_entry(owner, int(seq[row]), known, parsed.regions[row]))
         return pa.Table.from_pylist(entries, schema=LOG)
 
-    def _query_of(self, owner: int, fresh: dict[int, str]) -> str:
-        if owner in fresh:
-            return fresh[owner]
-        text: str = self.definitions(np.array([owner], np.int32))["query"][0].as_py()
-        return text
+    def _moves_log(
+        self, events: pa.Table, seq: Int64s, rows: Int64s, decisions: Decisions, parsed: _Parsed
+    ) -> pa.Table:
+        """What moves begins anew elsewhere, with the query that it has; that is not read again."""
+        if not len(rows):
+            return LOG.empty_table()
+        begins = decisions.begins[rows]
+        first: dict[int, int] = {}  # of what moved before in this batch: where its query is known
+        for owner, was in zip(begins.tolist(), decisions.ends[rows].tolist(), strict=True):
+            first[owner] = first.get(was, was)
+        known = self.definitions(np.array([first[owner] for owner in begins.tolist()], np.int32))
+        shaped = np.isin(rows, np.array([*parsed.regions], np.int64))
+        plain = ~shaped & (known["kind"].to_numpy() == PLAIN)
+        some, moved = known.filter(pa.array(plain)), rows[plain]
+        regions = events["region"].take(pa.array(rows[~shaped])).combine_chunks()
+        boxes = np.full((len(rows), 4), np.nan)
+        boxes[~shaped] = boxes_of(regions)[0]
+        columns = {name: some[name] for name in ("kind", "id", "query", "terms")}
+        columns |= {
+            "owner": begins[plain],
+            "seq": seq[moved],
+            "box": pa.FixedSizeListArray.from_arrays(pa.array(boxes[plain].reshape(-1)), 4),
+        }
+        entries = []
+        others = np.flatnonzero(~plain)
+        for at, each in zip(others.tolist(), known.take(pa.array(others)).to_pylist(), strict=True):
+            region = parsed.regions.get(int(rows[at])) or Box(*boxes[at].tolist())
+            if each["kind"] == PLAIN:
+                each |= {"required": [each["terms"]], "excluded": [[]]}
+            entries.append(_entry(int(begins[at]), int(seq[rows[at]]), each, region))
+        return pa.concat_tables(
+            [_completed(columns, len(moved)), pa.Table.from_pylist(entries, schema=LOG)]
+        )
 
 
 def backwards(at: float, now: float) -> str:
@@ -354,7 +402,6 @@ def hash_ids(ids: pa.StringArray) -> Slots:
     return hashes
 
 
-_INSTANT = "0 or nothing: on Spark messages are matched once, as they arrive"
 _BOOLEAN = "a region and no top: on Spark subscriptions are boolean"
 
 
@@ -384,11 +431,13 @@ def _ends_log(seq: Int64s, owners: Int32s) -> pa.Table:
     return _completed(columns, len(seq))
 
 
-def _entry(owner: int, seq: int, id: str, query: Query, region: Region) -> dict[str, Any]:
-    """One subscription in the form of the log: plain where it is, for the sake of speed."""
-    required = [hash_terms(sorted(c.required)).tolist() for c in query.conjuncts]
-    excluded = [hash_terms(sorted(c.excluded)).tolist() for c in query.conjuncts]
-    entry: dict[str, Any] = {"owner": owner, "seq": seq, "id": id, "query": query.text}
+def _entry(owner: int, seq: int, known: dict[str, Any], region: Region) -> dict[str, Any]:
+    """One subscription in the form of the log: plain where it is, for the sake of speed.
+
+    `known` has its id and its query, as text and as hashes.
+    """
+    entry = {"owner": owner, "seq": seq, "id": known["id"], "query": known["query"]}
+    required, excluded = known["required"], known["excluded"]
     plain = isinstance(region, Box) and region.west <= region.east
     if plain and len(required) == 1 and not excluded[0]:
         return entry | {"kind": PLAIN, "box": region.bounds()[0], "terms": required[0]}

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from nearcast.engine.replay import Refusal, stop_at
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
-from nearcast.model import Publish, Record, Subscribe, Update
+from nearcast.model import Record, Subscribe, Update
 from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import UPDATES, sorted_updates
@@ -111,13 +111,11 @@ def _supported(records: list[Record]) -> tuple[list[Record], NearcastError | Non
     """The records before the first that other engines take and this one cannot, and why."""
     for at, record in enumerate(records):
         event = record.event
-        what = None
-        if isinstance(event, Publish) and event.message.ttl > 0:
-            what = f"ttl: {event.message.ttl:g} given; lasting messages"
-        elif isinstance(event, Subscribe) and event.subscription.top is not None:
-            what = f"top: {event.subscription.id!r} wants the best few; top-k subscriptions"
-        if what is not None:
-            problem = f"{what} are not matched on Spark yet; use --engine embedded"
+        if isinstance(event, Subscribe) and event.subscription.top is not None:
+            problem = (
+                f"top: {event.subscription.id!r} wants the best few; top-k subscriptions are not "
+                "matched on Spark yet; use --engine embedded"
+            )
             return records[:at], StateError(problem)
     return records, None
 
@@ -135,8 +133,8 @@ class _Teller:
         """Give each position with its updates, and hand on what is refused."""
         table, refused = self._kept.updates, self._kept.refused
         events = table["event"].to_pylist()
-        columns = table["subscription"].to_pylist(), table["message"].to_pylist()
-        found = (Update("add", *pair) for pair in zip(*columns, strict=True))
+        columns = (table[name].to_pylist() for name in ("op", "subscription", "message"))
+        found = (Update(*each) for each in zip(*columns, strict=True))
         at = 0
         for record in records:
             if record.position in refused:

@@ -27,7 +27,7 @@ class WorkerReport:
     - `load`: seconds of CPU that it spent;
     - `lag`: seconds until its index had caught up and it could start;
     - `messages`, `operations`: those that reached it, and `updates` that it answered with;
-    - `rows`, `bytes`: the size of its index after the batch;
+    - `rows`, `bytes`: the size of its index after the batch, with `active` messages in it;
     - `candidates`: rows that its index looked at.
     """
 
@@ -40,6 +40,7 @@ class WorkerReport:
     rows: int = 0
     bytes: int = 0
     candidates: int = 0
+    active: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class BatchReport:
     """What was done in a batch, under which plan, and how long each step took.
 
     `late` events had come before, or out of order, and were passed over. `subscriptions` is how
-    many there are. `seconds` has `total` for the whole batch, and the steps by name.
+    many there are, `lasting` how many messages of the batch last, and `active` how many last on
+    after it. `seconds` has `total` for the whole batch, and the steps by name.
     `committed_at` is the time of the commit, in seconds since 1970.
     """
 
@@ -61,6 +63,8 @@ class BatchReport:
     seconds: dict[str, float]
     late: int = 0
     subscriptions: int = 0
+    lasting: int = 0
+    active: int = 0
     workers: list[WorkerReport] = field(default_factory=list)
     committed_at: float = 0.0
 

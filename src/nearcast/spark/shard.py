@@ -2,7 +2,8 @@
 
 A batch is applied at once and yet every message sees exactly the subscriptions before it: each
 version of a subscription carries the sequence numbers between which it counts, those that end in a
-batch stay until the next one begins, and what the index finds is compared with them.
+batch stay until the next one begins, and what the index finds is compared with them. The same
+holds for the active messages it keeps: a change sees those with sequence numbers before its own.
 
 All arrays lie in a `Memory`; in files, one process applies a batch and all processes of a node
 match on it.
@@ -18,31 +19,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast._slots import Slots, empty_slots, find, mixed, move_slots, put
 from nearcast.geo import region_from_json
 from nearcast.index import Batch, Table
 from nearcast.index.memory import Memory
 from nearcast.index.rarest_term.index import RarestTerm
 from nearcast.index.table import SHARED, Column, Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
-from nearcast.spark.operations import END, OTHER, PLAIN, of_kind
-from nearcast.text.columns import HashedTexts, Hashes, buffers
+from nearcast.spark.held import Held, first_of_each
+from nearcast.spark.names import Names
+from nearcast.spark.operations import CHANGE, END, LASTING, NEVER, OTHER, PLAIN, boxes_in, of_kind
+from nearcast.spark.shard_terms import ShardTerms
+from nearcast.text.columns import HashedTexts, Hashes
 
 FOREVER = 2**62
 _NO_ROW = -1
-_PIECE = 1 << 14
 _COUNTED = 4  # every so many-th message is counted for the frequencies of terms
 
 _COLUMNS: dict[str, tuple[type, int]] = {
     "span": (np.int64, 2),  # by owner: the sequence numbers of its beginning and its end
     "first_row": (np.int32, 0),  # by owner
-    "id_start": (np.int64, 0),  # by owner: where its id stands among the names
-    "id_size": (np.uint8, 0),
     "next_row": (np.int32, 0),  # by row: the next one of the same owner
     "ordinal": (np.uint16, 0),  # by row: which one of its owner's it is
     "row_key": (np.uint64, 0),  # by row: the term by which the plan places it
-    "names": (np.uint8, 0),
-    "ending": (np.int32, 0),  # owners that ended in the batch applied last
+    "ending": (np.int32, 0),  # owners that go when the next batch comes
 }
 
 
@@ -64,8 +63,18 @@ class Found(NamedTuple):
     candidates: int
 
 
+class Changed(NamedTuple):
+    """What came into the results of subscriptions, or went, each (change, message) pair once."""
+
+    seq: Int64s  # of the change
+    owners: Int32s
+    slots: Int32s
+    rows: Int32s  # through which it is a result, or was
+    removed: npt.NDArray[np.bool_]
+
+
 class Shard:
-    """Holds subscriptions and matches messages against them."""
+    """Holds subscriptions and matches messages against them; holds messages that last."""
 
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = memory or Memory()
@@ -74,27 +83,19 @@ class Shard:
         self.index.build()
         for name, (dtype, width) in _COLUMNS.items():
             setattr(self, f"_{name}", Column(dtype, width, self.memory, name))
-        self._terms = 0
-        self._dead_names = 0
-        self._slots: Slots = self._new_slots(1 << 10)
+        self._terms = ShardTerms(self.memory, self.table)
+        self._names = Names(self.memory, "owner")
+        self.held = Held(self.memory)
 
     _span: Column
     _first_row: Column
-    _id_start: Column
-    _id_size: Column
     _next_row: Column
     _ordinal: Column
     _row_key: Column
-    _names: Column
     _ending: Column
 
     def __len__(self) -> int:
         return self.table.live
-
-    def _new_slots(self, size: int) -> Slots:
-        slots: Slots = self.memory.array("term_slots", (size, 2), np.uint64)
-        slots[:] = empty_slots(1)
-        return slots
 
     def describe(self) -> dict[str, Any]:
         """Say what `attach` needs to find the shard again in its memory."""
@@ -102,9 +103,9 @@ class Shard:
             "table": self.table.describe(),
             "index": self.index.describe(),
             "sizes": {name: getattr(self, f"_{name}").size for name in _COLUMNS},
-            "terms": self._terms,
-            "slots": len(self._slots),
-            "dead_names": self._dead_names,
+            "terms": self._terms.describe(),
+            "names": self._names.describe(),
+            "held": self.held.describe(),
         }
 
     @classmethod
@@ -117,68 +118,66 @@ class Shard:
         for name, size in described["sizes"].items():
             dtype, width = _COLUMNS[name]
             setattr(shard, f"_{name}", Column(dtype, width, memory, name, size))
-        shard._terms, shard._dead_names = described["terms"], described["dead_names"]
-        shard._slots = memory.array("term_slots", (described["slots"], 2), np.uint64)
+        shard._terms = ShardTerms.attach(memory, shard.table, described["terms"])
+        shard._names = Names.attach(memory, "owner", described["names"])
+        shard.held = Held.attach(memory, described["held"])
         return shard
 
     def apply(self, operations: pa.Table) -> None:
         """Take in a batch; what ended in the batch before it goes now."""
         self._withdraw()
-        self._begin_plain(of_kind(operations, PLAIN))
-        self._begin_others(of_kind(operations, OTHER))
+        plain, others = of_kind(operations, PLAIN), of_kind(operations, OTHER)
+        self._begin_plain(plain)
+        self._begin_others(others)
         ends = of_kind(operations, END)
         owners = ends["owner"].to_numpy()
         self._span.array[owners, 1] = ends["seq"].to_numpy()
-        self._ending.replace(owners)
+        begun = pa.concat_tables([plain, others]).select(["owner", "seq"])
+        guests = begun["owner"].to_numpy()[begun["seq"].to_numpy() == NEVER]
+        self._ending.replace(np.concatenate([owners, guests]))
+        self.held.apply(of_kind(operations, LASTING), of_kind(operations, CHANGE), self._terms)
 
     def _withdraw(self) -> None:
         owners = self._ending.array.copy()
         if not len(owners):
             return
-        rows = np.empty(self.table.live, np.int32)
-        count = _rows_of(owners, self._first_row.array, self._next_row.array, rows)
-        rows = rows[:count].copy()
+        rows, _ = self._rows_of(owners)
         reusable = self.index.delete(rows)
         self.table.remove(rows)
         self.table.release(reusable)
         self._first_row.array[owners] = _NO_ROW
-        self._dead_names += int(self._id_size.array[owners].sum())
-        self._id_size.array[owners] = 0
+        self._names.forget(owners)
         self._ending.replace(owners[:0])
-        if self._dead_names > max(1 << 16, self._names.size // 2):
-            self._tidy_names()
 
-    def _tidy_names(self) -> None:
-        names = np.empty(self._names.size, np.uint8)
-        used = _copy_names(self._names.array, self._id_start.array, self._id_size.array, names)
-        self._names.replace(names[:used])
-        self._dead_names = 0
+    def _rows_of(self, owners: Int32s) -> tuple[Int32s, Int32s]:
+        """The rows of owners, and the place of its owner for each; -1 has none."""
+        room = 2 * self.table.live  # an owner may be asked for as what is and as what was
+        rows, places = np.empty(room, np.int32), np.empty(room, np.int32)
+        first, following = self._first_row.array, self._next_row.array
+        count = _rows_of(owners, first, following, rows, places)
+        return rows[:count].copy(), places[:count].copy()
 
     def _enter(self, operations: pa.Table) -> Int32s:
         """Make room for owners, and take down their names and when they begin."""
         owners: Int32s = operations["owner"].to_numpy()
         more = int(owners.max()) + 1 - self._span.size
         if more > 0:
-            for name in ("span", "first_row", "id_start", "id_size"):
-                getattr(self, f"_{name}").lengthen(more)
-            self._id_size.array[-more:] = 0
+            self._span.lengthen(more)
+            self._first_row.lengthen(more)
             self._first_row.array[-more:] = _NO_ROW
         self._span.array[owners, 0] = operations["seq"].to_numpy()
         self._span.array[owners, 1] = FOREVER
-        data, ends = buffers(operations["id"].combine_chunks())
-        base = self._names.extend(data[ends[0] : ends[-1]])
-        self._id_start.array[owners] = base + ends[:-1] - ends[0]
-        self._id_size.array[owners] = np.diff(ends)
+        self._names.put(owners, operations["id"].combine_chunks())
         return owners
 
     def _begin_plain(self, operations: pa.Table) -> None:
         if not len(operations):
             return
         owners = self._enter(operations)
-        boxes = operations["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4)
+        boxes = boxes_in(operations)
         lists = operations["terms"].combine_chunks()
         starts = np.asarray(lists.offsets.to_numpy(), np.int64)
-        terms = self._numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]])
+        terms = self._terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]])
         fresh = self.table.live == 0
         rows = self.table.add_boxes(owners, boxes, starts - starts[0], terms)
         self._follow_rows()
@@ -202,7 +201,10 @@ class Shard:
         ):
             region = region_from_json(decode_json(text.encode(), "region"))
             conjuncts = [
-                (self._numbers_of(_hashes(has)).tolist(), self._numbers_of(_hashes(lacks)).tolist())
+                (
+                    self._terms.numbers_of(_hashes(has)).tolist(),
+                    self._terms.numbers_of(_hashes(lacks)).tolist(),
+                )
                 for has, lacks in zip(required, excluded, strict=True)
             ]
             rows = self.table.add(owner, conjuncts, region) if conjuncts else np.empty(0, np.int32)
@@ -224,32 +226,9 @@ class Shard:
             for column in (self._next_row, self._ordinal, self._row_key):
                 column.lengthen(more)
 
-    def _numbers_of(self, hashes: Hashes) -> Int32s:
-        """The numbers of terms, new ones where there are none yet."""
-        numbers = np.empty(len(hashes), np.int32)
-        # In pieces, as most terms are known and room is made for each as if it were new.
-        for start in range(0, len(hashes), _PIECE):
-            some = hashes[start : start + _PIECE]
-            self._make_room(self._terms + len(some))
-            self._terms = _intern(self._slots, some, self._terms, numbers[start : start + _PIECE])
-        self.table.ensure_terms(self._terms)
-        return numbers
-
-    def _make_room(self, terms: int) -> None:
-        size = len(self._slots)
-        while 2 * terms > size:
-            size *= 2
-        if size > len(self._slots):
-            old = self._slots.copy()
-            self._slots = self._new_slots(size)
-            move_slots(old, self._slots)
-
     def match(self, messages: Messages) -> Found:
         """Find who wants which message, by what each of them sees."""
-        starts = np.zeros(len(messages.texts.starts), np.int64)
-        terms = np.empty(len(messages.texts.hashes), np.int32)
-        count = _known(self._slots, *messages.texts, starts, terms)
-        batch = Batch(starts, terms[:count], messages.boxes)
+        batch = Batch(*self._terms.known(messages.texts), messages.boxes)
         _count_terms(batch.starts, batch.terms, _COUNTED, self.table.frequency)
         pairs = self.index.candidates(batch)
         rows = self.table.rows
@@ -259,31 +238,46 @@ class Shard:
         if self.table.shared or len(messages.boxes) > len(messages.seq):
             several = (rows.flags[found] & SHARED) != 0
             if several.any() or len(messages.boxes) > len(messages.seq):
-                first = self._first_of_each(messages.number[places], places, found, owners)
+                ordinal = self._ordinal.array[found]
+                first = first_of_each(messages.number[places], owners, places, ordinal)
                 places, found, owners = places[first], found[first], owners[first]
         return Found(places, found, owners, pairs.candidates)
 
-    def _first_of_each(
-        self, numbers: Int32s, places: Int32s, rows: Int32s, owners: Int32s
-    ) -> npt.NDArray[np.int64]:
-        """Of all the ways in which a message met an owner, the first: the same in every shard."""
-        order = np.lexsort((self._ordinal.array[rows], places, owners, numbers))
-        number, owner = numbers[order], owners[order]
-        fresh = np.ones(len(order), np.bool_)
-        fresh[1:] = (number[1:] != number[:-1]) | (owner[1:] != owner[:-1])
-        return order[fresh]
+    def changed(self, part: slice = slice(None)) -> Changed:
+        """Find what the changes of the last step, or some of them, added and removed.
 
-    def names_of(self, owners: Int32s) -> pa.StringArray:
+        A pair that was a result, in whatever way, and still is one, in whatever way, is neither.
+        """
+        changes = self.held.changes(part)
+        versions = np.column_stack([changes.owner, changes.was]).reshape(-1)
+        rows, side = self._rows_of(versions)
+        of_row = side >> 1
+        facts = self.held.matching(self.table.rows, rows, changes.seq[of_row], changes.at[of_row])
+        side, rows, slots = side[facts.asked], rows[facts.asked], facts.slots
+        numbers = self.held.numbers_of(slots)
+        # Of all ways in which a message is a result the first, which is the same in every shard.
+        place, ordinal = self.held.boxes[slots, 0], self._ordinal.array[rows]
+        first = first_of_each(side, numbers, place, ordinal)
+        side, rows, slots, numbers = side[first], rows[first], slots[first], numbers[first]
+        order = np.lexsort((numbers, side >> 1))
+        change, number = side[order] >> 1, numbers[order]
+        alone = np.ones(len(order) + 1, np.bool_)
+        alone[1:-1] = (change[1:] != change[:-1]) | (number[1:] != number[:-1])
+        kept = order[alone[1:] & alone[:-1]]
+        which = side[kept] >> 1
+        return Changed(
+            changes.seq[which], changes.owner[which], slots[kept], rows[kept], side[kept] & 1 == 1
+        )
+
+    def answers_for(self, rows: Int32s) -> npt.NDArray[np.bool_]:
+        """Which rows are of subscriptions that the shard holds, not of guests."""
+        owners = self.table.rows.owner[rows]
+        held: npt.NDArray[np.bool_] = self._span.array[owners, 0] != NEVER
+        return held
+
+    def names_of(self, owners: Int32s) -> pa.Array:
         """The ids of owners."""
-        ends = np.zeros(len(owners) + 1, np.int64)
-        sizes = self._id_size.array[owners]
-        np.cumsum(sizes, out=ends[1:])
-        data = np.empty(int(ends[-1]), np.uint8)
-        _gather(self._names.array, self._id_start.array, owners, ends, data)
-        if ends[-1] < 2**31:
-            offsets = pa.py_buffer(ends.astype(np.int32))
-            return pa.StringArray.from_buffers(len(owners), offsets, pa.py_buffer(data))
-        return pa.LargeStringArray.from_buffers(len(owners), pa.py_buffer(ends), pa.py_buffer(data))
+        return self._names.of(owners)
 
     @property
     def keys(self) -> Hashes:
@@ -295,8 +289,13 @@ class Shard:
         """Figures about the shard."""
         index = self.index.stats()
         own = sum(getattr(self, f"_{name}").nbytes for name in _COLUMNS)
-        total = index["bytes"] + self.table.nbytes + own + self._slots.nbytes
-        return {"rows": self.table.live, "terms": self._terms, "bytes": total}
+        own += self._terms.nbytes + self._names.nbytes + self.held.nbytes
+        return {
+            "rows": self.table.live,
+            "terms": self._terms.count,
+            "active": len(self.held),
+            "bytes": index["bytes"] + self.table.nbytes + own,
+        }
 
 
 def _hashes(values: list[int]) -> Hashes:
@@ -304,74 +303,16 @@ def _hashes(values: list[int]) -> Hashes:
 
 
 @kernel
-def _rows_of(owners: Int32s, first_row: Int32s, next_row: Int32s, rows: Int32s) -> int:
+def _rows_of(
+    owners: Int32s, first_row: Int32s, next_row: Int32s, rows: Int32s, places: Int32s
+) -> int:
     count = 0
-    for owner in owners:
-        row = first_row[owner]
+    for place in range(len(owners)):
+        row = first_row[owners[place]] if owners[place] >= 0 else np.int32(_NO_ROW)
         while row >= 0:
-            rows[count] = row
+            rows[count], places[count] = row, place
             count += 1
             row = next_row[row]
-    return count
-
-
-@kernel
-def _copy_names(
-    names: npt.NDArray[np.uint8],
-    start: Int64s,
-    size: npt.NDArray[np.uint8],
-    out: npt.NDArray[np.uint8],
-) -> int:
-    used = 0
-    for owner in range(len(start)):
-        length = int(size[owner])
-        if length:
-            out[used : used + length] = names[start[owner] : start[owner] + length]
-            start[owner] = used
-            used += length
-    return used
-
-
-@kernel
-def _gather(
-    names: npt.NDArray[np.uint8],
-    start: Int64s,
-    owners: Int32s,
-    ends: Int64s,
-    out: npt.NDArray[np.uint8],
-) -> None:
-    for number in range(len(owners)):
-        at = start[owners[number]] - ends[number]
-        for place in range(ends[number], ends[number + 1]):
-            out[place] = names[at + place]
-
-
-@kernel
-def _intern(slots: Slots, hashes: Hashes, count: int, numbers: Int32s) -> int:
-    for at in range(len(hashes)):
-        first = hashes[at]
-        second = mixed(first)
-        number = find(slots, first, second)
-        if number < 0:
-            number = count
-            put(slots, first, second, number)
-            count += 1
-        numbers[at] = number
-    return count
-
-
-@kernel
-def _known(slots: Slots, starts: Int64s, hashes: Hashes, out_starts: Int64s, terms: Int32s) -> int:
-    """Look terms up; those without a number are left out."""
-    count = 0
-    for text in range(len(starts) - 1):
-        out_starts[text] = count
-        for at in range(starts[text], starts[text + 1]):
-            number = find(slots, hashes[at], mixed(hashes[at]))
-            if number >= 0:
-                terms[count] = number
-                count += 1
-    out_starts[len(starts) - 1] = count
     return count
 
 

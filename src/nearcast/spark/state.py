@@ -2,11 +2,12 @@
 
     about.json           what this is, and for which settings
     plans/N.plan         routing tables, by their numbers
-    log/S.arrow          what began and ended in step S
+    log/S.arrow          what began and ended in step S, and its lasting messages
     window/S.ids         the ids of the messages of step S, while they are in the window
     window/S.all         those of all messages that were in the window after step S
     routed/N/S.arrow     the log of step S as the shards of plan N get it
-    definitions/S.arrow  all subscriptions there were after step S: older logs are not needed
+    definitions/S.arrow  all subscriptions and active messages there were after step S: older logs
+                         are not needed
     snapshots/N-NAME/S   a shard as files that can be mapped
     pending.json         the events of the step that was begun last
     commits/S.json       step S is done; written last
@@ -33,11 +34,12 @@ from nearcast.errors import SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.spark.claims import claim
 from nearcast.spark.files import Files
-from nearcast.spark.operations import LOG
+from nearcast.spark.operations import BEGUN, LOG, completed
 from nearcast.spark.placing import Placed
 from nearcast.spark.sealed import seal, unseal
 
-KIND, VERSION = "nearcast pipeline", 1
+KIND, VERSION = "nearcast pipeline", 2
+_READABLE = (1, 2)  # the first version had no lasting messages, and is read as one without any
 _COMMITS_KEPT = 100
 
 
@@ -89,9 +91,16 @@ class State:
             )
 
     def claim(self) -> None:
-        """See to it that no other process works on this state until this one ends."""
+        """See to it that no other process works on this state until this one ends.
+
+        One of an earlier version becomes one of this version: the release that wrote it would not
+        know what it finds there from now on.
+        """
         if self.files.local is not None:
             claim(self.files.local)
+        if self.about["version"] != VERSION:
+            self.about["version"] = VERSION
+            self.files.write("about.json", json.dumps(self.about).encode())
 
     @property
     def id(self) -> str:
@@ -141,8 +150,13 @@ class State:
         """The log of a step, or None if it is not what was written."""
         return self._read(f"log/{step:09}.arrow", expected)
 
-    def write_routed(self, plan: int, name: str, placed: Placed) -> None:
-        """Write a step, or a base, as the shards of a plan get it, and then that it is whole."""
+    def write_routed(
+        self, plan: int, name: str, placed: Placed, gone: pa.Table | None = None
+    ) -> None:
+        """Write a step, or a base, as the shards of a plan get it, and then that it is whole.
+
+        `gone` is what a base tells of as wanted although it has ended.
+        """
         shards, changes = placed
         # Not flushed: if a power failure takes them, they are made again from the log.
         sums = {
@@ -151,6 +165,9 @@ class State:
                 f"routed/{plan}/{name}.wanted", [changes], changes.schema, False
             ),
         }
+        if gone is not None and len(gone):
+            path = f"routed/{plan}/{name}.gone"
+            sums[".gone"] = self._write(path, [gone], gone.schema, False)
         self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), lasting=False)
 
     def has_routed(self, plan: int, name: str) -> bool:
@@ -170,8 +187,16 @@ class State:
         with pa.ipc.open_file(self.files.map(f"routed/{plan}/{name}.wanted")) as reader:
             return reader.read_all()
 
+    def read_gone(self, plan: int, name: str) -> pa.Table:
+        """What a base told of although it had ended."""
+        path = f"routed/{plan}/{name}.gone"
+        if not self.files.exists(path):
+            return BEGUN.empty_table()
+        with pa.ipc.open_file(self.files.map(path)) as reader:
+            return reader.read_all()
+
     def write_definitions(self, step: int, begun: pa.Table) -> None:
-        """Write all subscriptions there are after a step."""
+        """Write all subscriptions and active messages there are after a step."""
         size = self._write(f"definitions/{step:09}.arrow", [begun], LOG)
         self.files.write(f"definitions/{step:09}.json", json.dumps(size).encode())
 
@@ -180,7 +205,7 @@ class State:
         return _numbers(self.files, "definitions", ".json")
 
     def read_definitions(self, step: int) -> pa.Table | None:
-        """All subscriptions there were after a step, or None if the file is not whole."""
+        """All there was after a step, or None if the file is not whole."""
         try:
             expected = json.loads(self.files.read(f"definitions/{step:09}.json"))
             return self._read(f"definitions/{step:09}.arrow", list(expected))
@@ -201,7 +226,7 @@ class State:
         self.files.write(f"plans/{plan.number}.plan", plan.to_bytes())
 
     def forget_before(self, step: int) -> None:
-        """Remove what is not needed any more once all subscriptions of `step` are written."""
+        """Remove what is not needed any more once all there was after `step` is written."""
         for name in self.files.names("log"):
             if _number(name) <= step:
                 self.files.remove(f"log/{name}")
@@ -259,7 +284,7 @@ class State:
         if [data.size, zlib.crc32(data)] != list(expected):
             return None
         with pa.ipc.open_file(data) as reader:
-            return reader.read_all()
+            return completed(reader.read_all(), LOG)
 
 
 def open_state(path: str) -> State:
@@ -292,10 +317,10 @@ def read_about(files: Files) -> dict[str, Any]:
             f"{files.root}: not the state of a pipeline ({error}); give the folder that "
             "`nearcast spark run --state` was given, or an empty one"
         ) from None
-    if found != (KIND, VERSION):
+    if found[0] != KIND or found[1] not in _READABLE:
         raise StateError(
             f"{files.root}: holds {found[0]!r} of version {found[1]}, this reads {KIND!r} of "
-            f"version {VERSION}; use the release that wrote it, or an empty folder"
+            f"versions up to {VERSION}; use the release that wrote it, or an empty folder"
         )
     return about
 

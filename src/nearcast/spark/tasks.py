@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -59,6 +60,7 @@ class Work:
     analyser: Analyser
     parts: list[list[Part]]  # by task
     output: str  # the folder that updates are for
+    asked: list[int] = field(default_factory=list)  # workers that must answer, also to no message
     snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
     save: bool = False  # shards are to be written as snapshots
 
@@ -156,8 +158,14 @@ class UpdateFile:
         self._stream: Any = None
         self._writer: Any = None
 
-    def write(self, seq: Int64s, names: pa.Array, ids: pa.Array) -> None:
-        """Add updates."""
+    def write(
+        self,
+        seq: Int64s,
+        names: pa.Array,
+        ids: pa.Array,
+        removed: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Add updates, that add or remove."""
         if not len(seq):
             return
         if self._writer is None:
@@ -165,7 +173,8 @@ class UpdateFile:
             self._writer = pq.ParquetWriter(
                 self._stream, UPDATES, compression="zstd", use_dictionary=["op", "message"]
             )
-        op = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(seq), np.int8)), ["add"])
+        code = np.zeros(len(seq), np.int8) if removed is None else removed.astype(np.int8)
+        op = pa.DictionaryArray.from_arrays(pa.array(code), ["add", "remove"])
         columns = [
             pa.array(seq),
             op.cast(pa.string()),
@@ -225,6 +234,23 @@ def match_into(
     return file.rows, candidates
 
 
+def changes_into(
+    file: UpdateFile, shard: Shard, plan: Plan, worker: int | None, part: slice = slice(None)
+) -> int:
+    """Write what the changes of the step added and removed, and give how many updates there are.
+
+    Of a pair that several workers know, the one writes that answers for it as it is, or was.
+    """
+    found = shard.changed(part)
+    mine = shard.answers_for(found.rows)
+    if worker is not None and plan.kind == "grid":
+        rows = shard.table.rows.box
+        mine &= owns(plan, worker, shard.held.boxes, rows, shard.keys, found.slots, found.rows)
+    names, ids = shard.names_of(found.owners[mine]), shard.held.names_of(found.slots[mine])
+    file.write(found.seq[mine], names, ids, found.removed[mine])
+    return file.rows
+
+
 @dataclass
 class Report:
     """What a task did."""
@@ -239,6 +265,7 @@ class Report:
     name: str | None
     seconds: dict[str, float]
     cpu_s: float
+    active: int = 0
 
     def summary(self) -> WorkerReport:
         """What is kept of it."""
@@ -251,6 +278,7 @@ class Report:
             updates=self.updates,
             rows=self.rows,
             bytes=self.bytes,
+            active=self.active,
         )
 
     def to_batch(self) -> pa.RecordBatch:
@@ -271,7 +299,8 @@ def match_shared(work: Work, task: int, attempt: int) -> Report:
     shard = node.shard(None)
     ready = time.perf_counter()
     file = UpdateFile(work, task, attempt)
-    updates, candidates = match_into(file, shard, texts, node.plan, None)
+    _, candidates = match_into(file, shard, texts, node.plan, None)
+    updates = changes_into(file, shard, node.plan, None, slice(task, None, len(work.parts)))
     name = file.close()
     if task == 0:
         node.save(None)
@@ -280,7 +309,7 @@ def match_shared(work: Work, task: int, attempt: int) -> Report:
     return Report(
         task, task, len(texts.ids), updates, candidates, int(stats["rows"]), int(stats["bytes"]),
         name, {"read": read - began, "catch up": ready - read, "match": done - ready},
-        cpu_done - cpu,
+        cpu_done - cpu, int(stats["active"]),
     )  # fmt: skip
 
 
@@ -294,7 +323,7 @@ def dispatch(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
     numbers, workers = route_messages(node.plan, slots, messages.boxes, *messages.texts)
     for worker in range(node.plan.workers):
         places = numbers[workers == worker]
-        if len(places):
+        if len(places) or (task == 0 and worker in work.asked):
             yield worker, pack(texts, places)
 
 
@@ -307,7 +336,8 @@ def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt:
     shard = node.shard(worker)
     ready = time.perf_counter()
     file = UpdateFile(work, worker, attempt)
-    updates, candidates = match_into(file, shard, texts, node.plan, worker)
+    _, candidates = match_into(file, shard, texts, node.plan, worker)
+    updates = changes_into(file, shard, node.plan, worker)
     name = file.close()
     node.save(worker)
     stats = shard.stats()
@@ -316,4 +346,5 @@ def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt:
         worker, worker, len(texts.ids), updates, candidates, int(stats["rows"]),
         int(stats["bytes"]), name,
         {"read": read - began, "catch up": ready - read, "match": done - ready}, cpu_done - cpu,
+        int(stats["active"]),
     )  # fmt: skip

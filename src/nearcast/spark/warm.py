@@ -17,7 +17,7 @@ from nearcast.partition.plan import Plan, TextMap
 from nearcast.partition.routing import route_messages
 from nearcast.spark.events import table_of
 from nearcast.spark.messages import messages_of
-from nearcast.spark.operations import LOG
+from nearcast.spark.operations import BEGUN, END, of_kind
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.placing import place
 from nearcast.spark.registrar import Registrar
@@ -28,29 +28,34 @@ _EVENTS = [
     {"op": "subscribe", "id": "a", "query": "x y", "region": {"type": "Box", "bbox": [0, 0, 9, 9]}},
     {"op": "subscribe", "id": "b", "query": "x OR z NOT y",
      "region": {"type": "Circle", "center": [5, 5], "radius": 1000}},
-    {"op": "publish", "id": "m", "text": "x y", "point": [5, 5]},
+    {"op": "publish", "id": "m", "text": "x y", "point": [5, 5], "ttl": 1, "at": 0},
     {"op": "publish", "id": "n", "text": "x", "region": {"type": "Box", "bbox": [9, 0, 4, 9]}},
     {"op": "unsubscribe", "id": "a"},
-    {"op": "subscribe", "id": "c", "query": "z", "region": {"type": "Box", "bbox": [0, 0, 9, 9]}},
+    {"op": "move", "id": "b", "region": {"type": "Box", "bbox": [0, 0, 9, 9]}},
+    {"op": "subscribe", "id": "c", "query": "z", "region": {"type": "Box", "bbox": [0, 0, 9, 9]},
+     "at": 2},
+    {"op": "publish", "id": "o", "text": "z", "point": [5, 5], "ttl": 1},
 ]  # fmt: skip
 
 
 def warm_tasks() -> None:
-    """Take two small steps through a shard and the table of what is wanted."""
+    """Take three small steps through a shard and the table of what is wanted."""
     records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_EVENTS)]
     events, seq = table_of(records), np.arange(len(records))
     plan = _plan()
     registrar = Registrar(Settings())
-    none = LOG.empty_table()
+    none = BEGUN.empty_table()
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
         shard, router = Shard(memory), Router(memory)
-        for part in (slice(0, 4), slice(4, 6)):
+        for part in (slice(0, 4), slice(4, 6), slice(6, 8)):
             some, numbers = events[part.start : part.stop], seq[part]
             reading = registrar.read(some, numbers)
-            placed = place(plan, reading.log, none, none)
+            ended = registrar.definitions(of_kind(reading.log, END)["owner"].to_numpy())
+            placed = place(plan, reading.log, ended, none, reading.changes)
             shard.apply(placed.shards[0])
             router.apply(placed.changes)
+            shard.held.names_of(shard.changed().slots)
             texts = messages_of(some, numbers, reading.messages, Settings().analyser)
             if not len(texts.ids) or router.wanted is None:
                 continue

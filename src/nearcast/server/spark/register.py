@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from heapq import heappop
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nearcast.engine import Engine
 from nearcast.engine.core import Core
@@ -17,14 +18,18 @@ from nearcast.engine.engine import Answers
 from nearcast.engine.outcome import Outcome
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Everyone
+from nearcast.engine.standing import Arrived, Everyone, Interest, Remembered, Results
 from nearcast.engine.update_log import Entry
 from nearcast.errors import InvalidValue
-from nearcast.model import Event, Message, Publish, Subscribe, Update
+from nearcast.model import Event, Message, Publish, Result, Subscribe, Unsubscribe, Update
 from nearcast.server.spark.event_files import EventFiles
 
 _KEPT = 1_000_000
 """Events that are kept behind the latest update, for a pipeline that must read them again."""
+
+
+Row = tuple[int, Literal["add", "remove"], str, str]
+"""An update as the pipeline gives it: event, op, subscription, message."""
 
 
 class _Silent(Everyone):
@@ -36,21 +41,62 @@ class _Silent(Everyone):
         return []
 
 
+class _Found(Remembered):
+    """Active messages that can be found by their terms, and of which nobody is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._with: dict[str, dict[str, Arrived]] = {}  # by term
+
+    def add(self, arrived: Arrived) -> None:
+        """Take in a message that lasts."""
+        super().add(arrived)
+        for term in arrived.terms:
+            self._with.setdefault(term, {})[arrived.message.id] = arrived
+
+    def advance(self, now: float) -> None:
+        """Let messages end."""
+        while self._ends and self._ends[0][0] <= now:
+            id = heappop(self._ends)[1]
+            for term in self._messages.pop(id).terms:
+                some = self._with[term]
+                del some[id]
+                if not some:
+                    del self._with[term]
+
+    def wanted_by(self, interest: Interest) -> Results:
+        """Nothing: what a subscription gains and loses is for the pipeline to find out."""
+        del interest
+        return {}
+
+    def results_of(self, interest: Interest) -> Results:
+        """The active messages that a subscription wants, in the order of their arrival."""
+        found: dict[int, Arrived] = {}
+        for conjunct in interest.query.conjuncts:
+            some = min((self._with.get(term, {}) for term in conjunct.required), key=len)
+            found |= {each.number: each for each in some.values()}
+        return interest.among(found[number] for number in sorted(found))
+
+
 class Register(Scan):
-    """Knows the subscriptions and the ids in use, and matches nothing."""
+    """Knows the subscriptions, the ids in use and the active messages, and matches nothing."""
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, _Silent())
+        self._found = _Found()
+        super().__init__(settings, _Silent(), active=self._found)
 
     def apply(self, event: Event) -> list[Update]:
         """Take one event, unless the pipeline could not."""
-        if isinstance(event, Publish) and event.message.ttl:
-            raise InvalidValue(
-                "ttl", event.message.ttl, "none: lasting messages need --engine embedded"
-            )
         if isinstance(event, Subscribe) and event.subscription.top is not None:
             raise InvalidValue("top", event.subscription.top, "none: top-k needs --engine embedded")
         return super().apply(event)
+
+    def results(self, id: str) -> list[Result]:
+        """The active messages in a subscription's results, after all events accepted so far."""
+        self._known(id)
+        interest = self.population.find(id)
+        assert interest is not None  # noqa: S101 - others are refused
+        return [Result(message, None) for message in self._found.results_of(interest)]
 
 
 class RegisterEngine(Engine):
@@ -58,8 +104,9 @@ class RegisterEngine(Engine):
 
     def __init__(self, folder: EventFiles, path: Path, **options: Any) -> None:
         self._files = folder
-        self.sent: deque[tuple[int, float, Message]] = deque()
-        """Messages whose updates may still come: number, time, message."""
+        self.sent: deque[tuple[int, float, Message | None]] = deque()
+        """Events whose updates may still come: number, time, and message if they published one."""
+        self._time = 0.0
         super().__init__(path=path, **options)
         self.delivered = self._last_delivered()
         self._mend()
@@ -78,8 +125,8 @@ class RegisterEngine(Engine):
         for number, event in self._files.after(min(known, self.delivered)):
             if number > known:
                 late.append(event)
-            elif isinstance(event, Publish):
-                self.sent.append((number, event.message.at or 0.0, event.message))
+            else:
+                self._send(number, event)
         if late:
             super().apply_all(late, lambda outcomes: self._note(late, outcomes))
 
@@ -104,14 +151,19 @@ class RegisterEngine(Engine):
 
     def _note(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> dict[str, bytes]:
         for event, outcome in zip(events, outcomes, strict=False):
-            if outcome.seq is not None and isinstance(event, Publish):
-                self.sent.append((outcome.seq, event.message.at or 0.0, event.message))
+            if outcome.seq is not None:
+                self._send(outcome.seq, event)
         return {}
 
-    def deliver(
-        self, updates: Sequence[tuple[int, str, str]]
-    ) -> tuple[list[Entry], dict[str, Message]]:
-        """Take updates of the pipeline into the log: event, subscription, message, in order.
+    def _send(self, number: int, event: Event) -> None:
+        """Remember an event until its updates have come; ends have none."""
+        self._time = self._time if event.at is None else event.at
+        if not isinstance(event, Unsubscribe):
+            message = event.message if isinstance(event, Publish) else None
+            self.sent.append((number, self._time, message))
+
+    def deliver(self, updates: Sequence[Row]) -> tuple[list[Entry], dict[str, Message]]:
+        """Take updates of the pipeline into the log: event, op, subscription, message, in order.
 
         Those that are there are passed over: they come again after a crash. Gives the others as
         the log has them, and their messages as far as they are known.
@@ -126,11 +178,13 @@ class RegisterEngine(Engine):
             times[seq] = at, sent
         entries, messages = [], {}
         with self._call() as (core, changes):
-            for event, subscription, message_id in fresh:
+            for event, op, subscription, message_id in fresh:
                 at, message = times.get(event + 1) or (0.0, None)
-                update = Update("add", subscription, message_id)
+                update = Update(op, subscription, message_id)
                 id = changes.add_updates(event + 1, at, [update])
-                entries.append(Entry(id, event + 1, at, "add", subscription, message_id, None))
+                entries.append(Entry(id, event + 1, at, op, subscription, message_id, None))
+                if message is None and message_id not in messages:
+                    message = core.message(message_id)
                 if message is not None:
                     messages[message_id] = message
             self._journal.commit(core, changes, {})

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from nearcast.engine.update_log import Entry
 from nearcast.model import Message
 from nearcast.server.spark.places import Places
-from nearcast.server.spark.register import RegisterEngine
+from nearcast.server.spark.register import RegisterEngine, Row
 from nearcast.spark.files import Files
 from nearcast.spark.sealed import unseal
 
@@ -59,7 +59,7 @@ class Tail:
             shutil.rmtree(self._output / f"batch={step - _KEPT}", ignore_errors=True)
             step += 1
 
-    async def _take(self, rows: list[tuple[int, str, str]]) -> None:
+    async def _take(self, rows: list[Row]) -> None:
         entries, messages = await self._ask(lambda engine: engine.deliver(rows))
         if entries:
             self._receiver.delivered(entries, messages)
@@ -78,11 +78,12 @@ class Tail:
         return [int(name) for name in found if name.isdigit()]
 
 
-def read_step(folder: Path) -> list[tuple[int, str, str]]:
-    """The updates of a step, in order: event, subscription, message."""
-    names = ["event", "subscription", "message"]
+def read_step(folder: Path) -> list[Row]:
+    """The updates of a step, in order."""
+    names = ["event", "op", "subscription", "message"]
     tables = [pq.read_table(path, columns=names) for path in sorted(folder.glob("*.parquet"))]
     if not tables:
         return []
-    table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in names])
+    order = [(name, "ascending") for name in ("event", "subscription", "message", "op")]
+    table = pa.concat_tables(tables).sort_by(order)
     return list(zip(*(table[name].to_pylist() for name in names), strict=True))

@@ -1,4 +1,4 @@
-"""Event logs for pipelines that match messages once, and what `scan` makes of them."""
+"""Event logs for pipelines, which know no top-k, and what `scan` makes of them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from nearcast.errors import NearcastError
 from nearcast.model import event_from_json
 from nearcast.model.log import Record
 
-Pairs = set[tuple[int, str, str]]
+Updates = set[tuple[int, str, str, str]]
+"""Event, op, subscription, message."""
 
 
-def instant(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What of a log a pipeline without top-k and lasting messages is for."""
-    kept = []
-    for fields in log:
-        if "top" in fields or (fields["op"] == "move" and "point" in fields):
-            continue
-        if isinstance(fields.get("ttl"), int) and fields["ttl"] > 0:
-            fields = {key: value for key, value in fields.items() if key != "ttl"}
-        kept.append(fields)
-    return kept
+def boolean(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What of a log a pipeline without top-k is for."""
+    return [
+        fields
+        for fields in log
+        if "top" not in fields and not (fields["op"] == "move" and "point" in fields)
+    ]
 
 
-def scanned(log: list[dict[str, Any]], chosen: Settings) -> tuple[Pairs, set[int]]:
+def scanned(log: list[dict[str, Any]], chosen: Settings) -> tuple[Updates, set[int]]:
     """The updates of `scan`, and the positions of the events it refused."""
-    engine, pairs, refused = Scan(chosen), set(), set()
+    engine, refused = Scan(chosen), set()
+    found: Updates = set()
     for position, fields in enumerate(log):
         try:
             updates = engine.apply(event_from_json(fields))
         except NearcastError:
             refused.add(position)
             continue
-        pairs |= {(position, update.subscription, update.message) for update in updates}
-    return pairs, refused
+        found |= {(position, each.op, each.subscription, each.message) for each in updates}
+    return found, refused
 
 
 def records(log: list[dict[str, Any]]) -> list[Record]:

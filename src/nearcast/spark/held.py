@@ -1,0 +1,152 @@
+"""The active messages that a shard holds, for subscriptions that come later or move.
+
+They are kept as the engine keeps them (`nearcast.lasting`), in arrays that all processes of a node
+share. A message is known by the sequence number of its event: one across the antimeridian has two
+slots of the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.index.memory import Memory
+from nearcast.index.table import Column, Floats, Int32s, Int64s, Rows
+from nearcast.lasting import ActiveStore, Texts
+from nearcast.spark.names import Names
+from nearcast.spark.operations import Changes, boxes_in
+from nearcast.spark.shard_terms import ShardTerms
+
+_MOST = 1 << 62
+
+
+class Facts(NamedTuple):
+    """Which rows match which slots, in the order of the rows that were asked about."""
+
+    asked: Int32s  # the place of the row among those
+    slots: Int32s
+
+
+class Held:
+    """Active messages, and the changes of the step that was applied last."""
+
+    def __init__(self, memory: Memory, described: Mapping[str, Any] | None = None) -> None:
+        if described is None:
+            self._store = ActiveStore(memory)
+            self._names = Names(memory, "message")
+            sizes = {"slots": 0, "changes": 0}
+        else:
+            self._store = ActiveStore.attach(memory, described["store"])
+            self._names = Names.attach(memory, "message", described["names"])
+            sizes = described["sizes"]
+        self._seq = Column(np.int64, 0, memory, "message_seq", sizes["slots"])
+        count = sizes["changes"]
+        self._change = Column(np.int32, 2, memory, "change", count)
+        self._change_seq = Column(np.int64, 0, memory, "change_seq", count)
+        self._change_at = Column(np.float64, 0, memory, "change_at", count)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what is needed to find them again in their memory."""
+        return {
+            "store": self._store.describe(),
+            "names": self._names.describe(),
+            "sizes": {"slots": self._seq.size, "changes": self._change.size},
+        }
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
+        """Find them again in memory that is kept in files."""
+        return cls(memory, described)
+
+    def __len__(self) -> int:
+        """How many places of messages there are, perhaps with some of messages that have ended."""
+        return len(self._store)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        return self._store.nbytes + self._names.nbytes + self._seq.nbytes
+
+    @property
+    def boxes(self) -> Floats:
+        """The box of each slot's message."""
+        return self._store.boxes
+
+    def apply(self, lasting: pa.Table, changes: pa.Table, terms: ShardTerms) -> None:
+        """Take in the messages of a step, and what it asks; what had ended before it goes."""
+        times = [pc.min(table["at"]).as_py() for table in (lasting, changes) if len(table)]
+        if times:
+            self._expire(min(times), terms)
+        if len(lasting):
+            self._add(lasting, terms)
+        if len(changes) or self._change.size:
+            owners = [changes[name].to_numpy() for name in ("owner", "was")]
+            self._change.replace(np.column_stack(owners).astype(np.int32))
+            self._change_seq.replace(changes["seq"].to_numpy())
+            self._change_at.replace(changes["at"].to_numpy())
+
+    def _expire(self, now: float, terms: ShardTerms) -> None:
+        ended = self._store.expire(now, _MOST)
+        if len(ended.slots):
+            self._names.forget(ended.slots)
+            terms.take_back(ended.terms)
+        if self._store.is_loose:
+            old = self._store.pack()
+            self._names.renumber(old)
+            self._seq.replace(self._seq.array[old].copy())
+
+    def _add(self, lasting: pa.Table, terms: ShardTerms) -> None:
+        boxes = boxes_in(lasting)
+        which = np.arange(len(boxes))
+        crossing = np.flatnonzero(boxes[:, 0] > boxes[:, 2])
+        if len(crossing):
+            which = np.sort(np.concatenate([which, crossing]))
+            boxes = boxes[which]
+            west = np.flatnonzero(which[1:] == which[:-1])
+            boxes[west, 2], boxes[west + 1, 0] = 180.0, -180.0
+            lasting = lasting.take(pa.array(which)).combine_chunks()
+        lists = lasting["terms"].combine_chunks()
+        starts = np.asarray(lists.offsets.to_numpy(), np.int64)
+        numbers = terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]], kept=False)
+        texts = Texts(starts - starts[0], numbers)
+        slots = self._store.add(texts, boxes, lasting["end"].to_numpy().copy())
+        self._seq.lengthen(max(0, self._store.slots - self._seq.size))
+        self._seq.array[slots] = lasting["seq"].to_numpy()
+        self._names.put(slots, lasting["id"].combine_chunks())
+
+    def changes(self, part: slice = slice(None)) -> Changes:
+        """Some of the changes that the last step asked about."""
+        owners = self._change.array[part]
+        seq, at = self._change_seq.array[part], self._change_at.array[part]
+        return Changes(owners[:, 0], owners[:, 1], seq, at)
+
+    def matching(self, rows: Rows, which: Int32s, seq: Int64s, at: Floats) -> Facts:
+        """Find what each of some rows matches among the messages before an event at a time."""
+        asked = np.arange(len(which), dtype=np.int32)
+        found = self._store.evaluate(rows, which, asked, at)
+        before = self._seq.array[found.slots] < seq[found.events]
+        return Facts(found.events[before], found.slots[before])
+
+    def numbers_of(self, slots: Int32s) -> Int64s:
+        """The sequence numbers of messages."""
+        numbers: Int64s = self._seq.array[slots]
+        return numbers
+
+    def names_of(self, slots: Int32s) -> pa.Array:
+        """The ids of messages."""
+        return self._names.of(slots)
+
+
+def first_of_each(*keys: npt.NDArray[Any]) -> Int64s:
+    """The first of all that agree in all but the last two keys, in the order of those two."""
+    order = np.lexsort(keys[::-1])
+    fresh = np.zeros(len(order), np.bool_)
+    fresh[:1] = True
+    for key in keys[:-2]:
+        fresh[1:] |= key[order][1:] != key[order][:-1]
+    return order[fresh]
