@@ -32,6 +32,8 @@ LASTING = 3
 """A message that lasts."""
 CHANGE = 4
 """Asks what changed with the results of a subscription that began as `owner`, and was `was`."""
+FORGET = 5
+"""A subscription is held elsewhere from now on."""
 
 NEVER = 2**62
 """The sequence number of a *guest*: a subscription that a shard is told of for one step only.

@@ -23,6 +23,8 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
 from nearcast.model.parquet import table_rows
 from nearcast.partition.plan import Plan
+from nearcast.spark.adjusting import Allowance, Way
+from nearcast.spark.carrying import Carried
 from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
 from nearcast.spark.messages import boxes_of_messages, messages_of
@@ -35,6 +37,7 @@ from nearcast.spark.sink import Refused
 from nearcast.spark.slices import ALL_COLUMNS, Slice
 from nearcast.spark.state import Commit, Pending, State
 from nearcast.spark.tasks import Part, Report, Work
+from nearcast.spark.versions import line_of
 
 STEP_ROWS = 500_000
 """Events in a step, if there are so many: fewer and larger steps when behind."""
@@ -85,6 +88,7 @@ class Pipeline:
         output: Output,
         runner: Runner,
         upkeep: Upkeep | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         state.claim()
         self.state = state
@@ -94,6 +98,7 @@ class Pipeline:
         self._runner = runner
         self._run = f"{time.time_ns():019}"  # nodes start anew with every run
         self.history = History(state, settings, self._reread, upkeep)
+        self._way = Way(state, allowance)
         self._pending = self.history.pending
         self._broken = False
         self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
@@ -174,9 +179,10 @@ class Pipeline:
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
         sums = self.state.write_log(number, reading.log)
-        step = next_step(history.step, sums)
-        placed = history.placed(reading.log, reading.changes)
-        self.state.write_routed(history.plan.number, f"{number:09}", placed)
+        carried = self._next_version()
+        step = next_step(history.step, sums, None if carried is None else history.plan.number)
+        placed = history.placed(reading.log, reading.changes, carried)
+        self.state.write_routed(line_of(history.plan), f"{number:09}", placed)
         history.keep_ids(number, reading)
         clock.lap("log")
         work = Work(
@@ -210,7 +216,10 @@ class Pipeline:
             history.census.came(boxes_of_messages(loaded.events, reading.messages))
         history.done(commit, reading.log, step.key)
         lasting = int((reading.log["kind"].to_numpy() == LASTING).sum())
-        self._after(number, work, history.plan, len(reading.log), reports)
+        moved = 0 if carried is None else carried.subscriptions + carried.messages
+        if carried is not None:
+            history.forget_versions()
+        self._after(number, work, history.plan, len(reading.log) + moved, reports)
         clock.lap("keep")
         report = BatchReport(
             batch=number,
@@ -291,6 +300,17 @@ class Pipeline:
         self._saved = {}
         self._plan_anew = is_blind(plan)
 
+    def _next_version(self) -> Carried | None:
+        """Let another version of the plan take over with this step, if one is due."""
+        history = self.history
+        assert history.plan is not None  # noqa: S101 - called when there is one
+        after = self._way.next_version(history.plan, history.census)
+        if after is None:
+            return None
+        carried = history.follow_with(after)
+        self._way.allowance.spend(carried.bytes)
+        return carried
+
     def _refused(self, loaded: _Loaded, reading: Reading) -> list[Refused]:
         return [
             Refused(int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row))
@@ -306,7 +326,7 @@ class Pipeline:
             for report in reports:
                 name = "all" if plan.kind == "shared" else f"{report.worker:05}"
                 if plan.kind != "shared" or report.worker == 0:
-                    self._saved[f"{plan.number}-{name}"] = step
+                    self._saved[f"{line_of(plan)}-{name}"] = step
             self._since_saved = 0
         if self.history.worth_rebasing():
             self.history.rebase()

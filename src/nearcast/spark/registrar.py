@@ -11,6 +11,7 @@ a few microseconds an operation it is not what limits a cluster.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,7 @@ from nearcast._slots import Slots, hash_strings
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.geo import WORLD, Box, Region, region_to_json
-from nearcast.index.table import Int32s, Int64s
+from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.model import Move, Publish, Subscribe, event_from_json
 from nearcast.model.parquet import table_rows
 from nearcast.spark.columns import (
@@ -53,7 +54,17 @@ from nearcast.spark.ledger import (
     Ledger,
 )
 from nearcast.spark.messages import places_of
-from nearcast.spark.operations import BEGUN, END, LASTING, LOG, OTHER, PLAIN, Changes, begun_in
+from nearcast.spark.operations import (
+    BEGUN,
+    END,
+    LASTING,
+    LOG,
+    OTHER,
+    PLAIN,
+    Changes,
+    begun_in,
+    boxes_in,
+)
 from nearcast.text import Query, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
 
@@ -164,6 +175,22 @@ class Registrar:
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
+
+    def near(self, owners: Int32s, met: Callable[[Floats], npt.NDArray[np.bool_]]) -> Int32s:
+        """Those of some owners whose boxes `met` says are met, and all that are not plain boxes."""
+        known = np.zeros(len(self._where), np.bool_)
+        known[owners] = True
+        found = []
+        for number, piece in enumerate(self._begun):
+            own = piece["owner"].to_numpy()
+            latest = self._where[own] == (number << 32) + np.arange(len(own))
+            rows = np.flatnonzero(known[own] & latest)
+            plain = piece["kind"].to_numpy()[rows] == PLAIN
+            boxes = boxes_in(piece.select(["box"]).take(pa.array(rows[plain])))
+            taken = np.ones(len(rows), np.bool_)
+            taken[plain] = met(boxes)
+            found.append(own[rows[taken]])
+        return np.concatenate([owners[:0], *found])
 
     def _kinds(self, events: pa.Table, errors: dict[int, str], parsed: _Parsed) -> Codes:
         count = len(events)

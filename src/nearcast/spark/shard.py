@@ -27,7 +27,17 @@ from nearcast.index.table import SHARED, Column, Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
 from nearcast.spark.held import Held, first_of_each
 from nearcast.spark.names import Names
-from nearcast.spark.operations import CHANGE, END, LASTING, NEVER, OTHER, PLAIN, boxes_in, of_kind
+from nearcast.spark.operations import (
+    CHANGE,
+    END,
+    FORGET,
+    LASTING,
+    NEVER,
+    OTHER,
+    PLAIN,
+    boxes_in,
+    of_kind,
+)
 from nearcast.spark.shard_terms import ShardTerms
 from nearcast.text.columns import HashedTexts, Hashes
 
@@ -124,8 +134,8 @@ class Shard:
         return shard
 
     def apply(self, operations: pa.Table) -> None:
-        """Take in a batch; what ended in the batch before it goes now."""
-        self._withdraw()
+        """Take in a batch; what ended in the batch before it goes now, and what moved away."""
+        self._withdraw(of_kind(operations, FORGET)["owner"].to_numpy())
         plain, others = of_kind(operations, PLAIN), of_kind(operations, OTHER)
         self._begin_plain(plain)
         self._begin_others(others)
@@ -137,8 +147,8 @@ class Shard:
         self._ending.replace(np.concatenate([owners, guests]))
         self.held.apply(of_kind(operations, LASTING), of_kind(operations, CHANGE), self._terms)
 
-    def _withdraw(self) -> None:
-        owners = self._ending.array.copy()
+    def _withdraw(self, moved: Int32s) -> None:
+        owners = np.concatenate([self._ending.array, moved])
         if not len(owners):
             return
         rows, _ = self._rows_of(owners)
