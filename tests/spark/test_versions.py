@@ -46,17 +46,17 @@ def test_versions_that_take_over_at_any_batch_change_no_update(
         small = Small(folder, SPACE)
         small.partitioner, small.workers, small.upkeep = partitioner, some.randint(1, 4), upkeep
         feed: Feed | None = None
-        now, plans = 0.0, set[int]()
+        clock, plans = [0], set[int]()
         for batch, path in enumerate(write_events(folder / "in", log, BATCHES, 5)):
             if feed is None or some.random() < 0.2:
-                small.allowance = Allowance(budget, lambda: now)
+                small.allowance = Allowance(budget, lambda: float(clock[0]))
                 feed = small.open(replan=some.random() < 0.1)
                 if some.random() < 0.5:
                     shutil.rmtree(folder / "cache", ignore_errors=True)
             plan = feed.pipeline.history.plan
             if plan is not None and some.random() < 0.5:
                 feed.pipeline.state.write_target(any_target(plan, some, WORDS))
-            now += 20.0
+            clock[0] += 20
             small.take(feed, batch, [path])
             plan = feed.pipeline.history.plan
             assert plan is not None

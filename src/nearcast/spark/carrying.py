@@ -24,13 +24,17 @@ class Carried(NamedTuple):
     """Operations for each worker, of the version before or after, and what they come to."""
 
     shards: list[pa.Table]
+    cells: int  # that change hands
     subscriptions: int  # that a worker got, counted for each
     messages: int
     bytes: int
 
 
-def carry(before: Plan, after: Plan, begun: pa.Table, lasting: pa.Table) -> Carried:
-    """Say what workers get and forget; `begun` stands now, `lasting` is active."""
+def carry(before: Plan, after: Plan, cells: int, begun: pa.Table, lasting: pa.Table) -> Carried:
+    """Say what workers get and forget when so many cells change hands.
+
+    `begun` are the subscriptions that stand and meet one of these cells, `lasting` is active.
+    """
     workers = max(before.workers, after.workers)
     operations, rows = keyed(after, begun)
     old, new = (joined(*holders(plan, rows, begun["owner"].to_numpy())) for plan in (before, after))
@@ -48,6 +52,7 @@ def carry(before: Plan, after: Plan, begun: pa.Table, lasting: pa.Table) -> Carr
     sizes[rows.number] = rows.bytes
     return Carried(
         [pa.concat_tables(some) for some in zip(*parts, strict=True)],
+        cells,
         len(coming[0]),
         messages,
         int(sizes[coming[0]].sum()),

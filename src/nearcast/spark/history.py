@@ -247,7 +247,7 @@ class History:
         cells = differing(before, plan)
         met = Meeting(plan.grid, cells)
         begun = self.registrar.definitions(self.registrar.near(self.live, met))
-        return carry(before, plan, begun, self.actives.at(self._now))
+        return carry(before, plan, len(cells), begun, self.actives.at(self._now))
 
     def placed(self, log: pa.Table, changes: Changes, carried: Carried | None = None) -> Placed:
         """Cut up the log of the next step by the plan; what is carried comes before it."""

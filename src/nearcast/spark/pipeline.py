@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -23,16 +23,22 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
 from nearcast.model.parquet import table_rows
 from nearcast.partition.plan import Plan
-from nearcast.spark.adjusting import Allowance, Way
-from nearcast.spark.carrying import Carried
+from nearcast.spark.adjuster import Adjuster
+from nearcast.spark.adjusting import Allowance
+from nearcast.spark.balancing import Balancer
 from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
-from nearcast.spark.messages import boxes_of_messages, messages_of
+from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import BEGUN, LASTING, begun_in
-from nearcast.spark.placing import asked
+from nearcast.spark.placing import Placed, asked
 from nearcast.spark.planning import is_blind, make_plan
 from nearcast.spark.registrar import Reading, Registrar
-from nearcast.spark.report import BatchReport, prune_reports, write_report
+from nearcast.spark.report import (
+    BatchReport,
+    WorkerReport,
+    prune_reports,
+    write_report,
+)
 from nearcast.spark.sink import Refused
 from nearcast.spark.slices import ALL_COLUMNS, Slice
 from nearcast.spark.state import Commit, Pending, State
@@ -89,6 +95,7 @@ class Pipeline:
         runner: Runner,
         upkeep: Upkeep | None = None,
         allowance: Allowance | None = None,
+        balancer: Balancer | None = None,
     ) -> None:
         state.claim()
         self.state = state
@@ -98,7 +105,7 @@ class Pipeline:
         self._runner = runner
         self._run = f"{time.time_ns():019}"  # nodes start anew with every run
         self.history = History(state, settings, self._reread, upkeep)
-        self._way = Way(state, allowance)
+        self.adjuster = Adjuster(self.history, allowance, balancer)
         self._pending = self.history.pending
         self._broken = False
         self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
@@ -179,7 +186,7 @@ class Pipeline:
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
         sums = self.state.write_log(number, reading.log)
-        carried = self._next_version()
+        carried = self.adjuster.take_over()
         step = next_step(history.step, sums, None if carried is None else history.plan.number)
         placed = history.placed(reading.log, reading.changes, carried)
         self.state.write_routed(line_of(history.plan), f"{number:09}", placed)
@@ -212,14 +219,15 @@ class Pipeline:
         )  # fmt: skip
         self.state.write_commit(commit)
         clock.lap("commit")
-        if history.census is not None:
-            history.census.came(boxes_of_messages(loaded.events, reading.messages))
+        workers = _summaries(history.plan, reports, placed)
+        self.adjuster.measure(loaded.events, loaded.seq, reading.messages, workers)
         history.done(commit, reading.log, step.key)
         lasting = int((reading.log["kind"].to_numpy() == LASTING).sum())
-        moved = 0 if carried is None else carried.subscriptions + carried.messages
+        operations = len(reading.log)
         if carried is not None:
             history.forget_versions()
-        self._after(number, work, history.plan, len(reading.log) + moved, reports)
+            operations += carried.subscriptions + carried.messages
+        self._after(number, work, history.plan, operations, reports)
         clock.lap("keep")
         report = BatchReport(
             batch=number,
@@ -234,8 +242,10 @@ class Pipeline:
             subscriptions=subscriptions,
             lasting=lasting,
             active=history.active,
-            workers=[each.summary() for each in reports],
+            workers=workers,
             committed_at=time.time(),
+            moved=None if carried is None else self.adjuster.moved(carried),
+            advice=self.adjuster.advice(),
         )
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:
@@ -300,17 +310,6 @@ class Pipeline:
         self._saved = {}
         self._plan_anew = is_blind(plan)
 
-    def _next_version(self) -> Carried | None:
-        """Let another version of the plan take over with this step, if one is due."""
-        history = self.history
-        assert history.plan is not None  # noqa: S101 - called when there is one
-        after = self._way.next_version(history.plan, history.census)
-        if after is None:
-            return None
-        carried = history.follow_with(after)
-        self._way.allowance.spend(carried.bytes)
-        return carried
-
     def _refused(self, loaded: _Loaded, reading: Reading) -> list[Refused]:
         return [
             Refused(int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row))
@@ -335,6 +334,14 @@ class Pipeline:
     def _reread(self, commit: Commit, registrar: Registrar, first: int) -> Reading:
         loaded = self._load([Slice(**each) for each in commit.slices], first)
         return registrar.read(loaded.events, loaded.seq)
+
+
+def _summaries(plan: Plan, reports: list[Report], placed: Placed) -> list[WorkerReport]:
+    """What workers did, with the operations that each got."""
+    found = [each.summary() for each in reports]
+    if plan.kind == "shared":
+        return found
+    return [replace(one, operations=len(placed.shards[one.worker])) for one in found]
 
 
 class _Clock:

@@ -69,7 +69,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
         key[plain] = plan_keys.choose(plan.arrays, *_parts(lists))
         boxes.append(boxes_in(some))
         keys.append(key[plain])
-    sizes = _sizes(begun)
+    sizes = sizes_of(begun)
     lists_of_keys: list[list[int] | None] = [None] * len(begun)
     if len(others):
         some = begun.take(pa.array(others))
@@ -89,7 +89,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
     return begun, Rows(of_row, np.concatenate(boxes), np.concatenate(keys), sizes[of_row])
 
 
-def _sizes(begun: pa.Table) -> Int64s:
+def sizes_of(begun: pa.Table) -> Int64s:
     """About how many bytes each subscription takes where it is held: its texts, and a row."""
     sizes = np.full(len(begun), _ROW_BYTES, np.int64)
     for name in ("id", "query", "region"):
@@ -217,6 +217,7 @@ def _asked(changes: Changes, versions: pa.Table, held: Pairs, workers: int) -> l
 
 
 def joined(numbers: npt.NDArray[Any], workers: npt.NDArray[Any]) -> Int64s:
+    """Pairs of numbers and workers as one number each."""
     return (numbers.astype(np.int64) << 32) | workers.astype(np.int64)
 
 
