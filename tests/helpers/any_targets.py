@@ -11,9 +11,9 @@ from nearcast.partition.plan import Plan, TextMap
 from nearcast.spark.versions import in_line
 
 
-def any_target(plan: Plan, some: Random, words: list[str]) -> Plan:
+def any_target(plan: Plan, some: Random, words: list[str], workers: int | None = None) -> Plan:
     """A plan in the line of another that differs from it in some cells, or in all."""
-    workers = some.choice([plan.workers, plan.workers, some.randint(1, 5)])
+    workers = workers or some.choice([plan.workers, plan.workers, some.randint(1, 5)])
     cells = np.where(plan.cell_worker < 0, plan.cell_worker, plan.cell_worker % workers)
     maps = [
         TextMap(each.terms, each.workers % workers, each.others % workers) for each in plan.maps

@@ -28,7 +28,8 @@ from nearcast.spark.state import State, packed
 MOST_OF_A_STEP = 2_000
 """So many messages of a step are kept at most, evenly spread over it."""
 
-_MOST_MESSAGES = 20_000
+_MOST_MESSAGES = 10_000
+_MOST_S = 60.0  # older messages say little about what comes
 _EVERY_S = 5.0
 _LOADS, _RECENT = "loads.json", "recent.arrow"
 _MESSAGES = pa.schema([("box", pa.list_(pa.float64(), 4)), ("terms", pa.list_(pa.uint64()))])
@@ -52,7 +53,7 @@ class Loads:
         self._at = 0.0
         self._written = -np.inf
         self.workers, self.cells = Meter(1), Meter(1)
-        self._recent: deque[SampleMessages] = deque()
+        self._recent: deque[tuple[float, SampleMessages]] = deque()
 
     def recall(self, plan: Plan) -> None:
         """Take up what was written last, as far as it is about this plan."""
@@ -63,7 +64,7 @@ class Loads:
             if found.plan == plan.number:
                 self._plan, self.workers = found.plan, found.workers
             self.cells = found.cells
-        self._recent.append(found.messages)
+        self._recent.append((-np.inf, found.messages))
 
     def observe(
         self,
@@ -91,14 +92,26 @@ class Loads:
         count_cells(plan.grid, boxes, came)
         self.cells.add(self._at, messages=came.astype(np.float64))
         if sample is not None:
-            messages_ = sample.messages
-            self._recent.append(SampleMessages(messages_.boxes, *messages_.texts))
-            while sum(each.size for each in self._recent) > _MOST_MESSAGES + MOST_OF_A_STEP:
-                self._recent.popleft()
+            fresh = SampleMessages(sample.messages.boxes, *sample.messages.texts)
+            self._recent.append((self._at, fresh))
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget messages that are old, or of which there are enough later ones."""
+        count = sum(some.size for _, some in self._recent)
+        while len(self._recent) > 1:
+            at, oldest = self._recent[0]
+            if count - oldest.size < _MOST_MESSAGES and self._at - at < _MOST_S:
+                return
+            self._recent.popleft()
+            count -= oldest.size
 
     def measured(self) -> Measured:
         """All that is known."""
-        return Measured(self._plan, self.workers, self.cells, _joined(self._recent))
+        return Measured(self._plan, self.workers, self.cells, self._messages())
+
+    def _messages(self) -> SampleMessages:
+        return _joined([some for _, some in self._recent])
 
     def write(self) -> None:
         """Write it down, if that was not done just now."""
@@ -114,7 +127,7 @@ class Loads:
             "messages": self.cells.counted("messages")[busy].round(3).tolist(),
         }
         self._state.files.write(_LOADS, seal(told), lasting=False)
-        data = packed([_table(_joined(self._recent))], _MESSAGES)
+        data = packed([_table(self._messages())], _MESSAGES)
         self._state.files.write(_RECENT, data, lasting=False)
 
 
