@@ -62,11 +62,29 @@ def test_all_partitioners_are_simulated_with_and_without_the_filter(
         measure = by_run[workload, workers, "hybrid", True]["simulated"]["messages_per_s"]
         assert one["of_hybrid"] == pytest.approx(one["simulated"]["messages_per_s"] / measure)
         simulated = one["simulated"]
+        assert one["if_even"] == pytest.approx(one["of_hybrid"] * simulated["balance"])
         assert simulated["balance"] >= 1.0
         assert (simulated["wanted_bytes"] > 0) == wanted
         if not wanted:
             filtered = by_run[workload, workers, name, True]["simulated"]
             assert filtered["workers_per_message"] <= simulated["workers_per_message"]
+
+
+def test_promises_are_kept_track_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the numbers of workers that promises are made for, each is compared with what is."""
+    found = report(
+        capsys, "--workload", "sts-q1", "--workers", "8", "--partitioner", "hybrid,auto",
+        "--h2", "with",
+    )  # fmt: skip
+    ours = next(one for one in found["reports"] if one["partitioner"] == "auto")
+    bars = {bar["promise"].partition(": ")[2]: bar for bar in found["bars"]}
+    assert bars["heaviest by the mean"]["found"] == ours["simulated"]["balance"]
+    assert bars["seconds of planning"]["holds"]
+    dominate = all(one["simulated"]["candidate_share"] >= 0.5 for one in found["reports"])
+    assert ("bound by hybrid's" in bars) == dominate
+    for bar in bars.values():
+        wide = bar["found"] - bar["limit"]
+        assert bar["holds"] == (wide >= 0 if bar["must"] == "at least" else wide <= 0)
 
 
 def test_figures_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> None:

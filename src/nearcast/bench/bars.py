@@ -21,7 +21,7 @@ def bar_chart(title: str, unit: str, bars: Sequence[tuple[str, Mapping[str, floa
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
         f'<text x="16" y="26" font-size="16">{escape(title)} ({escape(unit)})</text>',
     ]
-    for n, part in enumerate(parts):
+    for n, part in enumerate(parts if len(parts) > 1 else []):
         x = 16 + 130 * n
         drawn.append(f'<rect x="{x}" y="40" width="12" height="12" fill="{colours[part]}"/>')
         drawn.append(f'<text x="{x + 18}" y="51">{escape(part)}</text>')

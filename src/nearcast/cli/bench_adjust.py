@@ -12,6 +12,7 @@ from rich.table import Table
 
 from nearcast.bench.adjust import METHODS, Arrangement, Outcome, measure_adjust
 from nearcast.bench.adjust_selection import Selection
+from nearcast.bench.promises import table_of
 from nearcast.cli.bench_match import numbers, status_line
 from nearcast.cli.bench_partition import cells, named
 from nearcast.cli.options import JsonOption
@@ -29,10 +30,10 @@ def adjust(
     ] = 200_000,
     messages: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many messages between two looks.")
-    ] = 100_000,
+    ] = 60_000,
     intervals: Annotated[
         int, typer.Option(metavar="N", min=1, help="How often a tenth of the regions switches.")
-    ] = 4,
+    ] = 3,
     looks: Annotated[
         int, typer.Option(metavar="N", min=1, help="How often loads are looked at in an interval.")
     ] = 2,
@@ -44,9 +45,9 @@ def adjust(
 ) -> None:
     """Simulate how a plan follows a drifting workload (Q3 of PS2Stream, section VI-D).
 
-    First every method selects cells for the same gap. Then each follows the drift from the same
-    plan: doing nothing, as published, as ours does, and with a new plan in each interval. Bounds
-    are for messages that none of them has seen.
+    First every method relieves the same hot workers of the same load. Then each follows the drift
+    from the same plan: doing nothing, as published, as ours does, and with a new plan in each
+    interval. Bounds are for messages that none of them has seen.
 
     [bold]Example[/bold]
 
@@ -74,14 +75,10 @@ def _show(outcome: Outcome) -> None:
     console = Console()
     for workers in dict.fromkeys(each["workers"] for each in outcome["selections"]):
         some = [each for each in outcome["selections"] if each["workers"] == workers]
-        console.print(_selections(f"selection for one gap, {workers} workers", some))
+        console.print(_selections(f"selection for the same gaps, {workers} workers", some))
     console.print(_selections("selection from all cells", outcome["large_selections"]))
     console.print(_steps(outcome))
-    bars = _table("promised", "what", "found", "at most", "")
-    for bar in outcome["bars"]:
-        holds = "holds" if bar["holds"] else "missed"
-        bars.add_row(bar["promise"], f"{bar['found']:.3f}", f"{bar['at_most']:.2f}", holds)
-    console.print(bars)
+    console.print(table_of(outcome["bars"]))
 
 
 def _table(title: str, first: str, *columns: str) -> Table:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.partition import Arrangement, Outcome, PartitionReport, measure_partition
+from nearcast.bench.promises import table_of
 from nearcast.cli.bench_match import numbers, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
@@ -37,10 +38,10 @@ def partition(
     ] = 200_000,
     messages: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many messages to simulate.")
-    ] = 50_000,
+    ] = 200_000,
     sampled: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many other messages to plan with.")
-    ] = 100_000,
+    ] = 200_000,
     grid: Annotated[
         str, typer.Option(metavar="CxR", help="Columns and rows of the cells that are dealt out.")
     ] = "512x256",
@@ -105,10 +106,11 @@ def cells(text: str) -> dict[str, int]:
 
 
 _CAPTION = (
-    "bound: messages a second, with the filter H2, by that of hybrid, and without the filter; "
+    "bound: messages a second, with the filter H2, by that of hybrid, the same if all workers had "
+    "the same to do, and without the filter; "
     "max/mean: load of the heaviest worker; ns: load of all workers for a message, and the share "
     "of candidates in it; rows: copies held; sent: workers a message goes to; MB: tables of a "
-    "dispatcher; s: planning"
+    "dispatcher; s: CPU of planning"
 )
 
 
@@ -128,6 +130,8 @@ def _show(outcome: Outcome) -> None:
         ]
         console.print(_table(workload, workers, here))
     console.print(_CAPTION, style="dim")
+    if outcome["bars"]:
+        console.print(table_of(outcome["bars"]))
 
 
 def _table(workload: str, workers: int, reports: list[PartitionReport]) -> Table:
@@ -135,17 +139,30 @@ def _table(workload: str, workers: int, reports: list[PartitionReport]) -> Table
         "partitioner", title=f"{workload}, {workers} workers", box=SIMPLE_HEAD, pad_edge=False,
         collapse_padding=True,
     )  # fmt: skip
-    for name in ("bound", "x", "no H2", "max/mean", "ns", "cand", "rows", "sent", "MB", "s"):
+    for name in (
+        "bound",
+        "x",
+        "even",
+        "no H2",
+        "max/mean",
+        "ns",
+        "cand",
+        "rows",
+        "sent",
+        "MB",
+        "s",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     for name in dict.fromkeys(each["partitioner"] for each in reports):
         mine = [each for each in reports if each["partitioner"] == name]
         shown = mine[0]
-        of, best = shown["of_hybrid"], shown["simulated"]
+        of, even, best = shown["of_hybrid"], shown["if_even"], shown["simulated"]
         plain = [e["simulated"]["messages_per_s"] for e in mine if not e["simulated"]["wanted"]]
         table.add_row(
             name,
             _millions(best["messages_per_s"]),
             "" if of is None else f"{of:.2f}",
+            "" if even is None else f"{even:.2f}",
             _millions(plain[0]) if plain else "",
             f"{best['balance']:.2f}",
             f"{best['total_ns']:.0f}",

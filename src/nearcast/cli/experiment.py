@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from nearcast.cli import experiment_moving, experiment_topk
+from nearcast.cli import experiment_distributed, experiment_moving, experiment_topk
 
 experiment = typer.Typer(no_args_is_help=True)
 
@@ -24,5 +24,6 @@ def _experiment() -> None:
     """
 
 
+experiment.command("distributed")(experiment_distributed.distributed)
 experiment.command("moving")(experiment_moving.moving)
 experiment.command("topk")(experiment_topk.topk)

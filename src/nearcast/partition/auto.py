@@ -3,7 +3,7 @@
 No scheme is best everywhere, and the load that PS2Stream balances (definition 1) is not what its
 workers have to do. So plans are made in several ways, each on the real cost of a worker's index
 where it can be, and the one whose heaviest worker has least to do with the held-out messages is
-taken (of some that are about as good, the one that does best with all messages): as counted by
+taken (of some that are about as good, the one that is so by more of its workers): as counted by
 that index in `simulate`, not as estimated while planning.
 
 The parts: bisection by space and text (`bisect`), by space alone (a kd-tree on real load), by text
@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast.errors import InvalidValue
 from nearcast.partition.bisect import By, bisect
 from nearcast.partition.digest import Digest, sums
 from nearcast.partition.estimate import estimate_loads, hit_workers
@@ -45,7 +44,7 @@ _WORTHWHILE = 0.9  # what a finer grid must leave of the heaviest at most
 _STEPS = 4  # of evening out, for each worker
 _HOPELESS = 0.85  # of the best estimate: not simulated
 _CORRECTED = 2  # of the best plans are evened out again
-_MOST_CORRECTIONS = 3
+_MOST_CORRECTIONS = 2
 _AS_GOOD = 0.96  # of the highest bound: within what luck does
 _MOST_SIMULATED = 200_000  # messages of each part
 _TRUSTED = 0.5, 2.0  # how far an estimate of what a worker looks at may be off
@@ -58,7 +57,7 @@ class Candidate(NamedTuple):
     plan: Plan
     messages_per_s: float
     balance: float
-    overall_per_s: float  # the same bound, with the messages to plan by as well
+    steady_per_s: float  # what the heaviest quarter of the workers allows
 
 
 def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Plan:
@@ -80,15 +79,20 @@ def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> P
 
 
 def chosen_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Choose the plan with the highest bound, or one that is about as good and does better overall.
+    """Choose the plan with the highest bound, or of those about as good the steadiest.
 
     The bound is set by one worker, and so depends on few messages: a few hundredths may as well
-    be luck. With those to plan by as well there are more messages, but ones that plans may fit
-    too well.
+    be luck. What the heaviest quarter of the workers has to do depends on more.
     """
     most = max(each.messages_per_s for each in candidates)
     good = [each for each in candidates if each.messages_per_s >= _AS_GOOD * most]
-    return max(good, key=lambda each: each.overall_per_s)
+    return max(good, key=lambda each: each.steady_per_s)
+
+
+def _steady(ns: Floats, messages: int) -> float:
+    """The messages a second that the heaviest quarter of the workers allows."""
+    heaviest = np.sort(ns)[-max(len(ns) // 4, 1) :]
+    return rate_of(messages, heaviest.mean(keepdims=True))
 
 
 def _rates(candidates: Sequence[Candidate]) -> dict[str, int | None]:
@@ -146,8 +150,10 @@ def portfolio(prepared: Prepared, workers: int, costs: Costs = MEASURED) -> list
         last = one
         for _ in range(_MOST_CORRECTIONS):
             again = maker.corrected(last)
+            if again is None:
+                break
             candidates.append(again.candidate)
-            if again.candidate.overall_per_s <= last.candidate.overall_per_s:
+            if again.candidate.messages_per_s <= last.candidate.messages_per_s:
                 break
             last = again
     return candidates
@@ -227,15 +233,18 @@ class _Maker:
             draft.plan,
             report["messages_per_s"],
             report["balance"],
-            rate_of(self._ends[1], check.loads.ns(self._costs) + fit.loads.ns(self._costs)),
+            _steady(check.loads.ns(self._costs), self._ends[0]),
         )
         return _Measured(draft, found, fit.loads.candidates)
 
-    def corrected(self, measured: _Measured) -> _Measured:
-        """Even out once more, with hits as dear as the index says they are at each worker."""
+    def corrected(self, measured: _Measured) -> _Measured | None:
+        """Even out once more, with hits as dear as the index says they are at each worker.
+
+        Nothing, if that leaves the plan as it is.
+        """
         draft, refinement = measured.draft, measured.draft.refinement
         if refinement is None:
-            raise InvalidValue("draft", draft.name, "one that can be refined")
+            return None
         traced = self._prepared.fit_traced
         fit = traced.digest
         worker = hit_workers(draft.plan, traced)
@@ -248,4 +257,6 @@ class _Maker:
 
         name = f"{draft.name} again" if ", corrected" in draft.name else f"{draft.name}, corrected"
         plan = self._prepared.plan(draft.name, self._workers, self._layout(refinement), {})
+        if plan == draft.plan:
+            return None
         return self.measured(_Draft(name, plan, draft.estimate, refinement))

@@ -5,7 +5,8 @@
 - `select`: which cells to move, by the paper's DP and GR and by its baselines SI and RA;
 - `evening`: which cells to move where, by ours;
 - `text`: cells split by text, and merged again;
-- `local`: a local adjustment whole, the paper's and ours;
+- `local`, `paper`: a local adjustment whole, ours and the paper's;
+- `control`: when to make one, stage by stage;
 - `replan`, `eras`: a global adjustment: a new plan, beside the old one until that is retired;
 - `migration`: what has to be carried from worker to worker when one plan follows another.
 

@@ -28,7 +28,9 @@ from nearcast.partition.digest import sums
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
 
 _PART = 0.25  # of what is too much, given away in one round
-_LEAST = 0.02  # of what one worker is to give, in one round
+_LEAST = 0.05  # of what one worker is to give, in one round
+_CLOSE = 1.005  # to what the giver keeps: what a taker may come to have
+_FEW, _FEWEST = 16, 1024  # the part of a worker's pieces, and the number, that are sorted by price
 _MOST_ROUNDS = 40  # for each worker
 
 
@@ -80,11 +82,13 @@ class Evening:
         return self.moves()
 
     def shed(self, giver: int, amount: float, takers: Int64s) -> Moves:
-        """Let one worker give so much load to some others."""
+        """Let one worker give so much load to some others, none of which comes to have more."""
         goal = float(self.loads[giver]) - amount
+        most = max(goal, float(self.loads.mean())) * _CLOSE
         for _ in range(_MOST_ROUNDS):
             left = float(self.loads[giver]) - goal
-            if left <= 0 or not self.give(giver, max(left * _PART, amount * _LEAST), takers):
+            part = max(left * _PART, amount * _LEAST)
+            if left <= 0 or not self.give(giver, part, takers, most):
                 break
         return self.moves()
 
@@ -114,16 +118,41 @@ class Evening:
         price = self._pieces.size[mine, None] - self._there[np.ix_(mine, takers)]
         cheapest = np.argmin(price, axis=1)
         best = price[np.arange(len(mine)), cheapest] / self.load[mine]
-        order = np.argsort(best, kind="stable")
+        for count in (max(len(mine) // _FEW, _FEWEST), len(mine)):
+            order = _lowest(best, count)
+            to = takers[cheapest[order]]
+            if self._give(mine[order], to, giver, amount, most_load, most_bytes):
+                return True
+            if len(order) == len(mine):
+                break
+        return False
+
+    def _give(
+        self,
+        pieces: Int64s,
+        takers: Int64s,
+        giver: int,
+        amount: float,
+        most_load: float,
+        most_bytes: float,
+    ) -> bool:
         moved, carried = _give(
-            mine[order], takers[cheapest[order]], giver, amount, most_load,
-            most_bytes - self.carried, self.load, self.loads, self.owner, self._pieces.size,
+            pieces, takers, giver, amount, most_load, most_bytes - self.carried,
+            self.load, self.loads, self.owner, self._pieces.size,
             self._pieces.row_starts, self._pieces.row_pieces, self._pieces.piece_starts,
             self._pieces.piece_rows, self._bytes, self._row_ns, self._held, self._there,
         )  # fmt: skip
         self.carried += carried
         self._moved += zip(moved[:, 0].tolist(), moved[:, 1].tolist(), strict=True)
         return len(moved) > 0
+
+
+def _lowest(values: Floats, count: int) -> Int64s:
+    """Give the places of the lowest values, in their order."""
+    if count >= len(values):
+        return np.argsort(values, kind="stable")
+    lowest = np.argpartition(values, count)[:count]
+    return lowest[np.argsort(values[lowest], kind="stable")]
 
 
 def smoothed(pieces: Pieces, grid: Grid) -> Floats:

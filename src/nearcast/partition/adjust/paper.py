@@ -33,19 +33,26 @@ def adjust_as_published(
     sigma: float = SIGMA,
     select: Select = greedy,
     most: int | None = None,
+    real: bool = False,
 ) -> Migration | None:
-    """Move cells from the heaviest worker to the lightest, at most so often; nothing if even."""
+    """Move cells from the heaviest worker to the lightest; nothing if they are even.
+
+    That is done at most so often, by default once for every four workers. With `real`, the load
+    of a cell is what it really costs; else messages times rows, as the paper has it.
+    """
     log, now = Log(), plan
-    for _ in range(plan.workers if most is None else most):
+    for _ in range(-(-plan.workers // 4) if most is None else most):
         pieces = pieces_of(now, recent)
         loads = worker_loads(now, pieces, recent)
         giver, taker = int(np.argmax(loads)), int(np.argmin(loads))
         if loads[giver] <= sigma * loads[taker]:
             break
+        before = now
         now = _first_phase(now, recent, pieces, giver, taker, log)
-        pieces = pieces_of(now, recent)
+        if now is not before:
+            pieces = pieces_of(now, recent)
         mine = np.flatnonzero(pieces.worker == giver)
-        weights = pieces.by_definition[mine]
+        weights = (pieces.load if real else pieces.by_definition)[mine]
         part = float(loads[giver] - loads[taker]) / 2 / float(loads[giver])
         amount = part * float(weights.sum())
         if amount <= 0:

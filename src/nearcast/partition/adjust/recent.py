@@ -16,12 +16,12 @@ from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.prepare import evenly
 from nearcast.partition.routing import route_rows
-from nearcast.partition.sample import SampleMessages, SampleRows, take_rows
+from nearcast.partition.sample import SampleMessages, SampleRows
 
 ROW_BYTES = 64
 """What a row takes beside its terms, where nothing better is known."""
 
-_MOST_ROWS = 300_000
+_MOST_PLACED = 150_000
 _TRUSTED = 0.25, 4.0  # how far what hits cost may be off
 
 
@@ -73,17 +73,15 @@ def recent_of(
     """Put rows and messages on the grid of a plan.
 
     `operations` counts the rows that came or went while the messages arrived, `sizes` are the
-    bytes of each row. Of very many rows some stand for all.
+    bytes of each row. Of very many rows some stand for all in what is carried.
     """
     if sizes is None:
         sizes = ROW_BYTES + 8 * np.diff(rows.starts)
-    chosen = evenly(rows.size, _MOST_ROWS)
-    scale = rows.size / max(len(chosen), 1)
-    if len(chosen) < rows.size:
-        rows, sizes = take_rows(rows, chosen), sizes[chosen]
     keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
     held = hold(rows, keys, plan.grid, BLOCK)
-    hits = hits_of(held, messages, scale)
+    hits = hits_of(held, messages)
+    placed = evenly(rows.size, _MOST_PLACED)
+    scale = rows.size / max(len(placed), 1)
     return Recent(
         grid=plan.grid,
         hit_cell=(hits.row.astype(np.int64) * plan.grid.columns + hits.column).astype(np.int32),
@@ -91,9 +89,9 @@ def recent_of(
         hit_message=hits.message,
         hit_cost=costs.check_ns * hits.candidates,
         message_ns=costs.message_ns,
-        boxes=rows.boxes,
-        keys=keys,
-        bytes=np.asarray(sizes * scale, np.float64),
-        row_ns=costs.operation_ns * operations / max(rows.size, 1),
+        boxes=rows.boxes[placed],
+        keys=keys[placed],
+        bytes=np.asarray(sizes[placed] * scale, np.float64),
+        row_ns=costs.operation_ns * operations / max(len(placed), 1),
         scale=scale,
     )

@@ -31,20 +31,21 @@ def greedy(loads: Floats, sizes: Floats, amount: float) -> Int64s:
         return np.empty(0, np.int64)
     ratio = np.divide(sizes, loads, out=np.full(len(loads), np.inf), where=loads > 0)
     order = np.argsort(ratio, kind="stable")
-    taken: list[int] = []
+    own, bytes_ = loads[order], sizes[order]
+    # Up to the first that is enough all are taken.
+    first = int(np.searchsorted(np.cumsum(own), amount))
+    taken = order[:first].tolist()
+    load, size = float(own[:first].sum()), float(bytes_[:first].sum())
     best, count, last = np.inf, 0, -1
-    load = size = 0.0
-    for number, own, bytes_ in zip(
-        order.tolist(), loads[order].tolist(), sizes[order].tolist(), strict=True
-    ):
+    for at in range(first, len(order)):
         if size >= best:
             break  # whatever follows costs more than the best way found
-        if load + own < amount:
-            load += own
-            size += bytes_
-            taken.append(number)
-        elif size + bytes_ < best:
-            best, count, last = size + bytes_, len(taken), number
+        if load + own[at] < amount:
+            load += float(own[at])
+            size += float(bytes_[at])
+            taken.append(int(order[at]))
+        elif size + bytes_[at] < best:
+            best, count, last = size + float(bytes_[at]), len(taken), int(order[at])
     if last < 0:  # the sum in this order is a hair less than in the order given
         return np.arange(len(loads), dtype=np.int64)
     return np.sort(np.array([*taken[:count], last], np.int64))
