@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ from nearcast.engine.replay import replay
 from nearcast.model.log import open_log
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.outputs import UPDATES
-from nearcast.workloads.stream import EventStream
+from nearcast.workloads.registry import generate
 from small_pipeline import churn
 
 PATIENCE_S = 180.0
@@ -155,12 +155,39 @@ class Stream:
                 os.kill(pid, signal.SIGKILL)
 
 
+class Source(Protocol):
+    """Has events by their places."""
+
+    def table(self, start: int, stop: int) -> pa.Table:
+        """Those from one place to another."""
+        ...
+
+
+class Moving:
+    """Subscribers that travel, and messages that last, as a source of events."""
+
+    def __init__(self, subscriptions: int, messages: int) -> None:
+        events = generate(
+            "moving", subscriptions=subscriptions, messages=messages, seed=3, vocabulary=300,
+            max_radius=15_000, max_keywords=3,
+        )  # fmt: skip
+        self._table = table_of(records(list(events)))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def table(self, start: int, stop: int) -> pa.Table:
+        """Events from one place to another."""
+        return self._table.slice(start, stop - start)
+
+
 class Log:
     """Events by the thousand, in files that are put into a folder one by one."""
 
-    def __init__(self, folder: Path, events: int, files: int, stream: EventStream) -> None:
+    def __init__(self, folder: Path, events: int, files: int, stream: Source) -> None:
         self._folder = folder
         self.paths: list[Path] = []
+        self.rows = events
         folder.mkdir()
         size = events // files
         for number in range(files):

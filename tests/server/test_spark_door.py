@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from websockets.sync.client import connect
 
 from nearcast.cli.main import main
 from nearcast.model import Publish, event_from_json
@@ -68,8 +69,11 @@ def test_lasting_messages_and_moves_through_the_door(tmp_path: Path) -> None:
         assert moved.status_code == 200
         assert results() == ["m3"]
         assert [heard(), heard()] == [("remove", "s1", "m1"), ("add", "s1", "m3")]
-        back = json.dumps({"op": "move", "id": "s1", "region": IPAD["region"], "at": 2e9 + 3})
-        assert server.lines("/v1/events", back).status_code == 200
+        back = {"op": "move", "id": "s1", "region": IPAD["region"], "at": 2e9 + 3}
+        with connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws") as socket:
+            socket.send(json.dumps(back))
+            while json.loads(socket.recv(timeout=30))["type"] != "ok":
+                pass
         assert [heard(), heard()] == [("add", "s1", "m1"), ("remove", "s1", "m3")]
 
 

@@ -151,11 +151,14 @@ def test_ctrl_c_stops_between_batches_and_the_next_run_goes_on(
 
 @pytest.mark.usefixtures("spark")
 def test_lines_from_a_socket(folder: Path, capfd: Out, interrupted: Callable[[int], None]) -> None:
+    """Lines have no numbers and are taken in the order of their times; these have none."""
+    log = [{key: value for key, value in fields.items() if key != "at"} for fields in LOG]
+    expected, bad = scanned(log, Settings())
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
         connection, _ = server.accept()
-        connection.sendall(lines(LOG))
+        connection.sendall(lines(log))
         closing.wait()
         connection.close()
 
@@ -169,8 +172,8 @@ def test_lines_from_a_socket(folder: Path, capfd: Out, interrupted: Callable[[in
     finally:
         closing.set()
         server.close()
-    assert found(folder / "out") == sorted(EXPECTED)
-    assert f"{len(REFUSED)} bad events set aside in aside" in capfd.readouterr().err
+    assert found(folder / "out") == sorted(expected)
+    assert f"{len(bad)} bad events set aside in aside" in capfd.readouterr().err
 
 
 BAD_INPUTS: dict[str, tuple[dict[str, bytes], str]] = {
@@ -261,6 +264,21 @@ def test_replay_on_spark_writes_what_the_embedded_engine_writes(folder: Path, ca
         written.append((files, capfd.readouterr()))
     assert written[1] == written[0]
     assert len(written[0][0][0].splitlines()) > 20
+
+
+@pytest.mark.usefixtures("spark")
+def test_travelling_subscribers_on_spark_get_the_updates_of_scan(folder: Path) -> None:
+    """Whoever moves gains and loses messages that last, wherever they are held."""
+    log = ["generate", "moving", "--subscriptions", "100", "--messages", "200"]
+    for option in ("vocabulary=60", "max_radius=30000", "max_keywords=2", "timestamps=40"):
+        log += ["--option", option]
+    assert main([*log, "--output", "log.jsonl"]) == 0
+    written = []
+    for engine in (["scan"], ["spark", "--workers", "2", "--partitioner", "space-kd"]):
+        assert main(["replay", "log.jsonl", "--output", "updates.jsonl", "--engine", *engine]) == 0
+        written.append((folder / "updates.jsonl").read_bytes())
+    assert written[1] == written[0]
+    assert written[0].count(b'"remove"') > 20
 
 
 @pytest.mark.usefixtures("spark")

@@ -41,6 +41,7 @@ def test_a_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:
         stream.finish()
     found = read_updates(stream.output)
     assert len(found) > 10_000
+    assert found["op"].to_pylist().count("remove") > 20
     assert found.equals(log.expected())
     assert not [path for path in stream.cache.rglob("*") if path.is_file()]
     moves = [report.moved for report in read_reports(str(stream.state)) if report.moved is not None]

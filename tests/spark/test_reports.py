@@ -236,7 +236,8 @@ def test_progress_tells_totals_and_the_recent_rate() -> None:
     line = Line()
     line.take(report(0))
     assert line.take(report(1)) == (
-        "batch 1  1,200 events  300 a second  81 updates  0 subscriptions  [red]1 refused[/red]"
+        "batch 1  1,200 events  300 a second  81 updates  100 subscriptions  "
+        "30 active messages  [red]1 refused[/red]"
     )
 
 

@@ -107,7 +107,7 @@ class Feed:
 
     def _send(self, path: str, bodies: Iterable[dict[str, Any]]) -> int:
         if self._piped:
-            bodies = [_instant(body) for body in bodies if "top" not in body]
+            bodies = [body for body in bodies if "top" not in body]
         lines = "".join(_lines(bodies))
         if not lines:
             return 0
@@ -125,10 +125,6 @@ class Feed:
         answer = self._client.get("/v1/updates", params={"limit": 1}, headers=page)
         answer.raise_for_status()
         return int(answer.headers["nearcast-last"]) - self.matches
-
-
-def _instant(body: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if name != "ttl"}
 
 
 def _lines(bodies: Iterable[dict[str, Any]]) -> Iterator[str]:

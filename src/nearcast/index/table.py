@@ -293,22 +293,35 @@ class Table:
         self.own_rows &= rows == [owner]
         return np.array(rows, np.int32)
 
-    def add_boxes(self, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s) -> Int32s:
+    def add_boxes(
+        self,
+        owners: Int32s,
+        boxes: Floats,
+        starts: Int64s,
+        terms: Int32s,
+        circles: Floats | None = None,
+    ) -> Int32s:
         """Add many subscriptions of one conjunct without NOT and one plain box each.
 
-        The terms of the i-th are `terms[starts[i] : starts[i + 1]]`.
+        The terms of the i-th are `terms[starts[i] : starts[i + 1]]`. With `circles`, the box of
+        each only bounds its circle: longitude, latitude and limit.
         """
+        shapes = 0
+        if circles is not None:
+            base, shapes = self._circles.extend(circles), 1
+            terms = np.insert(terms, starts[:-1], np.arange(base, base + len(circles)))
+            starts = starts + np.arange(len(starts))
         _check_size(self._terms.size + len(terms))
         self._rows = None
         start, some_again = len(self), bool(self._free)
         rows = self._numbers(len(owners))
         # New numbers follow each other, and writing to a slice is several times faster.
         where = rows if some_again else slice(start, None)
-        self._first.array[where] = starts[:-1] + self._terms.extend(terms)
-        self._required.array[where] = starts[1:] - starts[:-1]
+        self._first.array[where] = starts[:-1] + (self._terms.extend(terms) + shapes)
+        self._required.array[where] = starts[1:] - starts[:-1] - shapes
         self._owner.array[where] = owners
         self._box.array[where] = boxes
-        self._flags.array[where] = 0
+        self._flags.array[where] = CIRCLE if shapes else 0
         self.live += len(rows)
         self.own_rows = self.own_rows and bool((owners == rows).all())
         return rows

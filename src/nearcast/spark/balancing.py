@@ -31,7 +31,7 @@ from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleRows, sample_of
 from nearcast.spark.loads import Loads, Measured
 from nearcast.spark.logs import tell
-from nearcast.spark.operations import OTHER, PLAIN, of_kind
+from nearcast.spark.operations import OTHER
 from nearcast.spark.placing import sizes_of
 from nearcast.spark.planning import rows_in
 from nearcast.spark.versions import differing, in_line
@@ -84,8 +84,8 @@ def suggest(
         raise InvalidValue("plan", plan.kind, "a plan by place and text: others have no cells")
     rows = rows_in(begun)
     scale = 1.0 if of is None or not len(begun) else of / len(begun)
-    ordered = pa.concat_tables([of_kind(begun, PLAIN), of_kind(begun, OTHER)])
-    sizes = (sizes_of(ordered) * scale).astype(np.int64)[rows.owners]
+    last = np.argsort(begun["kind"].to_numpy() == OTHER, kind="stable")
+    sizes = (sizes_of(begun)[last] * scale).astype(np.int64)[rows.owners]
     operations = float(measured.workers.counted("operations").sum())
     recent = recent_of(plan, rows, measured.messages, operations, sizes)
     if measured.plan == plan.number and measured.workers.counted("busy_ns").any():

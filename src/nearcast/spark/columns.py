@@ -87,3 +87,13 @@ def boxes_of(column: pa.StructArray) -> tuple[Floats, Mask]:
         good &= (np.abs(boxes) <= (180.0, 90.0, 180.0, 90.0)).all(axis=1)
         good &= boxes[:, 1] <= boxes[:, 3]
     return boxes, good
+
+
+def circles_of(column: pa.StructArray) -> tuple[Floats, Mask]:
+    """Circles as (n, 3), the radius last, and which of the regions are circles."""
+    points, good = points_of(column.field("center"))
+    circles = np.column_stack([points, floats_of(column.field("radius"))])
+    good &= present(column) & mask_of(pc.equal(column.field("type"), "Circle"))
+    with np.errstate(invalid="ignore"):
+        good &= np.isfinite(circles[:, 2]) & (circles[:, 2] >= 0)
+    return circles, good

@@ -31,6 +31,7 @@ from nearcast.spark.operations import (
     LASTING,
     LOG,
     Changes,
+    begins,
     begun_in,
     completed,
     of_kind,
@@ -225,8 +226,8 @@ class History:
 
     def count(self, log: pa.Table) -> int:
         """How many subscriptions there will be after a step with this log."""
-        kinds = log["kind"].to_numpy()
-        return int(self._alive.sum() + (kinds < END).sum() - (kinds == END).sum())
+        ends = int((log["kind"].to_numpy() == END).sum())
+        return int(self._alive.sum() + begins(log).sum()) - ends
 
     @property
     def _now(self) -> float:
@@ -246,7 +247,7 @@ class History:
         self.plan = plan
         cells = differing(before, plan)
         met = Meeting(plan.grid, cells)
-        begun = self.registrar.definitions(self.registrar.near(self.live, met))
+        begun = self.registrar.definitions(self.registrar.known.near(self.live, met))
         return carry(before, plan, len(cells), begun, self.actives.at(self._now))
 
     def placed(self, log: pa.Table, changes: Changes, carried: Carried | None = None) -> Placed:

@@ -30,9 +30,11 @@ END = 2
 """Ends."""
 LASTING = 3
 """A message that lasts."""
+ROUND = 5
+"""Begins: one conjunct without NOT, and one circle that a plain box bounds."""
 CHANGE = 4
 """Asks what changed with the results of a subscription that began as `owner`, and was `was`."""
-FORGET = 5
+FORGET = 6
 """A subscription is held elsewhere from now on."""
 
 NEVER = 2**62
@@ -48,11 +50,15 @@ _COMMON = [
     ("owner", pa.int32()),
     ("seq", pa.int64()),
     ("id", pa.string()),  # this and all that follows: where something begins
-    ("box", pa.list_(pa.float64(), 4)),  # PLAIN, LASTING
-    ("terms", _HASHES),  # PLAIN, LASTING
+    ("box", pa.list_(pa.float64(), 4)),  # PLAIN, ROUND, LASTING
+    ("terms", _HASHES),  # PLAIN, ROUND, LASTING
     ("region", pa.string()),  # OTHER, as JSON
     ("required", pa.list_(_HASHES)),  # OTHER: of each conjunct
     ("excluded", pa.list_(_HASHES)),
+]
+
+_MORE = [
+    ("circle", pa.list_(pa.float64(), 3)),  # ROUND: longitude, latitude, metres
 ]
 
 _TIMES = [
@@ -60,19 +66,20 @@ _TIMES = [
     ("end", pa.float64()),  # LASTING: when it is no longer active
 ]
 
-BEGUN = pa.schema([*_COMMON, ("query", pa.string())])
+BEGUN = pa.schema([*_COMMON, ("query", pa.string()), *_MORE])
 """What the registrar keeps of a subscription while it lasts."""
 
 LOG = pa.schema([*BEGUN, *_TIMES])
 """What the registrar writes down: all that is to be known of subscriptions, and lasting messages.
 
-A log of the first version has no times, and no lasting messages.
+A log of the first version has no times and no lasting messages, and a circle is any other region.
 """
 
 OPERATIONS = pa.schema(
     [
         *_COMMON,
-        ("key", pa.uint64()),  # PLAIN: the term by which the plan places it
+        *_MORE,
+        ("key", pa.uint64()),  # PLAIN, ROUND: the term by which the plan places it
         ("keys", _HASHES),  # OTHER: of each conjunct
         *_TIMES,
         ("was", pa.int32()),  # CHANGE: the version before, or -1
@@ -103,13 +110,37 @@ def of_kind(operations: pa.Table, kind: int) -> pa.Table:
 
 def boxes_in(operations: pa.Table) -> npt.NDArray[np.float64]:
     """The boxes of operations that all have one, as an array of one's own."""
-    flat = operations["box"].combine_chunks().flatten().to_numpy()
-    return np.array(flat, np.float64).reshape(-1, 4)
+    return _fixed(operations, "box", 4)
+
+
+def circles_in(operations: pa.Table) -> npt.NDArray[np.float64]:
+    """The circles of operations that all have one, as an array of one's own."""
+    return _fixed(operations, "circle", 3)
+
+
+def _fixed(operations: pa.Table, name: str, width: int) -> npt.NDArray[np.float64]:
+    flat = operations[name].combine_chunks().flatten().to_numpy()
+    return np.array(flat, np.float64).reshape(-1, width)
+
+
+def fixed_lists(rows: npt.NDArray[np.float64]) -> pa.FixedSizeListArray:
+    """Rows of numbers as a column; one that begins with NaN is null."""
+    width = rows.shape[1]
+    missing = pa.array(np.isnan(rows[:, 0])) if np.isnan(rows[:, :1]).any() else None
+    flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, width, mask=missing)
 
 
 def begun_in(log: pa.Table) -> pa.Table:
     """The subscriptions that begin in a log, in the schema BEGUN."""
-    return log.filter(pc.less(log["kind"], END)).select(BEGUN.names)
+    return log.filter(pa.array(begins(log))).select(BEGUN.names)
+
+
+def begins(log: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which rows of a log begin a subscription."""
+    kinds = log["kind"].to_numpy()
+    begun: npt.NDArray[np.bool_] = (kinds < END) | (kinds == ROUND)
+    return begun
 
 
 def completed(operations: pa.Table, schema: pa.Schema = OPERATIONS) -> pa.Table:

@@ -33,7 +33,6 @@ from nearcast.spark.operations import (
     LASTING,
     NEVER,
     OTHER,
-    PLAIN,
     Changes,
     begun_in,
     boxes_in,
@@ -60,7 +59,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
     """Choose the keys of subscriptions, as shards want them, and give their rows."""
     begun = begun.combine_chunks()
     kind = begun["kind"].to_numpy()
-    plain, others = np.flatnonzero(kind == PLAIN), np.flatnonzero(kind == OTHER)
+    plain, others = np.flatnonzero(kind != OTHER), np.flatnonzero(kind == OTHER)
     key = np.zeros(len(begun), np.uint64)
     numbers, boxes, keys = [plain.astype(np.int32)], [np.empty((0, 4))], [key[:0]]
     if len(plain):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast.geo import Box, region_from_json
 from nearcast.model.log import decode_json
@@ -14,7 +15,7 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of
 from nearcast.spark.messages import Texts
-from nearcast.spark.operations import OTHER, PLAIN, of_kind
+from nearcast.spark.operations import OTHER, boxes_in, of_kind
 
 _COARSE, _FINE = (64, 32), (128, 64)
 _MANY = 16  # workers from which on cells must be finer, to be dealt out evenly
@@ -47,12 +48,12 @@ def is_blind(plan: Plan) -> bool:
 
 def rows_in(begun: pa.Table) -> SampleRows:
     """The rows of subscriptions; owners are numbered as the plain ones come, then the others."""
-    plain = of_kind(begun, PLAIN)
+    plain = begun.filter(pc.not_equal(begun["kind"], OTHER)).combine_chunks()
     boxes: list[Any] = [np.empty((0, 4))]
     lists: list[list[int]] = []
     owners: list[int] = []
     if len(plain):
-        boxes.append(plain["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4))
+        boxes.append(boxes_in(plain))
     starts, terms = _lists(plain["terms"].combine_chunks())
     others = of_kind(begun, OTHER)
     for number, (region, required) in enumerate(

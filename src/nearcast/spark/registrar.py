@@ -11,7 +11,6 @@ a few microseconds an operation it is not what limits a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,12 +23,14 @@ import pyarrow.compute as pc
 from nearcast._slots import Slots, hash_strings
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, NearcastError
-from nearcast.geo import WORLD, Box, Region, region_to_json
+from nearcast.geo import WORLD, Box, Circle, Region, region_to_json
+from nearcast.geo.circles import circle_columns
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.model import Move, Publish, Subscribe, event_from_json
 from nearcast.model.parquet import table_rows
 from nearcast.spark.columns import (
     boxes_of,
+    circles_of,
     floats_of,
     good_ids,
     is_text,
@@ -37,6 +38,7 @@ from nearcast.spark.columns import (
     points_of,
     present,
 )
+from nearcast.spark.definitions import Definitions
 from nearcast.spark.ledger import (
     BACKWARDS,
     BAD,
@@ -55,15 +57,15 @@ from nearcast.spark.ledger import (
 )
 from nearcast.spark.messages import places_of
 from nearcast.spark.operations import (
-    BEGUN,
     END,
     LASTING,
     LOG,
     OTHER,
     PLAIN,
+    ROUND,
     Changes,
     begun_in,
-    boxes_in,
+    fixed_lists,
 )
 from nearcast.text import Query, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
@@ -106,9 +108,11 @@ class Reading:
 
 @dataclass
 class _Parsed:
-    """Subscriptions of a batch that are not plain, by row."""
+    """Where subscriptions of a batch are to be, and the queries of those that are not plain."""
 
-    regions: dict[int, Region] = field(default_factory=dict)
+    boxes: Floats  # by row, of plain boxes and circles
+    circles: Floats  # by row, NaN for others
+    regions: dict[int, Region] = field(default_factory=dict)  # of all others, by row
     queries: dict[int, Query] = field(default_factory=dict)
 
 
@@ -118,14 +122,13 @@ class Registrar:
     def __init__(self, settings: Settings, ledger: Ledger | None = None) -> None:
         self.settings = settings
         self.ledger = ledger or Ledger(settings.window)
-        self._begun: list[pa.Table] = []  # what is known of the subscriptions, in pieces
-        self._where: Int64s = np.empty(0, np.int64)  # by owner: the piece and the row in it
+        self.known = Definitions()
 
     def read(self, events: pa.Table, seq: Int64s) -> Reading:
         """Decide a batch of events in EVENT_SCHEMA, whose sequence numbers ascend."""
         events = events.combine_chunks()
         errors: dict[int, str] = {}
-        parsed = _Parsed()
+        parsed = _Parsed(np.full((len(events), 4), np.nan), np.full((len(events), 3), np.nan))
         kinds = self._kinds(events, errors, parsed)
         ids = hash_ids(pc.fill_null(_column(events, "id"), ""))
         ttl = _column(events, "ttl")
@@ -143,54 +146,16 @@ class Registrar:
 
     def remember(self, log: pa.Table) -> None:
         """Keep what begins, to be found by its owner."""
-        begun = begun_in(log)
-        if not len(begun):
-            return
-        owners = begun["owner"].to_numpy()
-        more = int(owners.max()) + 1 - len(self._where)
-        if more > 0:
-            self._where = np.concatenate(
-                [self._where, np.zeros(max(more, len(self._where)), np.int64)]
-            )
-        self._where[owners] = (len(self._begun) << 32) + np.arange(len(begun))
-        self._begun.append(begun.combine_chunks())
+        self.known.remember(begun_in(log))
 
     def start_from(self, begun: pa.Table) -> None:
         """Know only these subscriptions from now on."""
-        self._begun, self._where = [], np.empty(0, np.int64)
+        self.known = Definitions()
         self.remember(begun)
 
     def definitions(self, owners: Int32s) -> pa.Table:
         """What is known of subscriptions, in the order of these owners."""
-        if not len(owners):
-            return BEGUN.empty_table()
-        where = self._where[owners]
-        order = np.argsort(where, kind="stable")
-        piece, row = where[order] >> 32, where[order] & 0xFFFFFFFF
-        numbers, starts = np.unique(piece, return_index=True)
-        parts = [
-            self._begun[number].take(pa.array(rows))
-            for number, rows in zip(numbers, np.split(row, starts[1:]), strict=True)
-        ]
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
-
-    def near(self, owners: Int32s, met: Callable[[Floats], npt.NDArray[np.bool_]]) -> Int32s:
-        """Those of some owners whose boxes `met` says are met, and all that are not plain boxes."""
-        known = np.zeros(len(self._where), np.bool_)
-        known[owners] = True
-        found = []
-        for number, piece in enumerate(self._begun):
-            own = piece["owner"].to_numpy()
-            latest = self._where[own] == (number << 32) + np.arange(len(own))
-            rows = np.flatnonzero(known[own] & latest)
-            plain = piece["kind"].to_numpy()[rows] == PLAIN
-            boxes = boxes_in(piece.select(["box"]).take(pa.array(rows[plain])))
-            taken = np.ones(len(rows), np.bool_)
-            taken[plain] = met(boxes)
-            found.append(own[rows[taken]])
-        return np.concatenate([owners[:0], *found])
+        return self.known.of(owners)
 
     def _kinds(self, events: pa.Table, errors: dict[int, str], parsed: _Parsed) -> Codes:
         count = len(events)
@@ -215,7 +180,10 @@ class Registrar:
         if in_region.any():
             boxes, boxed = boxes_of(_column(events, "region"))
             kinds[sound & (op == _PUBLISH) & told & boxed & pointless & timed] = RANGE
-            straight = boxed & (boxes[:, 0] <= boxes[:, 2]) & pointless
+            straight = boxed & (boxes[:, 0] <= boxes[:, 2])
+            parsed.boxes[straight] = boxes[straight]
+            straight |= _take_circles(_column(events, "region"), parsed)
+            straight &= pointless
             plain = sound & (op == _SUBSCRIBE) & straight
             plain &= ~present(_column(events, "top"))
             kinds[self._plain_queries(events, plain)] = SUBSCRIBE
@@ -321,12 +289,12 @@ class Registrar:
         special = np.isin(begins, np.array([*parsed.queries], np.int64))
         plain, others = begins[~special], begins[special]
         fresh = [
-            self._plain_log(events, seq, plain, decisions.begins[plain]),
+            self._plain_log(events, seq, plain, decisions.begins[plain], parsed),
             self._other_log(events, seq, others, decisions.begins[others], parsed),
         ]
         self.remember(pa.concat_tables(fresh))
         moves = np.flatnonzero((decisions.begins != NOBODY) & (kinds == MOVE))
-        moved = self._moves_log(events, seq, moves, decisions, parsed)
+        moved = self._moves_log(seq, moves, decisions, parsed)
         self.remember(moved)
         ends = np.flatnonzero(decisions.ends != NOBODY)
         parts = [*fresh, moved, _ends_log(seq[ends], decisions.ends[ends])]
@@ -335,21 +303,19 @@ class Registrar:
             parts.append(self._lasting_log(events, seq, lasting, decisions))
         return pa.concat_tables(parts)
 
-    def _plain_log(self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s) -> pa.Table:
-        some = events.select(["id", "query", "region"]).take(pa.array(rows))
-        queries = some["query"].combine_chunks()
-        boxes, _ = boxes_of(some["region"].combine_chunks())
-        texts = hash_texts(queries, self.settings.analyser)
+    def _plain_log(
+        self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s, parsed: _Parsed
+    ) -> pa.Table:
+        some = events.select(["id", "query"]).take(pa.array(rows))
+        texts = hash_texts(some["query"].combine_chunks(), self.settings.analyser)
         columns = {
-            "kind": np.full(len(rows), PLAIN, np.int8),
             "owner": owners,
             "seq": seq[rows],
             "id": some["id"],
-            "query": queries,
-            "box": pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4),
+            "query": some["query"],
             "terms": _lists(texts.starts, pa.array(texts.hashes)),
         }
-        return _completed(columns, len(rows))
+        return _completed(columns | _placed_at(parsed, rows), len(rows))
 
     def _lasting_log(
         self, events: pa.Table, seq: Int64s, rows: Int64s, decisions: Decisions
@@ -362,7 +328,7 @@ class Registrar:
             "owner": np.full(len(rows), NOBODY, np.int32),
             "seq": seq[rows],
             "id": some["id"],
-            "box": pa.FixedSizeListArray.from_arrays(pa.array(places_of(some).reshape(-1)), 4),
+            "box": fixed_lists(places_of(some)),
             "terms": _lists(texts.starts, pa.array(texts.hashes)),
             "at": decisions.times[rows],
             "end": decisions.until[rows],
@@ -383,7 +349,7 @@ class Registrar:
         return pa.Table.from_pylist(entries, schema=LOG)
 
     def _moves_log(
-        self, events: pa.Table, seq: Int64s, rows: Int64s, decisions: Decisions, parsed: _Parsed
+        self, seq: Int64s, rows: Int64s, decisions: Decisions, parsed: _Parsed
     ) -> pa.Table:
         """What moves begins anew elsewhere, with the query that it has; that is not read again."""
         if not len(rows):
@@ -394,22 +360,15 @@ class Registrar:
             first[owner] = first.get(was, was)
         known = self.definitions(np.array([first[owner] for owner in begins.tolist()], np.int32))
         shaped = np.isin(rows, np.array([*parsed.regions], np.int64))
-        plain = ~shaped & (known["kind"].to_numpy() == PLAIN)
+        plain = ~shaped & (known["kind"].to_numpy() != OTHER)
         some, moved = known.filter(pa.array(plain)), rows[plain]
-        regions = events["region"].take(pa.array(rows[~shaped])).combine_chunks()
-        boxes = np.full((len(rows), 4), np.nan)
-        boxes[~shaped] = boxes_of(regions)[0]
-        columns = {name: some[name] for name in ("kind", "id", "query", "terms")}
-        columns |= {
-            "owner": begins[plain],
-            "seq": seq[moved],
-            "box": pa.FixedSizeListArray.from_arrays(pa.array(boxes[plain].reshape(-1)), 4),
-        }
+        columns = {name: some[name] for name in ("id", "query", "terms")}
+        columns |= {"owner": begins[plain], "seq": seq[moved]} | _placed_at(parsed, moved)
         entries = []
         others = np.flatnonzero(~plain)
         for at, each in zip(others.tolist(), known.take(pa.array(others)).to_pylist(), strict=True):
-            region = parsed.regions.get(int(rows[at])) or Box(*boxes[at].tolist())
-            if each["kind"] == PLAIN:
+            region = _region_at(parsed, int(rows[at]))
+            if each["kind"] != OTHER:
                 each |= {"required": [each["terms"]], "excluded": [[]]}
             entries.append(_entry(int(begins[at]), int(seq[rows[at]]), each, region))
         return pa.concat_tables(
@@ -441,6 +400,36 @@ def _lists(starts: Int64s, values: pa.Array) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values)
 
 
+def _take_circles(regions: Any, parsed: _Parsed) -> npt.NDArray[np.bool_]:
+    """Take down the circles that a plain box bounds, and say which rows have one."""
+    circles, good = circles_of(regions)
+    rows = np.flatnonzero(good)
+    if len(rows):
+        boxes, _, whole = circle_columns(circles[rows, :2].copy(), circles[rows, 2].copy())
+        good[rows[~whole]] = False
+        rows = rows[whole]
+        parsed.boxes[rows], parsed.circles[rows] = boxes[whole], circles[rows]
+    return good
+
+
+def _placed_at(parsed: _Parsed, rows: Int64s) -> dict[str, Any]:
+    """The place of plain rows, and whether they are round, as columns."""
+    circles = parsed.circles[rows]
+    kinds = np.where(np.isnan(circles[:, 0]), PLAIN, ROUND).astype(np.int8)
+    return {
+        "kind": kinds,
+        "box": fixed_lists(parsed.boxes[rows]),
+        "circle": fixed_lists(circles),
+    }
+
+
+def _region_at(parsed: _Parsed, row: int) -> Region:
+    if row in parsed.regions:
+        return parsed.regions[row]
+    lon, lat, radius = parsed.circles[row].tolist()
+    return Box(*parsed.boxes[row].tolist()) if np.isnan(lon) else Circle((lon, lat), radius)
+
+
 def _completed(columns: dict[str, Any], count: int) -> pa.Table:
     arrays = [
         columns[name] if name in columns else pa.nulls(count, LOG.field(name).type)
@@ -463,10 +452,15 @@ def _entry(owner: int, seq: int, known: dict[str, Any], region: Region) -> dict[
 
     `known` has its id and its query, as text and as hashes.
     """
-    entry = {"owner": owner, "seq": seq, "id": known["id"], "query": known["query"]}
+    entry: dict[str, Any] = {"owner": owner, "seq": seq, "id": known["id"], "query": known["query"]}
     required, excluded = known["required"], known["excluded"]
-    plain = isinstance(region, Box) and region.west <= region.east
-    if plain and len(required) == 1 and not excluded[0]:
-        return entry | {"kind": PLAIN, "box": region.bounds()[0], "terms": required[0]}
+    bounds = region.bounds()
+    if len(bounds) == 1 and len(required) == 1 and not excluded[0]:
+        entry |= {"box": bounds[0], "terms": required[0]}
+        if isinstance(region, Box):
+            return entry | {"kind": PLAIN}
+        if isinstance(region, Circle):
+            return entry | {"kind": ROUND, "circle": [*region.center, region.radius]}
     shape = msgspec.json.encode(region_to_json(region)).decode()
+    entry = {key: value for key, value in entry.items() if key not in ("box", "terms")}
     return entry | {"kind": OTHER, "region": shape, "required": required, "excluded": excluded}

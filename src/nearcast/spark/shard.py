@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast.geo import region_from_json
+from nearcast.geo.circles import circle_columns
 from nearcast.index import Batch, Table
 from nearcast.index.memory import Memory
 from nearcast.index.rarest_term.index import RarestTerm
@@ -35,7 +36,10 @@ from nearcast.spark.operations import (
     NEVER,
     OTHER,
     PLAIN,
+    ROUND,
+    begins,
     boxes_in,
+    circles_in,
     of_kind,
 )
 from nearcast.spark.shard_terms import ShardTerms
@@ -136,13 +140,13 @@ class Shard:
     def apply(self, operations: pa.Table) -> None:
         """Take in a batch; what ended in the batch before it goes now, and what moved away."""
         self._withdraw(of_kind(operations, FORGET)["owner"].to_numpy())
-        plain, others = of_kind(operations, PLAIN), of_kind(operations, OTHER)
-        self._begin_plain(plain)
-        self._begin_others(others)
+        begun = operations.filter(pa.array(begins(operations))).select(["owner", "seq"])
+        for kind in (PLAIN, ROUND):
+            self._begin_plain(of_kind(operations, kind), kind)
+        self._begin_others(of_kind(operations, OTHER))
         ends = of_kind(operations, END)
         owners = ends["owner"].to_numpy()
         self._span.array[owners, 1] = ends["seq"].to_numpy()
-        begun = pa.concat_tables([plain, others]).select(["owner", "seq"])
         guests = begun["owner"].to_numpy()[begun["seq"].to_numpy() == NEVER]
         self._ending.replace(np.concatenate([owners, guests]))
         self.held.apply(of_kind(operations, LASTING), of_kind(operations, CHANGE), self._terms)
@@ -180,7 +184,7 @@ class Shard:
         self._names.put(owners, operations["id"].combine_chunks())
         return owners
 
-    def _begin_plain(self, operations: pa.Table) -> None:
+    def _begin_plain(self, operations: pa.Table, kind: int) -> None:
         if not len(operations):
             return
         owners = self._enter(operations)
@@ -189,7 +193,11 @@ class Shard:
         starts = np.asarray(lists.offsets.to_numpy(), np.int64)
         terms = self._terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]])
         fresh = self.table.live == 0
-        rows = self.table.add_boxes(owners, boxes, starts - starts[0], terms)
+        circles = None
+        if kind == ROUND:
+            circles = circles_in(operations)
+            circles[:, 2] = circle_columns(circles[:, :2].copy(), circles[:, 2].copy())[1]
+        rows = self.table.add_boxes(owners, boxes, starts - starts[0], terms, circles)
         self._follow_rows()
         self._first_row.array[owners] = rows
         self._next_row.array[rows] = _NO_ROW
