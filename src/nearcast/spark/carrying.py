@@ -47,7 +47,9 @@ def carry(before: Plan, after: Plan, cells: int, begun: pa.Table, lasting: pa.Ta
         old, new = (joined(*message_holders(plan, lasting)) for plan in (before, after))
         arriving = split_pairs(_without(new, old))
         messages = len(arriving[0])
-        parts.append(dealt(completed(lasting), arriving, workers))
+        elsewhere = pa.array(np.full(len(lasting), -1, np.int32))
+        lasting = completed(lasting.append_column("was", elsewhere))
+        parts.append(dealt(lasting, arriving, workers))
     sizes = np.zeros(len(begun), np.int64)
     sizes[rows.number] = rows.bytes
     return Carried(

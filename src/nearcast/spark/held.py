@@ -82,7 +82,7 @@ class Held:
         times = [pc.min(table["at"]).as_py() for table in (lasting, changes) if len(table)]
         if times:
             self._expire(min(times), terms)
-        if len(lasting) and len(self._store):
+        if lasting["was"].null_count < len(lasting):
             lasting = self._unknown(lasting)
         if len(lasting):
             self._add(lasting, terms)
@@ -95,8 +95,6 @@ class Held:
     def _unknown(self, lasting: pa.Table) -> pa.Table:
         """Those that are not held: one that comes back from another worker may still be here."""
         here, coming = self._seq.array[self._store.active(-np.inf)], lasting["seq"].to_numpy()
-        if coming.min() > here.max():
-            return lasting
         return lasting.filter(pa.array(~np.isin(coming, here))).combine_chunks()
 
     def _expire(self, now: float, terms: ShardTerms) -> None:

@@ -82,7 +82,7 @@ OPERATIONS = pa.schema(
         ("key", pa.uint64()),  # PLAIN, ROUND: the term by which the plan places it
         ("keys", _HASHES),  # OTHER: of each conjunct
         *_TIMES,
-        ("was", pa.int32()),  # CHANGE: the version before, or -1
+        ("was", pa.int32()),  # CHANGE: the version before, or -1; LASTING: -1 if it was elsewhere
     ]
 )
 """What a shard reads."""
