@@ -361,6 +361,21 @@ def test_cells_split_by_text_are_merged_where_that_spares_work() -> None:
     assert not done.after.maps
 
 
+def test_rows_of_the_whole_world_are_nobodys_burden() -> None:
+    """A row in every cell of a fine grid is held by all; it changes neither prices nor moves."""
+    grid = Grid(0.0, 0.0, 32.0, 16.0, 256, 128)
+    _, sample = drifted(1)
+    fine = space_kd(made_sample(1, rows=1500, messages=2500), 4, grid)
+    everywhere = sample.rows._replace(boxes=sample.rows.boxes.copy())
+    everywhere.boxes[:20] = (0.0, 0.0, 32.0, 16.0)
+    recent = recent_of(fine, everywhere, sample.messages)
+    assert len(recent.boxes) == sample.rows.size - 20
+    done = adjust(fine, recent)
+    assert done is not None
+    loads = worker_loads(done.after, pieces_of(done.after, recent), recent)
+    assert balance_of(loads) < balance_of(worker_loads(fine, pieces_of(fine, recent), recent))
+
+
 def test_measured_cpu_counts_more_than_estimates() -> None:
     """When a worker is known to take longer than thought, its cells weigh more."""
     plan, sample = drifted(2)

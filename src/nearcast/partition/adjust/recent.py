@@ -10,7 +10,7 @@ from nearcast.errors import InvalidValue
 from nearcast.partition import keys as key_choice
 from nearcast.partition._tables import Terms
 from nearcast.partition.digest import hits_of, hold, sums
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
+from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
 from nearcast.partition.load import MEASURED, Costs
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import BLOCK, Plan
@@ -22,6 +22,7 @@ ROW_BYTES = 64
 """What a row takes beside its terms, where nothing better is known."""
 
 _MOST_PLACED = 150_000
+_MOST_CELLS = 4096  # that a row meets, if it is weighed
 _TRUSTED = 0.25, 4.0  # how far what hits cost may be off
 
 
@@ -73,7 +74,8 @@ def recent_of(
     """Put rows and messages on the grid of a plan.
 
     `operations` counts the rows that came or went while the messages arrived, `sizes` are the
-    bytes of each row. Of very many rows some stand for all in what is carried.
+    bytes of each row. Of very many rows some stand for all in what is carried; rows that meet
+    thousands of cells are left out there, as about every worker holds them anyway.
     """
     if sizes is None:
         sizes = ROW_BYTES + 8 * np.diff(rows.starts)
@@ -82,6 +84,8 @@ def recent_of(
     hits = hits_of(held, messages)
     placed = evenly(rows.size, _MOST_PLACED)
     scale = rows.size / max(len(placed), 1)
+    x0, y0, x1, y1 = spans_of(plan.grid, rows.boxes[placed]).astype(np.int64).T
+    placed = placed[(x1 - x0 + 1) * (y1 - y0 + 1) <= _MOST_CELLS]
     return Recent(
         grid=plan.grid,
         hit_cell=(hits.row.astype(np.int64) * plan.grid.columns + hits.column).astype(np.int32),
