@@ -91,9 +91,12 @@ def boxes_of(column: pa.StructArray) -> tuple[Floats, Mask]:
 
 def circles_of(column: pa.StructArray) -> tuple[Floats, Mask]:
     """Circles as (n, 3), the radius last, and which of the regions are circles."""
+    named = present(column) & mask_of(pc.equal(column.field("type"), "Circle"))
+    if not named.any():
+        return np.full((len(column), 3), np.nan), named
     points, good = points_of(column.field("center"))
     circles = np.column_stack([points, floats_of(column.field("radius"))])
-    good &= present(column) & mask_of(pc.equal(column.field("type"), "Circle"))
+    good &= named
     with np.errstate(invalid="ignore"):
         good &= np.isfinite(circles[:, 2]) & (circles[:, 2] >= 0)
     return circles, good

@@ -416,11 +416,8 @@ def _placed_at(parsed: _Parsed, rows: Int64s) -> dict[str, Any]:
     """The place of plain rows, and whether they are round, as columns."""
     circles = parsed.circles[rows]
     kinds = np.where(np.isnan(circles[:, 0]), PLAIN, ROUND).astype(np.int8)
-    return {
-        "kind": kinds,
-        "box": fixed_lists(parsed.boxes[rows]),
-        "circle": fixed_lists(circles),
-    }
+    columns: dict[str, Any] = {"kind": kinds, "box": fixed_lists(parsed.boxes[rows])}
+    return columns | ({"circle": fixed_lists(circles)} if (kinds == ROUND).any() else {})
 
 
 def _region_at(parsed: _Parsed, row: int) -> Region:
