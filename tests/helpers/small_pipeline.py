@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 
 from boolean_logs import Updates, records
 from nearcast.engine.settings import Settings
+from nearcast.spark.adjusting import Allowance
+from nearcast.spark.balancing import Balancer
 from nearcast.spark.events import table_of
 from nearcast.spark.feed import Feed
 from nearcast.spark.history import Upkeep
@@ -116,6 +118,8 @@ class Small:
         self.partitioner, self.workers = "shared", 1
         self.step_rows = 12
         self.upkeep = OFTEN
+        self.allowance: Allowance | None = None
+        self.balancer: Balancer | None = None
         self.runner: Runner = InlineRunner()
 
     def open(self, replan: bool = False) -> Feed:
@@ -123,7 +127,10 @@ class Small:
         state = State(f"{self.place}/state", {})
         output = FolderOutput(f"{self.place}/out", f"{self.place}/quarantine", state.id)
         choose = planner(self.partitioner, self.workers, self.settings)
-        pipeline = Pipeline(state, self.settings, choose, output, self.runner, upkeep=self.upkeep)
+        pipeline = Pipeline(
+            state, self.settings, choose, output, self.runner, self.upkeep, self.allowance,
+            self.balancer,
+        )  # fmt: skip
         output.check(pipeline.begun)
         if replan:
             pipeline.replan()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from nearcast.cli import spark_plan, spark_run, spark_status
+from nearcast.cli import spark_adjust, spark_plan, spark_run, spark_status, spark_ui
 
 spark = typer.Typer(no_args_is_help=True)
 
@@ -29,3 +29,5 @@ def _spark() -> None:
 spark.command("run")(spark_run.run)
 spark.command("plan")(spark_plan.plan)
 spark.command("status")(spark_status.status)
+spark.command("adjust")(spark_adjust.adjust)
+spark.command("ui")(spark_ui.ui)

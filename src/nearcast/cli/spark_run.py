@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from nearcast.partition.plan import Plan
+    from nearcast.spark.balancing import Mode
     from nearcast.spark.stream import Options
 
 _TRIGGER = re.compile(r"\s*(\d+)\s*(milliseconds?|seconds?|minutes?|hours?|ms|s|m|h)\s*")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgG]?)[bB]?\s*")
+_THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 Listen = Callable[[Any], None]
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
 
@@ -77,6 +80,22 @@ def run(
         int | None,
         typer.Option(metavar="N", min=1, show_default="all", help="Files of one batch at most."),
     ] = None,
+    adjust: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="What to do when workers become uneven: [bold]auto[/bold] moves cells from one to "
+            "another, [bold]suggest[/bold] only says what would help, [bold]off[/bold] nothing.",
+        ),
+    ] = "off",
+    adjust_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            show_default="64M",
+            help="What is carried between workers in a minute at most: 500k, 64M, 2G.",
+        ),
+    ] = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
     space: options.SpaceOption = None,
@@ -117,6 +136,8 @@ def run(
         raise InvalidValue("--trigger", trigger, "no --trigger together with --available-now")
     interval = None if trigger is None else _interval(trigger)
     given = None if plan is None else _plan(plan, workers)
+    mode = _mode(adjust)
+    most_bytes = None if adjust_bytes is None else _bytes(adjust_bytes)
     source = source_of(input, files_per_batch)
     folders = {"--output": output, "--state": state, "--quarantine": quarantine}
     _keep_apart(folders | ({"--input": input} if source.files else {}), "--input")
@@ -124,6 +145,9 @@ def run(
     from nearcast.spark.stream import Options
 
     chosen = Options(workers, partitioner, given, settings, quarantine)
+    chosen.adjust = mode
+    if most_bytes is not None:
+        chosen.adjust_bytes = most_bytes
     watch = Watch(Summary(state, output))
     with ExitStack() as stack:
         stack.enter_context(plainly())
@@ -214,6 +238,24 @@ def _interval(text: str) -> str:
         expected = 'a number and a unit, such as "1 second", "500 ms" or "5 minutes"'
         raise InvalidValue("--trigger", text, expected)
     return f"{found[1]} {_UNITS.get(found[2], found[2])}"
+
+
+def _mode(name: str) -> Mode:
+    from nearcast.spark.balancing import MODES
+
+    for mode in MODES:
+        if mode == name:
+            return mode
+    raise InvalidValue("--adjust", name, f"one of {', '.join(MODES)}")
+
+
+def _bytes(text: str) -> float:
+    """Read a size: a number of bytes, with k, M or G for thousands, millions or more."""
+    found = _SIZE.fullmatch(text)
+    size = float(found[1]) * _THOUSANDS[found[2].lower()] if found else 0.0
+    if size <= 0:
+        raise InvalidValue("--adjust-bytes", text, "a size above 0, such as 500k, 64M or 2G")
+    return size
 
 
 def _plan(path: Path, workers: int | None) -> Plan:

@@ -14,7 +14,7 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
 from nearcast.spark.metrics import Metrics
-from nearcast.spark.report import BatchReport, WorkerReport, balance, read_reports
+from nearcast.spark.report import Advice, BatchReport, WorkerReport, balance, read_reports
 
 
 class WorkerStatus(TypedDict):
@@ -30,6 +30,19 @@ class WorkerStatus(TypedDict):
     rows: int
     active: int
     bytes: int
+
+
+class Moves(TypedDict):
+    """Versions of the plan that took over, and what was carried; `left` cells are under way."""
+
+    count: int
+    last_batch: int | None
+    cells: int
+    subscriptions: int
+    messages: int
+    bytes: int
+    left: int
+    p50_batch_s: float
 
 
 class Status(TypedDict):
@@ -52,6 +65,8 @@ class Status(TypedDict):
     max_batch_s: float
     seconds_by_step: dict[str, float]
     balance: float
+    moves: Moves
+    advice: Advice | None
     workers: list[WorkerStatus]
 
 
@@ -115,7 +130,25 @@ def summary(state: str, reports: list[BatchReport], now: float) -> Status:
             for step in sorted(steps)
         },
         balance=balance(_added_up(reports)),
+        moves=_moves(reports),
+        advice=next((one.advice for one in reversed(reports) if one.advice is not None), None),
         workers=_workers(reports),
+    )
+
+
+def _moves(reports: list[BatchReport]) -> Moves:
+    """Add up what was carried."""
+    found = [(report, report.moved) for report in reports if report.moved is not None]
+    seconds = sorted(report.total_s for report, _ in found)
+    return Moves(
+        count=len(found),
+        last_batch=found[-1][0].batch if found else None,
+        cells=sum(moved.cells for _, moved in found),
+        subscriptions=sum(moved.subscriptions for _, moved in found),
+        messages=sum(moved.messages for _, moved in found),
+        bytes=sum(moved.bytes for _, moved in found),
+        left=found[-1][1].left if found else 0,
+        p50_batch_s=seconds[len(seconds) // 2] if found else 0.0,
     )
 
 
@@ -180,6 +213,18 @@ def _show(found: Status) -> None:
         "steps, on average": steps,
         "busiest worker": f"{found['balance']:.2f} of the average",
     }
+    moves, advice = found["moves"], found["advice"]
+    if moves["count"]:
+        rows["moved"] = (
+            f"{moves['cells']:,} cells, {moves['bytes'] / 1e6:,.1f} MB in {moves['count']:,} "
+            f"batches of {moves['p50_batch_s']:.3f} s (median); {moves['left']:,} cells left"
+        )
+    if advice is not None:
+        rows["better plan"] = (
+            f"busiest worker {advice.expected:.2f} instead of {advice.balance:.2f}, "
+            f"{advice.cells:,} cells, {advice.bytes / 1e6:,.1f} MB"
+            + ("" if advice.taken else "; see `nearcast spark adjust`")
+        )
     overview = Table(box=SIMPLE_HEAD, show_header=False)
     for name, value in rows.items():
         overview.add_row(name, value)

@@ -43,7 +43,7 @@ def plan_html(plan: Plan, loads: Sequence[float] | None = None) -> str:
     many cells each worker has to do with.
     """
     bars = _bars(plan, loads)
-    colours = [_hex(colour) for colour in worker_colours(plan.workers)]
+    colours = [hex_of(colour) for colour in worker_colours(plan.workers)]
     stripes = [[colours[worker] for worker in main_workers(each)] for each in plan.maps]
     if plan.kind == "grid":
         picture = map_of_cells(plan.grid, plan.cell_worker, colours, stripes)
@@ -165,5 +165,6 @@ def _level(hue: float) -> float:
     return 1.0 - min(max(away - 1.0, 0.0), 1.0)
 
 
-def _hex(colour: Colour) -> str:
+def hex_of(colour: Colour) -> str:
+    """A colour as pages write it."""
     return "#{:02x}{:02x}{:02x}".format(*colour)

@@ -82,6 +82,8 @@ class Held:
         times = [pc.min(table["at"]).as_py() for table in (lasting, changes) if len(table)]
         if times:
             self._expire(min(times), terms)
+        if lasting["was"].null_count < len(lasting):
+            lasting = self._unknown(lasting)
         if len(lasting):
             self._add(lasting, terms)
         if len(changes) or self._change.size:
@@ -89,6 +91,11 @@ class Held:
             self._change.replace(np.column_stack(owners).astype(np.int32))
             self._change_seq.replace(changes["seq"].to_numpy())
             self._change_at.replace(changes["at"].to_numpy())
+
+    def _unknown(self, lasting: pa.Table) -> pa.Table:
+        """Those that are not held: one that comes back from another worker may still be here."""
+        here, coming = self._seq.array[self._store.active(-np.inf)], lasting["seq"].to_numpy()
+        return lasting.filter(pa.array(~np.isin(coming, here))).combine_chunks()
 
     def _expire(self, now: float, terms: ShardTerms) -> None:
         ended = self._store.expire(now, _MOST)

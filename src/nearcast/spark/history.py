@@ -21,6 +21,7 @@ from nearcast.errors import SourceError
 from nearcast.index.table import Int32s
 from nearcast.partition.plan import Plan
 from nearcast.spark.actives import Actives
+from nearcast.spark.carrying import Carried, carry
 from nearcast.spark.census import Census
 from nearcast.spark.ledger import Ledger
 from nearcast.spark.node import Step
@@ -39,6 +40,7 @@ from nearcast.spark.placing import Placed, place, place_base, place_whole
 from nearcast.spark.recent import Recent
 from nearcast.spark.registrar import Reading, Registrar, hash_ids
 from nearcast.spark.state import Commit, State
+from nearcast.spark.versions import Meeting, differing, line_of, started
 
 FIRST = Step(0, "start")
 _ALL = 2**62
@@ -59,9 +61,12 @@ class Upkeep:
     """Steps after which they are written in any case: each step leaves some files behind."""
 
 
-def next_step(before: Step, sums: list[int]) -> Step:
-    """The step after another, told from any that might have had its number by what it did."""
-    text = f"{before.key} {sums}".encode()
+def next_step(before: Step, sums: list[int], version: int | None = None) -> Step:
+    """The step after another, told from any that might have had its number by what it did.
+
+    A step with which another version of the routing table takes over is told by that too.
+    """
+    text = f"{before.key} {sums}{'' if version is None else f' {version}'}".encode()
     return Step(before.number + 1, hashlib.blake2b(text, digest_size=8).hexdigest())
 
 
@@ -234,8 +239,19 @@ class History:
         """How many messages are active after the last step that is done."""
         return self.actives.count(self._now)
 
-    def placed(self, log: pa.Table, changes: Changes) -> Placed:
-        """Cut up the log of the next step by the plan."""
+    def follow_with(self, plan: Plan) -> Carried:
+        """Let another version of the line take over with the next step; say what is carried."""
+        before = self.plan
+        assert before is not None  # noqa: S101 - a version follows another
+        self.state.write_plan(plan)
+        self.plan = plan
+        cells = differing(before, plan)
+        met = Meeting(plan.grid, cells)
+        begun = self.registrar.definitions(self.registrar.known.near(self.live, met))
+        return carry(before, plan, len(cells), begun, self.actives.at(self._now))
+
+    def placed(self, log: pa.Table, changes: Changes, carried: Carried | None = None) -> Placed:
+        """Cut up the log of the next step by the plan; what is carried comes before it."""
         assert self.plan is not None  # noqa: S101 - steps are placed once there is a plan
         if not self.active and LASTING not in log["kind"].to_numpy():
             changes = Changes.none()  # nothing was a result, nor is
@@ -246,7 +262,7 @@ class History:
         placed = place(self.plan, log, ended, self._gone, changes)
         self._gone = ended
         self._changes = placed.changes
-        return placed
+        return placed if carried is None else placed.after(carried.shards)
 
     def done(self, commit: Commit, log: pa.Table, key: str) -> None:
         """Take note of a step that is committed."""
@@ -275,7 +291,13 @@ class History:
         self.recent.keep_whole(self.step.number, self.registrar.ledger.recent(_ALL))
         assert self.last is not None  # noqa: S101 - there is a step
         self.state.forget_commits(self.last.step, self.last.batch)
-        self.state.forget_plans_before(self.last.plan)
+        self.forget_versions()
+
+    def forget_versions(self) -> None:
+        """Remove plans that are not used any more, also not if the last commit is damaged."""
+        assert self.plan is not None  # noqa: S101 - there is a step
+        commits = [self.state.commit(number) for number in self.state.commits()[-2:]]
+        self.state.forget_plans({line_of(self.plan), *(commit.plan for commit in commits)})
 
     def _write_base(self, begun: pa.Table) -> None:
         assert self.plan is not None  # noqa: S101 - a base is for a plan
@@ -287,7 +309,7 @@ class History:
             # What ended with the last step is wanted until the next one says that it is not.
             placed = place_base(self.plan, everything, self._gone)
         self._count(placed.changes)
-        self.state.write_routed(self.plan.number, f"base-{number:09}", placed, self._gone)
+        self.state.write_routed(line_of(self.plan), f"base-{number:09}", placed, self._gone)
         if number:
             self.state.write_definitions(number, everything)
             self.state.forget_before(number)
@@ -300,10 +322,11 @@ class History:
         if plan is None or plan.kind != "grid":
             self.census = None
             return
-        self.census = Census(plan.grid, plan.number)
+        line = line_of(plan)
+        self.census = Census(plan.grid, line)
         if before is None:
             self.census.recall(self.state)
-        elif before.plan == plan.number:
+        elif before.plan == line:
             self.census.messages = before.messages
         for change in changes:
             self.census.change(change)
@@ -321,7 +344,7 @@ class History:
         numbers = {step.number for step in self.steps}
         found = {}
         for holder in self.state.files.names("snapshots"):
-            if holder.split("-")[0] == str(self.plan.number):
+            if holder.split("-")[0] == str(line_of(self.plan)):
                 names = self.state.files.names(f"snapshots/{holder}")
                 steps = [int(name) for name in names if name.isdigit() and int(name) in numbers]
                 if steps:
@@ -331,7 +354,7 @@ class History:
     def _check_routed(self) -> None:
         """Cut logs up again whose parts for the shards are not whole."""
         assert self.plan is not None  # noqa: S101 - called when there is one
-        number = self.plan.number
+        number = line_of(self.plan)
         names = [f"base-{self.steps[0].number:09}", *(f"{s.number:09}" for s in self.steps[1:])]
         if all(self.state.has_routed(number, name) for name in names):
             if len(names) == 1:  # no log tells what the base has although it had ended
@@ -339,4 +362,4 @@ class History:
             self._count(*(self.state.read_changes(number, name) for name in names))
             return
         # The parts only follow from the history: start from here instead of mending each.
-        self.adopt(self.plan.changed(number=max(self.state.plans()) + 1))
+        self.adopt(started(self.plan, max(self.state.plans()) + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, Any
 
@@ -19,7 +20,11 @@ def tell(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
 
 
 def tell_batch(report: BatchReport) -> None:
-    """Log that a batch was committed."""
+    """Log that a batch was committed, and with it another version of the plan."""
+    if report.moved is not None:
+        tell("plan changed", batch=report.batch, plan=report.plan, **asdict(report.moved))
+    if report.advice is not None:
+        tell("better plan found", batch=report.batch, **asdict(report.advice))
     tell(
         "batch committed",
         batch=report.batch,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import NamedTuple
 
-from nearcast.spark.report import BatchReport, WorkerReport
+from nearcast.spark.report import BatchReport, WorkerReport, balance
 
 _PREFIX = "nearcast_spark_"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,6 +35,15 @@ NOW = {
     "active": Metric("active_messages", "gauge", "Lasting messages that are active."),
 }
 PLAN = Metric("plan_version", "gauge", "The version of the plan that is in use.")
+MOVES = Metric("moves_total", "counter", "Versions of the plan that took over with a batch.")
+MOVED_TOTALS = {
+    "cells": Metric("moved_cells_total", "counter", "Cells that changed hands."),
+    "subscriptions": Metric("moved_subscriptions_total", "counter", "Subscriptions carried over."),
+    "messages": Metric("moved_messages_total", "counter", "Active messages carried over."),
+    "bytes": Metric("moved_bytes_total", "counter", "Bytes carried from worker to worker."),
+}
+CELLS_LEFT = Metric("moves_cells_left", "gauge", "Cells that are still to change hands.")
+BALANCE = Metric("balance_ratio", "gauge", "The busiest worker of the last batch by the average.")
 COMMITTED = Metric("last_commit_timestamp_seconds", "gauge", "When the last batch was committed.")
 STEPS = Metric("batch_seconds", "gauge", "Seconds of the last batch, by step.")
 TRIGGER = Metric("trigger_seconds", "gauge", "Seconds of the last trigger, as Spark has them.")
@@ -54,8 +63,8 @@ WORKER_NOW = {
 
 def all_metrics() -> list[Metric]:
     """Give every metric there is, for the documentation."""
-    single = [BATCHES, LAST_BATCH, PLAN, COMMITTED, STEPS, TRIGGER]
-    kinds = (BATCH_TOTALS, NOW, WORKER_TOTALS, WORKER_NOW)
+    single = [BATCHES, LAST_BATCH, PLAN, COMMITTED, STEPS, TRIGGER, MOVES, CELLS_LEFT, BALANCE]
+    kinds = (BATCH_TOTALS, NOW, MOVED_TOTALS, WORKER_TOTALS, WORKER_NOW)
     return [*single, *(metric for kind in kinds for metric in kind.values())]
 
 
@@ -68,6 +77,8 @@ class Metrics:
         self._totals = dict.fromkeys(BATCH_TOTALS, 0)
         self._workers: dict[int, dict[str, float]] = {}
         self._now: dict[int, WorkerReport] = {}
+        self._moves, self._left = 0, 0
+        self._moved = dict.fromkeys(MOVED_TOTALS, 0)
         self._last: BatchReport | None = None
         self._trigger: dict[str, float] = {}
         for report in reports:
@@ -83,6 +94,10 @@ class Metrics:
                 totals = self._workers.setdefault(worker.worker, dict.fromkeys(WORKER_TOTALS, 0.0))
                 for name in totals:
                     totals[name] += getattr(worker, name)
+            if report.moved is not None:
+                self._moves, self._left = self._moves + 1, report.moved.left
+                for name in self._moved:
+                    self._moved[name] += getattr(report.moved, name)
             self._now = {worker.worker: worker for worker in report.workers}
             self._last = report
 
@@ -103,6 +118,11 @@ class Metrics:
         if self._last is not None:
             yield from _family(LAST_BATCH, {"": self._last.batch})
             yield from _family(PLAN, {"": self._last.plan})
+            yield from _family(MOVES, {"": self._moves})
+            for name, metric in MOVED_TOTALS.items():
+                yield from _family(metric, {"": self._moved[name]})
+            yield from _family(CELLS_LEFT, {"": self._left})
+            yield from _family(BALANCE, {"": round(balance(self._last.workers), 4)})
             for name, metric in NOW.items():
                 yield from _family(metric, {"": getattr(self._last, name)})
             yield from _family(COMMITTED, {"": self._last.committed_at})

@@ -34,6 +34,8 @@ ROUND = 5
 """Begins: one conjunct without NOT, and one circle that a plain box bounds."""
 CHANGE = 4
 """Asks what changed with the results of a subscription that began as `owner`, and was `was`."""
+FORGET = 6
+"""A subscription is held elsewhere from now on."""
 
 NEVER = 2**62
 """The sequence number of a *guest*: a subscription that a shard is told of for one step only.
@@ -80,7 +82,7 @@ OPERATIONS = pa.schema(
         ("key", pa.uint64()),  # PLAIN, ROUND: the term by which the plan places it
         ("keys", _HASHES),  # OTHER: of each conjunct
         *_TIMES,
-        ("was", pa.int32()),  # CHANGE: the version before, or -1
+        ("was", pa.int32()),  # CHANGE: the version before, or -1; LASTING: -1 if it was elsewhere
     ]
 )
 """What a shard reads."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -23,18 +23,27 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
 from nearcast.model.parquet import table_rows
 from nearcast.partition.plan import Plan
+from nearcast.spark.adjuster import Adjuster
+from nearcast.spark.adjusting import Allowance
+from nearcast.spark.balancing import Balancer
 from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
-from nearcast.spark.messages import boxes_of_messages, messages_of
+from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import BEGUN, LASTING, begun_in
-from nearcast.spark.placing import asked
+from nearcast.spark.placing import Placed, asked
 from nearcast.spark.planning import is_blind, make_plan
 from nearcast.spark.registrar import Reading, Registrar
-from nearcast.spark.report import BatchReport, prune_reports, write_report
+from nearcast.spark.report import (
+    BatchReport,
+    WorkerReport,
+    prune_reports,
+    write_report,
+)
 from nearcast.spark.sink import Refused
 from nearcast.spark.slices import ALL_COLUMNS, Slice
 from nearcast.spark.state import Commit, Pending, State
 from nearcast.spark.tasks import Part, Report, Work
+from nearcast.spark.versions import line_of
 
 STEP_ROWS = 500_000
 """Events in a step, if there are so many: fewer and larger steps when behind."""
@@ -85,6 +94,8 @@ class Pipeline:
         output: Output,
         runner: Runner,
         upkeep: Upkeep | None = None,
+        allowance: Allowance | None = None,
+        balancer: Balancer | None = None,
     ) -> None:
         state.claim()
         self.state = state
@@ -94,6 +105,7 @@ class Pipeline:
         self._runner = runner
         self._run = f"{time.time_ns():019}"  # nodes start anew with every run
         self.history = History(state, settings, self._reread, upkeep)
+        self.adjuster = Adjuster(self.history, allowance, balancer)
         self._pending = self.history.pending
         self._broken = False
         self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
@@ -174,9 +186,10 @@ class Pipeline:
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
         sums = self.state.write_log(number, reading.log)
-        step = next_step(history.step, sums)
-        placed = history.placed(reading.log, reading.changes)
-        self.state.write_routed(history.plan.number, f"{number:09}", placed)
+        carried = self.adjuster.take_over()
+        step = next_step(history.step, sums, None if carried is None else history.plan.number)
+        placed = history.placed(reading.log, reading.changes, carried)
+        self.state.write_routed(line_of(history.plan), f"{number:09}", placed)
         history.keep_ids(number, reading)
         clock.lap("log")
         work = Work(
@@ -206,11 +219,15 @@ class Pipeline:
         )  # fmt: skip
         self.state.write_commit(commit)
         clock.lap("commit")
-        if history.census is not None:
-            history.census.came(boxes_of_messages(loaded.events, reading.messages))
+        workers = _summaries(history.plan, reports, placed)
+        self.adjuster.measure(loaded.events, loaded.seq, reading.messages, workers)
         history.done(commit, reading.log, step.key)
         lasting = int((reading.log["kind"].to_numpy() == LASTING).sum())
-        self._after(number, work, history.plan, len(reading.log), reports)
+        operations = len(reading.log)
+        if carried is not None:
+            history.forget_versions()
+            operations += carried.subscriptions + carried.messages
+        self._after(number, work, history.plan, operations, reports)
         clock.lap("keep")
         report = BatchReport(
             batch=number,
@@ -225,8 +242,10 @@ class Pipeline:
             subscriptions=subscriptions,
             lasting=lasting,
             active=history.active,
-            workers=[each.summary() for each in reports],
+            workers=workers,
             committed_at=time.time(),
+            moved=None if carried is None else self.adjuster.moved(carried),
+            advice=self.adjuster.advice(),
         )
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:
@@ -306,7 +325,7 @@ class Pipeline:
             for report in reports:
                 name = "all" if plan.kind == "shared" else f"{report.worker:05}"
                 if plan.kind != "shared" or report.worker == 0:
-                    self._saved[f"{plan.number}-{name}"] = step
+                    self._saved[f"{line_of(plan)}-{name}"] = step
             self._since_saved = 0
         if self.history.worth_rebasing():
             self.history.rebase()
@@ -315,6 +334,14 @@ class Pipeline:
     def _reread(self, commit: Commit, registrar: Registrar, first: int) -> Reading:
         loaded = self._load([Slice(**each) for each in commit.slices], first)
         return registrar.read(loaded.events, loaded.seq)
+
+
+def _summaries(plan: Plan, reports: list[Report], placed: Placed) -> list[WorkerReport]:
+    """What workers did, with the operations that each got."""
+    found = [each.summary() for each in reports]
+    if plan.kind == "shared":
+        return found
+    return [replace(one, operations=len(placed.shards[one.worker])) for one in found]
 
 
 class _Clock:

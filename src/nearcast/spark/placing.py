@@ -68,7 +68,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
         key[plain] = plan_keys.choose(plan.arrays, *_parts(lists))
         boxes.append(boxes_in(some))
         keys.append(key[plain])
-    sizes = _sizes(begun)
+    sizes = sizes_of(begun)
     lists_of_keys: list[list[int] | None] = [None] * len(begun)
     if len(others):
         some = begun.take(pa.array(others))
@@ -88,7 +88,7 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
     return begun, Rows(of_row, np.concatenate(boxes), np.concatenate(keys), sizes[of_row])
 
 
-def _sizes(begun: pa.Table) -> Int64s:
+def sizes_of(begun: pa.Table) -> Int64s:
     """About how many bytes each subscription takes where it is held: its texts, and a row."""
     sizes = np.full(len(begun), _ROW_BYTES, np.int64)
     for name in ("id", "query", "region"):
@@ -116,6 +116,14 @@ class Placed(NamedTuple):
     shards: list[pa.Table]
     changes: pa.Table
 
+    def after(self, earlier: list[pa.Table]) -> Placed:
+        """The step with other operations before its own; they may be for more workers."""
+        nothing = earlier[0].slice(0, 0)
+        own = [*self.shards, *[nothing] * (len(earlier) - len(self.shards))]
+        return self._replace(
+            shards=[pa.concat_tables(both) for both in zip(earlier, own, strict=True)]
+        )
+
 
 def place(
     plan: Plan,
@@ -131,13 +139,13 @@ def place(
     """
     begun, rows = keyed(plan, begun_in(log))
     ends = completed(of_kind(log, END))
-    begin_at = _workers(plan, rows, begun["owner"].to_numpy())
+    begin_at = holders(plan, rows, begun["owner"].to_numpy())
     ended_keyed, ended_rows = keyed(plan, ended)
-    end_at = _workers(plan, ended_rows, ended["owner"].to_numpy())
-    parts = [_dealt(begun, begin_at, plan.workers), _dealt(ends, end_at, plan.workers)]
+    end_at = holders(plan, ended_rows, ended["owner"].to_numpy())
+    parts = [dealt(begun, begin_at, plan.workers), dealt(ends, end_at, plan.workers)]
     lasting = of_kind(log, LASTING)
     if len(lasting):
-        parts.append(_dealt(completed(lasting), _message_workers(plan, lasting), plan.workers))
+        parts.append(dealt(completed(lasting), message_holders(plan, lasting), plan.workers))
     if changes is not None and len(changes.owner):
         versions = pa.concat_tables([begun, ended_keyed])
         numbers = np.concatenate([begin_at[0], end_at[0] + len(begun)])
@@ -154,13 +162,13 @@ def asked(placed: Placed) -> list[int]:
     return [number for number, some in enumerate(kinds) if (some == CHANGE).any()]
 
 
-def _dealt(operations: pa.Table, at: Pairs, workers: int) -> list[pa.Table]:
+def dealt(operations: pa.Table, at: Pairs, workers: int) -> list[pa.Table]:
     """Deal operations out, by pairs of their numbers and workers."""
     numbers, worker = at
     return [operations.take(pa.array(numbers[worker == each])) for each in range(workers)]
 
 
-def _message_workers(plan: Plan, lasting: pa.Table) -> Pairs:
+def message_holders(plan: Plan, lasting: pa.Table) -> Pairs:
     """Which lasting message goes to which worker, each pair once."""
     boxes = boxes_in(lasting)
     starts, terms = _parts(lasting["terms"].combine_chunks())
@@ -168,12 +176,12 @@ def _message_workers(plan: Plan, lasting: pa.Table) -> Pairs:
     crossing = np.flatnonzero(boxes[:, 0] > boxes[:, 2])
     boxes = cut_in_two(boxes)
     number, worker = route_messages(plan, None, boxes[: len(lasting)], starts, terms)
-    pairs = [_joined(number, worker)]
+    pairs = [joined(number, worker)]
     for message, east in zip(crossing.tolist(), boxes[len(lasting) :], strict=True):
         some = terms[starts[message] : starts[message + 1]]
         _, other = route_messages(plan, None, east[None], np.array([0, len(some)], np.int64), some)
-        pairs.append(_joined(np.full(len(other), message), other))
-    return _split(np.concatenate(pairs))
+        pairs.append(joined(np.full(len(other), message), other))
+    return split_pairs(np.concatenate(pairs))
 
 
 def _asked(changes: Changes, versions: pa.Table, held: Pairs, workers: int) -> list[list[pa.Table]]:
@@ -188,30 +196,31 @@ def _asked(changes: Changes, versions: pa.Table, held: Pairs, workers: int) -> l
     was = by_owner[np.searchsorted(owners[by_owner], changes.was[replaces])]
     # A version that begins and ends in the same step has two numbers; the first stands for both.
     first = by_owner[np.searchsorted(owners[by_owner], owners[held[0]])]
-    real = np.unique(_joined(first, held[1]))
+    real = np.unique(joined(first, held[1]))
     asked = np.unique(
         np.concatenate([_of_each(now, np.arange(len(now)), real), _of_each(was, replaces, real)])
     )
-    change, worker = _split(asked)
+    change, worker = split_pairs(asked)
     replacing = changes.was[change] != NOBODY
-    needed = _joined(now[change], worker)
+    needed = joined(now[change], worker)
     before = np.full(len(changes.owner), -1, np.int64)
     before[replaces] = was
-    needed = np.concatenate([needed, _joined(before[change[replacing]], worker[replacing])])
-    guests = _split(np.setdiff1d(needed, real))
+    needed = np.concatenate([needed, joined(before[change[replacing]], worker[replacing])])
+    guests = split_pairs(np.setdiff1d(needed, real))
     never = pa.array(np.full(len(versions), NEVER, np.int64))
     place = versions.schema.get_field_index("seq")
     return [
-        _dealt(versions.set_column(place, "seq", never), guests, workers),
-        _dealt(_questions(changes), (change, worker), workers),
+        dealt(versions.set_column(place, "seq", never), guests, workers),
+        dealt(_questions(changes), (change, worker), workers),
     ]
 
 
-def _joined(numbers: npt.NDArray[Any], workers: npt.NDArray[Any]) -> Int64s:
+def joined(numbers: npt.NDArray[Any], workers: npt.NDArray[Any]) -> Int64s:
+    """Pairs of numbers and workers as one number each."""
     return (numbers.astype(np.int64) << 32) | workers.astype(np.int64)
 
 
-def _split(pairs: Int64s) -> Pairs:
+def split_pairs(pairs: Int64s) -> Pairs:
     """Pairs of numbers and workers, each once, in order."""
     pairs = np.unique(pairs)
     return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
@@ -224,7 +233,7 @@ def _of_each(versions: Int64s, changes: Int64s, real: Int64s) -> Int64s:
     count = stop - start
     ends = np.cumsum(count)
     take = np.repeat(start - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
-    return _joined(np.repeat(changes, count), real[take] & 0xFFFFFFFF)
+    return joined(np.repeat(changes, count), real[take] & 0xFFFFFFFF)
 
 
 def place_base(plan: Plan, log: pa.Table, ended: pa.Table) -> Placed:
@@ -257,11 +266,11 @@ def _questions(changes: Changes) -> pa.Table:
     return completed(pa.table({"kind": kind} | changes._asdict()))
 
 
-def _workers(plan: Plan, rows: Rows, owners: Int32s) -> Pairs:
+def holders(plan: Plan, rows: Rows, owners: Int32s) -> Pairs:
     """Which subscription goes to which worker, each pair once."""
     of_row = owners[rows.number] if len(rows.number) else owners[:0]
     row, worker = route_rows(plan, rows.boxes, rows.keys, of_row)
-    return _split(_joined(rows.number[row], worker))
+    return split_pairs(joined(rows.number[row], worker))
 
 
 def _changes(plan: Plan, begun: Rows, gone: Rows) -> pa.Table:

@@ -46,7 +46,8 @@ def is_blind(plan: Plan) -> bool:
     return plan.kind != "shared" and plan.about.get("messages") == 0
 
 
-def _sample(begun: pa.Table, texts: Texts) -> Sample:
+def rows_in(begun: pa.Table) -> SampleRows:
+    """The rows of subscriptions; owners are numbered as the plain ones come, then the others."""
     plain = begun.filter(pc.not_equal(begun["kind"], OTHER)).combine_chunks()
     boxes: list[Any] = [np.empty((0, 4))]
     lists: list[list[int]] = []
@@ -65,12 +66,16 @@ def _sample(begun: pa.Table, texts: Texts) -> Sample:
             owners += [len(plain) + number] * len(bounds)
     more = np.cumsum([0, *map(len, lists)])[1:] + starts[-1]
     flat = np.array([term for some in lists for term in some], np.uint64)
-    rows = SampleRows(
+    return SampleRows(
         np.concatenate(boxes),
         np.concatenate([starts, more]).astype(np.int64),
         np.concatenate([terms, flat]),
         np.concatenate([np.arange(len(plain)), owners]).astype(np.int32),
     )
+
+
+def _sample(begun: pa.Table, texts: Texts) -> Sample:
+    rows = rows_in(begun)
     messages = SampleMessages(texts.messages.boxes, *texts.messages.texts)
     if not messages.size:
         messages = _as_messages(rows)

@@ -42,6 +42,11 @@ class Line:
         ]
         if report.active:
             parts.append(f"{report.active:,} active messages")
+        if report.moved is not None:
+            parts.append(f"plan {report.plan}: {report.moved.cells:,} cells moved")
+        if report.advice is not None and not report.advice.taken:
+            now, then = report.advice.balance, report.advice.expected
+            parts.append(f"busiest worker {now:.2f}, could be {then:.2f}: nearcast spark adjust")
         if self._refused:
             parts.append(f"[red]{self._refused:,} refused[/red]")
         return "  ".join(parts)

@@ -38,6 +38,7 @@ from nearcast.spark.columns import (
     points_of,
     present,
 )
+from nearcast.spark.definitions import Definitions
 from nearcast.spark.ledger import (
     BACKWARDS,
     BAD,
@@ -56,7 +57,6 @@ from nearcast.spark.ledger import (
 )
 from nearcast.spark.messages import places_of
 from nearcast.spark.operations import (
-    BEGUN,
     END,
     LASTING,
     LOG,
@@ -122,8 +122,7 @@ class Registrar:
     def __init__(self, settings: Settings, ledger: Ledger | None = None) -> None:
         self.settings = settings
         self.ledger = ledger or Ledger(settings.window)
-        self._begun: list[pa.Table] = []  # what is known of the subscriptions, in pieces
-        self._where: Int64s = np.empty(0, np.int64)  # by owner: the piece and the row in it
+        self.known = Definitions()
 
     def read(self, events: pa.Table, seq: Int64s) -> Reading:
         """Decide a batch of events in EVENT_SCHEMA, whose sequence numbers ascend."""
@@ -147,38 +146,16 @@ class Registrar:
 
     def remember(self, log: pa.Table) -> None:
         """Keep what begins, to be found by its owner."""
-        begun = begun_in(log)
-        if not len(begun):
-            return
-        owners = begun["owner"].to_numpy()
-        more = int(owners.max()) + 1 - len(self._where)
-        if more > 0:
-            self._where = np.concatenate(
-                [self._where, np.zeros(max(more, len(self._where)), np.int64)]
-            )
-        self._where[owners] = (len(self._begun) << 32) + np.arange(len(begun))
-        self._begun.append(begun.combine_chunks())
+        self.known.remember(begun_in(log))
 
     def start_from(self, begun: pa.Table) -> None:
         """Know only these subscriptions from now on."""
-        self._begun, self._where = [], np.empty(0, np.int64)
+        self.known = Definitions()
         self.remember(begun)
 
     def definitions(self, owners: Int32s) -> pa.Table:
         """What is known of subscriptions, in the order of these owners."""
-        if not len(owners):
-            return BEGUN.empty_table()
-        where = self._where[owners]
-        order = np.argsort(where, kind="stable")
-        piece, row = where[order] >> 32, where[order] & 0xFFFFFFFF
-        numbers, starts = np.unique(piece, return_index=True)
-        parts = [
-            self._begun[number].take(pa.array(rows))
-            for number, rows in zip(numbers, np.split(row, starts[1:]), strict=True)
-        ]
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
+        return self.known.of(owners)
 
     def _kinds(self, events: pa.Table, errors: dict[int, str], parsed: _Parsed) -> Codes:
         count = len(events)

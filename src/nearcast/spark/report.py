@@ -44,13 +44,44 @@ class WorkerReport:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """What was carried when another version of the plan took over with a batch.
+
+    `subscriptions` and `messages` count what workers got, of so many `bytes`, because of so many
+    `cells`; `left` cells are still to change hands on the way to the plan that is to be reached.
+    """
+
+    cells: int
+    subscriptions: int
+    messages: int
+    bytes: int
+    left: int = 0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A better plan that was found: the busiest worker by the average, now and by that plan.
+
+    `taken` if the stream is on its way to it.
+    """
+
+    balance: float
+    expected: float
+    cells: int
+    bytes: int
+    workers: int
+    taken: bool = False
+
+
+@dataclass(frozen=True)
 class BatchReport:
     """What was done in a batch, under which plan, and how long each step took.
 
     `late` events had come before, or out of order, and were passed over. `subscriptions` is how
     many there are, `lasting` how many messages of the batch last, and `active` how many last on
     after it. `seconds` has `total` for the whole batch, and the steps by name.
-    `committed_at` is the time of the commit, in seconds since 1970.
+    `committed_at` is the time of the commit, in seconds since 1970. `moved` says what changed
+    hands if another version of the plan took over, `advice` whether a better one was found.
     """
 
     batch: int
@@ -67,6 +98,8 @@ class BatchReport:
     active: int = 0
     workers: list[WorkerReport] = field(default_factory=list)
     committed_at: float = 0.0
+    moved: Moved | None = None
+    advice: Advice | None = None
 
     @property
     def total_s(self) -> float:

@@ -31,6 +31,7 @@ from nearcast.spark.names import Names
 from nearcast.spark.operations import (
     CHANGE,
     END,
+    FORGET,
     LASTING,
     NEVER,
     OTHER,
@@ -137,8 +138,8 @@ class Shard:
         return shard
 
     def apply(self, operations: pa.Table) -> None:
-        """Take in a batch; what ended in the batch before it goes now."""
-        self._withdraw()
+        """Take in a batch; what ended in the batch before it goes now, and what moved away."""
+        self._withdraw(of_kind(operations, FORGET)["owner"].to_numpy())
         begun = operations.filter(pa.array(begins(operations))).select(["owner", "seq"])
         for kind in (PLAIN, ROUND):
             self._begin_plain(of_kind(operations, kind), kind)
@@ -150,8 +151,8 @@ class Shard:
         self._ending.replace(np.concatenate([owners, guests]))
         self.held.apply(of_kind(operations, LASTING), of_kind(operations, CHANGE), self._terms)
 
-    def _withdraw(self) -> None:
-        owners = self._ending.array.copy()
+    def _withdraw(self, moved: Int32s) -> None:
+        owners = np.concatenate([self._ending.array, moved])
         if not len(owners):
             return
         rows, _ = self._rows_of(owners)

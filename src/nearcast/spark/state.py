@@ -1,11 +1,12 @@
 """The durable state of a pipeline: a folder that says all there is to know after each step.
 
     about.json           what this is, and for which settings
-    plans/N.plan         routing tables, by their numbers
+    plans/N.plan         versions of the routing table, by their numbers; see `versions`
+    target.plan          the plan that is to be reached, version by version
     log/S.arrow          what began and ended in step S, and its lasting messages
     window/S.ids         the ids of the messages of step S, while they are in the window
     window/S.all         those of all messages that were in the window after step S
-    routed/N/S.arrow     the log of step S as the shards of plan N get it
+    routed/N/S.arrow     the log of step S as the shards of line N of plans get it
     definitions/S.arrow  all subscriptions and active messages there were after step S: older logs
                          are not needed
     snapshots/N-NAME/S   a shard as files that can be mapped
@@ -41,6 +42,7 @@ from nearcast.spark.sealed import seal, unseal
 KIND, VERSION = "nearcast pipeline", 2
 _READABLE = (1, 2)  # the first version had no lasting messages, and is read as one without any
 _COMMITS_KEPT = 100
+_TARGET = "target.plan"
 
 
 @dataclass
@@ -225,6 +227,20 @@ class State:
         """Keep a plan."""
         self.files.write(f"plans/{plan.number}.plan", plan.to_bytes())
 
+    def target(self) -> Plan | None:
+        """The plan that the pipeline is on its way to, if there is one."""
+        if not self.files.exists(_TARGET):
+            return None
+        return Plan.from_bytes(self.files.read(_TARGET), f"{self.path}/{_TARGET}")
+
+    def write_target(self, plan: Plan) -> None:
+        """Say to which plan the pipeline should come, running or when it runs again."""
+        self.files.write(_TARGET, plan.to_bytes())
+
+    def forget_target(self) -> None:
+        """Leave the pipeline with the plan it has."""
+        self.files.remove(_TARGET)
+
     def forget_before(self, step: int) -> None:
         """Remove what is not needed any more once all there was after `step` is written."""
         for name in self.files.names("log"):
@@ -252,10 +268,10 @@ class State:
                 return
             self.files.remove(f"commits/{number:09}.json")
 
-    def forget_plans_before(self, number: int) -> None:
-        """Remove plans that are not used any more."""
+    def forget_plans(self, but: set[int]) -> None:
+        """Remove all plans but some, and any that came after those."""
         for plan in self.plans():
-            if plan < number:
+            if plan not in but and plan < max(but):
                 self.files.remove(f"plans/{plan}.plan")
 
     def sweep(self) -> None:

@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nearcast.engine.settings import Settings
-from nearcast.errors import InvalidValue, StateError
+from nearcast.errors import InvalidValue, SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
+from nearcast.spark.adjusting import BYTES_A_MINUTE, Allowance
+from nearcast.spark.balancing import Balancer, Mode
 from nearcast.spark.feed import Feed
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
@@ -26,6 +28,7 @@ from nearcast.spark.runner import SparkRunner
 from nearcast.spark.session import check, prepare
 from nearcast.spark.sources import file_names
 from nearcast.spark.state import State
+from nearcast.spark.versions import line_of
 
 UPDATES = "event bigint, op string, subscription string, message string"
 """The columns of updates."""
@@ -43,6 +46,8 @@ class Options:
     settings: Settings | None = None
     quarantine: str | None = None
     step_rows: int = STEP_ROWS
+    adjust: Mode = "off"
+    adjust_bytes: float = BYTES_A_MINUTE
 
 
 def match_stream(
@@ -58,6 +63,8 @@ def match_stream(
     quarantine: str | None = None,
     trigger: str | None = None,
     available_now: bool = False,
+    adjust: Mode = "off",
+    adjust_bytes: float = BYTES_A_MINUTE,
 ) -> Any:
     """Match a frame of events, streaming or not, and give the updates.
 
@@ -72,6 +79,9 @@ def match_stream(
       after a crash it may be called again with the same number and the same updates.
     - `quarantine`: a folder for events that are refused, with the reason, as JSON Lines.
     - `trigger`, such as "1 second", and `available_now`: when a stream looks for more.
+    - `adjust`: "auto" keeps the workers of a stream balanced while the load changes, and carries
+      at most `adjust_bytes` a minute from one to another for that; "suggest" only says what would
+      help.
 
     A frame that is not streaming is matched at once, and its updates are given as a frame. For a
     stream with `output` or `foreach_batch` the running query is given; without either, a streaming
@@ -81,7 +91,9 @@ def match_stream(
     state, output = (None if path is None else absolute(path) for path in (state, output))
     prepare(session, state)
     check(session)
-    options = Options(workers, partitioner, plan, settings, quarantine)
+    options = Options(
+        workers, partitioner, plan, settings, quarantine, STEP_ROWS, adjust, adjust_bytes
+    )
     if not events.isStreaming:
         return _match_table(events, state, output, foreach_batch, options)
     if state is None:
@@ -180,21 +192,30 @@ def open_feed(
             del begun, texts
             return given.changed(number=number)
 
-    pipeline = Pipeline(kept, settings, choose, sink, runner)
+    balancer, allowance = Balancer(options.adjust), Allowance(options.adjust_bytes)
+    pipeline = Pipeline(kept, settings, choose, sink, runner, None, allowance, balancer)
     if isinstance(sink, FolderOutput):
         sink.check(pipeline.begun)
     standing = pipeline.history.plan
-    if standing is not None and not _same(standing, options.plan, name, workers):
+    if standing is not None and not _same(kept, standing, options.plan, name, workers):
         pipeline.replan()
     pipeline.resume()
     return Feed(pipeline, options.step_rows)
 
 
-def _same(standing: Plan, given: Plan | None, name: str, workers: int) -> bool:
-    """Whether a pipeline may go on by the plan it has."""
+def _same(state: State, standing: Plan, given: Plan | None, name: str, workers: int) -> bool:
+    """Whether a pipeline may go on by the plan it has, or has come to from one that was asked for.
+
+    Workers may be as many as were asked for, or as it was brought to since.
+    """
+    line = line_of(standing)
+    try:
+        first = standing if line == standing.number else state.plan(line)
+    except SourceError:
+        first = standing
     if given is not None:
-        return given.changed(number=standing.number) == standing
-    same_workers = standing.workers == workers or standing.kind == "shared"
+        return given.changed(number=first.number) == first
+    same_workers = workers in (first.workers, standing.workers) or standing.kind == "shared"
     return standing.about.get("asked") == name and same_workers
 
 

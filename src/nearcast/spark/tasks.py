@@ -27,6 +27,7 @@ from nearcast.spark.columns import mask_of
 from nearcast.spark.files import Files
 from nearcast.spark.messages import Texts, messages_of
 from nearcast.spark.node import NodeCache, Recipe, Step
+from nearcast.spark.operations import OPERATIONS
 from nearcast.spark.outputs import UPDATES
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.report import WorkerReport
@@ -34,6 +35,7 @@ from nearcast.spark.router import Router
 from nearcast.spark.shard import Messages, Shard
 from nearcast.spark.sink import Sink
 from nearcast.spark.slices import MESSAGE_COLUMNS, Slice
+from nearcast.spark.versions import line_of
 from nearcast.text import Analyser
 
 _AT_ONCE = 1 << 16  # messages matched together
@@ -90,18 +92,19 @@ class Node:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.plan = _plan(work.plan)
+        self._line = line_of(self.plan)
         self.cache = _cache(work.pipeline, work.run)
         self._files = Files(work.state)
 
     def _recipe(self, name: str) -> Recipe:
-        holder = f"{self.plan.number}-{name}"
+        holder = f"{self._line}-{name}"
         step = self.work.snapshots.get(holder)
         snapshot = None if step is None else f"snapshots/{holder}/{step:09}"
         return Recipe(self._files, holder, snapshot, self.work.steps)
 
     def _routed(self, step: Step, ending: str) -> Any:
         base = "base-" if step == self.work.steps[0] else ""
-        data = self._files.map(f"routed/{self.plan.number}/{base}{step.number:09}{ending}")
+        data = self._files.map(f"routed/{self._line}/{base}{step.number:09}{ending}")
         return pa.ipc.open_file(data)
 
     def shard(self, worker: int | None) -> Shard:
@@ -109,7 +112,10 @@ class Node:
         number = 0 if worker is None else worker
 
         def changes(step: Step) -> pa.Table:
-            return pa.Table.from_batches([self._routed(step, ".arrow").get_batch(number)])
+            parts = self._routed(step, ".arrow")
+            if number >= parts.num_record_batches:
+                return OPERATIONS.empty_table()  # there was no such worker then
+            return pa.Table.from_batches([parts.get_batch(number)])
 
         name = _SHARED if worker is None else f"{number:05}"
         return self.cache.get(Shard, self._recipe(name), changes)
@@ -125,7 +131,7 @@ class Node:
     def save(self, worker: int | None) -> None:
         """Write a shard as a snapshot, if that is due."""
         if self.work.save:
-            name = f"{self.plan.number}-{_SHARED if worker is None else f'{worker:05}'}"
+            name = f"{self._line}-{_SHARED if worker is None else f'{worker:05}'}"
             step = self.work.steps[-1].number
             self.cache.save_snapshot(name, self._files.below(f"snapshots/{name}/{step:09}"))
 

@@ -1,0 +1,186 @@
+"""`nearcast spark adjust`: even the workers of a stream out, one step by hand."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.cli.options import JsonOption
+from nearcast.errors import InvalidValue, SourceError
+
+if TYPE_CHECKING:
+    from nearcast.partition.plan import Plan
+    from nearcast.spark.balancing import Suggestion
+
+
+class Share(TypedDict):
+    """The load of a worker, as a share of all there is to do now."""
+
+    worker: int
+    before: float
+    after: float
+
+
+class Adjustment(TypedDict):
+    """What an adjustment would come to; without cells, there is nothing to gain."""
+
+    state: str
+    plan: int
+    applied: bool
+    workers: int
+    cells: int
+    bytes: int
+    balance_before: float
+    balance_after: float
+    cells_under_way: int
+    shares: list[Share]
+
+
+def adjust(
+    state: Annotated[
+        str, typer.Argument(metavar="STATE", help="Where the state of the stream is.")
+    ],
+    apply: Annotated[
+        bool,
+        typer.Option("--apply", help="Do it: the stream goes there with its next batches."),
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, show_default="as many as now", help="For so many workers."
+        ),
+    ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Plan anew, instead of moving as little as possible.")
+    ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Go no further to a plan that was applied before.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the plan before and after: a file in .html."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find out what would even the workers of a stream out, and do it if told to.
+
+    Loads are those that the stream measured lately, whether it is running or not. The table shows
+    what each worker has to do now, and what it would have to do then. With --apply the cells that
+    change hands do so over the next batches of the stream, at most as many bytes a minute as its
+    --adjust-bytes allows.
+
+    [bold]Example[/bold]
+
+      nearcast spark adjust state --output change.html
+
+      nearcast spark adjust state --workers 8 --apply
+    """
+    if output is not None and output.suffix.lower() not in (".html", ".htm"):
+        raise InvalidValue("--output", str(output), "a file name that ends in .html")
+    if cancel and (apply or anew or workers is not None):
+        raise InvalidValue("--cancel", "with other options", "--cancel alone")
+    from nearcast.spark.balancing import suggest
+    from nearcast.spark.loads import read_loads
+    from nearcast.spark.standing import standing
+    from nearcast.spark.state import open_state
+
+    opened = open_state(state)
+    if cancel:
+        opened.forget_target()
+        return
+    found = standing(opened)
+    if found.plan.kind != "grid":
+        raise SourceError(
+            f"{state}: its plan is {found.plan.scheme!r}, which has no cells that could be moved; "
+            "run the stream with --partitioner hybrid or another by place or text"
+        )
+    measured = read_loads(opened)
+    if measured is None or not measured.messages.size:
+        raise SourceError(f"{state}: no loads were measured here yet; let the stream run a while")
+    made = suggest(found.plan, found.begun, measured, workers=workers, anew=anew or None)
+    if made is not None and apply:
+        opened.write_target(made.target)
+    target = opened.target()
+    report = _report(state, found.plan, made, apply and made is not None, target)
+    if made is not None and output is not None:
+        _draw(output, found.plan, made)
+    if as_json:
+        typer.echo(msgspec.json.encode(report).decode())
+    else:
+        _show(report)
+
+
+def _report(
+    state: str, plan: Plan, made: Suggestion | None, applied: bool, target: Plan | None
+) -> Adjustment:
+    from nearcast.partition.load import balance_of
+    from nearcast.spark.versions import differing, may_follow
+
+    left = len(differing(plan, target)) if target is not None and may_follow(plan, target) else 0
+    if made is None:
+        return Adjustment(
+            state=state, plan=plan.number, applied=applied, workers=plan.workers, cells=0, bytes=0,
+            balance_before=1.0, balance_after=1.0, cells_under_way=left, shares=[],
+        )  # fmt: skip
+    return Adjustment(
+        state=state,
+        plan=plan.number,
+        applied=applied,
+        workers=made.target.workers,
+        cells=len(made.cells),
+        bytes=made.bytes,
+        balance_before=round(balance_of(made.before), 4),
+        balance_after=round(balance_of(made.after), 4),
+        cells_under_way=left,
+        shares=[
+            Share(worker=at, before=round(before, 6), after=round(after, 6))
+            for at, (before, after) in enumerate(
+                zip_longest(made.before.tolist(), made.after.tolist(), fillvalue=0.0)
+            )
+        ],
+    )
+
+
+def _draw(output: Path, plan: Plan, made: Suggestion) -> None:
+    from nearcast.partition.draw_change import change_html
+
+    facts = [f"{len(made.cells):,} cells change hands", f"{made.bytes:,} bytes are carried"]
+    loads = made.before.tolist(), made.after.tolist()
+    try:
+        output.write_text(change_html(plan, made.target, made.cells, loads, facts), "utf-8")
+    except OSError as error:
+        raise SourceError(f"{output}: the picture cannot be written: {error}") from error
+
+
+def _show(report: Adjustment) -> None:
+    console = Console()
+    if not report["shares"]:
+        console.print(f"plan {report['plan']}: nothing to gain by moving cells")
+    else:
+        facts = Table(box=SIMPLE_HEAD, show_header=False)
+        before, after = report["balance_before"], report["balance_after"]
+        facts.add_row("plan", f"{report['plan']}")
+        facts.add_row("busiest worker", f"{before:.2f} of the average, then {after:.2f}")
+        facts.add_row("cells that change hands", f"{report['cells']:,}")
+        facts.add_row("bytes carried", f"{report['bytes']:,}")
+        console.print(facts)
+        table = Table(box=SIMPLE_HEAD)
+        for heading in ("worker", "load now", "then"):
+            table.add_column(heading, justify="right")
+        for share in report["shares"]:
+            table.add_row(str(share["worker"]), f"{share['before']:.1%}", f"{share['after']:.1%}")
+        console.print(table)
+        console.print(
+            "applied: it takes effect with the next batches"
+            if report["applied"]
+            else "nothing was changed; give --apply to do it"
+        )
+    if report["cells_under_way"] and not report["applied"]:
+        console.print(f"under way: {report['cells_under_way']:,} cells are still to change hands")

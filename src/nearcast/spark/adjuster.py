@@ -1,0 +1,97 @@
+"""What a pipeline does about its loads, step by step: measure, look, and take over a version."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast.index.table import Int64s
+from nearcast.partition.load import balance_of
+from nearcast.partition.prepare import evenly
+from nearcast.spark.adjusting import Allowance, Way
+from nearcast.spark.balancing import Balancer
+from nearcast.spark.carrying import Carried
+from nearcast.spark.history import History
+from nearcast.spark.loads import MOST_OF_A_STEP, Loads
+from nearcast.spark.messages import boxes_of_messages, messages_of
+from nearcast.spark.report import Advice, Moved, WorkerReport
+from nearcast.spark.versions import differing
+
+
+class Adjuster:
+    """Goes beside the history of a pipeline."""
+
+    def __init__(
+        self, history: History, allowance: Allowance | None, balancer: Balancer | None
+    ) -> None:
+        self._history = history
+        self._way = Way(history.state, allowance)
+        self._balancer = balancer or Balancer("off")
+        self._loads = Loads(history.state)
+        if history.plan is not None:
+            self._loads.recall(history.plan)
+
+    def take_over(self) -> Carried | None:
+        """Let another version of the plan take over with this step, if one is due."""
+        history = self._history
+        assert history.plan is not None  # noqa: S101 - a step is placed once there is a plan
+        after = self._way.next_version(history.plan, history.census)
+        if after is None:
+            return None
+        carried = history.follow_with(after)
+        self._way.allowance.spend(carried.bytes)
+        return carried
+
+    def moved(self, carried: Carried) -> Moved:
+        """Say what was carried, and how many cells are still to change hands."""
+        plan = self._history.plan
+        assert plan is not None  # noqa: S101 - it took over from another
+        target = self._way.target(plan)
+        left = 0 if target is None else len(differing(plan, target))
+        return Moved(carried.cells, carried.subscriptions, carried.messages, carried.bytes, left)
+
+    def measure(
+        self,
+        events: pa.Table,
+        seq: Int64s,
+        messages: npt.NDArray[np.bool_],
+        workers: list[WorkerReport],
+    ) -> None:
+        """Take note of where messages were and what workers did; keep some of the messages."""
+        plan, census = self._history.plan, self._history.census
+        if plan is None or census is None:
+            return
+        boxes = boxes_of_messages(events, messages)
+        census.came(boxes)
+        which = np.flatnonzero(messages)
+        chosen = np.zeros(len(messages), np.bool_)
+        chosen[which[evenly(len(which), MOST_OF_A_STEP)]] = True
+        sample = messages_of(events, seq, chosen, self._history.settings.analyser)
+        self._loads.observe(plan, time.time(), workers, boxes, sample)
+        self._loads.write()
+
+    def advice(self) -> Advice | None:
+        """Look whether workers have become uneven; say so if a better plan was found meanwhile."""
+        plan, balancer = self._history.plan, self._balancer
+        if plan is None or balancer.mode == "off":
+            return None
+        found, taken = balancer.found(), balancer.mode == "auto"
+        if found is None:
+            if self._way.target(plan) is None:
+                balancer.look(plan, self._loads, self._standing)
+            return None
+        if taken:
+            self._history.state.write_target(found.target)
+        return Advice(
+            round(balance_of(found.before), 4), round(balance_of(found.after), 4),
+            len(found.cells), found.bytes, found.target.workers, taken,
+        )  # fmt: skip
+
+    def _standing(self, most: int) -> tuple[pa.Table, int]:
+        """Some of the subscriptions there are, at most so many, and of how many."""
+        live = self._history.live
+        some = live[evenly(len(live), most)]
+        return self._history.registrar.definitions(some), len(live)

@@ -1,0 +1,104 @@
+"""The way from the plan in use to another, a few cells with each step.
+
+Where to is written in the state, as a plan: by a pipeline that evens itself out, or by hand. It is
+only a wish. Each step on the way is a version of the routing table that takes over with one step
+of the pipeline and is committed with it, and by which every pair is found; so the way may be left
+at any point, or be changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from nearcast.errors import InvalidValue, SourceError
+from nearcast.partition.grid import Int32s
+from nearcast.partition.plan import Plan
+from nearcast.spark.census import Census
+from nearcast.spark.state import State
+from nearcast.spark.versions import differing, may_follow, towards
+
+BYTES_A_MINUTE = 64_000_000
+"""How much is carried from worker to worker in a minute, if nothing else is said."""
+
+_MINUTE_S = 60.0
+_CELL_BYTES = 1024  # what a cell counts for at least
+
+
+class Allowance:
+    """So many bytes a minute; what is not used within a minute is gone."""
+
+    def __init__(self, a_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
+        if not a_minute > 0:
+            raise InvalidValue("adjust_bytes", a_minute, "a number of bytes above 0")
+        self.a_minute = a_minute
+        self._clock = clock
+        self._left = a_minute
+        self._at = clock()
+
+    @property
+    def left(self) -> float:
+        """What may be carried now; below 0 after more was carried than there was left."""
+        now = self._clock()
+        self._left += (now - self._at) / _MINUTE_S * self.a_minute
+        self._left, self._at = min(self._left, self.a_minute), now
+        return self._left
+
+    def spend(self, count: float) -> None:
+        """Note what was carried."""
+        self._left = self.left - count
+
+    def affordable(self, sizes: Int32s) -> int:
+        """How many of these, in their order, may be carried now: one, if a whole minute is left.
+
+        So something that is larger than what a minute allows is carried too, in its time.
+        """
+        left = self.left
+        count = int(np.searchsorted(np.cumsum(sizes), left, side="right"))
+        return max(count, 1) if left >= self.a_minute else count
+
+
+class Way:
+    """Leads a pipeline to the plan that is wished for, version by version."""
+
+    def __init__(self, state: State, allowance: Allowance | None = None) -> None:
+        self._state = state
+        self.allowance = allowance or Allowance(BYTES_A_MINUTE)
+
+    def target(self, plan: Plan) -> Plan | None:
+        """The plan that is wished for, if it can follow the one in use and is another."""
+        try:
+            target = self._state.target()
+        except SourceError as error:
+            self._give_up(str(error))
+            return None
+        if target is None:
+            return None
+        if not may_follow(plan, target):
+            self._give_up("the plan that was to be reached does not go with the one in use now")
+            return None
+        if target.workers == plan.workers and not len(differing(plan, target)):
+            self._state.forget_target()
+            return None
+        return target
+
+    def _give_up(self, reason: str) -> None:
+        logging.getLogger("nearcast.spark").warning("%s; it is forgotten", reason)
+        self._state.forget_target()
+
+    def next_version(self, plan: Plan, census: Census | None) -> Plan | None:
+        """The version that takes over with the next step; nothing if all stays as it is."""
+        target = self.target(plan)
+        if target is None:
+            return None
+        cells = differing(plan, target)
+        if census is not None:  # first what gives most load for its bytes
+            sizes = np.maximum(census.bytes[cells], _CELL_BYTES)
+            order = np.argsort(-census.messages[cells] / sizes, kind="stable")
+            cells = cells[order][: self.allowance.affordable(sizes[order])]
+            if not len(cells) and target.workers <= plan.workers:
+                return None
+        return towards(plan, target, cells, max(self._state.plans()) + 1)

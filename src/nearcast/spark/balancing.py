@@ -1,0 +1,201 @@
+"""Keeps a running pipeline balanced: looks at what was measured, and says where to go.
+
+Looking costs next to nothing and is done after every step. When workers have become too uneven, a
+better plan is made beside the pipeline, which goes on meanwhile; it becomes the plan that is to be
+reached (`adjusting`), or is only told of.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.errors import InvalidValue
+from nearcast.index.table import Int32s
+from nearcast.partition.adjust.local import adjust, worker_loads
+from nearcast.partition.adjust.meter import Watch
+from nearcast.partition.adjust.migration import carried_bytes
+from nearcast.partition.adjust.pieces import pieces_of
+from nearcast.partition.adjust.recent import Recent, recent_of
+from nearcast.partition.adjust.replan import propose
+from nearcast.partition.grid import Floats, Grid
+from nearcast.partition.load import balance_of
+from nearcast.partition.plan import Plan
+from nearcast.partition.registry import partitioner_named
+from nearcast.partition.sample import Sample, SampleRows, sample_of
+from nearcast.spark.loads import Loads, Measured
+from nearcast.spark.logs import tell
+from nearcast.spark.operations import OTHER
+from nearcast.spark.placing import sizes_of
+from nearcast.spark.planning import rows_in
+from nearcast.spark.versions import differing, in_line
+
+Mode = Literal["off", "suggest", "auto"]
+MODES: tuple[Mode, ...] = ("off", "suggest", "auto")
+
+Standing = Callable[[int], tuple[pa.Table, int]]
+"""Gives so many of the subscriptions there are, at most, and says how many there are."""
+
+MOST_SUBSCRIPTIONS = 200_000
+"""Of more subscriptions so many stand for all."""
+
+_LOOK_EVERY_S = 10.0
+_FEWEST_MESSAGES = 1_000  # that were measured since a version took over
+_WORTHWHILE = 0.97  # what must be left of the heaviest load at most
+
+
+class Suggestion(NamedTuple):
+    """A plan that would be better: what each worker has to do now and then, and what it takes."""
+
+    target: Plan
+    before: Floats  # shares of all there is to do now
+    after: Floats
+    cells: Int32s  # that change hands
+    bytes: int  # that are carried
+
+    @property
+    def gain(self) -> float:
+        """How much more the heaviest worker has to do now than then; 0.1 is a tenth more."""
+        return float(self.before.max() / max(self.after.max(), 1e-300)) - 1.0
+
+
+def suggest(
+    plan: Plan,
+    begun: pa.Table,
+    measured: Measured,
+    *,
+    of: int | None = None,
+    workers: int | None = None,
+    anew: bool | None = None,
+) -> Suggestion | None:
+    """Find a plan that evens out what was measured; nothing if there is none that is better.
+
+    `begun` are subscriptions that stand, some of `of`. By default the plan is evened out cell by
+    cell, and made anew where that is not enough; `anew` says which. Another number of `workers`
+    always has a plan made anew.
+    """
+    if plan.kind != "grid":
+        raise InvalidValue("plan", plan.kind, "a plan by place and text: others have no cells")
+    rows = rows_in(begun)
+    scale = 1.0 if of is None or not len(begun) else of / len(begun)
+    last = np.argsort(begun["kind"].to_numpy() == OTHER, kind="stable")
+    sizes = (sizes_of(begun)[last] * scale).astype(np.int64)[rows.owners]
+    operations = float(measured.workers.counted("operations").sum())
+    recent = recent_of(plan, rows, measured.messages, operations, sizes)
+    if measured.plan == plan.number and measured.workers.counted("busy_ns").any():
+        recent = recent.reweighed(plan, measured.workers.counted("busy_ns"))
+    found = None
+    rescaled = workers is not None and workers != plan.workers
+    if not rescaled and not anew:
+        migration = adjust(plan, recent)
+        if migration is not None:
+            target = in_line(plan, migration.after)
+            found = _suggestion(plan, target, recent, rows, sizes)
+    if rescaled or (anew is not False and not _is_enough(plan, found, recent)):
+        sample = sample_of(rows, measured.messages, round(operations))
+        made = propose(plan, sample, workers, partitioner=_same_way(plan))
+        if made.worthwhile and made.plan.kind == "grid":
+            found = _suggestion(plan, made.plan, recent, rows, sizes)
+    if found is None or not (len(found.cells) or rescaled):
+        return None
+    return found if rescaled or anew or found.gain >= 1 / _WORTHWHILE - 1 else None
+
+
+def _is_enough(plan: Plan, found: Suggestion | None, recent: Recent) -> bool:
+    """Whether a plan that was evened out is even."""
+    loads = _loads(plan, recent) if found is None else found.after
+    return balance_of(loads) <= 1.2
+
+
+def _same_way(plan: Plan) -> Callable[[Sample, int, Grid], Plan]:
+    """The partitioner by which a plan was made, for a plan in the same line."""
+    partition = partitioner_named(str(plan.about.get("asked", "auto")))
+    return lambda sample, workers, grid: in_line(plan, partition(sample, workers, grid))
+
+
+def _loads(plan: Plan, recent: Recent) -> Floats:
+    return worker_loads(plan, pieces_of(plan, recent), recent)
+
+
+def _suggestion(
+    plan: Plan, target: Plan, recent: Recent, rows: SampleRows, sizes: Any
+) -> Suggestion:
+    before, after = _loads(plan, recent), _loads(target, recent)
+    total = max(float(before.sum()), 1e-300)
+    return Suggestion(
+        target,
+        before / total,
+        after / total,
+        differing(plan, target),
+        carried_bytes(plan, target, rows, sizes),
+    )
+
+
+class Balancer:
+    """Looks at the loads after every step, and has a better plan made when they are uneven."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        beside: bool = True,
+        watch: Watch | None = None,
+        fewest_messages: int = _FEWEST_MESSAGES,
+    ) -> None:
+        if mode not in MODES:
+            raise InvalidValue("adjust", mode, f"one of {', '.join(MODES)}")
+        self.mode = mode
+        self._clock = clock
+        self._beside = beside
+        self._watch = watch or Watch()
+        self._fewest = fewest_messages
+        self._looked = -np.inf
+        self._future: Future[Suggestion | None] | None = None
+        self._threads: ThreadPoolExecutor | None = None
+
+    def found(self) -> Suggestion | None:
+        """A suggestion that was made meanwhile, once."""
+        if self._future is None or not self._future.done():
+            return None
+        future, self._future = self._future, None
+        error = future.exception()
+        if error is not None:  # the stream goes on by the plan it has
+            tell("adjustment failed", level=logging.WARNING, error=repr(error))
+            return None
+        return future.result()
+
+    def look(self, plan: Plan, loads: Loads, standing: Standing) -> None:
+        """Look at the loads; `standing` gives some of the subscriptions there are, of how many."""
+        now = self._clock()
+        if (
+            self.mode == "off"
+            or plan.kind != "grid"
+            or plan.workers < 2
+            or self._future is not None
+            or now - self._looked < _LOOK_EVERY_S
+            or loads.workers.counted("messages").sum() < self._fewest
+        ):
+            return
+        self._looked = now
+        if not self._watch.look(loads.workers.loads()):
+            return
+        begun, of = standing(MOST_SUBSCRIPTIONS)
+        measured = loads.measured()
+        if self._beside:
+            self._threads = self._threads or ThreadPoolExecutor(1, "nearcast-balancer")
+            self._future = self._threads.submit(suggest, plan, begun, measured, of=of)
+        else:
+            self._future = Future()
+            self._future.set_result(suggest(plan, begun, measured, of=of))
+
+    def close(self) -> None:
+        """Wait for what is being made, and make nothing more."""
+        if self._threads is not None:
+            self._threads.shutdown()

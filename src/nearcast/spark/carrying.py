@@ -1,0 +1,65 @@
+"""What shards are told when another version of the routing table takes over with a step.
+
+Whoever comes to hold a subscription, or an active message, gets it with the operations of the
+step, as it began; whoever held it and does not any more forgets it. All that was and is routed
+follows from the definitions that stand and the two versions, so that the step can be cut up again
+after a crash. A message that lasts is not taken away: it ends by itself, and who does not answer
+for it may know it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.index.table import Int64s
+from nearcast.partition.plan import Plan
+from nearcast.spark.operations import FORGET, completed
+from nearcast.spark.placing import dealt, holders, joined, keyed, message_holders, split_pairs
+
+
+class Carried(NamedTuple):
+    """Operations for each worker, of the version before or after, and what they come to."""
+
+    shards: list[pa.Table]
+    cells: int  # that change hands
+    subscriptions: int  # that a worker got, counted for each
+    messages: int
+    bytes: int
+
+
+def carry(before: Plan, after: Plan, cells: int, begun: pa.Table, lasting: pa.Table) -> Carried:
+    """Say what workers get and forget when so many cells change hands.
+
+    `begun` are the subscriptions that stand and meet one of these cells, `lasting` is active.
+    """
+    workers = max(before.workers, after.workers)
+    operations, rows = keyed(after, begun)
+    old, new = (joined(*holders(plan, rows, begun["owner"].to_numpy())) for plan in (before, after))
+    coming, going = split_pairs(_without(new, old)), split_pairs(_without(old, new))
+    kind = pa.array(np.full(len(begun), FORGET, np.int8))
+    forgotten = completed(pa.table({"kind": kind, "owner": begun["owner"]}))
+    parts = [dealt(operations, coming, workers), dealt(forgotten, going, workers)]
+    messages = 0
+    if len(lasting):
+        old, new = (joined(*message_holders(plan, lasting)) for plan in (before, after))
+        arriving = split_pairs(_without(new, old))
+        messages = len(arriving[0])
+        elsewhere = pa.array(np.full(len(lasting), -1, np.int32))
+        lasting = completed(lasting.append_column("was", elsewhere))
+        parts.append(dealt(lasting, arriving, workers))
+    sizes = np.zeros(len(begun), np.int64)
+    sizes[rows.number] = rows.bytes
+    return Carried(
+        [pa.concat_tables(some) for some in zip(*parts, strict=True)],
+        cells,
+        len(coming[0]),
+        messages,
+        int(sizes[coming[0]].sum()),
+    )
+
+
+def _without(some: Int64s, others: Int64s) -> Int64s:
+    return np.setdiff1d(some, others, assume_unique=True)

@@ -1,0 +1,282 @@
+"""A running pipeline measures its loads, evens itself out, and is evened out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from any_targets import any_target
+from boolean_logs import scanned
+from crashes import Crash, Crashes, install
+from nearcast.cli.main import main
+from nearcast.engine.settings import Settings
+from nearcast.errors import InvalidValue
+from nearcast.geo import Box
+from nearcast.partition.adjust.meter import Watch
+from nearcast.partition.load import balance_of
+from nearcast.partition.plan import Plan
+from nearcast.spark.adjusting import Allowance
+from nearcast.spark.balancing import Balancer, suggest
+from nearcast.spark.feed import Feed
+from nearcast.spark.loads import read_loads
+from nearcast.spark.report import BatchReport, read_reports
+from nearcast.spark.standing import standing
+from nearcast.spark.versions import differing, line_of
+from small_pipeline import WORDS, Small, churn, write_events
+from uneven import uneven_log
+
+Out = pytest.CaptureFixture[str]
+SPACE = Settings(space=Box(-12, -12, 12, 12))
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr("nearcast.spark.loads._EVERY_S", 0.0)
+    small = Small(tmp_path, SPACE)
+    small.partitioner, small.workers, small.step_rows = "space-kd", 4, 1000
+    return small
+
+
+def plan_of(feed: Feed) -> Plan:
+    assert feed.pipeline.history.plan is not None
+    return feed.pipeline.history.plan
+
+
+def test_a_crash_at_any_point_of_a_move_loses_nothing_and_repeats_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies between any two changes of files while cells change hands, a few with every batch."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    crashes: Crashes = install(monkeypatch)
+    crashes.known.clear()
+    batches, rows, some = 12, 14, Random(5)
+    log = churn(batches * rows, seed=5)
+    small = Small(tmp_path, SPACE)
+    small.partitioner, small.workers = "space-kd", 3
+    expected, refused = scanned(log, SPACE)
+    feed: Feed | None = None
+    deaths, versions = 0, set[int]()
+    for batch, path in enumerate(write_events(tmp_path / "in", log, batches, 6)):
+        if feed is not None and batch % 2:
+            feed.pipeline.state.write_target(any_target(plan_of(feed), some, WORDS))
+        taken = False
+        while not taken:
+            try:
+                with crashes.anywhere_new(tmp_path):
+                    clock = iter(range(0, 1_000_000, 7))
+                    small.allowance = Allowance(9_000, lambda: float(next(clock)))  # noqa: B023 - used in this turn
+                    feed = feed or small.open()
+                    small.take(feed, batch, [path])
+                    taken = True
+            except Crash:
+                feed = None
+                deaths += 1
+        assert feed is not None
+        versions.add(plan_of(feed).number)
+    small.check(expected)
+    assert small.refused() == refused
+    assert deaths == len(crashes.known) > 100
+    assert len(versions) > 4
+
+
+def taken_with(small: Small, log: list[dict[str, Any]], batches: int, mode: Any) -> Feed:
+    """Run a log, batch by batch, with a balancer that works at once."""
+    clock = iter(range(0, 1_000_000, 20))
+    balancer = Balancer(
+        mode,
+        clock=lambda: float(next(clock)),
+        beside=False,
+        watch=Watch(patience=1),
+        fewest_messages=20,
+    )
+    small.balancer = balancer
+    feed = small.open()
+    for batch, path in enumerate(write_events(small.folder / "in", log, batches, 500)):
+        small.take(feed, batch, [path])
+    return feed
+
+
+def test_a_pipeline_evens_itself_out_when_its_load_moves_on(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers are judged by the CPU they took; what is found stays the same."""
+    batches, rows = 12, 120
+    log = uneven_log(3, batches, rows)
+    expected, _ = scanned(log, SPACE)
+    monkeypatch.setattr("nearcast.spark.tasks.Report.summary", by_candidates)
+    monkeypatch.setattr("nearcast.spark.loads._MOST_MESSAGES", 200)
+    feed = taken_with(small, log, batches, "auto")
+    small.check(expected)
+    reports = read_reports(str(small.folder / "state"))
+    taken = [report.advice for report in reports if report.advice is not None]
+    moves = [report.moved for report in reports if report.moved is not None]
+    assert taken
+    assert all(advice.taken and advice.expected < advice.balance for advice in taken)
+    assert moves
+    assert sum(move.bytes for move in moves) > 0
+    assert line_of(plan_of(feed)) < plan_of(feed).number  # its shards have lived on
+    drifted = batches // 2
+    assert busiest(reports[drifted : drifted + 2]) > 2.5
+    assert busiest(reports[-2:]) < 2.0
+
+
+def busiest(reports: list[BatchReport]) -> float:
+    """The load of the busiest worker by the mean, over some batches."""
+    loads = np.zeros(4)
+    for report in reports:
+        for worker in report.workers:
+            loads[worker.worker] += worker.load
+    return balance_of(loads)
+
+
+def by_candidates(report: Any) -> Any:
+    """What a task did, with the CPU that it should have taken: this machine is busy."""
+    from nearcast.spark.report import WorkerReport
+
+    return WorkerReport(
+        report.worker, load=1e-6 * (report.messages + report.candidates), messages=report.messages,
+        candidates=report.candidates, updates=report.updates, rows=report.rows, bytes=report.bytes,
+    )  # fmt: skip
+
+
+def test_what_is_only_suggested_is_not_done(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice is in the reports; the plan stays."""
+    monkeypatch.setattr("nearcast.spark.tasks.Report.summary", by_candidates)
+    feed = taken_with(small, uneven_log(3, 6, 120), 6, "suggest")
+    reports = read_reports(str(small.folder / "state"))
+    assert any(report.advice is not None and not report.advice.taken for report in reports)
+    assert not any(report.moved for report in reports)
+    assert line_of(plan_of(feed)) == plan_of(feed).number
+    assert feed.pipeline.state.target() is None
+
+
+def test_by_hand_it_is_shown_first_and_done_when_told(
+    small: Small, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`spark adjust` reads the state only; with --apply the stream goes there, also rescaled."""
+    batches, rows = 6, 120
+    log = uneven_log(4, batches, rows)
+    expected, _ = scanned(log, SPACE)
+    paths = write_events(small.folder / "in", log, batches, 500)
+    monkeypatch.setattr("nearcast.spark.tasks.Report.summary", by_candidates)
+    feed = small.open()
+    for batch, path in enumerate(paths[:2]):
+        small.take(feed, batch, [path])
+    state = str(small.folder / "state")
+    picture = small.folder / "change.html"
+    assert main(["spark", "adjust", state, "--json", "--output", str(picture)]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert not shown["applied"]
+    assert shown["balance_after"] < shown["balance_before"]
+    assert sum(share["before"] for share in shown["shares"]) == pytest.approx(1.0, abs=1e-3)
+    assert "changes hands" in picture.read_text()
+    assert feed.pipeline.state.target() is None
+    assert main(["spark", "adjust", state, "--workers", "6", "--apply"]) == 0
+    assert "applied" in capsys.readouterr().out
+    small.take(feed, 2, [paths[2]])
+    assert plan_of(feed).workers == 6
+    small.take(feed, 3, [paths[3]])
+    assert main(["spark", "adjust", state, "--workers", "2", "--apply", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["workers"] == 2
+    for batch in (4, 5):
+        small.take(feed, batch, [paths[batch]])
+    assert plan_of(feed).workers == 2
+    assert main(["spark", "status", state]) == 0
+    assert "moved" in capsys.readouterr().out
+    small.check(expected)
+
+
+def test_a_plan_that_is_not_reached_can_be_given_up(small: Small, capsys: Out) -> None:
+    """Nothing else changes, and what cannot be adjusted is told in one line."""
+    paths = write_events(small.folder / "in", churn(40), 2, 20)
+    feed = small.open()
+    small.take(feed, 0, [paths[0]])
+    state = feed.pipeline.state
+    state.write_target(any_target(plan_of(feed), Random(1), WORDS))
+    assert main(["spark", "adjust", state.path, "--cancel"]) == 0
+    assert state.target() is None
+    assert main(["spark", "adjust", state.path, "--cancel", "--apply"]) == 2
+    assert main(["spark", "adjust", state.path, "--output", "x.pdf"]) == 2
+    assert main(["spark", "adjust", str(small.folder / "in")]) == 2
+    state.write_target(plan_of(feed).changed(order_terms=np.array([9], np.uint64),
+                                             order_counts=np.array([1])))  # fmt: skip
+    small.take(feed, 1, [paths[1]])
+    assert plan_of(feed).number == 1
+    assert state.target() is None  # it does not go with the plan in use
+    capsys.readouterr()
+
+
+def test_what_stands_is_read_from_outside_as_the_pipeline_has_it(small: Small) -> None:
+    """Also while bases come and logs go, and subscriptions change and end."""
+    paths = write_events(small.folder / "in", churn(160, seed=9), 8, 20)
+    feed = small.open()
+    for batch, path in enumerate(paths):
+        small.take(feed, batch, [path])
+        history = feed.pipeline.history
+        found = standing(feed.pipeline.state)
+        assert found.step == history.step.number
+        assert found.plan == history.plan
+        assert found.begun.equals(history.registrar.definitions(history.live))
+
+
+def test_loads_are_found_again(small: Small) -> None:
+    """What was measured, and the messages that came lately, survive a stop."""
+    paths = write_events(small.folder / "in", churn(80, seed=2), 2, 40)
+    feed = small.open()
+    reports: list[BatchReport] = []
+    feed.pipeline.listeners.append(reports.append)
+    small.take(feed, 0, [paths[0]])
+    written = read_loads(feed.pipeline.state)
+    assert written is not None
+    assert written.messages.size >= reports[0].messages
+    handled = sum(worker.messages for worker in reports[0].workers)
+    assert written.workers.counted("messages").sum() == pytest.approx(handled)
+    operations = [worker.operations for worker in reports[0].workers]
+    assert written.workers.counted("operations").sum() == sum(operations) > 0
+    small.take(small.open(), 1, [paths[1]])
+    later = read_loads(feed.pipeline.state)
+    assert later is not None
+    assert later.messages.size > 0
+    assert later.workers.counted("messages").sum() > written.workers.counted("messages").sum() / 2
+    (small.folder / "state" / "loads.json").write_text("{}")
+    assert read_loads(feed.pipeline.state) is None
+
+
+def test_an_allowance_fills_up_and_is_overdrawn_for_one_thing_at_most() -> None:
+    """What is too large for a minute is carried alone, once nothing else was for a minute."""
+    now = [0.0]
+    allowance = Allowance(600, lambda: now[0])
+    assert allowance.affordable(np.array([200, 300, 200])) == 2
+    assert allowance.affordable(np.array([5000, 1])) == 1
+    allowance.spend(5000)
+    assert allowance.affordable(np.array([1])) == 0
+    now[0] = 60.0 * 8
+    assert allowance.left == 400
+    assert allowance.affordable(np.array([5000])) == 0
+    now[0] = 60.0 * 9
+    assert allowance.left == 600
+    with pytest.raises(InvalidValue):
+        Allowance(0)
+
+
+def test_making_a_plan_anew_keeps_to_the_line(small: Small) -> None:
+    """Another number of workers, or a plan made anew, follows the one in use."""
+    paths = write_events(small.folder / "in", uneven_log(5, 2, 120), 2, 500)
+    feed = small.open()
+    for batch, path in enumerate(paths):
+        small.take(feed, batch, [path])
+    found, measured = standing(feed.pipeline.state), read_loads(feed.pipeline.state)
+    assert measured is not None
+    made = suggest(found.plan, found.begun, measured, workers=5)
+    assert made is not None
+    assert line_of(made.target) == line_of(found.plan)
+    assert len(made.after) == made.target.workers == 5
+    assert balance_of(made.after) < 5
+    assert made.cells.tolist() == differing(found.plan, made.target).tolist()
