@@ -137,7 +137,7 @@ class Stream:
     def finish(self) -> None:
         """Let the command take what is there, and see that it ends well."""
         self.start("--available-now")
-        code = self.run.wait(PATIENCE_S)
+        code = self.run.wait(5 * PATIENCE_S)  # which may be many steps
         assert code == 0, self.log.read_text()[-4000:]
 
     @contextmanager
