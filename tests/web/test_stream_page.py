@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,8 @@ from nearcast.server.stream_page import StreamPage
 from small_pipeline import WORDS, Small, churn, write_events
 from watched import Watched
 
+PICTURES = Path(__file__).parents[2] / "out" / "pictures"
+
 
 def test_a_move_is_seen_as_it_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watched
@@ -27,8 +30,7 @@ def test_a_move_is_seen_as_it_happens(
     feed = small.open()
     for batch in (0, 1):
         small.take(feed, batch, [paths[batch]])
-    served = StreamPage(str(tmp_path / "state"))
-    try:
+    with closing(StreamPage(str(tmp_path / "state"))) as served:
         page = watch.open(f"http://127.0.0.1:{served.port}/", size=(1280, 760))
         expect(page.locator("#facts")).to_contain_text("4 workers, batch 2")
         expect(page.locator("#quiet")).to_be_visible()
@@ -39,9 +41,6 @@ def test_a_move_is_seen_as_it_happens(
         expect(page.locator("#moves li")).to_have_count(1)
         expect(page.locator("#moves li")).to_contain_text("batch 3")
         expect(page.locator("#cells")).not_to_have_attribute("data-changed", "0")
-    finally:
-        picture = Path(__file__).parents[2] / "out" / "pictures" / "stream.png"
-        page.screenshot(path=picture)
-        watch.pages.clear()
-        page.context.close()
-        served.close()
+        page.screenshot(path=PICTURES / "stream.png")
+        watch.pages.remove(page)
+        page.context.close()  # before there is nobody to ask any more

@@ -82,7 +82,7 @@ class Held:
         times = [pc.min(table["at"]).as_py() for table in (lasting, changes) if len(table)]
         if times:
             self._expire(min(times), terms)
-        if lasting["was"].null_count < len(lasting):
+        if len(lasting) and lasting["was"].null_count < len(lasting):
             lasting = self._unknown(lasting)
         if len(lasting):
             self._add(lasting, terms)
