@@ -31,6 +31,7 @@ MOST_OF_A_STEP = 2_000
 _MOST_MESSAGES = 10_000
 _MOST_S = 60.0  # older messages say little about what comes
 _EVERY_S = 5.0
+_HALF_LIFE_S = 30.0
 _LOADS, _RECENT = "loads.json", "recent.arrow"
 _MESSAGES = pa.schema([("box", pa.list_(pa.float64(), 4)), ("terms", pa.list_(pa.uint64()))])
 
@@ -77,9 +78,9 @@ class Loads:
         """Count a step: what its workers did, where its messages were, and some of those."""
         self._at = max(at, self._at)
         if self._plan != plan.number or len(self.workers) != plan.workers:
-            self._plan, self.workers = plan.number, Meter(plan.workers)
+            self._plan, self.workers = plan.number, Meter(plan.workers, _HALF_LIFE_S)
         if len(self.cells) != plan.grid.cells:
-            self.cells = Meter(plan.grid.cells)
+            self.cells = Meter(plan.grid.cells, _HALF_LIFE_S)
         counts = np.zeros((4, plan.workers))
         for one in workers:
             counts[:, one.worker] += one.messages, one.candidates, one.operations, 1e9 * one.load
