@@ -23,8 +23,8 @@ from nearcast.partition.plan import Plan
 from nearcast.spark.adjusting import Allowance
 from nearcast.spark.balancing import Balancer, suggest
 from nearcast.spark.feed import Feed
-from nearcast.spark.loads import read_loads
-from nearcast.spark.report import BatchReport, read_reports
+from nearcast.spark.loads import Loads, read_loads
+from nearcast.spark.report import BatchReport, WorkerReport, read_reports
 from nearcast.spark.standing import standing
 from nearcast.spark.versions import differing, line_of
 from small_pipeline import WORDS, Small, churn, write_events
@@ -138,8 +138,6 @@ def busiest(reports: list[BatchReport]) -> float:
 
 def by_candidates(report: Any) -> Any:
     """What a task did, with the CPU that it should have taken: this machine is busy."""
-    from nearcast.spark.report import WorkerReport
-
     return WorkerReport(
         report.worker, load=1e-6 * (report.messages + report.candidates), messages=report.messages,
         candidates=report.candidates, updates=report.updates, rows=report.rows, bytes=report.bytes,
@@ -247,6 +245,24 @@ def test_loads_are_found_again(small: Small) -> None:
     assert later.workers.counted("messages").sum() > written.workers.counted("messages").sum() / 2
     (small.folder / "state" / "loads.json").write_text("{}")
     assert read_loads(feed.pipeline.state) is None
+
+
+def test_a_worker_that_stumbles_once_is_not_taken_for_a_busy_one(small: Small) -> None:
+    """What was to be compiled in one batch is no load of its cells; what goes on counts."""
+    paths = write_events(small.folder / "in", churn(40), 1, 40)
+    feed = small.open()
+    small.take(feed, 0, [paths[0]])
+    loads = Loads(feed.pipeline.state)
+    plan, nowhere = plan_of(feed), np.empty((0, 4))
+    for at in range(60):
+        busy = [0.01, 0.01, 0.01, 3.0 if at == 40 else 0.01]
+        workers = [WorkerReport(number, load=load) for number, load in enumerate(busy)]
+        loads.observe(plan, float(at), workers, nowhere, None)
+    assert balance_of(loads.workers.loads()) < 1.2
+    for at in range(60, 70):
+        workers = [WorkerReport(number, load=[0.01, 0.2][number == 3]) for number in range(4)]
+        loads.observe(plan, float(at), workers, nowhere, None)
+    assert balance_of(loads.workers.loads()) > 2.0
 
 
 def test_an_allowance_fills_up_and_is_overdrawn_for_one_thing_at_most() -> None:

@@ -45,7 +45,7 @@ Standing = Callable[[int], tuple[pa.Table, int]]
 MOST_SUBSCRIPTIONS = 200_000
 """Of more subscriptions so many stand for all."""
 
-_LOOK_EVERY_S = 10.0
+_LOOK_EVERY_S = 5.0
 _FEWEST_MESSAGES = 1_000  # that were measured since a version took over
 _WORTHWHILE = 0.97  # what must be left of the heaviest load at most
 

@@ -31,6 +31,8 @@ MOST_OF_A_STEP = 2_000
 _MOST_MESSAGES = 10_000
 _MOST_S = 60.0  # older messages say little about what comes
 _EVERY_S = 5.0
+_HALF_LIFE_S = 30.0
+_MOST_TIMES = 4.0
 _LOADS, _RECENT = "loads.json", "recent.arrow"
 _MESSAGES = pa.schema([("box", pa.list_(pa.float64(), 4)), ("terms", pa.list_(pa.uint64()))])
 
@@ -53,6 +55,7 @@ class Loads:
         self._at = 0.0
         self._written = -np.inf
         self.workers, self.cells = Meter(1), Meter(1)
+        self._lately: Floats = np.empty(0)  # by worker: the CPU of a step, in nanoseconds
         self._recent: deque[tuple[float, SampleMessages]] = deque()
 
     def recall(self, plan: Plan) -> None:
@@ -77,13 +80,14 @@ class Loads:
         """Count a step: what its workers did, where its messages were, and some of those."""
         self._at = max(at, self._at)
         if self._plan != plan.number or len(self.workers) != plan.workers:
-            self._plan, self.workers = plan.number, Meter(plan.workers)
+            self._plan, self.workers = plan.number, Meter(plan.workers, _HALF_LIFE_S)
         if len(self.cells) != plan.grid.cells:
-            self.cells = Meter(plan.grid.cells)
+            self.cells = Meter(plan.grid.cells, _HALF_LIFE_S)
         counts = np.zeros((4, plan.workers))
         for one in workers:
             counts[:, one.worker] += one.messages, one.candidates, one.operations, 1e9 * one.load
         messages, candidates, operations, busy_ns = counts
+        busy_ns = self._usual(busy_ns)
         self.workers.add(
             self._at, messages=messages, candidates=candidates, operations=operations,
             busy_ns=busy_ns,
@@ -95,6 +99,18 @@ class Loads:
             fresh = SampleMessages(sample.messages.boxes, *sample.messages.texts)
             self._recent.append((self._at, fresh))
             self._forget()
+
+    def _usual(self, busy_ns: Floats) -> Floats:
+        """What workers took, but of a worker at most a few times what it took lately.
+
+        Once in a while one has to load or compile something; that is no load that cells have.
+        """
+        if len(self._lately) != len(busy_ns):
+            self._lately = busy_ns
+        known = self._lately > 0
+        busy_ns = np.where(known, np.minimum(busy_ns, _MOST_TIMES * self._lately), busy_ns)
+        self._lately = np.where(known, 0.8 * self._lately + 0.2 * busy_ns, busy_ns)
+        return busy_ns
 
     def _forget(self) -> None:
         """Forget messages that are old, or of which there are enough later ones."""
