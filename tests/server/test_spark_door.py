@@ -14,7 +14,7 @@ from nearcast.cli.main import main
 from nearcast.model import Publish, event_from_json
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.register import RegisterEngine
-from served import IPAD, SALE, Ear, serving
+from served import IPAD, SALE, Ear, Served, serving
 from small_pipeline import churn
 
 SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 2}
@@ -40,41 +40,41 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
         heard = [msgspec.json.decode(ear.event()["data"])["message"] for _ in range(2)]
         assert heard == ["m2", "m3"]
         assert [each["subscription"] for each in server.updates()] == ["s1"] * 3
+        assert server.http.delete("/v1/subscriptions/s1").status_code == 204
+        lasting_messages_and_moves(server, ear)
 
 
-def test_lasting_messages_and_moves_through_the_door(tmp_path: Path) -> None:
+def lasting_messages_and_moves(server: Served, ear: Ear) -> None:
     """What a subscription gains and loses comes from the pipeline; results are there at once."""
     there = [100.0, 60.0]
     away = {"type": "Circle", "center": there, "radius": 1000}
-    with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
 
-        def heard() -> tuple[str, str, str]:
-            told = msgspec.json.decode(ear.event()["data"])
-            return told["op"], told["subscription"], told["message"]
+    def heard() -> tuple[str, str, str]:
+        told = msgspec.json.decode(ear.event()["data"])
+        return told["op"], told["subscription"], told["message"]
 
-        def results() -> list[str]:
-            answer = server.http.get("/v1/subscriptions/s1/results").json()
-            return [each["message"] for each in answer["results"]]
+    def results() -> list[str]:
+        answer = server.http.get("/v1/subscriptions/s2/results").json()
+        return [each["message"] for each in answer["results"]]
 
-        assert ear.place() == 0
-        server.post("/v1/messages", SALE | {"id": "m1", "at": 2e9, "ttl": 100})
-        server.post("/v1/messages", SALE | {"id": "m2", "at": 2e9, "ttl": 1})
-        server.post("/v1/messages", SALE | {"id": "m3", "at": 2e9, "ttl": 100, "point": there})
-        assert server.post("/v1/messages", SALE | {"id": "m1", "at": 2e9}).status_code == 409
-        subscription = IPAD | {"at": 2e9 + 1}
-        assert server.http.put("/v1/subscriptions/s1", json=subscription).status_code == 201
-        assert results() == ["m1"]
-        assert heard() == ("add", "s1", "m1")
-        moved = server.http.patch("/v1/subscriptions/s1", json={"region": away, "at": 2e9 + 2})
-        assert moved.status_code == 200
-        assert results() == ["m3"]
-        assert [heard(), heard()] == [("remove", "s1", "m1"), ("add", "s1", "m3")]
-        back = {"op": "move", "id": "s1", "region": IPAD["region"], "at": 2e9 + 3}
-        with connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws") as socket:
-            socket.send(json.dumps(back))
-            while json.loads(socket.recv(timeout=30))["type"] != "ok":
-                pass
-        assert [heard(), heard()] == [("add", "s1", "m1"), ("remove", "s1", "m3")]
+    server.post("/v1/messages", SALE | {"id": "n1", "at": 3e9, "ttl": 100})
+    server.post("/v1/messages", SALE | {"id": "n2", "at": 3e9, "ttl": 1})
+    server.post("/v1/messages", SALE | {"id": "n3", "at": 3e9, "ttl": 100, "point": there})
+    assert server.post("/v1/messages", SALE | {"id": "n1", "at": 3e9}).status_code == 409
+    subscription = IPAD | {"at": 3e9 + 1}
+    assert server.http.put("/v1/subscriptions/s2", json=subscription).status_code == 201
+    assert results() == ["n1"]
+    assert heard() == ("add", "s2", "n1")
+    moved = server.http.patch("/v1/subscriptions/s2", json={"region": away, "at": 3e9 + 2})
+    assert moved.status_code == 200
+    assert results() == ["n3"]
+    assert [heard(), heard()] == [("remove", "s2", "n1"), ("add", "s2", "n3")]
+    back = {"op": "move", "id": "s2", "region": IPAD["region"], "at": 3e9 + 3}
+    with connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws") as socket:
+        socket.send(json.dumps(back))
+        while json.loads(socket.recv(timeout=30))["type"] != "ok":
+            pass
+    assert [heard(), heard()] == [("add", "s2", "n1"), ("remove", "s2", "n3")]
 
 
 def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> None:
