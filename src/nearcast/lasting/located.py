@@ -285,9 +285,10 @@ class LocatedRows(_Lists):
 
     def save(self, folder: Path) -> None:
         """Not to be had: it is for comparison."""
-        raise NotImplementedError(folder)
+        raise NotImplementedError(f"{folder}: a design for comparison is not saved")
 
     @classmethod
     def load(cls, folder: Path, table: Table) -> Self:
         """Not to be had: it is for comparison."""
-        raise NotImplementedError(folder, table)
+        del table
+        raise NotImplementedError(f"{folder}: a design for comparison is not loaded")
