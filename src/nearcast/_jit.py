@@ -2,22 +2,76 @@
 
 A function is compiled by one policy only: its name on the disk does not tell of which, and two
 would take each other's machine code for their own.
+
+Processes that start together wait for each other's kernels: one compiles, the others read what it
+wrote. Numba alone would compile in each of them.
 """
 
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from threading import Timer
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - where there is none, each process compiles for itself
+    fcntl = None  # type: ignore[assignment]
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _PATIENCE_S = 1.0
 
-_njit = cast("Any", numba.njit)  # its stubs do not know the option `_nrt`
+_being_compiled: set[Path] = set()
+
+
+def _njit(**options: Any) -> Callable[[Callable[..., object]], Any]:
+    """Numba's decorator, with the option `_nrt` that its stubs do not know."""
+
+    def decorate(function: Callable[..., object]) -> Any:
+        return _compiled_once(cast("Any", numba.njit)(**options)(function))
+
+    return decorate
+
+
+def _compiled_once(dispatcher: Any) -> Any:
+    """Let one process at a time compile a kernel; others then find it on the disk."""
+    compile_or_load = getattr(dispatcher, "compile", None)
+    if compile_or_load is None or fcntl is None:
+        return dispatcher  # numba is switched off, and it is a plain function
+    function = dispatcher.py_func
+    place = Path(dispatcher.stats.cache_path)
+    lock = place / f"{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
+
+    def compile_once(signature: Any) -> Any:
+        # Numba's own lock first: a thread with a file and another with this one would both wait.
+        with global_compiler_lock, _held(lock):
+            return compile_or_load(signature)
+
+    dispatcher.compile = compile_once
+    return dispatcher
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keep other processes from a kernel; where files cannot be locked, do without."""
+    if path in _being_compiled:
+        yield
+        return
+    with ExitStack() as stack:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fcntl.flock(stack.enter_context(path.open("w")), fcntl.LOCK_EX)
+        _being_compiled.add(path)
+        try:
+            yield
+        finally:
+            _being_compiled.remove(path)
 
 
 def kernel(function: F) -> F:
