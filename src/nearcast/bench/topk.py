@@ -129,8 +129,15 @@ def _subscribed(core: TopK, wishes: Wishes, method: str, tell: Tell) -> float:
         before = process_time()
         core.subscribe(*some)
         spent += process_time() - before
-        tell(f"{method}: {first + len(some.points):,} of {total:,} subscriptions evaluated")
+        done = first + len(some.points)
+        tell(f"{method}: {_bar(done / total)} {done:,} of {total:,} subscriptions evaluated")
     return spent
+
+
+def _bar(part: float) -> str:
+    """A bar of twenty places, of which a part is filled."""
+    filled = round(20 * part)
+    return "━" * filled + "╌" * (20 - filled)
 
 
 def warm_up(method: str) -> None:
