@@ -214,6 +214,14 @@ class TermNumbers:
         """The memory of the table."""
         return self._slots.nbytes + self._free.nbytes
 
+    @property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """By number, the 64 bits by which a term is known where no dictionary is at hand."""
+        used = self._slots[self._slots[:, 1] != _FREE]
+        hashes = np.zeros(self._next, np.uint64)
+        hashes[(used[:, 1] & _VALUE).astype(np.int64)] = used[:, 0]
+        return hashes
+
     def bags(self, token_lists: Iterable[Iterable[str]]) -> Bags:
         """Number the tokens of texts that went through the analyser."""
         counted = [sorted(Counter(tokens).items()) for tokens in token_lists]
