@@ -29,8 +29,8 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.partition._tables import Terms
 from nearcast.partition.grid import Floats, Int32s, Int64s
-from nearcast.partition.topk import _kernels
-from nearcast.partition.topk._kernels import Bools
+from nearcast.partition.topk import kernels
+from nearcast.partition.topk.kernels import Bools
 from nearcast.partition.topk.spread import Spread
 
 NO_THRESHOLD = float("-inf")
@@ -83,7 +83,7 @@ class Postings(NamedTuple):
 def ordered(spread: Spread, wishes: Wishes) -> Wishes:
     """Give subscriptions with their terms in the order of prefixes; all else here expects that."""
     _check_lengths(wishes)
-    places = _kernels.sort_terms(spread.arrays, wishes.starts, wishes.terms, wishes.weights)
+    places = kernels.sort_terms(spread.arrays, wishes.starts, wishes.terms, wishes.weights)
     return wishes._replace(terms=wishes.terms[places], weights=wishes.weights[places])
 
 
@@ -91,7 +91,7 @@ def prefix_lengths(spread: Spread, wishes: Wishes) -> Int32s:
     """Give how many terms of each ordered subscription it must stand under, by its threshold."""
     if spread.prefix == "whole":
         return np.diff(wishes.starts).astype(np.int32)
-    return _kernels.prefix_lengths(
+    return kernels.prefix_lengths(
         spread.prefix == "sum", wishes.starts, wishes.weights, wishes.alphas, wishes.thetas
     )
 
@@ -124,7 +124,7 @@ def route_messages(spread: Spread, starts: Int64s, terms: Terms) -> Pairs:
     without terms concerns nobody and goes nowhere.
     """
     if spread.by_text:
-        return _kernels.route(spread.arrays, starts, terms)
+        return kernels.route(spread.arrays, starts, terms)
     some = np.flatnonzero(np.diff(starts) > 0).astype(np.int32)
     everyone = np.arange(spread.workers, dtype=np.int32)
     return np.repeat(some, spread.workers), np.tile(everyone, len(some))
@@ -143,7 +143,7 @@ def answering(
     Every worker comes to the same answer: the worker of the first term, in order, that both have;
     -1 where there is none. Kernels call `first_common` and `worker_for`.
     """
-    return _kernels.answering(
+    return kernels.answering(
         spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms,
         message_starts, message_terms, subscriptions, messages,
     )  # fmt: skip
@@ -151,7 +151,7 @@ def answering(
 
 def _posted(spread: Spread, wishes: Wishes, had: Int32s, have: Int32s) -> Postings:
     _check_lengths(wishes)
-    rows = _kernels.post(
+    rows = kernels.post(
         spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms, had, have
     )
     return Postings(*rows)
