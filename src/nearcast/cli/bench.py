@@ -12,6 +12,7 @@ from rich.table import Table
 from nearcast.bench.ingest import measure_ingest
 from nearcast.cli import (
     bench_adjust,
+    bench_distribution,
     bench_match,
     bench_moving,
     bench_partition,
@@ -40,6 +41,7 @@ def _bench() -> None:
 
 
 bench.command("adjust")(bench_adjust.adjust)
+bench.command("distribution")(bench_distribution.distribution)
 bench.command("match")(bench_match.match)
 bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)

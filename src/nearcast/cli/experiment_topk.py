@@ -1,4 +1,4 @@
-"""`nearcast experiment topk`: section 8.1 of Skype."""
+"""`nearcast experiment topk`: section 8 of Skype."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from nearcast.cli.bench_distribution import distribution_tables
 from nearcast.cli.bench_match import status_line
 from nearcast.cli.options import JsonOption
 from nearcast.experiments.topk import Report, Scale, measure
@@ -31,7 +32,9 @@ def topk(
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the figures of Skype's section 8.1, each claim beside what was found.
+    """Measure the figures of Skype's section 8, each claim beside what was found.
+
+    Those of 8.2, of distributed processing, are simulated: see `nearcast bench distribution`.
 
     [bold]Example[/bold]
 
@@ -64,3 +67,5 @@ def _show(report: Report) -> None:
         written = (f"{number:,.1f}" for number in numbers)
         lines.add_row(line["figure"], line["varied"], line["method"], *written)
     console.print(lines)
+    for table in distribution_tables(report["distribution"]):
+        console.print(table)

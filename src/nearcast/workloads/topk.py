@@ -43,6 +43,7 @@ class TopkOptions(Options, frozen=True):
     k: Annotated[int, Meta(ge=1, le=1000)] = 20
     min_alpha: Share = 0.0
     max_alpha: Share = 1.0
+    min_keywords: Count = 1
     max_keywords: Count = 5
     keywords: Literal["message", "zipf"] = "message"
     repeat: Share = 0.2
@@ -61,7 +62,9 @@ def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
 
 def wished(corpus: Corpus, options: TopkOptions, numbers: Ints, sources: Ints) -> Ragged:
     """Choose the keywords of subscriptions that are made from these messages."""
-    wanted = Draws(corpus.seed, "keyword count").integers(numbers, 1, options.max_keywords)
+    ordered("keywords", options.min_keywords, options.max_keywords)
+    draws = Draws(corpus.seed, "keyword count")
+    wanted = draws.integers(numbers, options.min_keywords, options.max_keywords)
     if options.keywords == "message":
         return corpus.keywords(numbers, sources, wanted)
     wanted = np.minimum(wanted, options.vocabulary)
