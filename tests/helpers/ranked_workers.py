@@ -209,6 +209,7 @@ class Workers:
         for number, home in enumerate(self.homes):
             mine = _of_home(operations, number, len(self.homes))
             taken, requests = lead(home, timeline, _joined(pairs), mine)
+            home.forget(mine.ended)
             updates.append(taken.updates)
             self._raised.append((taken.raised, taken.thetas))
             self.asked += len(requests.since)

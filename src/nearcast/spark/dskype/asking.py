@@ -32,10 +32,12 @@ class Operations(NamedTuple):
 def lead(
     home: Home, timeline: Timeline, pairs: Pairs, operations: Operations
 ) -> tuple[Taken, Requests]:
-    """Lead a home through a step; give what it came to, and what must be evaluated."""
+    """Lead a home through a step; give what it came to, and what must be evaluated.
+
+    It is to forget what has ended after that.
+    """
     taken = home.step(timeline, pairs, operations.ended, operations.ended_events)
     requests = _requests(home, taken.leaving, operations, len(timeline))
-    home.forget(operations.ended)
     return taken, requests
 
 
