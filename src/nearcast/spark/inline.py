@@ -42,4 +42,4 @@ def _rank(work: Work) -> list[Report]:
             for to, packet in stage.run(work, task, iter(packets[task]), 0):
                 sent[to].append(packet)
         packets = sent
-    return [Report.from_bytes(packet) for task in sorted(packets) for packet in packets[task]]
+    return [Report.from_packet(packet) for task in sorted(packets) for packet in packets[task]]

@@ -51,16 +51,17 @@ class Holder(Protocol):
 
 
 H = TypeVar("H", bound=Holder)
+Made = TypeVar("Made", bound=Holder, covariant=True)
 
 
-class Kind(Protocol[H]):
+class Kind(Protocol[Made]):
     """What makes holders: their class, or what knows more than that."""
 
-    def __call__(self, memory: Memory) -> H:
+    def __call__(self, memory: Memory) -> Made:
         """Make an empty one."""
         ...
 
-    def attach(self, memory: Memory, described: Mapping[str, Any]) -> H:
+    def attach(self, memory: Memory, described: Mapping[str, Any]) -> Made:
         """Find one again."""
         ...
 

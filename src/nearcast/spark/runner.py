@@ -47,7 +47,7 @@ class SparkRunner:
         if not answers:
             return []
         rows = reduce(DataFrame.union, answers).collect()
-        return [Report.from_bytes(bytes(row.packet)) for row in rows]
+        return [Report.from_packet(bytes(row.packet)) for row in rows]
 
     def _numbers(self, count: int) -> DataFrame:
         return self._session.range(0, count, 1, count)
@@ -81,7 +81,7 @@ def _by_worker(batches: Iterable[pa.RecordBatch]) -> dict[int, list[bytes]]:
 def _shared(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in _numbers(batches):
-            yield _packet(task, match_shared(work, task, _attempt()).to_bytes())
+            yield _packet(task, match_shared(work, task, _attempt()).to_packet())
 
     return run
 
@@ -99,7 +99,7 @@ def _worker(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for worker, some in _by_worker(batches).items():
             report = match_dispatched(work, worker, iter(some), _attempt())
-            yield _packet(worker, report.to_bytes())
+            yield _packet(worker, report.to_packet())
 
     return run
 

@@ -234,15 +234,15 @@ def partitioners_for(name: str, session: SparkSession) -> tuple[str, str]:
 
 def _about(settings: Settings) -> dict[str, Any]:
     analyser, history = settings.analyser, settings.history
-    about = {
+    about: dict[str, Any] = {
         "stemmer": analyser.stemmer,
         "stop_words": sorted(analyser.stop_words),
         "space": [*asdict(settings.space).values()],
         "window": [settings.window.count, settings.window.seconds],
     }
-    # States from before there was one have none.
-    weighed = history is not None and history.documents
-    return about | ({"history": digest_of(history)} if weighed else {})
+    if history is not None and history.documents:  # states of earlier releases have none
+        about["history"] = digest_of(history)
+    return about
 
 
 def _call(session: SparkSession, foreach_batch: ForeachBatch) -> Callable[[list[str], int], None]:

@@ -42,6 +42,8 @@ from nearcast.text import Analyser
 _AT_ONCE = 1 << 16  # messages matched together
 _SHARED = "all"
 
+Packet = bytes
+
 
 @dataclass
 class Part:
@@ -297,14 +299,14 @@ class Report:
             active=self.active,
         )
 
-    def to_bytes(self) -> bytes:
+    def to_packet(self) -> Packet:
         """As a packet for the driver."""
         return json.dumps(self.__dict__).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Report:
+    def from_packet(cls, packet: Packet) -> Report:
         """Read one that was sent."""
-        return cls(**json.loads(data))
+        return cls(**json.loads(packet))
 
 
 def _now() -> tuple[float, float]:

@@ -19,7 +19,8 @@ from nearcast.spark.files import Files
 from nearcast.spark.node import Recipe, Step
 from nearcast.spark.operations import GONE, RANKED, completed
 from nearcast.spark.operations import LOG as LOGGED
-from nearcast.spark.ranked.holder import RankedShard, RankedStep, Rules
+from nearcast.spark.ranked.holder import RankedShard, Rules
+from nearcast.spark.ranked.steps import RankedStep
 from nearcast.spark.ranked.window import read_messages, window_messages
 from nearcast.spark.ranked.work import Packets, RankedWork, Stage, buckets_of
 from nearcast.spark.rooms import make_sure_of_room
@@ -66,7 +67,7 @@ def _rank(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Pa
         worker, worker, messages, file.rows, 0, stats["rows"], stats["bytes"], name, seconds,
         time.process_time() - cpu, stats["window"], ranked=True,
     )  # fmt: skip
-    yield worker, report.to_bytes()
+    yield worker, report.to_packet()
 
 
 def _say_nothing(done: int, of: int) -> None:

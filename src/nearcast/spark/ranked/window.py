@@ -214,4 +214,4 @@ def _is_sound(files: Files, span: Span) -> bool:
         return False
     body = data.slice(0, max(data.size - _SEAL, 0))
     seal = data.slice(body.size).to_pybytes()
-    return data.size > _SEAL and zlib.crc32(body).to_bytes(_SEAL, "little") == seal
+    return bool(data.size > _SEAL and zlib.crc32(body).to_bytes(_SEAL, "little") == seal)

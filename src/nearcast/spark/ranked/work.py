@@ -57,7 +57,7 @@ class Stage(NamedTuple):
     """So many tasks, each run with its number, the packets sent to it, and the attempt's number.
 
     All tasks of the first stage are run, of a later one those that something was sent to. What the
-    last stage sends are reports (`tasks.Report.to_bytes`), to nobody in particular.
+    last stage sends are reports (`tasks.Report.to_packet`), to nobody in particular.
     """
 
     width: int
