@@ -216,12 +216,13 @@ class Log:
         """The updates of the embedded engine."""
         engine, tables, first = Engine(), [UPDATES.empty_table()], 0
         for path in self.paths:
-            rows: list[tuple[int, str, str, str]] = []
+            rows: list[tuple[int, str, str, str, float | None]] = []
             with open_log(str(path)) as log:
                 for position, updates in replay(log, engine, lambda *_: None):
-                    rows += [(first + position, u.op, u.subscription, u.message) for u in updates]
-            columns = zip(*rows, strict=True) if rows else [[]] * 4
-            tables.append(pa.table([pa.array(c) for c in columns], schema=UPDATES))
+                    at = first + position
+                    rows += [(at, u.op, u.subscription, u.message, u.score) for u in updates]
+            columns = zip(*rows, strict=True) if rows else [[]] * len(UPDATES)
+            tables.append(pa.table([pa.array(c) for c in columns], UPDATES.names).cast(UPDATES))
             first += pq.ParquetFile(path).metadata.num_rows
         names = ("event", "subscription", "message", "op")
         return pa.concat_tables(tables).sort_by([(name, "ascending") for name in names])

@@ -82,6 +82,8 @@ class BatchReport:
     after it. `seconds` has `total` for the whole batch, and the steps by name.
     `committed_at` is the time of the commit, in seconds since 1970. `moved` says what changed
     hands if another version of the plan took over, `advice` whether a better one was found.
+    `rankings` of the subscriptions are top-k, `ranked_updates` of the updates are theirs, the
+    `window` has so many messages, and `rankers` are the workers that rank.
     """
 
     batch: int
@@ -100,6 +102,10 @@ class BatchReport:
     committed_at: float = 0.0
     moved: Moved | None = None
     advice: Advice | None = None
+    rankings: int = 0
+    ranked_updates: int = 0
+    window: int = 0
+    rankers: list[WorkerReport] = field(default_factory=list)
 
     @property
     def total_s(self) -> float:

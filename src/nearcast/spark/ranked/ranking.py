@@ -1,0 +1,74 @@
+"""How a pipeline ranks: by which scheme, on how many workers, and what tasks are told of a step."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+
+from nearcast.engine.settings import Settings
+from nearcast.spark.history import History
+from nearcast.spark.node import Step
+from nearcast.spark.ranked.work import RankedWork, evenly
+from nearcast.spark.state import State
+from nearcast.text import Vocabulary
+
+_VOCABULARY = "history.parquet"
+
+
+class Ranking:
+    """Goes beside the history of a pipeline, and tells the tasks that rank what they need."""
+
+    def __init__(self, scheme: str, workers: int) -> None:
+        self.scheme = scheme
+        self.workers = workers
+        self._buckets = evenly(workers)
+        self._vocabulary: str | None = None
+
+    def begin(self, state: State, settings: Settings) -> None:
+        """Keep what tasks have to know of the settings where they can find it."""
+        history = settings.history
+        if history is None or not history.documents:
+            return
+        self._vocabulary = _VOCABULARY
+        if not state.files.exists(_VOCABULARY):
+            with TemporaryDirectory() as folder:
+                path = Path(folder) / _VOCABULARY
+                history.save(path)
+                state.files.write(_VOCABULARY, path.read_bytes())
+
+    def work(self, history: History, step: Step, log: pa.Table) -> RankedWork | None:
+        """What is to be done in the step after those that are done; None if nobody ranks."""
+        if not history.ranks_in(log):
+            return None
+        settings = history.settings
+        files = history.window.following(step.number)
+        known = [*history.steps, step][-len(files) - 1 :]
+        files = files[len(files) + 1 - len(known) :]
+        first, next = history.before
+        return RankedWork(
+            scheme=self.scheme,
+            workers=self.workers,
+            buckets=self._buckets,
+            window=settings.window,
+            space=settings.space,
+            vocabulary=self._vocabulary,
+            steps=known,
+            files=files,
+            before=history.window.covering(first, next),
+            first=first,
+            next=next,
+        )
+
+
+def digest_of(history: Vocabulary) -> str:
+    """Tells a history from any other that would weigh terms otherwise."""
+    counted = (f"{term} {history.document_frequency(term)}" for term in _terms(history))
+    text = "\n".join([str(history.documents), *sorted(counted)])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _terms(history: Vocabulary) -> list[str]:
+    return [history.term(number) for number in range(len(history))]
