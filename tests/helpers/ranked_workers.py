@@ -181,13 +181,13 @@ class Workers:
         self, settings: Settings, finders: int, homes: int, parts: int, place: Place, route: Route
     ) -> None:
         self.names = _Names()
-        self.finders = [Finder() for _ in range(finders)]
+        box = settings.space
+        space = (box.west, box.south, settings.diagonal)
+        self.finders = [Finder(space=space) for _ in range(finders)]
         self.homes = [Home() for _ in range(homes)]
-        self.parts = [Part() for _ in range(parts)]
+        self.parts = [Part(space=space) for _ in range(parts)]
         for number, part in enumerate(self.parts):
             part.become(number, parts, 0)
-        for host in (*self.finders, *self.parts):
-            host.place(settings.space.west, settings.space.south, settings.diagonal)
         self._place, self._route = place, route
         self._refills: list[Refills] = []
         self._raised: list[tuple[np.ndarray, np.ndarray]] = []

@@ -8,9 +8,11 @@ refill, with which the next step begins.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from nearcast.index.memory import Memory
 from nearcast.index.table import Column, Floats, Int32s, Int64s
@@ -24,6 +26,16 @@ from nearcast.topk._layout import CLASSES
 
 _NOBODY = -1
 _ROOM = 1 << 12
+
+_COLUMNS: dict[str, tuple[type, int]] = {
+    "seat_of": (np.int32, 0),  # by owner
+    "free_seats": (np.int32, 0),
+    "ints": (np.int32, _seats.SEAT),
+    "floats": (np.float64, _seats.SEAT_FLOATS),
+    "waits": (np.int64, 0),
+    "places": (np.float64, 3),  # point and alpha
+    "regions": (np.int32, 0),
+}
 
 
 class Leaving(NamedTuple):
@@ -47,22 +59,44 @@ class Taken(NamedTuple):
 class Home:
     """The buffers of some subscriptions."""
 
-    def __init__(self, memory: Memory | None = None) -> None:
+    def __init__(
+        self, memory: Memory | None = None, described: Mapping[str, Any] | None = None
+    ) -> None:
+        """Make an empty one, or find the one again that `describe` told of."""
         self.memory = memory or Memory()
-        self._seat_of = Column(np.int32, 0, self.memory, "seat_of")  # by owner
-        self._free_seats = Column(np.int32, 0, self.memory, "free_seats")
-        self._ints = Column(np.int32, _seats.SEAT, self.memory, "seat_ints")
-        self._floats = Column(np.float64, _seats.SEAT_FLOATS, self.memory, "seat_floats")
-        self._waits = Column(np.int64, 0, self.memory, "seat_waits")
-        self._names = Names(self.memory, "id")
-        self._places = Column(np.float64, 3, self.memory, "seat_places")  # point and alpha
-        self._terms = Lists(self.memory, "terms")
-        self._weights = Lists(self.memory, "weights")
-        self._regions = Column(np.int32, 0, self.memory, "regions")
+        sizes: Mapping[str, Any] = described or dict.fromkeys(_COLUMNS, 0)
+        for name, (dtype, width) in _COLUMNS.items():
+            setattr(self, f"_{name}", Column(dtype, width, self.memory, name, sizes[name]))
+        self._names = Names(self.memory, "id", sizes.get("names"))
+        self._terms = Lists(self.memory, "terms", sizes.get("terms"))
+        self._weights = Lists(self.memory, "weights", sizes.get("weights"))
         self._scalars = self.memory.array("scalars", 1, np.int64)
         self._free = self.memory.array("free_regions", CLASSES, np.int32)
-        self._scalars[:], self._free[:] = 0, -1
+        if described is None:
+            self._scalars[:], self._free[:] = 0, -1
         self._entries = _seats.room_for(_seats.LARGEST)
+
+    _seat_of: Column
+    _free_seats: Column
+    _ints: Column
+    _floats: Column
+    _waits: Column
+    _places: Column
+    _regions: Column
+
+    def describe(self) -> dict[str, Any]:
+        """Say what is needed to find it again in its memory."""
+        return {name: getattr(self, f"_{name}").size for name in _COLUMNS} | {
+            "names": self._names.describe(),
+            "terms": self._terms.describe(),
+            "weights": self._weights.describe(),
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        own = sum(getattr(self, f"_{name}").nbytes for name in _COLUMNS)
+        return own + self._names.nbytes + self._terms.nbytes + self._weights.nbytes
 
     def __len__(self) -> int:
         """How many have a seat."""
@@ -107,7 +141,7 @@ class Home:
         wanted = refills.wanted
         seats, done, code = self._seats_of(wanted.owners), 0, _seats.DONE
         self._names.forget(seats[seats < self._names.size])
-        self._names.put(seats, wanted.ids)
+        self._names.put(seats, wanted.ids.cast(pa.string()))
         self._places.array[seats] = np.column_stack([wanted.points, wanted.alphas])
         self._terms.put(seats, wanted.terms.starts, wanted.terms.hashes)
         if len(wanted.terms.idf):
@@ -132,6 +166,10 @@ class Home:
             owners, self._names.of(seats), places[:, :2].copy(), places[:, 2].copy(),
             self._ints.array[seats, _seats.K], Terms(starts, hashes, idf.view(np.float64)),
         )  # fmt: skip
+
+    def names_of(self, owners: Int32s) -> pa.Array:
+        """The ids of versions that have a seat."""
+        return self._names.of(self._seat_of.array[owners])
 
     def forget(self, owners: Int32s) -> None:
         """Let versions go that have ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from nearcast.topk.core import TopK
 from nearcast.topk.window import Window
 
 _MANY = 1 << 30
+
+Space = tuple[float, float, float]
+"""West, south and diagonal."""
 
 
 class Core(TopK):
@@ -42,7 +45,7 @@ class Core(TopK):
 
     def free(self, subs: Int32s) -> None:
         """Let others have the numbers of subscriptions that were withdrawn."""
-        self._free += subs.tolist()
+        self._free.extend(subs)
 
     def ensure_longest(self, length: int) -> None:
         """Make room for messages of so many terms."""
@@ -73,20 +76,34 @@ class Core(TopK):
 
 
 class Host:
-    """A core, the numbers of terms in it, and columns of one's own."""
+    """A core, the numbers of terms in it, and columns of one's own, in some memory."""
 
     columns: ClassVar[dict[str, tuple[type, int]]] = {}
 
-    def __init__(self, memory: Memory | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory | None = None,
+        space: Space = (0.0, 0.0, 1.0),
+        described: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make an empty one, or find the one again that `describe` told of."""
         self.memory = memory or Memory()
-        self.core = Core(Window(1), 0.0, 0.0, 1.0)
-        self.numbers = Numbers(self.memory)
+        if described is None:
+            self.core = Core(Window(1), *space, memory=self.memory)
+            self.numbers = Numbers(self.memory)
+        else:
+            self.core = Core.attach(self.memory, described["core"])
+            self.numbers = Numbers(self.memory, described["numbers"])
         for name, (dtype, width) in self.columns.items():
-            setattr(self, f"_{name}", Column(dtype, width, self.memory, name))
+            size = 0 if described is None else described["sizes"][name]
+            setattr(self, f"_{name}", Column(dtype, width, self.memory, name, size))
 
-    def place(self, west: float, south: float, diagonal: float) -> None:
-        """Say in which space everything is, before anything is in it."""
-        self.core.state.measures[:3] = west, south, diagonal
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        own = sum(getattr(self, f"_{name}").nbytes for name in self.columns)
+        core = self.core.message_bytes + self.core.subscription_bytes
+        return int(core + self.numbers.nbytes + own)
 
     def number(self, terms: Terms) -> Int32s:
         """Number terms, and tell the core what they weigh."""
@@ -96,16 +113,12 @@ class Host:
         return numbers
 
     def describe(self) -> dict[str, Any]:
-        """Say what `attach` needs."""
+        """Say what is needed to find it again in its memory."""
         return {
+            "core": self.core.describe(),
             "numbers": self.numbers.describe(),
             "sizes": {name: getattr(self, f"_{name}").size for name in self.columns},
         }
-
-    @classmethod
-    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Find one again in its memory."""
-        raise NotImplementedError
 
 
 def enough(array: np.ndarray, size: int) -> np.ndarray:
