@@ -16,7 +16,13 @@ from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import hashed
 from nearcast.partition.text_map import TextMap
-from nearcast.partition.topk.mechanisms import MECHANISMS, Sample, mechanism_named, prefix
+from nearcast.partition.topk.mechanisms import (
+    MECHANISMS,
+    Sample,
+    mechanism_named,
+    prefix,
+    prefix_sum,
+)
 from nearcast.partition.topk.placing import (
     NO_THRESHOLD,
     Wishes,
@@ -102,7 +108,7 @@ def test_a_spread_is_the_same_after_it_was_saved(data: st.DataObject) -> None:
     assert again.by_text == spread.by_text
     wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
     one, other = place(spread, wishes), place(again, wishes)
-    assert all((a == b).all() for a, b in zip(one, other, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def wish(terms: list[int], weights: list[float], alpha: float, theta: float) -> Wishes:
@@ -127,7 +133,7 @@ def test_the_example_of_the_paper() -> None:
     There weights add up to 1; here vectors have length 1, and by that length one term is enough.
     """
     example = wish(TERMS[:4], [0.4, 0.3, 0.2, 0.1], 0.6, 0.8)
-    spread = any_spreads.prefix_sum(EMPTY, 3)
+    spread = prefix_sum(EMPTY, 3)
     assert prefix_lengths(spread, ordered(spread, example)).tolist() == [3]
     as_printed = example._replace(thetas=np.array([0.6 + 0.4 * 0.5 / np.sqrt(0.3)]))
     assert prefix_lengths(spread, ordered(spread, as_printed)).tolist() == [2]

@@ -290,12 +290,12 @@ def _check(spread: Spread) -> None:
         raise InvalidValue("number", spread.number, "a whole number from 0")
     if len(spread.levels) != 2:
         raise InvalidValue("levels", spread.levels, "how many partitions each of two levels has")
+    for number, tree in enumerate(spread.trees):
+        _check_tree(tree, f"trees[{number}]")
     leaves = sum(each.leaves for each in spread.trees)
     if len(spread.maps) != leaves:
         raise InvalidValue("maps", len(spread.maps), f"a map for each of {leaves} leaves")
     check_map(spread.groups, workers if spread.by_id else len(spread.trees), "groups")
-    for number, tree in enumerate(spread.trees):
-        _check_tree(tree, f"trees[{number}]")
     for number, each in enumerate(spread.maps):
         check_map(each, workers, f"maps[{number}]")
     check_order(spread.order_terms, spread.order_counts)

@@ -2,7 +2,8 @@
 
 The cost of a set of terms is the number of subscriptions that stand under any of them times the
 share of messages that have any of them (equation 16). A set is cut between two terms where the
-costs of both sides differ least. For numbers of workers that are no power of two see `kd`.
+costs of both sides differ least, and each has a term for each of its workers. For numbers of
+workers that are no power of two see `kd`.
 
 Terms come as hashes and no dictionary is at hand. The terms of at least two sampled messages have
 entries of their own; all others are thrown together by hash into buckets, which stand behind them
@@ -82,13 +83,18 @@ def deal(units: int, subscriptions: Lists, messages: Lists, workers: int) -> Int
 def best_cut(
     low: int, high: int, subscriptions: Lists, messages: Lists, workers: tuple[int, int]
 ) -> int:
-    """Give the number of units, from `low` on, that the first side gets: at least 1, not all."""
+    """Give the number of units, from `low` on, that the first side gets.
+
+    Each side gets at least one unit for each of its workers, if there are so many.
+    """
     one, other = _profile(*subscriptions, low, high)
     some, rest = _profile(*messages, low, high)
     if not some[-1]:
         some, rest = one, other  # without messages, as many are expected as there are subscriptions
     costs = one * some / workers[0] ** 2, other * rest / workers[1] ** 2
-    return int(np.argmin(np.abs(costs[0] - costs[1])[:-1])) + 1
+    least = min(workers[0], high - low - 1)
+    most = max(high - low - workers[1], least)
+    return int(np.argmin(np.abs(costs[0] - costs[1])[least - 1 : most])) + least
 
 
 def _profile(starts: Int64s, units: Int32s, low: int, high: int) -> tuple[Floats, Floats]:
