@@ -14,11 +14,11 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.geo import WORLD, Box
 from nearcast.model import event_from_json
+from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import UPDATES
 from nearcast.spark.pipeline import Pipeline, Runner, planner
-from nearcast.spark.ranked.ranking import Ranking
 from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
@@ -94,7 +94,7 @@ class Ranked:
         state = State(str(self.folder / "state"), {})
         self.pipeline = Pipeline(
             state, self.chosen, planner(partitioner, workers, self.chosen), self.output,
-            self.runner, self.upkeep, ranking=Ranking(scheme, workers),
+            self.runner, self.upkeep, ranking=ranking_for(scheme, workers),
         )  # fmt: skip
         standing = self.pipeline.history.plan
         if standing is None or (standing.about.get("asked"), standing.workers) != (

@@ -259,9 +259,14 @@ class History:
         return np.flatnonzero(self._alive & ~self._ranked).astype(np.int32)
 
     @property
+    def is_ranked(self) -> npt.NDArray[np.bool_]:
+        """By owner, whether it is that of a top-k subscription."""
+        return self._alive & self._ranked
+
+    @property
     def ranked(self) -> int:
         """How many top-k subscriptions there are."""
-        return int((self._alive & self._ranked).sum())
+        return int(self.is_ranked.sum())
 
     def count(self, log: pa.Table) -> int:
         """How many subscriptions there will be after a step with this log."""

@@ -213,7 +213,7 @@ class Pipeline:
         )
         if ranked is not None and not self._matches_any(reading):
             work.parts, work.save = [], False
-        done = self._runner.run(work, history.plan)
+        done = self._ranking.run(self._runner, work, history.plan)
         reports = [each for each in done if not each.ranked]
         rankers = [each for each in done if each.ranked]
         clock.lap("match")

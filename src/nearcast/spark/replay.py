@@ -16,11 +16,11 @@ from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
 from nearcast.model import Record, Subscribe, Update
+from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import UPDATES, sorted_updates
 from nearcast.spark.pipeline import Pipeline, Runner, planner
-from nearcast.spark.ranked.ranking import Ranking
 from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
@@ -68,7 +68,7 @@ def replay_steps(
     kept = _Kept(folder / "updates")
     choose = planner(partitioner, workers, settings)
     state = State(str(folder / "state"), {})
-    ranking = Ranking(scheme, workers)
+    ranking = ranking_for(scheme, workers)
     pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking)
     teller = _Teller(kept, refuse, settings)
     try:

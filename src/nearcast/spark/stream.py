@@ -23,7 +23,8 @@ from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
 from nearcast.spark.paths import absolute
 from nearcast.spark.pipeline import STEP_ROWS, Output, Pipeline, planner
-from nearcast.spark.ranked.ranking import Ranking, digest_of
+from nearcast.spark.dskype.driver import ranking_for
+from nearcast.spark.ranked.ranking import digest_of
 from nearcast.spark.ranked.registry import AUTO, names_in, ranker_for
 from nearcast.spark.runner import SparkRunner
 from nearcast.spark.schema import UPDATES
@@ -194,7 +195,7 @@ def open_feed(
             return given.changed(number=number)
 
     balancer, allowance = Balancer(options.adjust), Allowance(options.adjust_bytes)
-    ranking = Ranking(scheme, workers)
+    ranking = ranking_for(scheme, workers)
     pipeline = Pipeline(kept, settings, choose, sink, runner, None, allowance, balancer, ranking)
     if isinstance(sink, FolderOutput):
         sink.check(pipeline.begun)

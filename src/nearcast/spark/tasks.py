@@ -284,6 +284,8 @@ class Report:
     cpu_s: float
     active: int = 0
     ranked: bool = False  # of a worker that ranks
+    role: str = ""  # of such a worker, where there are several kinds
+    left: list[list[Any]] = field(default_factory=list)  # to the next step: files, by kind and home
 
     def summary(self) -> WorkerReport:
         """What is kept of it."""

@@ -13,6 +13,7 @@ from nearcast.topk._layout import (
     DUE,
     FIRST,
     NOTHING,
+    SQUARED,
     Floats,
     Int32s,
     Int64s,
@@ -28,10 +29,14 @@ _EVERYONE = 1 << 40
 
 
 class Asking(NamedTuple):
-    """Requests by their definitions; terms in the order of their letters."""
+    """Requests by their definitions; terms in the order of their letters.
+
+    Terms that no message has are missing; `squared` is the length of the whole query, squared.
+    """
 
     points: Floats
     alphas: Floats
+    squared: Floats
     ks: Int32s
     starts: Int64s
     terms: Int32s
@@ -108,6 +113,7 @@ def answer(
         )
         if code != DONE:
             return n, code
+        state.sub_f[SQUARED] = asking.squared[n]
         k, at, end = wide(asking.ks[n]), answers.starts[n], wide(asking.until[n])
         event, cut = wide(asking.since[n]), 0
         while event < end and at >= 0:

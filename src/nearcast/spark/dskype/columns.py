@@ -126,6 +126,14 @@ class Refills(NamedTuple):
         )  # fmt: skip
 
 
+    def without_messages(self, which: Int64s | Int32s) -> Refills:
+        """Some of them, as far as a finder needs them."""
+        none = np.zeros(len(which) + 1, np.int64)
+        return Refills(
+            self.wanted.of(which), self.thetas[which], none, self.numbers[:0], self.scores[:0]
+        )
+
+
 class Updates(NamedTuple):
     """What a step changes; a score below 0 says that a message left the results."""
 
@@ -164,10 +172,19 @@ def joined_terms(parts: list[Terms]) -> Terms:
     )
 
 
-def squares(messages: Messages) -> Floats:
-    """The length of the vector of each message, squared, summed in the order of its terms."""
-    found = np.zeros(len(messages.numbers))
-    _square(messages.terms.starts, messages.counts, messages.terms.idf, found)
+def joined_pairs(parts: list[Pairs]) -> Pairs:
+    """Pairs, one after the other."""
+    return Pairs(
+        np.concatenate([np.empty(0, np.int32), *(each.owners for each in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(each.numbers for each in parts)]),
+        np.concatenate([np.empty(0), *(each.scores for each in parts)]),
+    )
+
+
+def squares(terms: Terms, counts: Int32s) -> Floats:
+    """The length of the vector of each text, squared, summed in the order of its terms."""
+    found = np.zeros(len(terms.starts) - 1)
+    _square(terms.starts, counts, terms.idf, found)
     return found
 
 

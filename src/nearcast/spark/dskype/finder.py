@@ -67,8 +67,9 @@ class Finder(Host):
         """Find whom messages concern, with their scores."""
         known = self.numbers.known(messages.terms, messages.counts)
         coming = _find.Coming(
-            messages.points, squares(messages), known.starts, known.terms, known.counts
-        )
+            messages.points, squares(messages.terms, messages.counts), known.starts, known.terms,
+            known.counts,
+        )  # fmt: skip
         self.core.ensure_longest(int(np.diff(known.starts).max(initial=0)))
         room, done, written = 4 * len(messages.numbers) + 1024, 0, 0
         found = _meetings(room)

@@ -51,14 +51,6 @@ class Core(TopK):
         """Make room for messages of so many terms."""
         self._ensure_longest(length)
 
-    def grow(self, code: int) -> None:
-        """Give a kernel what it asked for."""
-        self._grow(code)
-
-    def ensure_one(self) -> None:
-        """Make room for a subscription that is only looked at."""
-        self._ensure_subscriptions(1)
-
     def rebase_if_due(self) -> int:
         """Count messages from a later one on before numbers get too large; give by how many."""
         if self._state.scalars[NEXT] < _MANY:

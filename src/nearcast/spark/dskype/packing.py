@@ -1,10 +1,9 @@
-"""Arrays as bytes, for files and for the way from one task to another; read without copying."""
+"""Arrays as bytes, for files and for the way from one task to another."""
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -70,6 +69,8 @@ class _Reader:
                 return pa.LargeStringArray.from_buffers(
                     count, pa.py_buffer(offsets), pa.py_buffer(data)
                 )
+            case ["list", items]:
+                return [self.read(each) for each in items]
             case ["tuple", kind, fields]:
                 return _KINDS[kind](*(self.read(each) for each in fields))
         return described[1]
@@ -77,7 +78,8 @@ class _Reader:
     def _array(self, dtype: str, shape: list[int]) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)
         count = int(np.prod(shape))
-        found = np.frombuffer(self._view, kind, count, self._at).reshape(shape)
+        # A copy: kernels that were compiled for arrays that can be written take no others.
+        found = np.frombuffer(self._view, kind, count, self._at).reshape(shape).copy()
         self._at += found.nbytes + -found.nbytes % _ALIGNED
         return found
 
@@ -91,11 +93,9 @@ def _described(value: Any, parts: list[npt.NDArray[Any]]) -> Any:
         letters = data[ends[0] : ends[-1]]
         parts += [ends - ends[0], letters]
         return ["ids", len(ends) - 1, len(letters)]
+    if isinstance(value, list):
+        return ["list", [_described(each, parts) for each in value]]
     if type(value).__name__ in _KINDS:
         return ["tuple", type(value).__name__, [_described(each, parts) for each in value]]
     return ["plain", value]
 
-
-def unpacked(packets: Iterable[Any]) -> list[dict[str, Any]]:
-    """What was packed into each of some packets."""
-    return [unpack(packet) for packet in packets]

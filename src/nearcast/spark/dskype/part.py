@@ -12,9 +12,9 @@ import numpy as np
 from nearcast.index.table import Column
 from nearcast.spark.dskype import _answer
 from nearcast.spark.dskype.clock import Timeline
-from nearcast.spark.dskype.columns import Messages, Replies, Requests
+from nearcast.spark.dskype.columns import Messages, Replies, Requests, squares
 from nearcast.spark.dskype.host import Host, enough
-from nearcast.topk._layout import NEXT
+from nearcast.topk._layout import CLASSES, FIRST, NEXT, SUB, State
 
 _ROOM = 1 << 12
 
@@ -33,9 +33,10 @@ class Part(Host):
         """
         self._place.replace(np.array([part, parts, first // parts]))
 
-    @property
-    def _base(self) -> int:
-        return int(self._place.array[2])
+    def __len__(self) -> int:
+        """How many messages there are, with those that have only just left."""
+        scalars = self.core.state.scalars
+        return int(scalars[NEXT] - scalars[FIRST])
 
     def _own(self, numbers: np.ndarray) -> np.ndarray:
         """Of numbers, how many messages of the part, less the base, come before each."""
@@ -76,12 +77,13 @@ class Part(Host):
     def answer(self, requests: Requests, timeline: Timeline) -> Replies:
         """Say who may matter to each request."""
         count, wanted = len(requests.since), requests.wanted
-        terms = self.number(wanted.terms)
-        self.core.ensure_one()
+        once = np.ones(len(wanted.terms.hashes), np.int32)
+        known = self.numbers.known(wanted.terms, once)
         asking = _answer.Asking(
-            wanted.points, wanted.alphas, wanted.ks, wanted.terms.starts, terms, requests.since,
-            requests.until, requests.flags,
+            wanted.points, wanted.alphas, squares(wanted.terms, once), wanted.ks, known.starts,
+            known.terms, requests.since, requests.until, requests.flags,
         )  # fmt: skip
+        state = _with_one(self.core.state, int(np.diff(known.starts).max(initial=0)))
         span = _answer.Span(self._own(timeline.first), self._own(timeline.next), timeline.cuts)
         room = 64 * count + _ROOM
         answers = _answer.Answers(
@@ -90,13 +92,10 @@ class Part(Host):
         scores, numbers, done = np.empty(_ROOM), np.empty(_ROOM, np.int32), 0
         while True:
             done, code = _answer.answer(
-                self.core.state, self.core.work, asking, span, answers, scores, numbers, done
+                state, self.core.work, asking, span, answers, scores, numbers, done
             )
-            if done == count:
-                break
             if code != _answer.MORE_ANSWERS:
-                self.core.grow(code)
-                continue
+                break
             room = 2 * len(answers.scores)
             larger = _answer.Answers(answers.starts, np.empty(room, np.int32), np.empty(room))
             written = answers.starts[done]
@@ -108,3 +107,15 @@ class Part(Host):
         written = answers.starts[-1]
         found = (answers.numbers[:written].astype(np.int64) + base) * parts + part
         return Replies(answers.starts, found, answers.scores[:written])
+
+
+def _with_one(state: State, terms: int) -> State:
+    """The state, with room of one's own for one subscription of so many terms."""
+    record = np.zeros(SUB)
+    return state._replace(
+        scalars=state.scalars.copy(),
+        sub_f=record,
+        sub_i=record.view(np.int32),
+        more=np.empty(8 * terms + 64, np.int32),
+        more_free=np.full(CLASSES, -1, np.int32),
+    )

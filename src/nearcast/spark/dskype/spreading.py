@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.index.table import Int32s, Int64s
+from nearcast.geo import Box
+from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.partition.topk.mechanisms import Sample, mechanism_named
 from nearcast.partition.topk.placing import NO_THRESHOLD, Wishes, ordered, place, route_messages
 from nearcast.partition.topk.spread import Spread
-from nearcast.spark.dskype.columns import Messages, Refills
+from nearcast.spark.dskype.columns import Messages, Refills, Terms, Wanted, starts_of
 from nearcast.spark.dskype.numbering import unit
 from nearcast.topk._layout import NOTHING
 
@@ -17,18 +19,30 @@ Dealt = list[Int64s]
 
 def deal_refills(spread: Spread, refills: Refills) -> Dealt:
     """Which finders hold subscriptions, with the thresholds they have now."""
-    wanted = refills.wanted
+    wishes = ordered(spread, _wishes(refills.wanted, refills.thetas))
+    return _dealt(spread, *place(spread, wishes).holders)
+
+
+def _wishes(wanted: Wanted, thetas: Floats) -> Wishes:
     terms = wanted.terms
-    wishes = Wishes(
+    return Wishes(
         wanted.keys,
         wanted.points,
         wanted.alphas,
         terms.starts,
         terms.hashes,
         unit(terms.idf, len(terms.hashes)),
-        np.where(refills.thetas == NOTHING, NO_THRESHOLD, refills.thetas),
+        np.where(thetas == NOTHING, NO_THRESHOLD, thetas),
     )
-    return _dealt(spread, *place(spread, ordered(spread, wishes)).holders)
+
+
+def spread_for(
+    mechanism: str, workers: int, space: Box, wanted: Wanted, points: Floats, terms: Terms
+) -> Spread:
+    """Make a spread from subscriptions, whose thresholds are not known, and messages."""
+    wishes = _wishes(wanted, np.full(len(wanted.owners), NOTHING))
+    sample = Sample(wishes, points, terms.starts, terms.hashes)
+    return mechanism_named(mechanism)(sample, workers, space)
 
 
 def deal_messages(spread: Spread, messages: Messages) -> Dealt:
@@ -39,4 +53,13 @@ def deal_messages(spread: Spread, messages: Messages) -> Dealt:
 def _dealt(spread: Spread, things: Int32s, workers: Int32s) -> Dealt:
     order = np.argsort(workers, kind="stable")
     edges = np.searchsorted(workers[order], np.arange(spread.workers + 1))
-    return [np.sort(things[order[a:b]]).astype(np.int64) for a, b in zip(edges, edges[1:], strict=False)]
+    return [
+        np.sort(things[order[start:stop]]).astype(np.int64)
+        for start, stop in zip(edges[:-1], edges[1:], strict=True)
+    ]
+
+
+def flat(dealt: Dealt) -> tuple[Int64s, Int64s]:
+    """What each finder gets, in a row, and where that of each starts."""
+    starts = starts_of(np.array([len(each) for each in dealt], np.int64))
+    return starts, np.concatenate([np.empty(0, np.int64), *dealt])

@@ -5,17 +5,30 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from nearcast.engine.settings import Settings
+from nearcast.partition.plan import Plan
 from nearcast.spark.history import History
 from nearcast.spark.node import Step
 from nearcast.spark.ranked.work import RankedWork, evenly
 from nearcast.spark.state import State
 from nearcast.text import Vocabulary
 
+if TYPE_CHECKING:
+    from nearcast.spark.tasks import Report, Work
+
 _VOCABULARY = "history.parquet"
+
+
+class Runner(Protocol):
+    """Runs the tasks of a step."""
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        """Match the messages of a step, and rank them."""
+        ...
 
 
 class Ranking:
@@ -61,6 +74,10 @@ class Ranking:
             first=first,
             next=next,
         )
+
+    def run(self, runner: Runner, work: Work, plan: Plan) -> list[Report]:
+        """Let a step be matched and ranked."""
+        return runner.run(work, plan)
 
 
 def digest_of(history: Vocabulary) -> str:

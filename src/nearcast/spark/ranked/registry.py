@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from nearcast.errors import InvalidValue
 from nearcast.partition.registry import PARTITIONERS
+from nearcast.partition.topk.mechanisms import MECHANISMS
+from nearcast.spark.dskype.stages import Dskype
 from nearcast.spark.ranked.shared import Shared
 from nearcast.spark.ranked.work import Ranker, Stage
 
 if TYPE_CHECKING:
     from nearcast.spark.tasks import Work
 
-RANKERS: dict[str, Ranker] = {"shared": Shared()}
+RANKERS: dict[str, Ranker] = {"shared": Shared(), **dict.fromkeys(MECHANISMS, Dskype())}
 
 AUTO = "auto"
 

@@ -94,7 +94,7 @@ class Source:
         """What a step that can be followed has for the worker."""
         place = self._ranked.steps.index(step)
         messages = read_messages(self._files, self._ranked.files[place - 1])
-        return RankedStep(messages, self._own(self._logged(f"log/{step.number:09}.arrow")))
+        return RankedStep(messages, self.own(self.logged(f"log/{step.number:09}.arrow")))
 
     def start(self, shard: RankedShard) -> int:
         """Build what the worker has before the last step; give how many steps that are."""
@@ -110,11 +110,11 @@ class Source:
         steps = self._work.steps[:-1]
         names = [f"definitions/{steps[0].number:09}.arrow"] if steps[0].number else []
         names += [f"log/{step.number:09}.arrow" for step in steps[1:]]
-        parts = [LOGGED.empty_table().select(_COLUMNS), *map(self._logged, names)]
+        parts = [LOGGED.empty_table().select(_COLUMNS), *map(self.logged, names)]
         where: dict[int, int] = {}
         begun, total = [], 0
         for part in parts:
-            own = self._own(part)
+            own = self.own(part)
             kinds, owners = own["kind"].to_numpy(), own["owner"].to_numpy()
             came = own.filter(pa.array(kinds == RANKED))
             numbers = range(total, total + len(came))
@@ -126,11 +126,12 @@ class Source:
         rows = np.sort(np.fromiter(where.values(), np.int64, len(where)))
         return pa.concat_tables(begun).take(pa.array(rows)).combine_chunks()
 
-    def _logged(self, name: str) -> pa.Table:
+    def logged(self, name: str) -> pa.Table:
+        """A log, as far as it concerns those that rank."""
         with pa.ipc.open_file(self._files.map(name)) as reader:
             return completed(reader.read_all(), LOGGED).select(_COLUMNS)
 
-    def _own(self, log: pa.Table) -> pa.Table:
+    def own(self, log: pa.Table) -> pa.Table:
         """Of a log, what begins here, and whatever ends anywhere."""
         kinds = log["kind"].to_numpy()
         mine = kinds == GONE
