@@ -13,10 +13,19 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from boolean_logs import records
+from crashes import Crash, Crashes, install
 from event_logs import logs, worlds
 from naive import Given
+from nearcast.engine.settings import Settings
+from nearcast.errors import StateError
+from nearcast.partition.plan import Plan
 from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
+from nearcast.spark.inline import InlineRunner
+from nearcast.spark.state import State
+from nearcast.spark.tasks import Report, Work
+from nearcast.topk import Window
+from ranked_logs import ranked_log
 from ranked_pipeline import Ranked, scored, settings_of
 
 OFTEN = Upkeep(snapshot_every=5, rebase_every=4, most_steps=3)
@@ -29,7 +38,7 @@ RUNS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(log=logs(), world=worlds, runs=RUNS, step=st.integers(1, 12), forget=st.booleans())
 def test_any_steps_and_any_stops_give_the_updates_of_scan(
     log: list[dict[str, Any]],
@@ -57,3 +66,106 @@ def test_any_steps_and_any_stops_give_the_updates_of_scan(
                     shutil.rmtree(cache, ignore_errors=True)
     assert ranked.output.updates == expected
     assert ranked.output.refused == refused
+
+
+WINDOWS = [Window(count=6), Window(seconds=2.0)]
+
+
+@pytest.fixture
+def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Crashes:
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    crashes = install(monkeypatch)
+    crashes.known.clear()
+    return crashes
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
+    tmp_path: Path, crashes: Crashes, window: Window
+) -> None:
+    """It dies between any two changes of files, also while it builds and recovers."""
+    chosen, size = Settings(window=window), 12
+    log = ranked_log(20 * size)
+    expected, refused = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen, OFTEN)
+    deaths = 0
+    for step, first in enumerate(range(0, len(log), size)):
+        taken = False
+        while not taken:
+            try:
+                with crashes.anywhere_new(tmp_path):
+                    if ranked.pipeline is None or step % 7 == 6:
+                        ranked.start("shared", [2, 1, 3][step % 3])
+                    assert ranked.pipeline is not None
+                    if ranked.pipeline.next_seq == first:
+                        ranked.take(table[first : first + size])
+                    taken = True
+            except Crash:
+                ranked.pipeline = None
+                deaths += 1
+    assert ranked.output.updates == expected
+    assert ranked.output.refused == refused
+    assert deaths == len(crashes.known) > 100
+
+
+class Tried:
+    """Runs every step again once its workers have taken it, and sees that they say the same."""
+
+    def __init__(self) -> None:
+        self._inner = InlineRunner()
+        self.tasks = self._inner.tasks
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        first, second = (self._inner.run(work, plan) for _ in range(2))
+        assert [each.updates for each in first] == [each.updates for each in second]
+        return second
+
+
+def test_a_task_that_is_run_again_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step has changed what it holds already; it is not taken twice."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    chosen = Settings(window=Window(count=8))
+    log = ranked_log(150, seed=4)
+    ranked = Ranked(tmp_path, chosen)
+    ranked.runner = Tried()
+    ranked.start("shared", 2)
+    table = table_of(records(log))
+    for first in range(0, len(log), 30):
+        ranked.take(table[first : first + 30])
+    assert ranked.output.updates == scored(log, chosen)[0]
+
+
+def test_messages_are_kept_only_while_they_are_in_the_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go with the window, and are put together when they are many."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr("nearcast.spark.ranked.window._MOST_FILES", 8)
+    chosen = Settings(window=Window(count=40))
+    log = ranked_log(300, seed=5)
+    ranked = Ranked(tmp_path, chosen)
+    table = table_of(records(log))
+    most = 0
+    for step, first in enumerate(range(0, len(log), 3)):
+        if step % 20 == 0:
+            ranked.start("shared", 2)
+        ranked.take(table[first : first + 3])
+        most = max(most, len(list((tmp_path / "state" / "messages").iterdir())))
+    assert ranked.output.updates == scored(log, chosen)[0]
+    assert most <= 9
+
+
+def test_a_state_is_for_one_history(tmp_path: Path) -> None:
+    """Scores would change in the middle of a stream otherwise."""
+    from nearcast.spark.stream import _about
+
+    one, other = (settings_of(Given(history=texts)) for texts in (("a b",), ("a", "b")))
+    State(str(tmp_path), _about(one))
+    State(str(tmp_path), _about(one))
+    for chosen in (other, Settings()):
+        with pytest.raises(StateError, match="other settings \\(history: "):
+            State(str(tmp_path), _about(chosen))

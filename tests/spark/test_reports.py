@@ -243,6 +243,6 @@ def test_progress_tells_totals_and_the_recent_rate() -> None:
 
 def test_progress_is_quiet_where_nobody_is_looking(capfd: pytest.CaptureFixture[str]) -> None:
     assert not sys.stderr.isatty()
-    with progress() as show:
+    with progress("state") as show:
         show(report(0))
     assert capfd.readouterr() == ("", "")

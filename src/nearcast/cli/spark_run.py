@@ -193,6 +193,7 @@ def _start(
 
     summary = watch.summary
     prepare(session, summary.state)
+    show = stack.enter_context(progress(summary.state))
     feed = open_feed(session, summary.state, summary.output, None, chosen)
     name = feed.pipeline.state.id
     if (session.sparkContext.master or "").startswith("local"):
@@ -203,7 +204,7 @@ def _start(
         listeners.append(_exported(session, f"nearcast-{name[:8]}", shown.metrics_port, stack))
     if shown.log is not None:
         listeners.append(_logged(shown.log, stack))
-    listeners.append(stack.enter_context(progress()))
+    listeners.append(show)
     listeners.append(watch.listen)
     feed.stopping = watch.stop.is_set
     take = watch.taking(feed.take_files if source.files else feed.take_rows)

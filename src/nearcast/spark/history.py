@@ -214,8 +214,11 @@ class History:
     def _ledger(self, step: int, last: Commit | None) -> Ledger:
         window, now = self.settings.window, None if last is None else last.now
         entries = self.recent.entries(step)
+        times = np.ascontiguousarray(entries[:, 2]).view(np.float64)
         if window.seconds is None:
             entries = entries[max(0, len(entries) - (window.count or 0)) :]
+        elif now is not None:
+            entries = entries[times > now - window.seconds]
         ids = hash_ids(self.registrar.definitions(self.live)["id"].combine_chunks())
         active = self.actives.at(-np.inf if now is None else now)
         kept = {

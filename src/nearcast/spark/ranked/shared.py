@@ -19,6 +19,7 @@ from nearcast.spark.files import Files
 from nearcast.spark.node import Recipe, Step
 from nearcast.spark.operations import GONE, RANKED, completed
 from nearcast.spark.operations import LOG as LOGGED
+from nearcast.spark.ranked.building import told
 from nearcast.spark.ranked.holder import RankedShard, Rules
 from nearcast.spark.ranked.steps import RankedStep
 from nearcast.spark.ranked.window import read_messages, window_messages
@@ -70,10 +71,6 @@ def _rank(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Pa
     yield worker, report.to_packet()
 
 
-def _say_nothing(done: int, of: int) -> None:
-    del done, of
-
-
 class Source:
     """Where a worker finds what it is told, in the state of its pipeline."""
 
@@ -102,7 +99,8 @@ class Source:
         messages = window_messages(self._files, ranked.before, ranked.first, ranked.next)
         begun = self.standing()
         make_sure_of_room(shard.file.parent, _MESSAGE * len(messages) + _SUBSCRIPTION * len(begun))
-        shard.build(messages, begun, _say_nothing)
+        with told(self._files, self._worker) as tell:
+            shard.build(messages, begun, tell)
         return len(ranked.steps) - 1
 
     def standing(self) -> pa.Table:
