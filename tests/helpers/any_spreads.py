@@ -87,6 +87,32 @@ def spreads(draw: st.DrawFn, idf: dict[int, float]) -> Spread:
     return ALL_MECHANISMS[name](sample, workers, SPACE)
 
 
+@st.composite
+def barely_reached(draw: st.DrawFn, wishes: Wishes, seen: Counted) -> tuple[Wishes, Counted]:
+    """Let some thresholds be the best scores that messages with the last terms only can have.
+
+    Such a message says the last terms of a subscription, and nothing else, where that is.
+    """
+    thetas, columns = wishes.thetas.copy(), [list(column) for column in seen]
+    points, starts, terms, counts = columns
+    for s in range(wishes.size):
+        first, end = int(wishes.starts[s]), int(wishes.starts[s + 1])
+        if draw(st.booleans()):
+            last = draw(st.integers(first, end - 1))
+            rest, whole = ((wishes.weights[n:end] ** 2).sum() for n in (last, first))
+            alpha = wishes.alphas[s]
+            thetas[s] = alpha + (1 - alpha) * np.sqrt(rest / whole)
+            points.append(wishes.points[s])
+            terms.extend(wishes.terms[last:end])
+            counts.extend([1] * (end - last))
+            starts.append(len(terms))
+    made = Counted(
+        np.array(points, np.float64).reshape(-1, 2), np.array(starts), np.array(terms, np.uint64),
+        np.array(counts, np.int64),
+    )  # fmt: skip
+    return wishes._replace(thetas=thetas), made
+
+
 def score(wishes: Wishes, s: int, seen: Counted, m: int, idf: dict[int, float]) -> float | None:
     """The contract's formula; None if the two have no term in common."""
     query = {

@@ -35,6 +35,8 @@ from nearcast.partition.topk.placing import (
 )
 from nearcast.partition.topk.spread import FORMAT_VERSION, Spread, Tree, only, single_leaf
 
+ROUNDING = 1e-12
+
 
 def pairs_of(columns: Any) -> list[tuple[int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -47,7 +49,7 @@ def reached(wishes: Wishes, seen: Counted, idf: dict[int, float]) -> list[tuple[
         for m in range(len(seen.points)):
             score = any_spreads.score(wishes, s, seen, m, idf)
             theta = wishes.thetas[s]
-            if score is not None and not score < theta:
+            if score is not None and not score < theta - ROUNDING:
                 found.append((s, m))
     return found
 
@@ -71,7 +73,7 @@ def test_every_pair_that_counts_is_answered_once(data: st.DataObject) -> None:
     idf = data.draw(any_spreads.weights())
     spread = data.draw(any_spreads.spreads(idf))
     wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
-    seen = data.draw(any_spreads.messages())
+    wishes, seen = data.draw(any_spreads.barely_reached(wishes, data.draw(any_spreads.messages())))
     wanted = reached(wishes, seen, idf)
     lengths = prefix_lengths(spread, wishes)
     held = place(spread, wishes)

@@ -98,15 +98,13 @@ def _span(text: str) -> tuple[int, int]:
 
 
 _CAPTION = (
-    "copies: workers that hold a subscription; prefix: terms it stands under; sent, p99: workers "
-    "that a message goes to; subs, load: the heaviest worker by the mean; read, scored: postings "
-    "for a message, by all workers; bound: messages a second that the busiest worker allows, and "
-    "by that of hashing; even: microseconds that a message must cost a worker beside matching for "
-    "it to be as fast as hashing"
+    "copies: workers that hold a subscription; sent, p99: workers that a message goes to; subs, "
+    "load: the heaviest worker by the mean, in what it holds and does; read: postings for a "
+    "message, by all workers; bound: messages a second that the busiest worker allows, and by that "
+    "of hashing; even: microseconds that a message must cost a worker beside matching for it to be "
+    "as fast as hashing"
 )
-_COLUMNS = (
-    "copies", "prefix", "sent", "p99", "subs", "load", "read", "scored", "bound", "x", "even",
-)  # fmt: skip
+_COLUMNS = ("copies", "sent", "p99", "subs", "load", "read", "bound", "x", "even")
 
 
 def _show(outcome: Outcome) -> None:
@@ -133,6 +131,7 @@ def distribution_tables(rows: Sequence[Row]) -> Iterator[Table]:
 
 def _table(title: str, rows: list[Row]) -> Table:
     table = Table("mechanism", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.columns[0].no_wrap = True
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
@@ -141,13 +140,11 @@ def _table(title: str, rows: list[Row]) -> Table:
         table.add_row(
             _name(it),
             f"{it['replication']:.2f}",
-            f"{it['prefix_terms']:.2f}",
             f"{it['workers_per_message']:.1f}",
             f"{it['workers_per_message_p99']:.0f}",
             f"{it['balance_subscriptions']:.2f}",
             f"{it['balance_load']:.2f}",
             f"{it['visited']:,.0f}",
-            f"{it['candidates']:,.1f}",
             _short(it["messages_per_s"]),
             f"{row['of_hashing']:.2f}",
             "never" if even is None else f"{even:.1f}",
