@@ -37,6 +37,7 @@ from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.report import (
     BatchReport,
     WorkerReport,
+    by_worker,
     prune_reports,
     write_report,
 )
@@ -259,7 +260,7 @@ class Pipeline:
             rankings=rankings,
             ranked_updates=sum(each.updates for each in rankers),
             window=history.registrar.ledger.next - history.registrar.ledger.first,
-            rankers=[each.summary() for each in rankers],
+            rankers=by_worker([each.summary() for each in rankers]),
         )
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:

@@ -7,7 +7,7 @@ see how a stream is doing reads these, while it runs or after.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
@@ -41,6 +41,22 @@ class WorkerReport:
     bytes: int = 0
     candidates: int = 0
     active: int = 0
+
+
+def by_worker(reports: Sequence[WorkerReport]) -> list[WorkerReport]:
+    """Those of one worker, in whatever role, added up; of lags the longest counts."""
+    found: dict[int, WorkerReport] = {}
+    for one in reports:
+        known = found.get(one.worker)
+        if known is None:
+            found[one.worker] = one
+            continue
+        sums = {
+            each.name: getattr(known, each.name) + getattr(one, each.name) for each in fields(one)
+        }
+        sums |= {"worker": one.worker, "lag": max(known.lag, one.lag)}
+        found[one.worker] = WorkerReport(**sums)
+    return [found[worker] for worker in sorted(found)]
 
 
 @dataclass(frozen=True)

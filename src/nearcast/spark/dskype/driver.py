@@ -26,6 +26,7 @@ from nearcast.spark.dskype.spreading import spread_for
 from nearcast.spark.history import History
 from nearcast.spark.node import Step
 from nearcast.spark.operations import RANKED, begun_in, of_kind
+from nearcast.spark.ranked.building import told
 from nearcast.spark.ranked.ranking import Ranking, Runner
 from nearcast.spark.ranked.reading import tops_in
 from nearcast.spark.ranked.window import read_messages
@@ -103,8 +104,9 @@ class Distributed(Ranking):
                 self._left = _left_by(reports)
                 self._last = work.steps[-1].number
                 return reports
-            told = logging.getLogger("nearcast.spark")
-            told.warning("step %d: a node lost its buffers; asking again", work.steps[-1].number)
+            logging.getLogger("nearcast.spark").warning(
+                "step %d: a node lost its buffers; they are asked for again", work.steps[-1].number
+            )
         raise StateError(
             f"{work.state}: nodes lose what they keep again and again; see that they have room in "
             "/dev/shm, or where NEARCAST_CACHE says"
@@ -116,10 +118,12 @@ class Distributed(Ranking):
         self._epochs += 1
         extra = work.ranked.extra | {"epoch": self._epochs, "base": [], "left": []}
         portions = -(-self._standing // PORTION)
-        for portion in range(portions):
-            asked = replace(work.ranked, extra=extra | {"portion": [portion, portions]})
-            reports = runner.run(replace(work, parts=[], save=False, ranked=asked), plan)
-            extra["base"] = extra["base"] + _left_by(reports)
+        with told(self._files, 0) as tell:
+            for portion in range(portions):
+                tell(portion * PORTION, self._standing)
+                asked = replace(work.ranked, extra=extra | {"portion": [portion, portions]})
+                reports = runner.run(replace(work, parts=[], save=False, ranked=asked), plan)
+                extra["base"] = extra["base"] + _left_by(reports)
         work.ranked.extra = extra
 
     def _new_spread(self, history: History, ranked: RankedWork, log: pa.Table) -> Spread:

@@ -116,7 +116,7 @@ def _lead(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pack
     name = desk.keep("outcome", outcome)
     asked = len(unpack(outcome)["requests"].since)
     report = desk.report(
-        "home", name=file.close(), updates=file.rows, rows=len(home), bytes=home.nbytes,
+        "home", name=file.close(), updates=file.rows, bytes=home.nbytes,
         left=[["outcome", task, name]],
     )  # fmt: skip
     yield from _ask(desk, name if asked else None, [r for t in told for r in t["reports"]], report)
@@ -128,7 +128,7 @@ def _recall(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pa
     desk = Desk(work, task, attempt)
     wanted = desk.step.standing(task, *work.ranked.extra["portion"])  # type: ignore[union-attr]
     name = desk.keep("outcome", pack(requests=silently(wanted)))
-    report = desk.report("home", rows=len(wanted.owners))
+    report = desk.report("home")
     yield from _ask(desk, name if len(wanted.owners) else None, [], report)
 
 
@@ -155,7 +155,7 @@ def _answer(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pa
             found = part.answer(requests, desk.timeline)
             asked += len(requests.since)
         replies.append(found)
-    report = desk.report("window", candidates=asked, rows=len(part), bytes=part.nbytes)
+    report = desk.report("window", candidates=asked, active=len(part), bytes=part.nbytes)
     for each, found in zip(told, replies, strict=True):
         reports = each["reports"] + ([report] if each["home"] == task % desk.workers else [])
         yield each["home"], pack(requests=each["requests"], replies=found, reports=reports)
@@ -193,7 +193,7 @@ def _settle(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pa
     starts, dealt = flat(deal_refills(desk.spread, settled.refills))
     name = desk.keep("refills", pack(refills=settled.refills, starts=starts, dealt=dealt))
     report = desk.report(
-        "aggregation", name=file.close(), updates=file.rows, candidates=len(requests.since),
+        "aggregation", name=file.close(), updates=file.rows,
         left=[["refills", task, name]],
     )  # fmt: skip
     yield task, Report(**report).to_packet()
