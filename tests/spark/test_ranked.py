@@ -6,7 +6,6 @@ import shutil
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -207,9 +206,9 @@ def test_buckets_change_hands_while_a_stream_runs(
     assert sum(one.rows for one in report.rankers) == report.rankings > 10
 
 
-def test_a_busy_worker_gives_buckets_away() -> None:
+def test_a_busy_worker_gives_buckets_away(tmp_path: Path) -> None:
     """Half of what it has more than the idlest one, once it was so twice in a row."""
-    dealing, state = Dealing(4), _NoState()
+    dealing, state = Dealing(4), State(str(tmp_path), {})
     loads = [WorkerReport(worker, load=load) for worker, load in enumerate([4.0, 1.0, 2.0, 1.0])]
     dealing.look(loads)
     assert dealing.move(state) == 0
@@ -227,11 +226,3 @@ def test_buckets_are_spread_evenly_and_few_move(workers: int) -> None:
     assert counts.max() - counts.min() <= 1
     stay = sum(min(256, count) for count in counts[:4].tolist())
     assert (after == before).sum() == stay
-
-
-class _NoState:
-    """A state with nothing in it."""
-
-    files = SimpleNamespace(
-        exists=lambda _: False, write=lambda *_, **__: None, remove=lambda _: None
-    )
