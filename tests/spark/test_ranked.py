@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,9 @@ from nearcast.partition.plan import Plan
 from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
+from nearcast.spark.ranked.dealing import Dealing, ask_for, spread
+from nearcast.spark.ranked.work import evenly
+from nearcast.spark.report import WorkerReport, read_reports
 from nearcast.spark.state import State
 from nearcast.spark.tasks import Report, Work
 from nearcast.topk import Window
@@ -169,3 +173,56 @@ def test_a_state_is_for_one_history(tmp_path: Path) -> None:
     for chosen in (other, Settings()):
         with pytest.raises(StateError, match="other settings \\(history: "):
             State(str(tmp_path), _about(chosen))
+
+
+def test_buckets_change_hands_while_a_stream_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To more workers and to fewer, some buckets with each step, and nobody is told."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(Dealing.move, "__defaults__", (300,))
+    chosen = Settings(window=Window(seconds=3.0))
+    log = ranked_log(400, seed=6, names=40)
+    expected, _ = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen)
+    ranked.start("shared", 2)
+    moved = []
+    for step, first in enumerate(range(0, len(log), 10)):
+        assert ranked.pipeline is not None
+        if step % 8 == 2:
+            ask_for(ranked.pipeline.state, [5, 1, 3, 2, 4][step // 8])
+        if step == 21:
+            ranked.start("shared", 2)  # in the middle of it
+        if step == 31:
+            shutil.rmtree(tmp_path / "cache")
+        ranked.take(table[first : first + 10])
+        [report] = read_reports(ranked.pipeline.state.path, 1)
+        moved.append(report.moved_buckets)
+    assert ranked.output.updates == expected
+    assert sum(count > 0 for count in moved) > 8
+    assert len(report.rankers) == 4
+    assert sum(one.rows for one in report.rankers) == report.rankings > 10
+
+
+def test_a_busy_worker_gives_buckets_away(tmp_path: Path) -> None:
+    """Half of what it has more than the idlest one, once it was so twice in a row."""
+    dealing, state = Dealing(4), State(str(tmp_path), {})
+    loads = [WorkerReport(worker, load=load) for worker, load in enumerate([4.0, 1.0, 2.0, 1.0])]
+    dealing.look(loads)
+    assert dealing.move(state) == 0
+    dealing.look(loads)
+    assert [dealing.move(state, 90) for _ in range(3)] == [90, 6, 0]
+    assert np.bincount(dealing.buckets).tolist() == [160, 352, 256, 256]
+
+
+@pytest.mark.parametrize("workers", [1, 3, 4, 7])
+def test_buckets_are_spread_evenly_and_few_move(workers: int) -> None:
+    before = evenly(4)
+    after = spread(before, workers)
+    counts = np.bincount(after, minlength=workers)
+    assert len(counts) == workers
+    assert counts.max() - counts.min() <= 1
+    stay = sum(min(256, count) for count in counts[:4].tolist())
+    assert (after == before).sum() == stay

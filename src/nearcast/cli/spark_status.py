@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 import msgspec
@@ -112,7 +113,9 @@ def status(
     _show(found)
 
 
-def summary(state: str, reports: list[BatchReport], now: float, building: list[Building]) -> Status:
+def summary(
+    state: str, reports: list[BatchReport], now: float, building: Sequence[Building] = ()
+) -> Status:
     """Add up what reports say."""
     final = reports[-1]
     seconds = [report.total_s for report in reports]

@@ -30,6 +30,9 @@ BATCH_TOTALS = {
     "ranked_updates": Metric(
         "ranked_updates_total", "counter", "Updates of top-k subscriptions among them."
     ),
+    "moved_buckets": Metric(
+        "moved_buckets_total", "counter", "Buckets of top-k subscriptions that changed hands."
+    ),
 }
 BATCHES = Metric("batches_total", "counter", "Batches committed.")
 LAST_BATCH = Metric("last_batch", "gauge", "The number of the last batch.")

@@ -261,7 +261,9 @@ class Pipeline:
             ranked_updates=sum(each.updates for each in rankers),
             window=history.registrar.ledger.next - history.registrar.ledger.first,
             rankers=by_worker([each.summary() for each in rankers]),
+            moved_buckets=self._ranking.moved if rankers else 0,
         )
+        self._ranking.look(report.rankers)
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:
             prune_reports(self.state.path, _REPORTS_KEPT)

@@ -99,7 +99,8 @@ class BatchReport:
     `committed_at` is the time of the commit, in seconds since 1970. `moved` says what changed
     hands if another version of the plan took over, `advice` whether a better one was found.
     `rankings` of the subscriptions are top-k, `ranked_updates` of the updates are theirs, the
-    `window` has so many messages, and `rankers` are the workers that rank.
+    `window` has so many messages, and `rankers` are the workers that rank, between which
+    `moved_buckets` changed hands.
     """
 
     batch: int
@@ -122,6 +123,7 @@ class BatchReport:
     ranked_updates: int = 0
     window: int = 0
     rankers: list[WorkerReport] = field(default_factory=list)
+    moved_buckets: int = 0
 
     @property
     def total_s(self) -> float:

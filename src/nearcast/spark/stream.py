@@ -195,7 +195,7 @@ def open_feed(
             return given.changed(number=number)
 
     balancer, allowance = Balancer(options.adjust), Allowance(options.adjust_bytes)
-    ranking = ranking_for(scheme, workers)
+    ranking = ranking_for(scheme, workers, adjust=options.adjust == "auto")
     pipeline = Pipeline(kept, settings, choose, sink, runner, None, allowance, balancer, ranking)
     if isinstance(sink, FolderOutput):
         sink.check(pipeline.begun)

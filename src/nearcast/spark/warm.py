@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from nearcast.engine.settings import Settings
 from nearcast.index.memory import MappedMemory
@@ -21,9 +22,9 @@ from nearcast.spark.operations import BEGUN, END, of_kind
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.placing import place
 from nearcast.spark.ranked.holder import Rules
-from nearcast.spark.ranked.steps import RankedStep
+from nearcast.spark.ranked.steps import Mask, RankedStep
 from nearcast.spark.ranked.window import arrivals
-from nearcast.spark.ranked.work import buckets_of
+from nearcast.spark.ranked.work import BUCKETS, buckets_of
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.router import Router
 from nearcast.spark.shard import Shard
@@ -91,14 +92,20 @@ def _warm_ranking() -> None:
     records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_RANKED)]
     settings = Settings(window=Window(seconds=1.0))
     registrar = Registrar(settings)
+    everything = np.ones(BUCKETS, np.bool_)
     rules = Rules(settings.window, settings.space, settings.analyser, None)
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
         shard = rules(memory)
+
+        def none(_: Mask) -> pa.Table:
+            return BEGUN.empty_table()
+
         for first in (0, 3):
             some = table_of(records[first : first + 3])
             reading = registrar.read(some, np.arange(first, first + len(some)))
-            shard.apply(RankedStep(arrivals(reading, 0, slides=True), reading.log))
+            messages = arrivals(reading, 0, slides=True)
+            shard.apply(RankedStep(messages, reading.log, everything, none))
             buckets_of(reading.events["id"].combine_chunks())
             shard = rules.attach(memory, shard.describe())
         del shard

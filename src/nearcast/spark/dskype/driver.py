@@ -8,6 +8,7 @@ to be spread otherwise: an *epoch* begins. That is also how workers become more 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ from nearcast.spark.ranked.building import told
 from nearcast.spark.ranked.ranking import Ranking, Runner
 from nearcast.spark.ranked.reading import tops_in
 from nearcast.spark.ranked.window import read_messages
-from nearcast.spark.ranked.work import RankedWork
+from nearcast.spark.ranked.work import BUCKETS, RankedWork
+from nearcast.spark.report import WorkerReport
 from nearcast.spark.state import State
 from nearcast.text import idf_of
 
@@ -43,19 +45,25 @@ GROWN = 4
 """By how many times subscriptions must have become more for them to be spread anew."""
 _SAMPLE = 20_000  # subscriptions and messages that a spread is made from
 _TRIES = 5
+_UNEVEN = 1.5  # the busiest worker by the average
+_TIMES = 3
+_IDLE_S = 0.05  # what all do in a step, below which nothing can be said
 
 
 class Distributed(Ranking):
     """Ranks by one of the mechanisms of distribution."""
 
-    def __init__(self, scheme: str, workers: int) -> None:
-        super().__init__(scheme, workers)
+    at_once = BUCKETS  # all together, because everything is asked for again then
+
+    def __init__(self, scheme: str, workers: int, *, adjust: bool = False) -> None:
+        super().__init__(scheme, workers, adjust=adjust)
         self._spread: Spread | None = None
         self._spread_from = 0  # subscriptions
         self._epochs = 0
         self._left: list[list[Any]] | None = None  # by the last step; None before an epoch
         self._last = -1  # the last step that was taken in this epoch
         self._standing = 0
+        self._uneven, self._patience = 0, _TIMES  # steps in a row
 
     def begin(self, state: State, settings: Settings) -> None:
         """Start without anything that an earlier run left."""
@@ -71,7 +79,7 @@ class Distributed(Ranking):
         self._standing = history.ranked
         self._tidy(step.number)
         count = history.count_ranked(log)
-        if self._spread is None or count > GROWN * self._spread_from:
+        if self._spread is None or self.moved or count > GROWN * self._spread_from:
             self._spread = self._new_spread(history, ranked, log)
             self._spread_from = max(count, 1)
             self._left = None
@@ -112,6 +120,20 @@ class Distributed(Ranking):
             "/dev/shm, or where NEARCAST_CACHE says"
         )
 
+    def look(self, workers: Sequence[WorkerReport]) -> None:
+        """See what workers did; if one of them has too much to do, spread subscriptions anew.
+
+        That is dear, so each time it takes longer to be worth it.
+        """
+        loads = [one.load for one in workers]
+        if not self._adjust or sum(loads) < _IDLE_S:
+            return
+        uneven = max(loads) * len(loads) > _UNEVEN * sum(loads)
+        self._uneven = self._uneven + 1 if uneven else 0
+        if self._uneven >= self._patience:
+            self._spread, self._uneven = None, 0
+            self._patience *= 4
+
     def _begin_epoch(self, runner: Runner, work: Work, plan: Plan) -> None:
         """Ask for the buffers of all subscriptions that stood before the step."""
         assert work.ranked is not None  # noqa: S101 - called for those that rank
@@ -145,7 +167,7 @@ class Distributed(Ranking):
         rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0))))
         texts, _ = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
         points = np.column_stack([rows["lon"].to_numpy(), rows["lat"].to_numpy()])
-        return spread_for(self.scheme, self.workers, settings.space, wanted, points, texts)
+        return spread_for(self.scheme, ranked.workers, settings.space, wanted, points, texts)
 
 
 def _few(places: np.ndarray) -> np.ndarray:
@@ -157,6 +179,7 @@ def _left_by(reports: list[Report]) -> list[list[Any]]:
     return [left for report in reports for left in report.left]
 
 
-def ranking_for(scheme: str, workers: int) -> Ranking:
+def ranking_for(scheme: str, workers: int, *, adjust: bool = False) -> Ranking:
     """The driver's side of a way to rank."""
-    return Distributed(scheme, workers) if scheme in MECHANISMS else Ranking(scheme, workers)
+    kind = Distributed if scheme in MECHANISMS else Ranking
+    return kind(scheme, workers, adjust=adjust)

@@ -121,10 +121,9 @@ class Step:
 
     def standing(self, home: int, portion: int, portions: int) -> Wanted:
         """Some of the subscriptions of a home that stood before the step."""
-        rows = Source(self.work, self.files, home).standing()
-        edges = np.linspace(0, len(rows), portions + 1).round().astype(int)
-        some = rows.slice(edges[portion], edges[portion + 1] - edges[portion])
-        return self.wanted(some.combine_chunks())
+        buckets = self.ranked.buckets
+        mine = (buckets == home) & (np.arange(len(buckets)) % portions == portion)
+        return self.wanted(Source(self.work, self.files, home).standing(mine))
 
 
 def _one(rows: pa.Table, name: str) -> pa.Array:

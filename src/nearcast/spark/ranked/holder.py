@@ -19,9 +19,10 @@ from nearcast.index.memory import MappedMemory, Memory
 from nearcast.index.table import Column, Int32s
 from nearcast.spark.names import Names
 from nearcast.spark.outputs import UPDATES
-from nearcast.spark.ranked.steps import Begun, Posts, RankedStep, Told
+from nearcast.spark.ranked.steps import Begun, Mask, Posts, RankedStep, Told
 from nearcast.spark.ranked.tellings import Tellings
 from nearcast.spark.ranked.walk import AT_ONCE, NOBODY, Walk
+from nearcast.spark.ranked.work import BUCKETS, buckets_of
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers
 from nearcast.topk import Window
@@ -79,6 +80,9 @@ class RankedShard:
         """By owner: the number by which the core knows it."""
         self.owner_of = Column(np.int32, 0, memory, "owner_of", sizes["subs"])
         """By that number: its owner."""
+        self._mine: Mask = memory.array("mine", BUCKETS, np.bool_)
+        if described is None:
+            self._mine[:] = False
         self._ended = Column(np.int32, 0, memory, "ended", sizes["ended"])  # names still known
 
     def describe(self) -> dict[str, Any]:
@@ -97,8 +101,12 @@ class RankedShard:
             "told": self.told,
         }
 
-    def build(self, messages: pa.Table, begun: pa.Table, tell: Tell) -> None:
-        """Take in a window and subscriptions that stand, from nothing; nobody is told of it."""
+    def build(self, messages: pa.Table, begun: pa.Table, mine: Mask, tell: Tell) -> None:
+        """Take in a window and the subscriptions that stand in some buckets, from nothing.
+
+        Nobody is told of it.
+        """
+        self._mine[:] = mine
         total = len(messages) + len(begun)
         for first in range(0, len(messages), AT_ONCE):
             some = messages.slice(first, AT_ONCE)
@@ -109,8 +117,10 @@ class RankedShard:
             self.core.publish(*posts.part(0, len(some)))
         for first in range(0, len(begun), AT_ONCE):
             tell(len(messages) + first, total)
-            some = begun.slice(first, AT_ONCE)
-            self.enter(Begun.read(some, self.terms), some["id"].combine_chunks())
+            self._enter_some(begun.slice(first, AT_ONCE))
+
+    def _enter_some(self, begun: pa.Table) -> None:
+        self.enter(Begun.read(begun, self.terms), begun["id"].combine_chunks())
 
     def enter(self, begun: Begun, ids: pa.Array) -> Int32s:
         """Let subscriptions begin, and give their numbers."""
@@ -132,10 +142,27 @@ class RankedShard:
         self._names.forget(self._ended.array.copy())
         self.ids.drop_before(self.core.first)
         self.terms.sweep()
+        self._hand_over(step)
         with Tellings(self.file, self.named) as tellings:
             ended = Walk(self, step, tellings.add).go()
         self.told = tellings.rows
         self._ended.replace(ended)
+
+    def _hand_over(self, step: RankedStep) -> None:
+        """Forget the subscriptions of buckets that others have now, and take in those it has."""
+        lost, gained = self._mine & ~step.mine, step.mine & ~self._mine
+        if lost.any():
+            owners = np.flatnonzero(self.sub_of.array != NOBODY).astype(np.int32)
+            going = owners[lost[buckets_of(self._names.of(owners))]]
+            self.core.unsubscribe(self.sub_of.array[going])
+            self.sub_of.array[going] = NOBODY
+            self._names.forget(going)
+            self.live -= len(going)
+        if gained.any():
+            begun = step.standing(gained)
+            for first in range(0, len(begun), AT_ONCE):
+                self._enter_some(begun.slice(first, AT_ONCE))
+        self._mine[:] = step.mine
 
     @property
     def file(self) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
@@ -13,7 +14,9 @@ from nearcast.engine.settings import Settings
 from nearcast.partition.plan import Plan
 from nearcast.spark.history import History
 from nearcast.spark.node import Step
-from nearcast.spark.ranked.work import RankedWork, evenly
+from nearcast.spark.ranked.dealing import MOST_AT_ONCE, Dealing
+from nearcast.spark.ranked.work import RankedWork
+from nearcast.spark.report import WorkerReport
 from nearcast.spark.state import State
 from nearcast.text import Vocabulary
 
@@ -34,14 +37,21 @@ class Runner(Protocol):
 class Ranking:
     """Goes beside the history of a pipeline, and tells the tasks that rank what they need."""
 
-    def __init__(self, scheme: str, workers: int) -> None:
+    at_once = MOST_AT_ONCE
+    """Buckets that may change hands with one step."""
+
+    def __init__(self, scheme: str, workers: int, *, adjust: bool = False) -> None:
         self.scheme = scheme
-        self.workers = workers
-        self._buckets = evenly(workers)
+        self._dealing = Dealing(workers)
+        self._adjust = adjust
+        self._since = 0  # the step with which buckets last changed hands
         self._vocabulary: str | None = None
+        self.moved = 0
+        """How many buckets changed hands with the last step."""
 
     def begin(self, state: State, settings: Settings) -> None:
         """Keep what tasks have to know of the settings where they can find it."""
+        self._dealing.recall(state)
         history = settings.history
         if history is None or not history.documents:
             return
@@ -56,15 +66,21 @@ class Ranking:
         """What is to be done in the step after those that are done; None if nobody ranks."""
         if not history.ranks_in(log):
             return None
-        settings = history.settings
+        settings, dealing = history.settings, self._dealing
+        self.moved = dealing.move(history.state, self.at_once)
         files = history.window.following(step.number)
         known = [*history.steps, step][-len(files) - 1 :]
+        # Buckets are handed over by those that have just taken the step before, and nobody else.
+        first = step.number - 1 if self.moved else self._since
+        known = [each for each in known if each.number >= first]
+        if self.moved:
+            self._since = step.number
         files = files[len(files) + 1 - len(known) :]
         first, next = history.before
         return RankedWork(
             scheme=self.scheme,
-            workers=self.workers,
-            buckets=self._buckets,
+            workers=dealing.workers,
+            buckets=dealing.buckets,
             window=settings.window,
             space=settings.space,
             vocabulary=self._vocabulary,
@@ -78,6 +94,11 @@ class Ranking:
     def run(self, runner: Runner, work: Work, plan: Plan) -> list[Report]:
         """Let a step be matched and ranked."""
         return runner.run(work, plan)
+
+    def look(self, workers: Sequence[WorkerReport]) -> None:
+        """See what workers did in a step that is done."""
+        if self._adjust:
+            self._dealing.look(workers)
 
 
 def digest_of(history: Vocabulary) -> str:

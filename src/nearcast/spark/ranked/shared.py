@@ -21,7 +21,7 @@ from nearcast.spark.operations import GONE, RANKED, completed
 from nearcast.spark.operations import LOG as LOGGED
 from nearcast.spark.ranked.building import told
 from nearcast.spark.ranked.holder import RankedShard, Rules
-from nearcast.spark.ranked.steps import RankedStep
+from nearcast.spark.ranked.steps import Mask, RankedStep
 from nearcast.spark.ranked.window import read_messages, window_messages
 from nearcast.spark.ranked.work import Packets, RankedWork, Stage, buckets_of
 from nearcast.spark.rooms import make_sure_of_room
@@ -79,6 +79,7 @@ class Source:
         self._work, self._ranked = work, work.ranked
         self._files = files
         self._worker = worker
+        self._mine: Mask = work.ranked.buckets == worker
 
     def rules(self) -> Rules:
         """What scores depend on."""
@@ -91,20 +92,21 @@ class Source:
         """What a step that can be followed has for the worker."""
         place = self._ranked.steps.index(step)
         messages = read_messages(self._files, self._ranked.files[place - 1])
-        return RankedStep(messages, self.own(self.logged(f"log/{step.number:09}.arrow")))
+        log = self.logged(f"log/{step.number:09}.arrow")
+        return RankedStep(messages, _within(log, self._mine), self._mine, self.standing)
 
     def start(self, shard: RankedShard) -> int:
         """Build what the worker has before the last step; give how many steps that are."""
         ranked = self._ranked
         messages = window_messages(self._files, ranked.before, ranked.first, ranked.next)
-        begun = self.standing()
+        begun = self.standing(self._mine)
         make_sure_of_room(shard.file.parent, _MESSAGE * len(messages) + _SUBSCRIPTION * len(begun))
         with told(self._files, self._worker) as tell:
-            shard.build(messages, begun, tell)
+            shard.build(messages, begun, self._mine, tell)
         return len(ranked.steps) - 1
 
-    def standing(self) -> pa.Table:
-        """The subscriptions of the worker before the last step."""
+    def standing(self, buckets: Mask) -> pa.Table:
+        """The subscriptions of some buckets before the last step."""
         steps = self._work.steps[:-1]
         names = [f"definitions/{steps[0].number:09}.arrow"] if steps[0].number else []
         names += [f"log/{step.number:09}.arrow" for step in steps[1:]]
@@ -112,7 +114,7 @@ class Source:
         where: dict[int, int] = {}
         begun, total = [], 0
         for part in parts:
-            own = self.own(part)
+            own = _within(part, buckets)
             kinds, owners = own["kind"].to_numpy(), own["owner"].to_numpy()
             came = own.filter(pa.array(kinds == RANKED))
             numbers = range(total, total + len(came))
@@ -131,12 +133,17 @@ class Source:
 
     def own(self, log: pa.Table) -> pa.Table:
         """Of a log, what begins here, and whatever ends anywhere."""
-        kinds = log["kind"].to_numpy()
-        mine = kinds == GONE
-        rows = np.flatnonzero(kinds == RANKED)
-        ids = log["id"].take(pa.array(rows)).combine_chunks()
-        mine[rows] = self._ranked.buckets[buckets_of(ids)] == self._worker
-        return log.filter(pa.array(mine)).combine_chunks()
+        return _within(log, self._mine)
+
+
+def _within(log: pa.Table, buckets: Mask) -> pa.Table:
+    """Of a log, what begins in some buckets, and whatever ends anywhere."""
+    kinds = log["kind"].to_numpy()
+    inside = kinds == GONE
+    rows = np.flatnonzero(kinds == RANKED)
+    ids = log["id"].take(pa.array(rows)).combine_chunks()
+    inside[rows] = buckets[buckets_of(ids)]
+    return log.filter(pa.array(inside)).combine_chunks()
 
 
 def vocabulary_of(pipeline: str, files: Files, ranked: RankedWork) -> Vocabulary | None:

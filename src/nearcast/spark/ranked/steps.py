@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.spark.ranked.reading import tops_in
 from nearcast.topk.terms import Bags, TermNumbers
+
+Mask = npt.NDArray[np.bool_]
 
 _NO_BAGS = Bags(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
@@ -19,6 +23,8 @@ class RankedStep(NamedTuple):
 
     messages: pa.Table  # in the schema `window.MESSAGES`
     operations: pa.Table  # its own, of the log: what begins and what ends
+    mine: Mask  # the buckets that it has from this step on
+    standing: Callable[[Mask], pa.Table]  # what stood in some buckets before the step
 
     @property
     def nbytes(self) -> int:
