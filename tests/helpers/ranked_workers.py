@@ -143,9 +143,7 @@ class Decider:
         ):
             del self._window[0]
 
-    def _messages(
-        self, found: list[tuple[int, tuple[float, float], Counter[str]]]
-    ) -> Messages:
+    def _messages(self, found: list[tuple[int, tuple[float, float], Counter[str]]]) -> Messages:
         terms, counts = self.terms([bag for _, _, bag in found])
         points = np.array([point for _, point, _ in found], np.float64).reshape(-1, 2)
         return Messages(_ints([number for number, _, _ in found]), points, terms, counts)
@@ -244,7 +242,9 @@ def net(updates: list[Updates], names: _Names) -> list[Update]:
             key = (seq, names.subscriptions[owner], names.messages[number])
             op, told = ("add", score) if score >= 0 else ("remove", None)
             if key in found:
-                assert found[key] is not None and found[key][1] != op, key  # type: ignore[index]
+                before = found[key]
+                assert before is not None, key
+                assert before[1] != op, key
                 found[key] = None
             else:
                 found[key] = (key[0], op, *key[1:], told)

@@ -47,6 +47,10 @@ def some_events(draw: st.DrawFn) -> list[Any]:
     return [(kind, draw(ids), draw(points), at)]
 
 
+def _joined(parts: list[list[Any]]) -> list[Any]:
+    return [event for part in parts for event in part]
+
+
 def _events(plan: list[list[Any]]) -> list[list[Event]]:
     now, made, steps = 0.0, 0, []
     for some in plan:
@@ -62,7 +66,9 @@ def _events(plan: list[list[Any]]) -> list[list[Event]]:
                 box = Box(*rest[1], rest[1][0] + 1, rest[1][1] + 1)
                 step.append(Publish(Message(name, rest[0], region=box, at=at)))
             elif kind == "subscribe":
-                step.append(Subscribe(Subscription(rest[0], rest[1], point=rest[2], top=rest[3]), at))
+                step.append(
+                    Subscribe(Subscription(rest[0], rest[1], point=rest[2], top=rest[3]), at)
+                )
             elif kind == "move":
                 step.append(Move(rest[0], point=rest[1], at=at))
             else:
@@ -73,7 +79,7 @@ def _events(plan: list[list[Any]]) -> list[list[Event]]:
 
 @given(
     plan=st.lists(
-        st.lists(some_events(), min_size=1, max_size=5).map(lambda parts: sum(parts, [])),
+        st.lists(some_events(), min_size=1, max_size=5).map(_joined),
         min_size=1,
         max_size=6,
     ),
@@ -83,7 +89,7 @@ def _events(plan: list[list[Any]]) -> list[list[Event]]:
     counts=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4)),
     replicated=st.booleans(),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_update_is_the_one_of_scan(
     plan: list[list[Any]],
     window: Window,

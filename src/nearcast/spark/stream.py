@@ -18,12 +18,12 @@ from nearcast.errors import InvalidValue, SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.spark.adjusting import BYTES_A_MINUTE, Allowance
 from nearcast.spark.balancing import Balancer, Mode
+from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.feed import Feed
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
 from nearcast.spark.paths import absolute
 from nearcast.spark.pipeline import STEP_ROWS, Output, Pipeline, planner
-from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.ranked.ranking import digest_of
 from nearcast.spark.ranked.registry import AUTO, names_in, ranker_for
 from nearcast.spark.runner import SparkRunner

@@ -73,9 +73,7 @@ def enter_all(
         code = room_to_enter(state, work, length)
         if code != DONE:
             return n, code
-        enter(
-            state, work, points[n, 0], points[n, 1], squared, 0.0, terms, counts, start, length
-        )
+        enter(state, work, points[n, 0], points[n, 1], squared, 0.0, terms, counts, start, length)
     return len(points), DONE
 
 
@@ -108,9 +106,7 @@ def answer(
     """
     events = len(span.first)
     for n in range(done, len(asking.ks)):
-        code = write_record(
-            state, 0, asking.points, asking.alphas, asking.starts, asking.terms, n
-        )
+        code = write_record(state, 0, asking.points, asking.alphas, asking.starts, asking.terms, n)
         if code != DONE:
             return n, code
         state.sub_f[SQUARED] = asking.squared[n]

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.spark.dskype._walk import NO_ROOM, Changes, Clock, Entries, kth_of, walk
+from nearcast.spark.dskype._walk import NO_ROOM, Changes, Entries, kth_of, walk
+from nearcast.spark.dskype.clock import Clock
 from nearcast.topk._evaluate import before
 from nearcast.topk._layout import BUFFER_SIZES, NOTHING, Floats, Int32s, Int64s
 from nearcast.topk._regions import give_back, take
@@ -109,9 +110,7 @@ def _store(
         if kind >= 0:
             give_back(seats.region_i, seats.free, kind, wide(seats.ints[row + AT]))
         size = 3 * size_of_class(wanted)
-        seats.ints[row + AT] = take(
-            seats.region_i, seats.free, seats.scalars, END, wanted, size
-        )
+        seats.ints[row + AT] = take(seats.region_i, seats.free, seats.scalars, END, wanted, size)
         seats.ints[row + KIND] = wanted
     size = size_of_class(wanted)
     worst_score, worst = NOTHING, wide(-1)

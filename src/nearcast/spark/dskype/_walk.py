@@ -63,9 +63,7 @@ def kth_of(entries: Entries, begin: int, end: int, k: int) -> tuple[float, int]:
 
 
 @inner_inlined
-def _following(
-    clock: Clock, entries: Entries, count: int, begin: int, end: int, last: int
-) -> int:
+def _following(clock: Clock, entries: Entries, count: int, begin: int, end: int, last: int) -> int:
     """The next event that may change anything: a message comes, or the oldest of the best goes."""
     event = wide(last)
     if end < count:

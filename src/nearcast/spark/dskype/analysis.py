@@ -14,7 +14,6 @@ from nearcast.text import Analyser
 from nearcast.topk.terms import TermNumbers
 
 
-
 class _Weights:
     """In the place of a core: takes down what terms weigh."""
 

@@ -125,7 +125,6 @@ class Refills(NamedTuple):
             self.scores[places],
         )  # fmt: skip
 
-
     def without_messages(self, which: Int64s | Int32s) -> Refills:
         """Some of them, as far as a finder needs them."""
         none = np.zeros(len(which) + 1, np.int64)

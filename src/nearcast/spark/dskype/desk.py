@@ -153,7 +153,7 @@ class Desk:
         return found
 
     def _oldest(self, mark: Mark) -> int:
-        """The oldest message that is needed from a step on; that of earlier ones does not matter."""
+        """The oldest message that is needed from a step on; before the last it is any."""
         return self._ranked.first if mark == self._ranked.steps[-1] else 0
 
     def ids(self) -> Texts:

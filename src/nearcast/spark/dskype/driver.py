@@ -116,8 +116,8 @@ class Distributed(Ranking):
                 "step %d: a node lost its buffers; they are asked for again", work.steps[-1].number
             )
         raise StateError(
-            f"{work.state}: nodes lose what they keep again and again; see that they have room in "
-            "/dev/shm, or where NEARCAST_CACHE says"
+            f"{work.state}: nodes lose what they keep again and again; see that they have room "
+            "where they keep it (NEARCAST_CACHE says where)"
         )
 
     def look(self, workers: Sequence[WorkerReport]) -> None:

@@ -81,8 +81,9 @@ class Finder(Host):
                 break
             room = 2 * room + self.core.subscriptions
             larger = _meetings(room)
-            for old, new in zip(found, larger, strict=True):
-                new[:written] = old[:written]
+            larger.subs[:written] = found.subs[:written]
+            larger.messages[:written] = found.messages[:written]
+            larger.scores[:written] = found.scores[:written]
             found = larger
         return Pairs(
             self._owner_of.array[found.subs[:written]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -83,8 +84,9 @@ class KeptFinder(Finder):
         home = self._home_of.array[pairs.owners]
         order = np.argsort(home, kind="stable")
         edges = np.searchsorted(home[order], np.arange(homes + 1))
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
-            yield Pairs(*(column[order[start:stop]] for column in pairs))
+        for start, stop in pairwise(edges.tolist()):
+            some = order[start:stop]
+            yield Pairs(pairs.owners[some], pairs.numbers[some], pairs.scores[some])
 
 
 class HomeStep(NamedTuple):

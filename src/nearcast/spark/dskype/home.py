@@ -96,13 +96,13 @@ class Home:
     def nbytes(self) -> int:
         """Bytes in use."""
         own = sum(getattr(self, f"_{name}").nbytes for name in _COLUMNS)
-        return own + self._names.nbytes + self._terms.nbytes + self._weights.nbytes
+        return int(own + self._names.nbytes + self._terms.nbytes + self._weights.nbytes)
 
     def __len__(self) -> int:
         """How many have a seat."""
         return self._waits.size - self._free_seats.size
 
-    def _seats(self) -> _seats.Seats:
+    def _arrays(self) -> _seats.Seats:
         regions = self._regions.array
         return _seats.Seats(
             self._scalars, self._ints.array.reshape(-1), self._floats.array.reshape(-1),
@@ -148,7 +148,7 @@ class Home:
             self._weights.put(seats, wanted.terms.starts, wanted.terms.idf.view(np.uint64))
         while done < len(seats):
             done, code = _seats.fill(
-                self._seats(), seats, wanted.ks, refills.thetas, refills.starts,
+                self._arrays(), seats, wanted.ks, refills.thetas, refills.starts,
                 refills.numbers, refills.scores, self._entries, done,
             )  # fmt: skip
             if code == _seats.MORE_ROOM:
@@ -176,7 +176,7 @@ class Home:
         owners = owners[owners < self._seat_of.size]
         seats = self._seat_of.array[owners]
         owners, seats = owners[seats >= 0], seats[seats >= 0]
-        _seats.release(self._seats(), seats)
+        _seats.release(self._arrays(), seats)
         self._ints.array[seats, _seats.OWNER] = _NOBODY
         self._names.forget(seats)
         self._terms.forget(seats)
@@ -197,7 +197,7 @@ class Home:
         done, written, code = 0, 0, _seats.DONE
         while done < count:
             done, written, code = _seats.take_step(
-                self._seats(), timeline.clock, changes, self._entries, timeline.was_first, found,
+                self._arrays(), timeline.clock, changes, self._entries, timeline.was_first, found,
                 left, done, written,
             )  # fmt: skip
             if code == _seats.MORE_ROOM:

@@ -98,4 +98,3 @@ def _described(value: Any, parts: list[npt.NDArray[Any]]) -> Any:
     if type(value).__name__ in _KINDS:
         return ["tuple", type(value).__name__, [_described(each, parts) for each in value]]
     return ["plain", value]
-

@@ -69,7 +69,8 @@ class Step:
     @cached_property
     def again(self) -> Int64s:
         """Events with a message whose id was that of one that leaves the window with them."""
-        return self.rows["seq"].to_numpy()[self.rows["again"].to_numpy()]
+        seq: Int64s = self.rows["seq"].to_numpy()
+        return seq[self.rows["again"].to_numpy()]
 
     def messages(self, rows: pa.Table) -> Messages:
         """The messages among some rows."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.spark.dskype import _seats, _settle
+from nearcast.spark.dskype._walk import Changes
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Refills, Replies, Requests, Updates, starts_of
 from nearcast.spark.dskype.home import longer, room_for_changes
@@ -41,7 +42,7 @@ def settle(requests: Requests, replies: list[Replies], timeline: Timeline) -> Se
         )
         if code == _seats.DONE:
             break
-        changes = _settle.Changes(*(longer(column, written) for column in changes))
+        changes = Changes(*(longer(column, written) for column in changes))
     owners = requests.wanted.owners[changes.subs[:written]]
     updates = Updates(
         timeline.seq[changes.events[:written]], owners,

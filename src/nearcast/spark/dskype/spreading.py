@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from nearcast.geo import Box
@@ -55,7 +57,7 @@ def _dealt(spread: Spread, things: Int32s, workers: Int32s) -> Dealt:
     edges = np.searchsorted(workers[order], np.arange(spread.workers + 1))
     return [
         np.sort(things[order[start:stop]]).astype(np.int64)
-        for start, stop in zip(edges[:-1], edges[1:], strict=True)
+        for start, stop in pairwise(edges.tolist())
     ]
 
 

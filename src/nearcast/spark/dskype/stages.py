@@ -180,7 +180,11 @@ def _settle(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pa
     requests: Requests = unpack(desk.files.map(names.pop()))["requests"]
     settled = settle(requests, [each["replies"] for each in told], desk.timeline)
     file = desk.update_file(1)
-    if work.ranked is not None and work.ranked.extra["portion"] is None and len(settled.updates.seq):
+    if (
+        work.ranked is not None
+        and work.ranked.extra["portion"] is None
+        and len(settled.updates.seq)
+    ):
         ids = desk.ids()
         wanted = requests.wanted
         place = np.argsort(wanted.owners)

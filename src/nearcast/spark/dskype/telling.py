@@ -28,13 +28,14 @@ def named(
     """
     kept = _net(updates, ids, again)
     for first in range(0, len(kept), _AT_ONCE):
-        seq, owners, numbers, scores = (each[kept[first : first + _AT_ONCE]] for each in updates)
+        some = kept[first : first + _AT_ONCE]
+        scores = updates.scores[some]
         added = scores >= 0
         columns = [
-            pa.array(seq),
+            pa.array(updates.seq[some]),
             _OPS.take(pa.array(added.astype(np.int8))),
-            names(owners).cast(pa.string()),
-            ids.take(numbers).cast(pa.string()),
+            names(updates.owners[some]).cast(pa.string()),
+            ids.take(updates.numbers[some]).cast(pa.string()),
             pa.array(scores, mask=~added),
         ]
         yield pa.Table.from_arrays(columns, schema=UPDATES)
