@@ -84,7 +84,9 @@ class Decider:
         """Decide some events; give the step, and the updates that are expected of it."""
         expected: set[Update] = set()
         was = (self._first, self._next)
-        seq, first, following = [], [], []
+        seq: list[int] = []
+        first: list[int] = []
+        following: list[int] = []
         messages: list[tuple[int, tuple[float, float], Counter[str]]] = []
         begun: list[tuple[int, int, int, Subscription]] = []
         ended: list[tuple[int, int]] = []

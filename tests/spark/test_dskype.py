@@ -63,7 +63,8 @@ def _events(plan: list[list[Any]]) -> list[list[Event]]:
             if kind == "publish":
                 step.append(Publish(Message(name, rest[0], rest[1], at=at)))
             elif kind == "range":
-                box = Box(*rest[1], rest[1][0] + 1, rest[1][1] + 1)
+                west, south = rest[1]
+                box = Box(west, south, west + 1, south + 1)
                 step.append(Publish(Message(name, rest[0], region=box, at=at)))
             elif kind == "subscribe":
                 step.append(

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from nearcast.cli.main import main
+from nearcast.spark.replay import replay_steps
 from ranked_logs import ranked_log
 
 
@@ -17,7 +18,7 @@ def test_replay_by_prefixes_prints_what_scan_prints(
 ) -> None:
     """Five stages a step, several steps, boolean and top-k subscriptions in one log."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nearcast.spark.replay.STEP_RECORDS", 150)
+    monkeypatch.setitem(replay_steps.__kwdefaults__, "step_records", 150)
     lines = [msgspec.json.encode(event) + b"\n" for event in ranked_log(400)]
     Path("log.jsonl").write_bytes(b"".join(lines))
     written = []

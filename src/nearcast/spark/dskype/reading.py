@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.index.table import Int64s
+from nearcast.spark.columns import mask_of
 from nearcast.spark.dskype.analysis import terms_of
 from nearcast.spark.dskype.asking import Operations
 from nearcast.spark.dskype.clock import Timeline, moment
@@ -70,7 +71,8 @@ class Step:
     def again(self) -> Int64s:
         """Events with a message whose id was that of one that leaves the window with them."""
         seq: Int64s = self.rows["seq"].to_numpy()
-        return seq[self.rows["again"].to_numpy()]
+        again = mask_of(self.rows["again"].combine_chunks())
+        return seq[again]
 
     def messages(self, rows: pa.Table) -> Messages:
         """The messages among some rows."""
