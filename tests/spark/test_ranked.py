@@ -18,7 +18,7 @@ from crashes import Crash, Crashes, install
 from event_logs import logs, worlds
 from naive import Given
 from nearcast.engine.settings import Settings
-from nearcast.errors import StateError
+from nearcast.errors import SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
@@ -161,6 +161,28 @@ def test_messages_are_kept_only_while_they_are_in_the_window(
         most = max(most, len(list((tmp_path / "state" / "messages").iterdir())))
     assert ranked.output.updates == scored(log, chosen)[0]
     assert most <= 9
+
+
+def test_damaged_messages_are_read_again_and_lost_ones_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Updates are right, or there are none."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    chosen = Settings(window=Window(count=30))
+    log = ranked_log(120, seed=9)
+    expected, _ = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen)
+    ranked.start("shared", 2)
+    for first in range(0, 120, 30):
+        ranked.take(table[first : first + 30])
+        *_, path = sorted((tmp_path / "state" / "messages").iterdir())
+        path.write_bytes(path.read_bytes()[:-1])
+        ranked.start("shared", 2)
+    assert ranked.output.updates == expected
+    path.unlink()
+    with pytest.raises(SourceError, match=r"message \d+ of the window is gone; restore it"):
+        ranked.start("shared", 2)
 
 
 def test_a_state_is_for_one_history(tmp_path: Path) -> None:

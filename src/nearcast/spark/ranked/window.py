@@ -83,8 +83,16 @@ class WindowLog:
         """Whether the messages of a step should be there and are not whole."""
         return any(not _is_sound(self._files, each) for each in self._found() if each.step == step)
 
-    def recover(self, step: int, ranking: bool) -> None:
-        """Find what there is up to a step; what lies beyond it was never committed."""
+    def skip(self, step: int, next: int) -> None:
+        """Know nothing of the messages before a number: an earlier release kept only their ids."""
+        span = Span(step, 0, next, False)
+        _write(self._files, span.name, MESSAGES.empty_table(), lasting=True)
+
+    def recover(self, step: int, first: int, next: int, ranking: bool) -> None:
+        """Find what there is up to a step; what lies beyond it was never committed.
+
+        The window has the messages from `first` to before `next`.
+        """
         found = self._found()
         for each in [each for each in found if each.step > step]:
             self._files.remove(each.name)
@@ -103,6 +111,15 @@ class WindowLog:
                 told = logging.getLogger("nearcast.spark")
                 told.warning("%s: damaged; its messages will not be ranked", each.name)
         self.spans = sorted(spans)
+        reached = first
+        for each in self.covering(first, next):
+            if each.first <= reached:
+                reached = each.next
+        if ranking and reached < next:
+            raise SourceError(
+                f"{self._files.root}/{FOLDER}: the file with message {reached} of the window is "
+                "gone; restore it, or start again with an empty folder as state"
+            )
 
     def forget(self, first: int) -> None:
         """Remove messages before a number; put the others together if they are in many files."""
