@@ -142,6 +142,27 @@ def test_a_task_that_is_run_again_says_the_same(
     assert ranked.output.updates == scored(log, chosen)[0]
 
 
+def test_thousands_of_changes_between_two_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One subscription moves and is replaced again and again within a step."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    top = {"k": 1, "alpha": 0.5}
+    log: list[dict[str, Any]] = [
+        {"op": "publish", "id": f"m{n}", "text": "tea cup", "point": [n, n]} for n in range(4)
+    ]
+    log.append({"op": "subscribe", "id": "t", "query": "tea", "point": [0, 0], "top": top})
+    log += [{"op": "move", "id": "t", "point": [n % 5, n % 3]} for n in range(1500)]
+    log += [
+        {"op": "subscribe", "id": "t", "query": "cup", "point": [n % 4, 0], "top": top}
+        for n in range(500)
+    ]
+    ranked = Ranked(tmp_path, Settings())
+    ranked.start("shared", 1)
+    ranked.take(table_of(records(log)), 1000)
+    assert ranked.output.updates == scored(log, Settings())[0]
+
+
 def test_messages_are_kept_only_while_they_are_in_the_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

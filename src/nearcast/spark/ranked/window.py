@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.errors import SourceError
+from nearcast.index.table import Floats
 from nearcast.spark.columns import points_of
 from nearcast.spark.files import Files
 from nearcast.spark.registrar import Reading
@@ -189,12 +190,19 @@ def arrivals(reading: Reading, first: int, slides: bool) -> pa.Table:
         wanted |= moved
     rows = np.flatnonzero(wanted)
     some = reading.events.select(["id", "text", "point"]).take(pa.array(rows)).combine_chunks()
-    points, _ = points_of(some["point"].combine_chunks())
+    points = _points(some["point"].combine_chunks())
     columns = [
         reading.number[rows], reading.seq[rows], reading.times[rows], reading.first[rows],
         reading.again[rows], some["id"], some["text"], points[:, 0], points[:, 1],
     ]  # fmt: skip
     return pa.table(columns, schema=MESSAGES)
+
+
+def _points(column: pa.ListArray) -> Floats:
+    flat = column.flatten()
+    if len(flat) == 2 * len(column):  # as all messages have them
+        return np.asarray(flat.to_numpy(), np.float64).reshape(-1, 2)
+    return points_of(column)[0]
 
 
 def read_messages(files: Files, span: Span) -> pa.Table:
