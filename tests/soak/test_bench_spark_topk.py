@@ -1,4 +1,4 @@
-"""`nearcast bench spark-topk`, small: everything is measured, and updates are those of the engines."""
+"""`nearcast bench spark-topk`, small: updates are those of the engines, and all is measured."""
 
 from __future__ import annotations
 
