@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,15 +19,18 @@ from boolean_logs import records
 from crashes import Crash, Crashes, install
 from event_logs import logs, worlds
 from naive import Given
+from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
-from nearcast.errors import StateError
+from nearcast.errors import SourceError, StateError
 from nearcast.partition.plan import Plan
 from nearcast.spark.events import table_of
+from nearcast.spark.files import Files
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
+from nearcast.spark.ranked.building import in_words, told, under_way
 from nearcast.spark.ranked.dealing import Dealing, ask_for, spread
 from nearcast.spark.ranked.work import evenly
-from nearcast.spark.report import WorkerReport, read_reports
+from nearcast.spark.report import BatchReport, WorkerReport, read_reports, write_report
 from nearcast.spark.state import State
 from nearcast.spark.tasks import Report, Work
 from nearcast.topk import Window
@@ -142,6 +147,27 @@ def test_a_task_that_is_run_again_says_the_same(
     assert ranked.output.updates == scored(log, chosen)[0]
 
 
+def test_thousands_of_changes_between_two_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One subscription moves and is replaced again and again within a step."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    top = {"k": 1, "alpha": 0.5}
+    log: list[dict[str, Any]] = [
+        {"op": "publish", "id": f"m{n}", "text": "tea cup", "point": [n, n]} for n in range(4)
+    ]
+    log.append({"op": "subscribe", "id": "t", "query": "tea", "point": [0, 0], "top": top})
+    log += [{"op": "move", "id": "t", "point": [n % 5, n % 3]} for n in range(1500)]
+    log += [
+        {"op": "subscribe", "id": "t", "query": "cup", "point": [n % 4, 0], "top": top}
+        for n in range(500)
+    ]
+    ranked = Ranked(tmp_path, Settings())
+    ranked.start("shared", 1)
+    ranked.take(table_of(records(log)), 1000)
+    assert ranked.output.updates == scored(log, Settings())[0]
+
+
 def test_messages_are_kept_only_while_they_are_in_the_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +187,45 @@ def test_messages_are_kept_only_while_they_are_in_the_window(
         most = max(most, len(list((tmp_path / "state" / "messages").iterdir())))
     assert ranked.output.updates == scored(log, chosen)[0]
     assert most <= 9
+
+
+def test_damaged_messages_are_read_again_and_lost_ones_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Updates are right, or there are none."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    chosen = Settings(window=Window(count=30))
+    log = ranked_log(120, seed=9)
+    expected, _ = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen)
+    ranked.start("shared", 2)
+    for first in range(0, 120, 30):
+        ranked.take(table[first : first + 30])
+        *_, path = sorted((tmp_path / "state" / "messages").iterdir())
+        path.write_bytes(path.read_bytes()[:-1])
+        ranked.start("shared", 2)
+    assert ranked.output.updates == expected
+    path.unlink()
+    with pytest.raises(SourceError, match=r"message \d+ of the window is gone; restore it"):
+        ranked.start("shared", 2)
+
+
+def test_who_builds_is_seen_while_it_does(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In words for a person, in the status as JSON, and not any more when it is done."""
+    files, state = Files(str(tmp_path)), str(tmp_path)
+    write_report(state, BatchReport(1, 1, 1, 1, 0, 0, 0, {"total": 1.0}))
+    with told(files, 3) as tell:
+        tell(250, 1000)
+        [one] = under_way(files, time.time())
+        assert (one.worker, one.done, one.of) == (3, 250, 1000)
+        assert in_words([one]).endswith("25% of 1,000 messages and subscriptions")
+        assert main(["spark", "status", state, "--json"]) == 0
+        assert json.loads(capfd.readouterr().out)["building"][0]["done"] == 250
+        assert under_way(files, time.time() + 3600) == []  # it must have been killed
+    assert under_way(files, time.time()) == []
 
 
 def test_a_state_is_for_one_history(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from multiprocessing import get_context
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 import pyarrow as pa
 
 from nearcast.bench.topk_engine import published, wanted
@@ -49,9 +48,10 @@ class _Half:
         for first in range(0, window, _CHUNK):
             table = published(workload, first, min(first + _CHUNK, window))
             self._engine.publish_table(table)
-        for first in range(0, subscriptions, _INITIAL):
-            table = wanted(workload, first, min(first + _INITIAL, subscriptions))
-            self._engine.subscribe_table(table.take(np.arange(half, len(table), 2)))
+        start, stop = (subscriptions * part // 2 for part in (half, half + 1))
+        for first in range(start, stop, _INITIAL):
+            table = wanted(workload, first, min(first + _INITIAL, stop))
+            self._engine.subscribe_table(table)
         self._ready: tuple[int, pa.Table] | None = None
 
     def prepare(self, first: int, end: int) -> None:

@@ -86,7 +86,7 @@ class History:
         self.upkeep = upkeep or Upkeep()
         self.recent = Recent(state.files, settings.window)
         self.window = WindowLog(state.files)
-        self._oldest = 0  # message of the window after the last step
+        self._oldest = self._newest = 0  # of the window after the last step, as `before` has them
         self.registrar = Registrar(settings)
         self.plan: Plan | None = None
         self.steps: list[Step] = [FIRST]
@@ -146,8 +146,10 @@ class History:
             before = commit
         self._gone = unranked(self.registrar.definitions(self._ended))
         self.registrar.ledger = self._ledger(last.step, last)
-        self.window.recover(last.step, self.ranked > 0)
-        self._oldest = self.registrar.ledger.first
+        self._oldest, self._newest = self.registrar.ledger.first, self.registrar.ledger.next
+        if not last.messages and self._newest:
+            self.window.skip(last.step, self._newest)
+        self.window.recover(last.step, self._oldest, self._newest, self.ranked > 0)
         if last.plan:
             self._find_plan(last.plan)
 
@@ -205,7 +207,7 @@ class History:
 
         The registrar may have read the step that follows.
         """
-        return self._oldest, 0 if self.last is None else self.last.messages
+        return self._oldest, self._newest
 
     def ranks_in(self, log: pa.Table) -> bool:
         """Whether there are top-k subscriptions before or in a step with this log."""
@@ -324,7 +326,7 @@ class History:
             then = self.last.now
             self.recent.forget(self.last.step, np.nan if then is None else then)
         self.window.forget(self._oldest)  # and so do messages
-        self._oldest = self.registrar.ledger.first
+        self._oldest, self._newest = self.registrar.ledger.first, self.registrar.ledger.next
         self.last = commit
         self._follow(log, Step(commit.step, key))
         self.actives.forget(self._now)

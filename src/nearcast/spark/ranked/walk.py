@@ -118,20 +118,18 @@ class Walk:
 
     def _change_many(self, first: int, end: int) -> None:
         """Take operations between which no message comes: as many at once as can be."""
-        ends = self._ends[first:end]
-        if (ends != NOBODY).any():
-            begun: set[int] = set()
-            begins = self._begins[first:end]
-            owners = self._begun.owners
-            for at, (end_of, begin) in enumerate(zip(ends.tolist(), begins.tolist(), strict=True)):
-                if end_of in begun:
-                    self._change(first, first + at)
-                    return self._change_many(first + at, end)
-                if begin != NOBODY:
-                    begun.add(int(owners[begin]))
-        for start in range(first, end, AT_ONCE):
-            self._change(start, min(start + AT_ONCE, end))
-        return None
+        begun: set[int] = set()
+        start = first
+        several = bool((self._ends[first:end] != NOBODY).any())
+        for at in range(first, end) if several else ():
+            if int(self._ends[at]) in begun:  # what it ends must have begun before
+                self._change(start, at)
+                start = at
+                begun.clear()
+            if self._begins[at] != NOBODY:
+                begun.add(int(self._begun.owners[self._begins[at]]))
+        for some in range(start, end, AT_ONCE):
+            self._change(some, min(some + AT_ONCE, end))
 
     def _change(self, first: int, end: int, now: float | None = None) -> None:
         """Take operations on subscriptions that are all different; time may pass with a single one.

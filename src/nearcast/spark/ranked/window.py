@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.errors import SourceError
+from nearcast.index.table import Floats
 from nearcast.spark.columns import points_of
 from nearcast.spark.files import Files
 from nearcast.spark.registrar import Reading
@@ -83,8 +84,16 @@ class WindowLog:
         """Whether the messages of a step should be there and are not whole."""
         return any(not _is_sound(self._files, each) for each in self._found() if each.step == step)
 
-    def recover(self, step: int, ranking: bool) -> None:
-        """Find what there is up to a step; what lies beyond it was never committed."""
+    def skip(self, step: int, next: int) -> None:
+        """Know nothing of the messages before a number: an earlier release kept only their ids."""
+        span = Span(step, 0, next, False)
+        _write(self._files, span.name, MESSAGES.empty_table(), lasting=True)
+
+    def recover(self, step: int, first: int, next: int, ranking: bool) -> None:
+        """Find what there is up to a step; what lies beyond it was never committed.
+
+        The window has the messages from `first` to before `next`.
+        """
         found = self._found()
         for each in [each for each in found if each.step > step]:
             self._files.remove(each.name)
@@ -103,6 +112,15 @@ class WindowLog:
                 told = logging.getLogger("nearcast.spark")
                 told.warning("%s: damaged; its messages will not be ranked", each.name)
         self.spans = sorted(spans)
+        reached = first
+        for each in self.covering(first, next):
+            if each.first <= reached:
+                reached = each.next
+        if ranking and reached < next:
+            raise SourceError(
+                f"{self._files.root}/{FOLDER}: the file with message {reached} of the window is "
+                "gone; restore it, or start again with an empty folder as state"
+            )
 
     def forget(self, first: int) -> None:
         """Remove messages before a number; put the others together if they are in many files."""
@@ -172,12 +190,19 @@ def arrivals(reading: Reading, first: int, slides: bool) -> pa.Table:
         wanted |= moved
     rows = np.flatnonzero(wanted)
     some = reading.events.select(["id", "text", "point"]).take(pa.array(rows)).combine_chunks()
-    points, _ = points_of(some["point"].combine_chunks())
+    points = _points(some["point"].combine_chunks())
     columns = [
         reading.number[rows], reading.seq[rows], reading.times[rows], reading.first[rows],
         reading.again[rows], some["id"], some["text"], points[:, 0], points[:, 1],
     ]  # fmt: skip
     return pa.table(columns, schema=MESSAGES)
+
+
+def _points(column: pa.ListArray) -> Floats:
+    flat = column.flatten()
+    if len(flat) == 2 * len(column):  # as all messages have them
+        return np.asarray(flat.to_numpy(), np.float64).reshape(-1, 2)
+    return points_of(column)[0]
 
 
 def read_messages(files: Files, span: Span) -> pa.Table:
