@@ -49,9 +49,14 @@ class EchoingCorpus(Corpus):
         alone = -np.expm1((1.0 - self._echo) * terms * np.log1p(-share))
         if self._echo == 0:
             return np.asarray(alone)
-        count = len(self._popularity)
-        said = np.full(count, terms, np.int64)
-        phrases = distinct_terms(self.seed, "phrase terms", np.arange(count), said, self.weights)
+        count, longest = len(self._popularity), self._longest
+        phrases = distinct_terms(
+            self.seed, "phrase terms", np.arange(count), np.full(count, longest), self.weights
+        )
+        # The n-th word of a phrase is said only by messages that are long enough.
+        lengths = np.arange(self._shortest, longest + 1)
+        reach = (lengths[:, None] > np.arange(longest)).mean(axis=0)
         popular = np.diff(self._popularity, prepend=0.0) / self._popularity[-1]
-        echoed = np.bincount(phrases.values, np.repeat(popular, terms), minlength=len(share))
+        said = np.outer(popular, reach).ravel()
+        echoed = np.bincount(phrases.values, said, minlength=len(share))
         return np.asarray(1.0 - (1.0 - alone) * (1.0 - np.minimum(self._echo * echoed, 1.0)))
