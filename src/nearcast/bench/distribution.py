@@ -89,6 +89,8 @@ class Arrangement(NamedTuple):
     keywords: tuple[int, int] = (1, 5)
     echo: float = 0.0
     shift: float = 40.0
+    vocabulary: int = 1_700_000
+    """The most terms that texts may have."""
     seed: int = 1
 
 
@@ -195,7 +197,7 @@ def _data(arrangement: Arrangement, name: str) -> TopkArrays | TopkPlaces:
     text = TEXTS.get(name, Text(1, 1))
     options = TopkOptions(
         terms=text.terms,
-        vocabulary=text.vocabulary,
+        vocabulary=min(text.vocabulary, arrangement.vocabulary),
         shift=arrangement.shift,
         k=arrangement.k,
         min_keywords=fewest,
