@@ -7,7 +7,7 @@ which weighs much in Storm, is not in it; `break even` says how much it would ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from nearcast.bench.distribution import (
@@ -103,7 +103,9 @@ def _table_5(found: _Rows) -> Claim:
         "table 5", "copies of a subscription (tweets, gn, yelp): keyword 3.2, 3.3, 3.3; "
         "prefix 1.9, 1.9, 2.1", "; ".join(told), min(keyword) >= 3 and max(prefix) <= 2.2,
         "1 to 5 terms are 3 on average, so keyword cannot have more than 3 copies: the paper's "
-        "subscriptions must have had more terms than its section 8.1.1 says",
+        "subscriptions must have had more terms than its section 8.1.1 says. A prefix leaves a "
+        "term out if no message that has it alone is among the best; where words are independent "
+        "of each other, such messages are",
     )  # fmt: skip
 
 
@@ -121,9 +123,8 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
             "21a", "location is 15 % faster than hashing, by better bounds for places near by",
             _listed([gain[texts, "location"] for texts in TEXTS]) + " times hashing",
             all(gain[texts, "location"] >= 1.05 for texts in _SHORT),
-            "every posting carries its own place and threshold, so near ones together save nothing;"
-            " and a part with N subscriptions and a share p of the messages does not cost N p, when"
-            " every worker reads every message",
+            "every posting carries its own place and threshold, so nothing is saved by near ones "
+            "being together",
         ),
         claim_of(
             "21a", "keyword is the slowest on short texts",
@@ -142,11 +143,15 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
             "than keyword", _listed([gain["yelp", name] for name in _FOUR])
             + " times hashing (hashing, location, keyword, prefix)",
             gain["yelp", "keyword"] < gain["yelp", "prefix"]
-            < min(gain["yelp", "hashing"], gain["yelp", "location"]), "",
+            < min(gain["yelp", "hashing"], gain["yelp", "location"]),
+            "handling a long message costs as much as reading thousands of postings, so a third "
+            "fewer of them outweigh uneven loads; no copy is read twice",
         ),
         claim_of(
             "21a", "32 workers are 26 to 49 times as fast as one",
-            f"{min(speedup):.0f} to {max(speedup):.0f} times", max(speedup) >= 26, _COMM,
+            f"{min(speedup):.1f} to {max(speedup):.1f} times", max(speedup) >= 26,
+            "with so few subscriptions, handling a message is most of what one worker does, and is "
+            "not divided",
         ),
         claim_of(
             "21b", "keyword and prefix send a message to 80 % fewer workers on tweets, about 50 % "
@@ -154,7 +159,8 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
                 f"{texts} {100 * saved[texts, 'keyword']:.0f} % and "
                 f"{100 * saved[texts, 'prefix']:.0f} %" for texts in TEXTS
             ), min(saved["tweets", "keyword"], saved["tweets", "prefix"]) >= 0.7
-            and 0.3 <= saved["yelp", "prefix"] <= 0.7, "",
+            and 0.4 <= saved["yelp", "prefix"] <= 0.6,
+            "many of 37 independent words are rare ones, which are spread over most workers",
         ),
         claim_of(
             "none", "(promised here) keyword and prefix send a message of short text to at most "
@@ -195,7 +201,8 @@ def _figure_22(found: _Rows) -> list[Claim]:
             "22", "on yelp prefix saves about half of the messages sent, and is slower",
             f"{100 * (1 - found.sent('yelp', 'prefix') / MOST):.0f} % saved with {MOST} workers, "
             f"{by['yelp'][-1]:.2f} times hashing",
-            by["yelp"][-1] < 1 and 0.3 <= 1 - found.sent("yelp", "prefix") / MOST <= 0.7, "",
+            by["yelp"][-1] < 1 and 0.4 <= 1 - found.sent("yelp", "prefix") / MOST <= 0.6,
+            "as for figures 21a and 21b",
         ),
     ]  # fmt: skip
 
@@ -281,7 +288,7 @@ def _hybrids(world: World, texts: str, found: _Rows, tell: Tell) -> tuple[list[R
     ]  # fmt: skip
 
 
-def _even(found: _Rows, texts: Sequence[str]) -> str:
+def _even(found: _Rows, texts: Iterable[str]) -> str:
     told = []
     for each in texts:
         value = found.get(each, "prefix")["break_even_us"]
