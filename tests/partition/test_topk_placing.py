@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,17 @@ def test_other_files_are_refused() -> None:
     later = data[:8] + bytes([FORMAT_VERSION + 1]) + data[9:]
     with pytest.raises(SourceError, match="version"):
         Spread.from_bytes(later)
+
+
+def test_a_file_of_the_first_version_is_read() -> None:
+    """The file was written once and is never changed; a later version has a file of its own."""
+    path = Path(__file__).parents[1] / "golden" / "spread-1.plan"
+    spread = Spread.load(path)
+    assert (spread.mechanism, spread.workers, spread.levels) == ("keyword-first", 6, (3, 2))
+    assert (spread.prefix, spread.number, spread.by_text) == ("length", 2, True)
+    assert spread.about == {"made": "for the golden file"}
+    assert [tree.leaves for tree in spread.trees] == [2, 2, 2]
+    assert spread.to_bytes() == path.read_bytes()
 
 
 def test_a_spread_changes_under_the_next_number(tmp_path: Any) -> None:

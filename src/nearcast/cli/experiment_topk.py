@@ -12,8 +12,9 @@ from rich.table import Table
 
 from nearcast.cli.bench_distribution import distribution_tables
 from nearcast.cli.bench_match import status_line
+from nearcast.cli.bench_partition import named
 from nearcast.cli.options import JsonOption
-from nearcast.experiments.topk import Report, Scale, measure
+from nearcast.experiments.topk import SECTIONS, Report, Scale, measure
 
 
 def topk(
@@ -29,6 +30,13 @@ def topk(
     sample: Annotated[
         int, typer.Option(metavar="N", min=10, help="Messages for comparing dissemination.")
     ] = 300,
+    section: Annotated[
+        str, typer.Option(metavar="8.1,8.2", help="Which sections: one process, distributed.")
+    ] = ",".join(SECTIONS),
+    vocabulary: Annotated[
+        int,
+        typer.Option(metavar="N", min=100, help="The most terms that texts of 8.2 may have."),
+    ] = 1_700_000,
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,9 +48,10 @@ def topk(
 
       nearcast experiment topk --subscriptions 5000 --window 5000 --json
     """
-    scale = Scale(subscriptions, window, turnovers, sample, seed)
+    scale = Scale(subscriptions, window, turnovers, sample, seed, vocabulary=vocabulary)
+    sections = named(section, "--section", list(SECTIONS))
     with status_line() as tell:
-        report = measure(scale, tell)
+        report = measure(scale, sections, tell)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
         return
@@ -66,6 +75,7 @@ def _show(report: Report) -> None:
         numbers = (line["value"], line["arriving_us"], line["expiring_us"], line["buffer_size"])
         written = (f"{number:,.1f}" for number in numbers)
         lines.add_row(line["figure"], line["varied"], line["method"], *written)
-    console.print(lines)
+    if report["series"]:
+        console.print(lines)
     for table in distribution_tables(report["distribution"]):
         console.print(table)

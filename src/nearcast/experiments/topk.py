@@ -6,7 +6,7 @@ for all methods; so ratios are compared, not microseconds. Reasons are what we t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypedDict
 
 from nearcast.bench.distribution import Arrangement, Row
@@ -17,6 +17,9 @@ from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import TopkArrays
 
 Tell = Callable[[str], None]
+
+EMBEDDED, DISTRIBUTED = "8.1", "8.2"
+SECTIONS = (EMBEDDED, DISTRIBUTED)
 
 IPT = "igpt:without=groups/early/cells"
 SKYPE, RIVAL = "igpt+cskyband:traversal=term", "ciq+kmax"
@@ -56,6 +59,7 @@ class Scale(NamedTuple):
     sample: int = 300
     seed: int = 1
     shift: float = 40.0
+    vocabulary: int = 1_700_000
 
     def options(self, **others: float | str) -> TopkOptions:
         """The workload of the paper, with something varied."""
@@ -260,28 +264,36 @@ def _others(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
-def measure(scale: Scale, tell: Tell) -> Report:
-    """Measure everything, one figure after another."""
-    matching, claims = _dissemination(scale, tell)
-    series, more = _reevaluation(scale, tell)
-    effects, others = _effects(scale, tell)
-    last, final = _others(scale, tell)
-    distributed = topk_distributed.measure(
-        Arrangement(
-            subscriptions=scale.subscriptions,
-            window=scale.window,
-            messages=10 * scale.sample,
-            shift=scale.shift,
-            seed=scale.seed,
-        ),
-        tell,
-    )
-    return {
+def measure(scale: Scale, sections: Sequence[str], tell: Tell) -> Report:
+    """Measure everything, one figure after another, of sections 8.1 and 8.2 or one of them."""
+    report: Report = {
         "subscriptions": scale.subscriptions,
         "window": scale.window,
         "messages": int(scale.turnovers * scale.window),
-        "claims": [*claims, *more, *others, *final, *distributed.claims],
-        "series": [*series, *effects, *last],
-        "matching": matching,
-        "distribution": distributed.rows,
+        "claims": [],
+        "series": [],
+        "matching": [],
+        "distribution": [],
     }
+    if EMBEDDED in sections:
+        report["matching"], report["claims"] = _dissemination(scale, tell)
+        for part in (_reevaluation, _effects, _others):
+            series, claims = part(scale, tell)
+            report["series"] += series
+            report["claims"] += claims
+    if DISTRIBUTED in sections:
+        found = topk_distributed.measure(_arrangement(scale), tell)
+        report["distribution"] = found.rows
+        report["claims"] += found.claims
+    return report
+
+
+def _arrangement(scale: Scale) -> Arrangement:
+    return Arrangement(
+        subscriptions=scale.subscriptions,
+        window=scale.window,
+        messages=10 * scale.sample,
+        shift=scale.shift,
+        vocabulary=scale.vocabulary,
+        seed=scale.seed,
+    )

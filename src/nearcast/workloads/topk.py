@@ -31,10 +31,13 @@ from nearcast.workloads.base import (
 )
 from nearcast.workloads.corpus import Ragged, distinct_terms
 from nearcast.workloads.draws import Draws, Ints
+from nearcast.workloads.echoes import EchoingCorpus
 
 
 class TopkOptions(Options, frozen=True):
     """Options of `topk`; `warm` messages come before the first subscription.
+
+    With `echo` above 0 that share of the words of messages comes from so many `phrases`.
 
     Keywords are those of the `message` that a subscription is made from, or drawn by the `zipf` law
     of the vocabulary, as for figure 19.
@@ -47,7 +50,14 @@ class TopkOptions(Options, frozen=True):
     max_keywords: Count = 5
     keywords: Literal["message", "zipf"] = "message"
     repeat: Share = 0.2
+    echo: Share = 0.0
+    phrases: Count = 20_000
     warm: Annotated[int, Meta(ge=0)] = 0
+
+
+def corpus_of(seed: int, options: TopkOptions) -> EchoingCorpus:
+    """Make the messages that the options describe."""
+    return EchoingCorpus(seed, options, options.echo, options.phrases)
 
 
 def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
@@ -99,7 +109,7 @@ def _publishes(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Even
 
 def _events(request: Request, options: TopkOptions) -> Iterator[Event]:
     ordered("alpha", options.min_alpha, options.max_alpha)
-    corpus = Corpus(request.seed, options)
+    corpus = corpus_of(request.seed, options)
     warm = min(options.warm, request.messages)
     parts = (
         (_publishes(corpus, options, numbers) for numbers in corpus.chunks(0, warm)),

@@ -49,7 +49,8 @@ class Messages(NamedTuple):
 class Population(NamedTuple):
     """Subscriptions in a core, in order, with its thresholds; and messages nobody planned with.
 
-    `wishes` stand in the order of prefixes, which is that of the core: highest number first.
+    `wishes` stand in the order of prefixes. That is the order of the core, highest number first,
+    if of two terms the heavier one has the higher number.
     """
 
     core: SharedCore
