@@ -21,6 +21,7 @@ from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import UPDATES, sorted_updates
 from nearcast.spark.pipeline import Pipeline, Runner, planner
+from nearcast.spark.ranked.registry import ranker_for
 from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
@@ -68,7 +69,7 @@ def replay_steps(
     kept = _Kept(folder / "updates")
     choose = planner(partitioner, workers, settings)
     state = State(str(folder / "state"), {})
-    ranking = ranking_for(scheme, workers)
+    ranking = ranking_for(ranker_for(scheme, settings.window, workers), workers)
     pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking)
     teller = _Teller(kept, refuse, settings)
     try:

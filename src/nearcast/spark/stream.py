@@ -195,6 +195,7 @@ def open_feed(
             return given.changed(number=number)
 
     balancer, allowance = Balancer(options.adjust), Allowance(options.adjust_bytes)
+    scheme = ranker_for(scheme, settings.window, workers)
     ranking = ranking_for(scheme, workers, adjust=options.adjust == "auto")
     pipeline = Pipeline(kept, settings, choose, sink, runner, None, allowance, balancer, ranking)
     if isinstance(sink, FolderOutput):
@@ -223,14 +224,14 @@ def _same(state: State, standing: Plan, given: Plan | None, name: str, workers: 
 
 
 def partitioners_for(name: str, session: SparkSession) -> tuple[str, str]:
-    """The partitioner and the way to rank that a name means here.
+    """The partitioner that a name means here, and the way to rank, which may be `auto`.
 
     On one machine nothing needs to be split.
     """
     boolean, ranked = names_in(name)
     if boolean == AUTO and (session.sparkContext.master or "").startswith("local"):
         boolean = "shared"
-    return boolean, ranker_for(ranked)
+    return boolean, ranked
 
 
 def _about(settings: Settings) -> dict[str, Any]:

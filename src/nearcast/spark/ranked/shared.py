@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _COLUMNS = ["kind", "owner", "seq", "id", "query", "top"]
 _FIRST_TASK = 1 << 20  # files of those that rank are told from others by it
 
-_MESSAGE, _SUBSCRIPTION = 500, 1000  # bytes that each takes, more or less
+MESSAGE_BYTES, _SUBSCRIPTION = 500, 1000  # that each takes, more or less
 
 _vocabularies: dict[tuple[str, str], Vocabulary] = {}
 
@@ -100,7 +100,9 @@ class Source:
         ranked = self._ranked
         messages = window_messages(self._files, ranked.before, ranked.first, ranked.next)
         begun = self.standing(self._mine)
-        make_sure_of_room(shard.file.parent, _MESSAGE * len(messages) + _SUBSCRIPTION * len(begun))
+        make_sure_of_room(
+            shard.file.parent, MESSAGE_BYTES * len(messages) + _SUBSCRIPTION * len(begun)
+        )
         with told(self._files, self._worker) as tell:
             shard.build(messages, begun, self._mine, tell)
         return len(ranked.steps) - 1
