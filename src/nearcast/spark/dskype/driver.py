@@ -79,12 +79,13 @@ class Distributed(Ranking):
         self._standing = history.ranked
         self._tidy(step.number)
         count = history.count_ranked(log)
-        if self._spread is None or self.moved or count > GROWN * self._spread_from:
+        if self._is_outgrown(count):
             self._spread = self._new_spread(history, ranked, log)
             self._spread_from = max(count, 1)
             self._left = None
         if self._last != step.number - 1:
             self._left = None
+        assert self._spread is not None  # noqa: S101 - just made, if there was none
         ranked.extra = {
             "spread": self._spread.to_bytes(),
             "finders": self._spread.workers,
@@ -94,6 +95,13 @@ class Distributed(Ranking):
             "portion": None,
         }
         return ranked
+
+    def _is_outgrown(self, count: int) -> bool:
+        """Whether another spread is due, with so many subscriptions."""
+        if self._spread is None or self.moved:
+            return True
+        # A hash of the id is as good for few as for many.
+        return count > GROWN * self._spread_from and not self._spread.by_id
 
     def _tidy(self, step: int) -> None:
         for name in self._files.names(FOLDER):
