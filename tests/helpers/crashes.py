@@ -16,8 +16,10 @@ import pytest
 
 from nearcast.index.rarest_term.index import RarestTerm
 from nearcast.spark import tasks
+from nearcast.spark.ranked.tellings import Tellings
 from nearcast.spark.router import Router
 from nearcast.spark.shard import Shard
+from nearcast.topk.core import TopK
 
 
 class Crash(BaseException):
@@ -127,6 +129,8 @@ def install(patch: pytest.MonkeyPatch) -> Crashes:
         Shard: ["_withdraw", "_begin_plain", "_begin_others", "match"],
         RarestTerm: ["insert", "delete"],
         Router: ["apply"],
+        TopK: ["publish", "advance", "subscribe", "unsubscribe"],
+        Tellings: ["_write", "__exit__"],
     }.items():
         for name in names:
             patch.setattr(kind, name, _before(name, getattr(kind, name)))

@@ -22,6 +22,7 @@ from nearcast.model.log import open_log
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.outputs import UPDATES
 from nearcast.workloads.registry import generate
+from ranked_logs import ranked_log
 from small_pipeline import churn
 
 PATIENCE_S = 180.0
@@ -134,9 +135,9 @@ class Stream:
             os.kill(pid, signal.SIGKILL)
         return bool(victims)
 
-    def finish(self) -> None:
+    def finish(self, *options: str) -> None:
         """Let the command take what is there, and see that it ends well."""
-        self.start("--available-now")
+        self.start("--available-now", *options)
         code = self.run.wait(5 * PATIENCE_S)  # which may be many steps
         assert code == 0, self.log.read_text()[-4000:]
 
@@ -161,6 +162,17 @@ class Source(Protocol):
     def table(self, start: int, stop: int) -> pa.Table:
         """Those from one place to another."""
         ...
+
+
+class Ranked:
+    """Top-k and boolean subscriptions that come, move and go, as a source of events."""
+
+    def __init__(self, count: int, names: int) -> None:
+        self._table = table_of(records(ranked_log(count, seed=3, names=names)))
+
+    def table(self, start: int, stop: int) -> pa.Table:
+        """Events from one place to another."""
+        return self._table.slice(start, stop - start)
 
 
 class Moving:
@@ -212,16 +224,17 @@ class Log:
         self._given += count
         return self._given < len(self.paths)
 
-    def expected(self) -> pa.Table:
-        """The updates of the embedded engine."""
-        engine, tables, first = Engine(), [UPDATES.empty_table()], 0
+    def expected(self, engine: Engine | None = None) -> pa.Table:
+        """The updates of the embedded engine, or of one with other settings."""
+        engine, tables, first = engine or Engine(), [UPDATES.empty_table()], 0
         for path in self.paths:
-            rows: list[tuple[int, str, str, str]] = []
+            rows: list[tuple[int, str, str, str, float | None]] = []
             with open_log(str(path)) as log:
                 for position, updates in replay(log, engine, lambda *_: None):
-                    rows += [(first + position, u.op, u.subscription, u.message) for u in updates]
-            columns = zip(*rows, strict=True) if rows else [[]] * 4
-            tables.append(pa.table([pa.array(c) for c in columns], schema=UPDATES))
+                    at = first + position
+                    rows += [(at, u.op, u.subscription, u.message, u.score) for u in updates]
+            columns = zip(*rows, strict=True) if rows else [[]] * len(UPDATES)
+            tables.append(pa.table([pa.array(c) for c in columns], UPDATES.names).cast(UPDATES))
             first += pq.ParquetFile(path).metadata.num_rows
         names = ("event", "subscription", "message", "op")
         return pa.concat_tables(tables).sort_by([(name, "ascending") for name in names])

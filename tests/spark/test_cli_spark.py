@@ -119,7 +119,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
                 os.kill(os.getpid(), signal.SIGINT)
 
         @contextmanager
-        def shown() -> Iterator[Callable[[BatchReport], None]]:
+        def shown(_: str) -> Iterator[Callable[[BatchReport], None]]:
             yield show
 
         monkeypatch.setattr(progress, "progress", shown)

@@ -34,4 +34,4 @@ def test_a_state_of_the_first_version_goes_on_with_lasting_messages(
     fresh = {update for update in expected if update[0] >= len(before)}
     small.check(fresh)
     assert {op for _, op, _, _ in fresh} == {"add", "remove"}
-    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 2
+    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 3

@@ -35,7 +35,7 @@ def test_restarts_with_other_workers_give_the_updates_of_scan(
 ) -> None:
     """One pipeline, stopped and started with 1, 2, 4 and 8 workers, large and tiny batches."""
     # On one machine `auto` would be `shared`: here it is to split.
-    monkeypatch.setattr(stream, "partitioner_for", lambda asked, _: asked)
+    monkeypatch.setattr(stream, "partitioners_for", lambda asked, _: (asked, "shared"))
     turn = NAMES.index(name)
     log = mixed_log(seed=turn, count=sum(SIZES))
     expected, refused = scanned(log, Settings())

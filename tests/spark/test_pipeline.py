@@ -39,7 +39,7 @@ class ListOutput:
     def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
         paths = [Sink(self.folder).staged(step, name) for name in names]
         rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
-        found = [tuple(row[name] for name in UPDATES.names) for row in rows]
+        found = [tuple(row[name] for name in UPDATES.names[:-1]) for row in rows]
         assert self.steps.setdefault(step, found) == found
         self.refused |= {each.seq for each in refused}
 

@@ -46,7 +46,7 @@ def by_pipeline(
 ) -> None:
     with open_log(path) as log:
         found = replay_steps(
-            log, refuse, name=log.name, runner=InlineRunner(), settings=settings, workers=3,
+            log, refuse, runner=InlineRunner(), settings=settings, workers=3,
             partitioner="space-grid", folder=path.with_suffix(".folder"),
             step_records=step_records,
         )  # fmt: skip
@@ -108,26 +108,6 @@ def test_a_query_that_cannot_be_read_is_drawn_with_a_caret(tmp_path: Path, query
     assert caught.value.__notes__ == caught.value.__cause__.__notes__
 
 
-def test_what_spark_cannot_match_yet_ends_it_even_with_quarantine(tmp_path: Path) -> None:
-    """To go on without it would give other updates than the other engines."""
-    log: list[dict[str, Any]] = [
-        {"op": "subscribe", "id": "s", "query": "a", "region": BOX},
-        {"op": "publish", "id": "m1", "text": "a", "point": [0, 0]},
-        {"op": "unsubscribe", "id": "nobody"},
-        {"op": "subscribe", "id": "t", "query": "a", "point": [0, 0], "top": {"k": 1, "alpha": 0}},
-        {"op": "publish", "id": "m3", "text": "a", "point": [0, 0]},
-    ]
-    path = write(tmp_path / "log.jsonl", log)
-    out: list[bytes] = []
-    aside = io.BytesIO()
-    with pytest.raises(SourceError, match="top: 't' wants the best few") as caught:
-        by_pipeline(path, Settings(), Quarantine(aside), out)
-    assert str(caught.value).startswith(f"{path}:5: ")
-    assert str(caught.value).endswith("not matched on Spark yet; use --engine embedded")
-    assert [json.loads(line)["message"] for line in out] == ["m1"]
-    assert len(aside.getvalue().splitlines()) == 1
-
-
 def test_what_came_before_the_damage_of_a_file_is_matched(tmp_path: Path) -> None:
     log: list[dict[str, Any]] = [{"op": "subscribe", "id": "s", "query": "a", "region": BOX}]
     log += [{"op": "publish", "id": f"m{n}", "text": "a", "point": [0, 0]} for n in range(3)]
@@ -138,7 +118,7 @@ def test_what_came_before_the_damage_of_a_file_is_matched(tmp_path: Path) -> Non
         raise SourceError("log.jsonl: torn")
 
     found = replay_steps(
-        damaged(), stop_at("log"), name="log", runner=InlineRunner(), settings=Settings(),
+        damaged(), stop_at("log"), runner=InlineRunner(), settings=Settings(),
         workers=1, partitioner="shared", folder=tmp_path / "folder",
     )  # fmt: skip
     messages: list[str] = []

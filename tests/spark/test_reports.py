@@ -48,6 +48,11 @@ def report(batch: int, *, plan: int = 1, loads: tuple[float, ...] = (1.0, 3.0)) 
         lasting=5,
         active=30,
         committed_at=1000.0 + batch,
+        rankings=60,
+        ranked_updates=10,
+        window=400,
+        rankers=[WorkerReport(0, 0.5, updates=10, rows=60, active=400)],
+        moved_buckets=2,
     )
 
 
@@ -171,6 +176,8 @@ def test_metrics_count_up_and_show_the_last_state() -> None:
     assert "nearcast_spark_lasting_total 10\n" in text
     assert "nearcast_spark_active_messages 30\n" in text
     assert "nearcast_spark_batches_total 2\n" in text
+    assert "nearcast_spark_moved_buckets_total 4\n" in text
+    assert 'nearcast_spark_ranker_load_seconds_total{worker="0"} 1.0\n' in text
     assert 'nearcast_spark_worker_load_seconds_total{worker="0"} 3.0\n' in text
     assert 'nearcast_spark_worker_index_rows{worker="1"}' not in text
     assert 'nearcast_spark_trigger_seconds{step="addBatch"} 0.25\n' in text
@@ -237,12 +244,12 @@ def test_progress_tells_totals_and_the_recent_rate() -> None:
     line.take(report(0))
     assert line.take(report(1)) == (
         "batch 1  1,200 events  300 a second  81 updates  100 subscriptions  "
-        "30 active messages  [red]1 refused[/red]"
+        "60 of them top-k  30 active messages  [red]1 refused[/red]"
     )
 
 
 def test_progress_is_quiet_where_nobody_is_looking(capfd: pytest.CaptureFixture[str]) -> None:
     assert not sys.stderr.isatty()
-    with progress() as show:
+    with progress("state") as show:
         show(report(0))
     assert capfd.readouterr() == ("", "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.bench.spark_data import write_population
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-_EVERY_S = 0.25
-_WARM_UP_S = 5.0
+EVERY_S = 0.25
+WARM_UP_S = 5.0
 
 
 class LatencyReport(TypedDict):
@@ -55,11 +56,18 @@ def measure_latency(
         )
         try:
             query.processAllAvailable()
-            sent = _offer(stream, folder, inbox, rate, seconds, tell)
+            size, count = int(rate * EVERY_S), int((seconds + WARM_UP_S) / EVERY_S)
+            first = stream.subscriptions
+            tables = (
+                stream.table(at, at + size) for at in range(first, first + count * size, size)
+            )
+            ready = written(folder, tables, first, size)
+            tell(f"{rate:,} events a second: offering them for {seconds + WARM_UP_S:.0f} s")
+            sent = offer(ready, inbox)
             query.processAllAvailable()
         finally:
             query.stop()
-        took = [done - sent[path] for path, done in _committed(str(state)) if path in sent]
+        took = latencies(str(state), sent)
     return LatencyReport(
         arm=arm,
         offered_events_per_s=rate,
@@ -70,28 +78,33 @@ def measure_latency(
     )
 
 
-def _offer(
-    stream: EventStream, folder: Path, inbox: Path, rate: int, seconds: float, tell: Tell
-) -> dict[str, float]:
-    """Put files into the inbox in time; give when those after the warm-up appeared."""
-    size, count = int(rate * _EVERY_S), int((seconds + _WARM_UP_S) / _EVERY_S)
+def written(folder: Path, tables: Iterable[pa.Table], first: int, size: int) -> list[Path]:
+    """Write events into files of that size, named after the number of their first event."""
     ready = []
-    for number in range(count):
-        first = stream.subscriptions + number * size
-        path = folder / f"{first:012}.parquet"
-        pq.write_table(stream.table(first, first + size), path, compression="zstd")
+    for number, table in enumerate(tables):
+        path = folder / f"{first + number * size:012}.parquet"
+        pq.write_table(table, path, compression="zstd")
         ready.append(path)
-    tell(f"{rate:,} events a second: offering them for {seconds + _WARM_UP_S:.0f} s")
+    return ready
+
+
+def offer(ready: list[Path], inbox: Path) -> dict[str, float]:
+    """Put files into the inbox in time; give when those after the warm-up appeared."""
     sent = {}
     began = time.time()
     for number, path in enumerate(ready):
-        wait = began + number * _EVERY_S - time.time()
+        wait = began + number * EVERY_S - time.time()
         if wait > 0:
             time.sleep(wait)
         path.rename(inbox / path.name)
-        if number * _EVERY_S >= _WARM_UP_S:
+        if number * EVERY_S >= WARM_UP_S:
             sent[path.name] = time.time()
     return sent
+
+
+def latencies(state: str, sent: dict[str, float]) -> list[float]:
+    """Give for each file how long it took from its appearance to the commit of its updates."""
+    return [done - sent[path] for path, done in _committed(state) if path in sent]
 
 
 def _committed(state: str) -> list[tuple[str, float]]:

@@ -30,7 +30,8 @@ class EngineRun(TypedDict):
     initial_us_per_subscription: float
 
 
-def _published(workload: TopkArrays, first: int, end: int) -> pa.Table:
+def published(workload: TopkArrays, first: int, end: int) -> pa.Table:
+    """Messages as an engine takes them, by number."""
     posts = workload.messages(first, end)
     columns = {
         "id": [f"m{number}" for number in range(first, end)],
@@ -41,7 +42,8 @@ def _published(workload: TopkArrays, first: int, end: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _wanted(workload: TopkArrays, first: int, end: int) -> pa.Table:
+def wanted(workload: TopkArrays, first: int, end: int) -> pa.Table:
+    """Subscriptions as an engine takes them, by number."""
     wishes: Wishes = workload.subscriptions(first, end)
     tops = pa.StructArray.from_arrays(
         [pa.array(wishes.ks), pa.array(wishes.alphas)], ["k", "alpha"]
@@ -68,10 +70,10 @@ def measure_engine(
     engine = Engine(window_count=window, space=box, retain_updates=1)
     tell(f"{ENGINE}: filling the window")
     for first in range(0, window, _CHUNK):
-        engine.publish_table(_published(workload, first, min(first + _CHUNK, window)))
+        engine.publish_table(published(workload, first, min(first + _CHUNK, window)))
     initial = 0.0
     for first in range(0, subscriptions, _INITIAL):
-        table = _wanted(workload, first, min(first + _INITIAL, subscriptions))
+        table = wanted(workload, first, min(first + _INITIAL, subscriptions))
         before = process_time()
         engine.subscribe_table(table)
         initial += process_time() - before
@@ -79,7 +81,7 @@ def measure_engine(
     spent, updates = 0.0, 0
     for first in range(0, messages, _CHUNK):
         end = min(first + _CHUNK, messages)
-        table = _published(workload, window + first, window + end)
+        table = published(workload, window + first, window + end)
         before = process_time()
         updates += len(engine.publish_table(table))
         spent += process_time() - before

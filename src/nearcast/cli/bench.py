@@ -12,11 +12,13 @@ from rich.table import Table
 from nearcast.bench.ingest import measure_ingest
 from nearcast.cli import (
     bench_adjust,
+    bench_distribution,
     bench_match,
     bench_moving,
     bench_partition,
     bench_serve,
     bench_spark,
+    bench_spark_topk,
     bench_topk,
 )
 from nearcast.cli.options import JsonOption
@@ -40,11 +42,13 @@ def _bench() -> None:
 
 
 bench.command("adjust")(bench_adjust.adjust)
+bench.command("distribution")(bench_distribution.distribution)
 bench.command("match")(bench_match.match)
 bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)
 bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)
+bench.command("spark-topk")(bench_spark_topk.spark_topk)
 bench.command("topk")(bench_topk.topk)
 
 

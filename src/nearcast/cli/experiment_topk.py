@@ -1,4 +1,4 @@
-"""`nearcast experiment topk`: section 8.1 of Skype."""
+"""`nearcast experiment topk`: section 8 of Skype."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from nearcast.cli.bench_distribution import distribution_tables
 from nearcast.cli.bench_match import status_line
+from nearcast.cli.bench_partition import named
 from nearcast.cli.options import JsonOption
-from nearcast.experiments.topk import Report, Scale, measure
+from nearcast.experiments.topk import SECTIONS, Report, Scale, measure
 
 
 def topk(
@@ -28,18 +30,28 @@ def topk(
     sample: Annotated[
         int, typer.Option(metavar="N", min=10, help="Messages for comparing dissemination.")
     ] = 300,
+    section: Annotated[
+        str, typer.Option(metavar="8.1,8.2", help="Which sections: one process, distributed.")
+    ] = ",".join(SECTIONS),
+    vocabulary: Annotated[
+        int,
+        typer.Option(metavar="N", min=100, help="The most terms that texts of 8.2 may have."),
+    ] = 1_700_000,
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the figures of Skype's section 8.1, each claim beside what was found.
+    """Measure the figures of Skype's section 8, each claim beside what was found.
+
+    Those of 8.2, of distributed processing, are simulated: see `nearcast bench distribution`.
 
     [bold]Example[/bold]
 
       nearcast experiment topk --subscriptions 5000 --window 5000 --json
     """
-    scale = Scale(subscriptions, window, turnovers, sample, seed)
+    scale = Scale(subscriptions, window, turnovers, sample, seed, vocabulary=vocabulary)
+    sections = named(section, "--section", list(SECTIONS))
     with status_line() as tell:
-        report = measure(scale, tell)
+        report = measure(scale, sections, tell)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
         return
@@ -63,4 +75,7 @@ def _show(report: Report) -> None:
         numbers = (line["value"], line["arriving_us"], line["expiring_us"], line["buffer_size"])
         written = (f"{number:,.1f}" for number in numbers)
         lines.add_row(line["figure"], line["varied"], line["method"], *written)
-    console.print(lines)
+    if report["series"]:
+        console.print(lines)
+    for table in distribution_tables(report["distribution"]):
+        console.print(table)

@@ -37,6 +37,10 @@ SpaceOption = Annotated[
     str | None,
     typer.Option(metavar="W,S,E,N", show_default="the world", help="The space of top-k."),
 ]
+HistoryOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
+]
 WorkersOption = Annotated[
     int | None,
     typer.Option(

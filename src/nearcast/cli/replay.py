@@ -54,10 +54,7 @@ def replay_command(
     ] = "auto",
     workers: options.WorkersOption = None,
     partitioner: options.PartitionerOption = "auto",
-    history: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
-    ] = None,
+    history: options.HistoryOption = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
     space: options.SpaceOption = None,
@@ -85,8 +82,7 @@ def replay_command(
 
       nearcast replay log.jsonl --output updates.jsonl
 
-    On Spark it is matched by several workers of this machine; messages must be matched at once
-    (no ttl) and subscriptions have regions.
+    On Spark it is matched and ranked by several workers of this machine.
 
       nearcast replay log.jsonl --engine spark --workers 8 --partitioner hybrid
 
@@ -130,7 +126,7 @@ def replay_command(
             found = replay_over_http(log, url, key, refuse, stop=on_error == "stop")
         if engine == "spark":
             chosen = Chosen(matcher.settings, workers, partitioner)
-            found = stack.enter_context(replay_on_spark(log, log.name, refuse, chosen))
+            found = stack.enter_context(replay_on_spark(log, refuse, chosen))
         shown = stack.enter_context(progress_of(log, "replaying"))
         for position, updates in found:
             if updates:

@@ -41,6 +41,7 @@ class Adjustment(TypedDict):
     balance_after: float
     cells_under_way: int
     shares: list[Share]
+    ranked_workers: int | None
 
 
 def adjust(
@@ -74,7 +75,7 @@ def adjust(
     Loads are those that the stream measured lately, whether it is running or not. The table shows
     what each worker has to do now, and what it would have to do then. With --apply the cells that
     change hands do so over the next batches of the stream, at most as many bytes a minute as its
-    --adjust-bytes allows.
+    --adjust-bytes allows. Top-k subscriptions are spread over --workers, too.
 
     [bold]Example[/bold]
 
@@ -88,6 +89,8 @@ def adjust(
         raise InvalidValue("--cancel", "with other options", "--cancel alone")
     from nearcast.spark.balancing import suggest
     from nearcast.spark.loads import read_loads
+    from nearcast.spark.ranked.dealing import ask_for
+    from nearcast.spark.report import read_reports
     from nearcast.spark.standing import standing
     from nearcast.spark.state import open_state
 
@@ -96,6 +99,12 @@ def adjust(
         opened.forget_target()
         return
     found = standing(opened)
+    ranks = workers is not None and any(one.rankings for one in read_reports(state, 1))
+    if ranks and apply and workers is not None:
+        ask_for(opened, workers)
+    if found.plan.kind != "grid" and ranks:
+        _tell(_report(state, found.plan, None, apply, None, workers), as_json)
+        return
     if found.plan.kind != "grid":
         raise SourceError(
             f"{state}: its plan is {found.plan.scheme!r}, which has no cells that could be moved; "
@@ -108,9 +117,14 @@ def adjust(
     if made is not None and apply:
         opened.write_target(made.target)
     target = opened.target()
-    report = _report(state, found.plan, made, apply and made is not None, target)
+    applied = apply and (ranks or made is not None)
+    report = _report(state, found.plan, made, applied, target, workers if ranks else None)
     if made is not None and output is not None:
         _draw(output, found.plan, made)
+    _tell(report, as_json)
+
+
+def _tell(report: Adjustment, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
     else:
@@ -118,7 +132,12 @@ def adjust(
 
 
 def _report(
-    state: str, plan: Plan, made: Suggestion | None, applied: bool, target: Plan | None
+    state: str,
+    plan: Plan,
+    made: Suggestion | None,
+    applied: bool,
+    target: Plan | None,
+    ranked_workers: int | None,
 ) -> Adjustment:
     from nearcast.partition.load import balance_of
     from nearcast.spark.versions import differing, may_follow
@@ -128,6 +147,7 @@ def _report(
         return Adjustment(
             state=state, plan=plan.number, applied=applied, workers=plan.workers, cells=0, bytes=0,
             balance_before=1.0, balance_after=1.0, cells_under_way=left, shares=[],
+            ranked_workers=ranked_workers,
         )  # fmt: skip
     return Adjustment(
         state=state,
@@ -145,6 +165,7 @@ def _report(
                 zip_longest(made.before.tolist(), made.after.tolist(), fillvalue=0.0)
             )
         ],
+        ranked_workers=ranked_workers,
     )
 
 
@@ -161,6 +182,9 @@ def _draw(output: Path, plan: Plan, made: Suggestion) -> None:
 
 def _show(report: Adjustment) -> None:
     console = Console()
+    if report["ranked_workers"] is not None:
+        told = "go" if report["applied"] else "would go"
+        console.print(f"top-k subscriptions {told} to {report['ranked_workers']} workers")
     if not report["shares"]:
         console.print(f"plan {report['plan']}: nothing to gain by moving cells")
     else:

@@ -91,7 +91,7 @@ def plan(
 
       nearcast spark plan --input events --workers 8 --save city.plan
     """
-    check_partitioner(partitioner)
+    partitioner, _ = check_partitioner(partitioner)
     if output is not None and output.suffix.lower() not in _PICTURES:
         raise InvalidValue("--output", str(output), "a file name that ends in .html or .png")
     if save is not None and save.is_dir():

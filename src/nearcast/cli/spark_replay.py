@@ -24,24 +24,25 @@ class Chosen(NamedTuple):
     partitioner: str
 
 
-def check_partitioner(name: str) -> None:
-    """Refuse a name that no partitioner has."""
-    from nearcast.partition.registry import PARTITIONERS
+def check_partitioner(name: str) -> tuple[str, str]:
+    """Read the names of a partitioner and of a way to rank; refuse one that there is not."""
+    from nearcast.spark.ranked.registry import names_in
 
-    known = ["auto", *(each for each in PARTITIONERS if each != "auto")]
-    if name not in known:
-        raise InvalidValue("--partitioner", name, f"one of {', '.join(known)}")
+    try:
+        return names_in(name)
+    except InvalidValue as error:
+        raise InvalidValue("--partitioner", name, error.expected) from None
 
 
 @contextmanager
 def replay_on_spark(
-    records: Iterable[Record], name: str, refuse: Refusal, chosen: Chosen
+    records: Iterable[Record], refuse: Refusal, chosen: Chosen
 ) -> Iterator[Iterator[tuple[int, list[Update]]]]:
     """Start Spark for the time of the block, and give positions with their updates."""
     need_spark()
     from nearcast.spark.replay import replay_steps
     from nearcast.spark.runner import SparkRunner
-    from nearcast.spark.stream import partitioner_for
+    from nearcast.spark.stream import partitioners_for
 
     with (
         plainly(),
@@ -50,14 +51,15 @@ def replay_on_spark(
         TemporaryDirectory(prefix="nearcast-") as folder,
     ):
         runner = SparkRunner(session)
+        partitioner, scheme = partitioners_for(chosen.partitioner, session)
         found = replay_steps(
             records,
             refuse,
-            name=name,
             runner=runner,
             settings=chosen.settings,
             workers=chosen.workers or runner.tasks,
-            partitioner=partitioner_for(chosen.partitioner, session),
+            partitioner=partitioner,
+            scheme=scheme,
             folder=Path(folder),
         )
         try:

@@ -17,6 +17,7 @@ from nearcast.cli.spark_replay import check_partitioner
 from nearcast.cli.spark_setup import need_spark, plainly, spark_session
 from nearcast.cli.spark_sources import Source, source_of
 from nearcast.cli.spark_watch import Summary, Watch, stopping_on_signals
+from nearcast.engine import history_from
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.geo import WORLD
@@ -99,6 +100,7 @@ def run(
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
     space: options.SpaceOption = None,
+    history: options.HistoryOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     metrics_port: Annotated[
@@ -116,8 +118,8 @@ def run(
 
     Events are taken in the order of the names of their files and of the lines in them. Stopped by
     Ctrl-C or by force, the same command goes on where it stopped; other --workers, --partitioner
-    or --plan take effect from there on. Messages are matched once, as they come; subscriptions
-    have regions. Anything else, and whatever is not an event, is refused and passed over.
+    or --plan take effect from there on. Subscriptions may have regions, or want the best few of
+    the window. Whatever is not an event, or has no effect, is refused and passed over.
 
     [bold]Example[/bold]
 
@@ -126,10 +128,12 @@ def run(
       nearcast spark run --input events --output updates --state state --available-now
     """
     options.check_window(window_count, window_seconds)
+    analyser = options.analyser(stem, stop_words)
     settings = Settings(
         window=Window(window_count, window_seconds),
         space=WORLD if space is None else options.box(space, "--space"),
-        analyser=options.analyser(stem, stop_words),
+        history=None if history is None else history_from(history, analyser),
+        analyser=analyser,
     )
     check_partitioner(partitioner)
     if available_now and trigger is not None:
@@ -189,6 +193,7 @@ def _start(
 
     summary = watch.summary
     prepare(session, summary.state)
+    show = stack.enter_context(progress(summary.state))
     feed = open_feed(session, summary.state, summary.output, None, chosen)
     name = feed.pipeline.state.id
     if (session.sparkContext.master or "").startswith("local"):
@@ -199,7 +204,7 @@ def _start(
         listeners.append(_exported(session, f"nearcast-{name[:8]}", shown.metrics_port, stack))
     if shown.log is not None:
         listeners.append(_logged(shown.log, stack))
-    listeners.append(stack.enter_context(progress()))
+    listeners.append(show)
     listeners.append(watch.listen)
     feed.stopping = watch.stop.is_set
     take = watch.taking(feed.take_files if source.files else feed.take_rows)

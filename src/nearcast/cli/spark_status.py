@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 import msgspec
@@ -13,7 +14,9 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
+from nearcast.spark.files import Files
 from nearcast.spark.metrics import Metrics
+from nearcast.spark.ranked.building import Building, in_words, under_way
 from nearcast.spark.report import Advice, BatchReport, WorkerReport, balance, read_reports
 
 
@@ -68,6 +71,11 @@ class Status(TypedDict):
     moves: Moves
     advice: Advice | None
     workers: list[WorkerStatus]
+    rankings: int
+    ranked_updates: int
+    window: int
+    rankers: list[WorkerStatus]
+    building: list[Building]
 
 
 def status(
@@ -90,6 +98,7 @@ def status(
       nearcast spark status state/ --last 100 --json
     """
     reports = read_reports(state, last)
+    building = under_way(Files(state), time.time())
     if not reports:
         raise SourceError(
             f"{state}: no batch was committed here; give the --state of a stream that has run"
@@ -97,14 +106,16 @@ def status(
     if prometheus:
         typer.echo(Metrics(reports).exposition(), nl=False)
         return
-    found = summary(state, reports, time.time())
+    found = summary(state, reports, time.time(), building)
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
         return
     _show(found)
 
 
-def summary(state: str, reports: list[BatchReport], now: float) -> Status:
+def summary(
+    state: str, reports: list[BatchReport], now: float, building: Sequence[Building] = ()
+) -> Status:
     """Add up what reports say."""
     final = reports[-1]
     seconds = [report.total_s for report in reports]
@@ -129,10 +140,15 @@ def summary(state: str, reports: list[BatchReport], now: float) -> Status:
             step: sum(report.seconds.get(step, 0.0) for report in reports) / len(reports)
             for step in sorted(steps)
         },
-        balance=balance(_added_up(reports)),
+        balance=balance(_added_up(_of_last_plan(reports))),
         moves=_moves(reports),
         advice=next((one.advice for one in reversed(reports) if one.advice is not None), None),
-        workers=_workers(reports),
+        workers=_workers(_of_last_plan(reports)),
+        rankings=final.rankings,
+        ranked_updates=sum(report.ranked_updates for report in reports),
+        window=final.window,
+        rankers=_workers([report.rankers for report in reports]),
+        building=list(building),
     )
 
 
@@ -152,14 +168,16 @@ def _moves(reports: list[BatchReport]) -> Moves:
     )
 
 
-def _added_up(reports: list[BatchReport]) -> list[WorkerReport]:
-    """The workers of the last plan, with what they did under it."""
-    plan = reports[-1].plan
+def _of_last_plan(reports: list[BatchReport]) -> list[list[WorkerReport]]:
+    """What workers did under the last plan, batch by batch."""
+    return [report.workers for report in reports if report.plan == reports[-1].plan]
+
+
+def _added_up(batches: list[list[WorkerReport]]) -> list[WorkerReport]:
+    """The workers of some batches, with what they did in all."""
     added: dict[int, WorkerReport] = {}
-    for report in reports:
-        if report.plan != plan:
-            continue
-        for one in report.workers:
+    for workers in batches:
+        for one in workers:
             before = added.get(one.worker, WorkerReport(one.worker))
             added[one.worker] = WorkerReport(
                 one.worker,
@@ -175,8 +193,8 @@ def _added_up(reports: list[BatchReport]) -> list[WorkerReport]:
     return [added[worker] for worker in sorted(added)]
 
 
-def _workers(reports: list[BatchReport]) -> list[WorkerStatus]:
-    workers = _added_up(reports)
+def _workers(batches: list[list[WorkerReport]]) -> list[WorkerStatus]:
+    workers = _added_up(batches)
     total = sum(worker.load for worker in workers)
     return [
         WorkerStatus(
@@ -213,6 +231,12 @@ def _show(found: Status) -> None:
         "steps, on average": steps,
         "busiest worker": f"{found['balance']:.2f} of the average",
     }
+    if found["rankings"] or found["rankers"]:
+        rows["top-k subscriptions now"] = f"{found['rankings']:,}"
+        rows["top-k updates"] = f"{found['ranked_updates']:,}"
+        rows["messages in the window"] = f"{found['window']:,}"
+    if found["building"]:
+        rows["under way"] = in_words(found["building"])
     moves, advice = found["moves"], found["advice"]
     if moves["count"]:
         rows["moved"] = (
@@ -229,23 +253,19 @@ def _show(found: Status) -> None:
     for name, value in rows.items():
         overview.add_row(name, value)
     console.print(overview)
-    if not found["workers"]:
+    _show_workers(console, "worker", "active", found["workers"])
+    _show_workers(console, "top-k worker", "window", found["rankers"])
+
+
+def _show_workers(console: Console, kind: str, held: str, workers: list[WorkerStatus]) -> None:
+    if not workers:
         return
     table = Table(box=SIMPLE_HEAD)
-    headings = (
-        "worker",
-        "load",
-        "lag",
-        "messages",
-        "operations",
-        "updates",
-        "rows",
-        "active",
-        "MB",
-    )
-    for heading in headings:
+    for heading in (
+        kind, "load", "lag", "messages", "operations", "updates", "rows", held, "MB",
+    ):  # fmt: skip
         table.add_column(heading, justify="right")
-    for one in found["workers"]:
+    for one in workers:
         table.add_row(
             str(one["worker"]),
             f"{one['share_of_load']:.1%}",

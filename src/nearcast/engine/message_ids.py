@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast._slots import Bytes, Int64s, Slots, empty_slots, find, hash_strings, put, remove
+from nearcast.index.memory import Memory
 from nearcast.text.columns import buffers
 
 _MASK = (1 << 31) - 1
@@ -52,12 +55,34 @@ def strings_at(data: Bytes, starts: Int64s, stops: Int64s) -> pa.LargeStringArra
 class Texts:
     """Strings by number: numbers follow one another, and the oldest are dropped first."""
 
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self._data: Bytes = np.empty(1 << 10, np.uint8)
-        self._starts: Int64s = np.zeros(1 << 7, np.int64)  # where each starts, and the last ends
-        self._low = 0  # the place of the oldest in `_starts`
-        self._count = 0
+    def __init__(
+        self,
+        first: int,
+        memory: Memory | None = None,
+        prefix: str = "",
+        described: Mapping[str, int] | None = None,
+    ) -> None:
+        """Know no strings before number `first`, or those there are in the memory.
+
+        `prefix` tells its arrays from others there.
+        """
+        self._memory, self._prefix = memory or Memory(), prefix
+        sizes = described or {"first": first, "low": 0, "count": 0, "bytes": 1 << 10, "starts": 128}
+        self.first = sizes["first"]
+        self._low = sizes["low"]  # the place of the oldest in `_starts`
+        self._count = sizes["count"]
+        self._data: Bytes = self._array("data", sizes["bytes"], np.uint8)
+        self._starts: Int64s = self._array("starts", sizes["starts"], np.int64)
+        if described is None:
+            self._starts[0] = 0  # where each starts, and the last ends
+
+    def _array(self, name: str, size: int, dtype: type) -> np.ndarray:
+        return self._memory.array(f"{self._prefix}_{name}", size, dtype)
+
+    def describe(self) -> dict[str, int]:
+        """Say what is needed to find them again in their memory."""
+        sizes = {"bytes": len(self._data), "starts": len(self._starts)}
+        return sizes | {"first": self.first, "low": self._low, "count": self._count}
 
     def __len__(self) -> int:
         return self._count
@@ -105,11 +130,13 @@ class Texts:
         begin, used = int(self._starts[low]), int(self._starts[end])
         if end + count + 1 > len(self._starts) or used + size > len(self._data):
             alive, live_bytes = self._count + count + 1, used - begin + size
-            starts = np.empty(max(128, alive * 3 // 2), np.int64)
-            data = np.empty(max(1024, live_bytes * 3 // 2), np.uint8)
-            starts[: self._count + 1] = self._starts[low : end + 1] - begin
-            data[: used - begin] = self._data[begin:used]
-            self._starts, self._data, self._low = starts, data, 0
+            starts, data = self._starts[low : end + 1] - begin, self._data[begin:used]
+            if self._memory.keeps:
+                data = data.copy()  # which is where the others are to be
+            self._starts = self._array("starts", max(128, alive * 3 // 2), np.int64)
+            self._data = self._array("data", max(1024, live_bytes * 3 // 2), np.uint8)
+            self._starts[: self._count + 1], self._data[: used - begin] = starts, data
+            self._low = 0
 
 
 class MessageIds:

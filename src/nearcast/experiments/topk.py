@@ -1,4 +1,4 @@
-"""Section 8.1 of Skype (VLDB J.): what its figures claim, and what is measured here.
+"""Section 8 of Skype (VLDB J.): what its figures claim, and what is measured here.
 
 Data are made up (`nearcast generate topk`), not the paper's tweets, and the message index is ours
 for all methods; so ratios are compared, not microseconds. Reasons are what we think, not measured.
@@ -6,28 +6,24 @@ for all methods; so ratios are compared, not microseconds. Reasons are what we t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypedDict
 
+from nearcast.bench.distribution import Arrangement, Row
 from nearcast.bench.topk import OURS, Matching, Plan, Run, measure_matching, measure_run
+from nearcast.experiments import topk_distributed
+from nearcast.experiments.claims import Claim, claim_of
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import TopkArrays
 
 Tell = Callable[[str], None]
 
+EMBEDDED, DISTRIBUTED = "8.1", "8.2"
+SECTIONS = (EMBEDDED, DISTRIBUTED)
+
 IPT = "igpt:without=groups/early/cells"
 SKYPE, RIVAL = "igpt+cskyband:traversal=term", "ciq+kmax"
 PRINTED = "igpt:as_printed=true;traversal=term"
-
-
-class Claim(TypedDict):
-    """What the paper says, what was measured, and whether that agrees."""
-
-    figure: str
-    claim: str
-    measured: str
-    holds: bool
-    why: str
 
 
 class Series(TypedDict):
@@ -51,6 +47,7 @@ class Report(TypedDict):
     claims: list[Claim]
     series: list[Series]
     matching: list[Matching]
+    distribution: list[Row]
 
 
 class Scale(NamedTuple):
@@ -62,6 +59,7 @@ class Scale(NamedTuple):
     sample: int = 300
     seed: int = 1
     shift: float = 40.0
+    vocabulary: int = 1_700_000
 
     def options(self, **others: float | str) -> TopkOptions:
         """The workload of the paper, with something varied."""
@@ -107,33 +105,33 @@ def _dissemination(scale: Scale, tell: Tell) -> tuple[list[Matching], list[Claim
     lost = 1.0 - found[PRINTED] / found["igpt"]
     times = {10: us["igpt"]} | {n: us[f"igpt:groups={n}"] for n in (5, 20, 40)}
     return rows, [
-        _claim(
+        claim_of(
             "12", "group pruning makes IGPT at least 3x faster than IPT",
             f"{us[IPT] / us['igpt']:.1f}x; {visited[IPT] / visited['igpt']:.1f}x fewer visits",
             us[IPT] / us["igpt"] >= 3, "looking up (cell, term) costs more than visits saved",
         ),
-        _claim(
+        claim_of(
             "13a", "IGPT is about 10x faster than CIQ",
             f"cell-first {us['ciq'] / us['igpt']:.1f}x, "
             f"term-first {us['ciq'] / us['igpt:traversal=term']:.1f}x",
             us["ciq"] / us["igpt"] >= 5, "every message asks every cell for each of its terms",
         ),
-        _claim(
+        claim_of(
             "13b", "the index of IGPT is much smaller than that of CIQ",
             f"{size['igpt']:.0f} and {size['ciq']:.0f} bytes a subscription",
             size["igpt"] < size["ciq"] / 2, "",
         ),
-        _claim(
+        claim_of(
             "11", "10 groups are a good choice",
             ", ".join(f"{n}: {times[n]:.0f} us" for n in sorted(times)),
             times[10] <= 1.1 * min(times.values()), "groups of a cell and a term are mostly single",
         ),
-        _claim(
+        claim_of(
             "algorithm 1", "finds every affected subscription",
             f"as printed it loses {100 * lost:.2f} %", lost == 0,
             "sums lack the terms that a theorem skipped; recomputed scores lose none",
         ),
-        _claim(
+        claim_of(
             "none", "(not in the paper) IGPT is faster than plain term-at-a-time",
             f"that is {us['igpt'] / us['taat']:.1f}x faster than IGPT; ours "
             f"{us['taat'] / us[OURS]:.1f}x faster than that", us["taat"] > us["igpt"],
@@ -162,7 +160,7 @@ def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     sweet = min((total[f"skyband {n}"], n) for n in (100, 95, 85, 75))[1]
     sizes = cost_based["buffer_size"], kmax["buffer_size"], skyband["buffer_size"]
     return series, [
-        _claim(
+        claim_of(
             "14", "cSkyband expires messages 4 to 20x cheaper than kmax and Skyband",
             f"{second / cost_based['expiring_us']:.1f}x; "
             f"{cost_based['expiring_us']:.1f}, {kmax['expiring_us']:.1f} and "
@@ -172,16 +170,16 @@ def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
             "C_topk is counted in list entries read, which is little: the model chooses shallow "
             "buffers and evaluates often; another unit would choose another depth",
         ),
-        _claim(
+        claim_of(
             "table 4", "cSkyband buffers less (28-35) than kmax (58-59) and Skyband (52-58)",
             ", ".join(f"{size:.0f}" for size in (*sizes, runs["ours"]["buffer_size"])) + " (ours)",
             sizes[0] < sizes[1] and sizes[0] < sizes[2], "",
         ),
-        _claim(
+        claim_of(
             "10a", "kmax = 60 is a good choice", f"the quickest of those tried is {best}",
             total["kmax 60"] <= 1.15 * total[f"kmax {best}"], "",
         ),
-        _claim(
+        claim_of(
             "10b", "a threshold of 0.95 of the k-th score is best for Skyband, 1.0 is poor",
             f"the quickest of those tried is {sweet / 100:.2f}; at 1.0 "
             f"{runs['skyband 100']['reevaluations_per_1000']:.0f} re-evaluations a thousand "
@@ -210,16 +208,16 @@ def _effects(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     by_k = [row["arriving_us"] + row["expiring_us"] for row in skype if row["figure"] == "16"]
     keywords = [row["arriving_us"] for row in skype if row["figure"] == "15"]
     return series, [
-        _claim(
+        claim_of(
             "15", "arriving messages cost more with more keywords",
             " -> ".join(f"{value:.0f} us" for value in keywords), keywords[-1] > keywords[0], "",
         ),
-        _claim(
+        claim_of(
             "16", "cost grows slowly with k (10, 20, 50)",
             " -> ".join(f"{value:.0f} us" for value in by_k), by_k[-1] < 2.5 * by_k[0],
             "buffers and re-evaluations grow with k",
         ),
-        _claim(
+        claim_of(
             "18", "arriving messages cost less in a larger window (a quarter, the whole)",
             " -> ".join(f"{value:.0f} us" for value in by_window), by_window[-1] < by_window[0],
             "every message is looked up in all cells, whatever the thresholds",
@@ -251,13 +249,13 @@ def _others(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
         m: [cost["timed", RIVAL, k] / cost["timed", m, k] for k in (10, 20, 50)] for m in methods
     }
     return series, [
-        _claim(
+        claim_of(
             "19", "keywords drawn by Zipf's law cost about what keywords of messages do",
             f"Skype {changed[SKYPE]:.1f}x, CIQ with kmax {changed[RIVAL]:.1f}x, "
             f"ours {changed[OURS]:.1f}x",
             0.5 <= changed[SKYPE] <= 2, "other lists are read, and thresholds are others",
         ),
-        _claim(
+        claim_of(
             "20", "in a window of seconds Skype is 10x faster than CIQ with kmax (k = 10, 20, 50)",
             "Skype " + ", ".join(f"{gain:.1f}x" for gain in gains[SKYPE])
             + "; ours " + ", ".join(f"{gain:.1f}x" for gain in gains[OURS]),
@@ -266,27 +264,36 @@ def _others(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
-def _claim(figure: str, claim: str, measured: str, holds: bool, why: str) -> Claim:
-    return {
-        "figure": figure,
-        "claim": claim,
-        "measured": measured,
-        "holds": bool(holds),
-        "why": "" if holds else why,
-    }
-
-
-def measure(scale: Scale, tell: Tell) -> Report:
-    """Measure everything, one figure after another."""
-    matching, claims = _dissemination(scale, tell)
-    series, more = _reevaluation(scale, tell)
-    effects, others = _effects(scale, tell)
-    last, final = _others(scale, tell)
-    return {
+def measure(scale: Scale, sections: Sequence[str], tell: Tell) -> Report:
+    """Measure everything, one figure after another, of sections 8.1 and 8.2 or one of them."""
+    report: Report = {
         "subscriptions": scale.subscriptions,
         "window": scale.window,
         "messages": int(scale.turnovers * scale.window),
-        "claims": [*claims, *more, *others, *final],
-        "series": [*series, *effects, *last],
-        "matching": matching,
+        "claims": [],
+        "series": [],
+        "matching": [],
+        "distribution": [],
     }
+    if EMBEDDED in sections:
+        report["matching"], report["claims"] = _dissemination(scale, tell)
+        for part in (_reevaluation, _effects, _others):
+            series, claims = part(scale, tell)
+            report["series"] += series
+            report["claims"] += claims
+    if DISTRIBUTED in sections:
+        found = topk_distributed.measure(_arrangement(scale), tell)
+        report["distribution"] = found.rows
+        report["claims"] += found.claims
+    return report
+
+
+def _arrangement(scale: Scale) -> Arrangement:
+    return Arrangement(
+        subscriptions=scale.subscriptions,
+        window=scale.window,
+        messages=10 * scale.sample,
+        shift=scale.shift,
+        vocabulary=scale.vocabulary,
+        seed=scale.seed,
+    )

@@ -14,27 +14,34 @@ import numpy.typing as npt
 
 from nearcast.errors import SourceError
 
-_MARK = b"NEARPLAN"
+PLAN = b"NEARPLAN"
+"""The mark of a plan for boolean subscriptions; other kinds of plan have other marks."""
+
 _HEAD = struct.Struct("<8sII")  # mark, version, length of the description
 _SUM = struct.Struct("<I")
-_DTYPES = ("<i4", "<i8", "<u8")
+_DTYPES = ("<i4", "<i8", "<u8", "<f8")
 
 
-def pack(version: int, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def pack(
+    version: int,
+    facts: Mapping[str, Any],
+    arrays: Mapping[str, npt.NDArray[Any]],
+    mark: bytes = PLAN,
+) -> bytes:
     """Write facts and one-dimensional arrays."""
     parts = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for a in arrays.values()]
     listed = [[name, part.dtype.str, len(part)] for name, part in zip(arrays, parts, strict=True)]
     described = json.dumps({"facts": facts, "arrays": listed}, sort_keys=True).encode()
-    head = _HEAD.pack(_MARK, version, len(described))
+    head = _HEAD.pack(mark, version, len(described))
     body = b"".join([head, described, *(part.tobytes() for part in parts)])
     return body + _SUM.pack(zlib.crc32(body))
 
 
 def unpack(
-    version: int, data: bytes, name: str
+    version: int, data: bytes, name: str, mark: bytes = PLAN
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Read what `pack` wrote, or say why it cannot be read."""
-    if len(data) < _HEAD.size or not data.startswith(_MARK):
+    if len(data) < _HEAD.size or not data.startswith(mark):
         raise SourceError(f"{name}: not a plan; expected a file that `nearcast spark plan` saved")
     _, found, length = _HEAD.unpack_from(data)
     if found != version:

@@ -112,7 +112,7 @@ def _timed(made: _MadeUp, rows: int) -> tuple[int, float]:
         looked, started = 0, thread_time_ns()
         for first in range(0, len(made.message_boxes), _SLICE):
             end = min(first + _SLICE, len(made.message_boxes))
-            batch = _named(keys, values, made.message_starts, made.message_terms, first, end)
+            batch = find_terms(keys, values, made.message_starts, made.message_terms, first, end)
             found = index.candidates(Batch(batch[0], batch[1], made.message_boxes[first:end]))
             looked += found.candidates
         taken.append(thread_time_ns() - started)
@@ -120,7 +120,7 @@ def _timed(made: _MadeUp, rows: int) -> tuple[int, float]:
 
 
 @kernel
-def _named(
+def find_terms(
     keys: Terms, values: Int64s, starts: Int64s, terms: Terms, first: int, end: int
 ) -> tuple[Int64s, Int32s]:
     """Find the terms of messages; those that no row has are left out."""

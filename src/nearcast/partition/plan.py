@@ -20,8 +20,17 @@ import numpy.typing as npt
 
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
-from nearcast.partition._tables import Terms, count_table, fill_workers, table_size
+from nearcast.partition._tables import Terms, count_table
 from nearcast.partition.grid import Grid, Int32s, Int64s, checked
+from nearcast.partition.text_map import TextMap as TextMap  # whoever has a plan needs it
+from nearcast.partition.text_map import (
+    as_map,
+    check_map,
+    check_order,
+    map_arrays,
+    packed,
+    unpacked,
+)
 
 FORMAT_VERSION = 1
 """The version of the file that `Plan.save` writes."""
@@ -35,14 +44,6 @@ MIXED = -(2**31)
 """The code of a block whose cells have different codes."""
 
 _MOST_WORKERS = 1 << 15
-
-
-class TextMap(NamedTuple):
-    """How text is split: each of `terms` has a worker; any other term t goes to `others[t % n]`."""
-
-    terms: Terms
-    workers: Int32s
-    others: Int32s
 
 
 class PlanArrays(NamedTuple):
@@ -99,7 +100,7 @@ class Plan:
     def __post_init__(self) -> None:
         put = object.__setattr__  # the way to normalise a field of a frozen dataclass
         put(self, "cell_worker", np.ascontiguousarray(self.cell_worker, np.int32))
-        put(self, "maps", tuple(_as_map(each) for each in self.maps))
+        put(self, "maps", tuple(as_map(each) for each in self.maps))
         put(self, "order_terms", np.ascontiguousarray(self.order_terms, np.uint64))
         put(self, "order_counts", np.ascontiguousarray(self.order_counts, np.int64))
         _check(self)
@@ -126,7 +127,6 @@ class Plan:
 
     def to_bytes(self) -> bytes:
         """Write the plan as bytes; the same plan always gives the same bytes."""
-        starts, others = _starts(len(m.terms) for m in self.maps), [m.others for m in self.maps]
         facts = {
             "scheme": self.scheme,
             "workers": self.workers,
@@ -140,11 +140,7 @@ class Plan:
             facts,
             {
                 "cell_worker": self.cell_worker,
-                "map_starts": starts,
-                "map_terms": _joined([m.terms for m in self.maps], np.uint64),
-                "map_workers": _joined([m.workers for m in self.maps], np.int32),
-                "other_starts": _starts(map(len, others)),
-                "others": _joined(others, np.int32),
+                **packed(self.maps),
                 "order_terms": self.order_terms,
                 "order_counts": self.order_counts,
             },
@@ -155,22 +151,13 @@ class Plan:
         """Read what `to_bytes` wrote; `name` is what errors call it."""
         facts, arrays = _plan_file.unpack(FORMAT_VERSION, data, name)
         try:
-            starts, other_starts = arrays["map_starts"], arrays["other_starts"]
-            maps = [
-                TextMap(
-                    arrays["map_terms"][starts[k] : starts[k + 1]],
-                    arrays["map_workers"][starts[k] : starts[k + 1]],
-                    arrays["others"][other_starts[k] : other_starts[k + 1]],
-                )
-                for k in range(len(starts) - 1)
-            ]
             return cls(
                 scheme=facts["scheme"],
                 workers=facts["workers"],
                 kind=facts["kind"],
                 grid=Grid(*facts["grid"]),
                 cell_worker=arrays["cell_worker"],
-                maps=maps,
+                maps=unpacked(arrays),
                 order_terms=arrays["order_terms"],
                 order_counts=arrays["order_counts"],
                 number=facts["number"],
@@ -187,14 +174,6 @@ class Plan:
     def load(cls, path: str | PathLike[str]) -> Plan:
         """Read a file that `save` wrote."""
         return cls.from_bytes(_plan_file.read(Path(path)), str(path))
-
-
-def _as_map(given: TextMap) -> TextMap:
-    return TextMap(
-        np.ascontiguousarray(given.terms, np.uint64),
-        np.ascontiguousarray(given.workers, np.int32),
-        np.ascontiguousarray(given.others, np.int32),
-    )
 
 
 def _check(plan: Plan) -> None:
@@ -215,42 +194,12 @@ def _check(plan: Plan) -> None:
         expected = f"workers below {plan.workers}, or -1 - k for one of {len(plan.maps)} text maps"
         raise InvalidValue("cell_worker", [int(cells.min()), int(cells.max())], expected)
     for number, each in enumerate(plan.maps):
-        _check_map(each, plan.workers, f"maps[{number}]")
-    counts = plan.order_counts
-    if len(plan.order_terms) != len(counts) or not _rises(plan.order_terms):
-        raise InvalidValue("order_terms", len(plan.order_terms), "sorted terms, a count for each")
-    if len(counts) and counts.min() < 1:
-        raise InvalidValue("order_counts", int(counts.min()), "counts of 1 or more")
-
-
-def _check_map(given: TextMap, workers: int, name: str) -> None:
-    if len(given.terms) != len(given.workers) or not _rises(given.terms):
-        raise InvalidValue(name, len(given.terms), "sorted terms, a worker for each")
-    if not len(given.others):
-        raise InvalidValue(f"{name}.others", [], "at least one worker for all other terms")
-    for each in (given.workers, given.others):
-        if len(each) and (each.min() < 0 or each.max() >= workers):
-            raise InvalidValue(name, [int(each.min()), int(each.max())], f"workers below {workers}")
-
-
-def _rises(terms: Terms) -> bool:
-    return bool((terms[1:] > terms[:-1]).all())
-
-
-def _starts(lengths: Any) -> Int64s:
-    return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int64)
-
-
-def _joined(parts: list[Any], dtype: Any) -> npt.NDArray[Any]:
-    return np.concatenate([np.empty(0, dtype), *parts])
+        check_map(each, plan.workers, f"maps[{number}]")
+    check_order(plan.order_terms, plan.order_counts)
 
 
 def _arrays(plan: Plan) -> PlanArrays:
-    sizes = [table_size(len(each.terms)) for each in plan.maps]
-    starts = _starts(sizes)
-    slots = np.zeros(starts[-1], np.uint64)
-    for number, each in enumerate(plan.maps):
-        fill_workers(slots[starts[number] : starts[number + 1]], each.terms, each.workers)
+    maps = map_arrays(plan.maps)
     order_terms, order_counts = count_table(plan.order_terms, plan.order_counts)
     return PlanArrays(
         kind=KINDS.index(plan.kind),
@@ -259,11 +208,11 @@ def _arrays(plan: Plan) -> PlanArrays:
         cells=plan.cell_worker,
         blocks=_block_codes(plan),
         block_columns=-(-plan.grid.columns // BLOCK),
-        map_starts=starts,
-        map_masks=np.array(sizes, np.int64) - 1,
-        map_slots=slots,
-        other_starts=_starts(len(each.others) for each in plan.maps),
-        others=_joined([each.others for each in plan.maps], np.int32),
+        map_starts=maps.starts,
+        map_masks=maps.masks,
+        map_slots=maps.slots,
+        other_starts=maps.other_starts,
+        others=maps.others,
         order_terms=order_terms,
         order_counts=order_counts,
     )

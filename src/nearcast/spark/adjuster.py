@@ -92,6 +92,6 @@ class Adjuster:
 
     def _standing(self, most: int) -> tuple[pa.Table, int]:
         """Some of the subscriptions there are, at most so many, and of how many."""
-        live = self._history.live
+        live = self._history.booleans
         some = live[evenly(len(live), most)]
         return self._history.registrar.definitions(some), len(live)

@@ -30,13 +30,18 @@ from nearcast.spark.operations import (
     END,
     LASTING,
     LOG,
+    RANKED,
     Changes,
     begins,
     begun_in,
     completed,
+    ended_in,
     of_kind,
+    ranks,
+    unranked,
 )
 from nearcast.spark.placing import Placed, place, place_base, place_whole
+from nearcast.spark.ranked.window import WindowLog
 from nearcast.spark.recent import Recent
 from nearcast.spark.registrar import Reading, Registrar, hash_ids
 from nearcast.spark.state import Commit, State
@@ -80,11 +85,14 @@ class History:
         self.settings = settings
         self.upkeep = upkeep or Upkeep()
         self.recent = Recent(state.files, settings.window)
+        self.window = WindowLog(state.files)
+        self._oldest = self._newest = 0  # of the window after the last step, as `before` has them
         self.registrar = Registrar(settings)
         self.plan: Plan | None = None
         self.steps: list[Step] = [FIRST]
         self.last: Commit | None = None
         self._alive: npt.NDArray[np.bool_] = np.zeros(1024, np.bool_)  # by owner
+        self._ranked: npt.NDArray[np.bool_] = np.zeros(1024, np.bool_)  # those that are top-k
         self.since_base = 0
         self._ended: Int32s = np.empty(0, np.int32)  # owners that ended in the last step
         self.actives = Actives()
@@ -123,21 +131,25 @@ class History:
     def _recover(self, last: Commit, reread: Reread) -> None:
         base, found = self._base(last.step)
         self.registrar.remember(found)
-        self._begin(begun_in(found)["owner"].to_numpy())
+        self._begin(found)
         self.actives.follow(found)
         before = self.state.commit(base) if base else None
         self.steps = [Step(base, before.key) if before else FIRST]
         for number in range(base + 1, last.step + 1):
             commit = self.state.commit(number)
             log = self.state.read_log(number, commit.log)
-            if log is None or self.recent.damaged(number):
+            if log is None or self.recent.damaged(number) or self.window.damaged(number):
                 log = self._read_again(commit, before, reread)
             else:
                 self.registrar.remember(log)
             self._follow(log, Step(number, commit.key))
             before = commit
-        self._gone = self.registrar.definitions(self._ended)
-        self.registrar.ledger = self._ledger(last.step, last.now)
+        self._gone = unranked(self.registrar.definitions(self._ended))
+        self.registrar.ledger = self._ledger(last.step, last)
+        self._oldest, self._newest = self.registrar.ledger.first, self.registrar.ledger.next
+        if not last.messages and self._newest:
+            self.window.skip(last.step, self._newest)
+        self.window.recover(last.step, self._oldest, self._newest, self.ranked > 0)
         if last.plan:
             self._find_plan(last.plan)
 
@@ -166,7 +178,7 @@ class History:
     def _read_again(self, commit: Commit, before: Commit | None, reread: Reread) -> pa.Table:
         """Make a log that was lost from the events it came from, and the ids of its messages."""
         name = f"{self.state.path}/log/{commit.step:09}.arrow"
-        self.registrar.ledger = self._ledger(commit.step - 1, before.now if before else None)
+        self.registrar.ledger = self._ledger(commit.step - 1, before)
         try:
             reading = reread(commit, self.registrar, before.next_seq if before else 0)
         except SourceError as error:
@@ -179,55 +191,97 @@ class History:
                 f"{name}: damaged, and the events it was made from have changed since; restore one "
                 "of them, or start again with an empty folder as state"
             )
-        self.keep_ids(commit.step, reading)
+        self.keep_messages(commit.step, reading)
         return reading.log
 
-    def keep_ids(self, step: int, reading: Reading) -> None:
-        """Write the ids of the messages of a step that was just read."""
-        count = reading.points
+    def keep_messages(self, step: int, reading: Reading) -> None:
+        """Write the messages of a step that was just read, and their ids."""
+        ledger, count = self.registrar.ledger, reading.points
         if count:
-            self.recent.keep(step, self.registrar.ledger.recent(count))
+            self.recent.keep(step, ledger.recent(count))
+        self.window.keep(step, reading, ledger.first, ledger.next, self.ranks_in(reading.log))
 
-    def _ledger(self, step: int, now: float | None) -> Ledger:
-        window = self.settings.window
+    @property
+    def before(self) -> tuple[int, int]:
+        """The messages of the window after the last step that is done: from which to before which.
+
+        The registrar may have read the step that follows.
+        """
+        return self._oldest, self._newest
+
+    def ranks_in(self, log: pa.Table) -> bool:
+        """Whether there are top-k subscriptions before or in a step with this log."""
+        return self.ranked > 0 or RANKED in log["kind"].to_numpy()
+
+    def _ledger(self, step: int, last: Commit | None) -> Ledger:
+        window, now = self.settings.window, None if last is None else last.now
         entries = self.recent.entries(step)
+        times = np.ascontiguousarray(entries[:, 2]).view(np.float64)
         if window.seconds is None:
             entries = entries[max(0, len(entries) - (window.count or 0)) :]
+        elif now is not None:
+            entries = entries[times > now - window.seconds]
         ids = hash_ids(self.registrar.definitions(self.live)["id"].combine_chunks())
         active = self.actives.at(-np.inf if now is None else now)
         kept = {
             "active": hash_ids(active["id"].combine_chunks()),
             "until": active["end"].to_numpy().copy(),
             "now": np.array([np.nan if now is None else now]),
+            "next": np.array([0 if last is None else last.messages]),
             "ring": np.ascontiguousarray(entries[:, :2]),
             "ring_times": np.ascontiguousarray(entries[:, 2]).view(np.float64),
         }
-        return Ledger.restored(window, kept, ids, self.live, self._ended)
+        ranked = np.flatnonzero(self._alive & self._ranked).astype(np.int32)
+        return Ledger.restored(window, kept, ids, self.live, self._ended, ranked)
 
     def _follow(self, log: pa.Table, step: Step) -> None:
-        self._ended = of_kind(log, END)["owner"].to_numpy()
-        self._begin(begun_in(log)["owner"].to_numpy())
+        self._ended = ended_in(log)
+        self._begin(log)
         self._alive[self._ended] = False
         self.actives.follow(log)
         self.since_base += len(log)
         self.steps.append(step)
 
-    def _begin(self, owners: Int32s) -> None:
-        most = int(owners.max(initial=-1)) + 1
-        if most > len(self._alive):
-            more = np.zeros(max(most, 2 * len(self._alive)) - len(self._alive), np.bool_)
-            self._alive = np.concatenate([self._alive, more])
+    def _begin(self, log: pa.Table) -> None:
+        begun = begun_in(log)
+        owners, kinds = begun["owner"].to_numpy(), begun["kind"].to_numpy()
+        more = int(owners.max(initial=-1)) + 1 - len(self._alive)
+        if more > 0:
+            room = np.zeros(max(more, len(self._alive)), np.bool_)
+            self._alive = np.concatenate([self._alive, room])
+            self._ranked = np.concatenate([self._ranked, room])
         self._alive[owners] = True
+        self._ranked[owners] = kinds == RANKED
 
     @property
     def live(self) -> Int32s:
         """The owners of all subscriptions there are."""
         return np.flatnonzero(self._alive).astype(np.int32)
 
+    @property
+    def booleans(self) -> Int32s:
+        """The owners of those that are not top-k."""
+        return np.flatnonzero(self._alive & ~self._ranked).astype(np.int32)
+
+    @property
+    def is_ranked(self) -> npt.NDArray[np.bool_]:
+        """By owner, whether it is that of a top-k subscription."""
+        return self._alive & self._ranked
+
+    @property
+    def ranked(self) -> int:
+        """How many top-k subscriptions there are."""
+        return int(self.is_ranked.sum())
+
     def count(self, log: pa.Table) -> int:
         """How many subscriptions there will be after a step with this log."""
-        ends = int((log["kind"].to_numpy() == END).sum())
-        return int(self._alive.sum() + begins(log).sum()) - ends
+        return int(self._alive.sum() + begins(log).sum()) - len(ended_in(log))
+
+    def count_ranked(self, log: pa.Table) -> int:
+        """How many of them are top-k."""
+        some = log.filter(pa.array(ranks(log)))
+        begun = int((some["kind"].to_numpy() == RANKED).sum())
+        return self.ranked + 2 * begun - len(some)
 
     @property
     def _now(self) -> float:
@@ -247,12 +301,13 @@ class History:
         self.plan = plan
         cells = differing(before, plan)
         met = Meeting(plan.grid, cells)
-        begun = self.registrar.definitions(self.registrar.known.near(self.live, met))
+        begun = self.registrar.definitions(self.registrar.known.near(self.booleans, met))
         return carry(before, plan, len(cells), begun, self.actives.at(self._now))
 
     def placed(self, log: pa.Table, changes: Changes, carried: Carried | None = None) -> Placed:
         """Cut up the log of the next step by the plan; what is carried comes before it."""
         assert self.plan is not None  # noqa: S101 - steps are placed once there is a plan
+        log = unranked(log)
         if not self.active and LASTING not in log["kind"].to_numpy():
             changes = Changes.none()  # nothing was a result, nor is
         if self.plan.kind == "shared":
@@ -270,6 +325,8 @@ class History:
         if self.last is not None:
             then = self.last.now
             self.recent.forget(self.last.step, np.nan if then is None else then)
+        self.window.forget(self._oldest)  # and so do messages
+        self._oldest, self._newest = self.registrar.ledger.first, self.registrar.ledger.next
         self.last = commit
         self._follow(log, Step(commit.step, key))
         self.actives.forget(self._now)
@@ -304,10 +361,10 @@ class History:
         number = self.step.number
         everything = pa.concat_tables([completed(begun, LOG), self.actives.at(self._now)])
         if self.plan.kind == "shared":
-            placed = place_whole(self.plan, everything)
+            placed = place_whole(self.plan, unranked(everything))
         else:
             # What ended with the last step is wanted until the next one says that it is not.
-            placed = place_base(self.plan, everything, self._gone)
+            placed = place_base(self.plan, unranked(everything), self._gone)
         self._count(placed.changes)
         self.state.write_routed(line_of(self.plan), f"base-{number:09}", placed, self._gone)
         if number:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from nearcast.partition.plan import Plan
+from nearcast.spark.ranked.registry import stages_of
 from nearcast.spark.tasks import Report, Work, dispatch, match_dispatched, match_shared
 
 
@@ -15,14 +16,30 @@ class InlineRunner:
         self.tasks = tasks
 
     def run(self, work: Work, plan: Plan) -> list[Report]:
-        """Match the messages of a step."""
-        numbers = range(len(work.parts))
-        if plan.kind == "shared":
-            return [match_shared(work, task, 0) for task in numbers]
-        packets = defaultdict[int, list[bytes]](list)
-        for task in numbers:
-            for worker, packet in dispatch(work, task):
-                packets[worker].append(packet)
-        return [
-            match_dispatched(work, worker, iter(packets[worker]), 0) for worker in sorted(packets)
-        ]
+        """Match the messages of a step, and rank them."""
+        return [*_match(work, plan), *_rank(work)]
+
+
+def _match(work: Work, plan: Plan) -> list[Report]:
+    numbers = range(len(work.parts))
+    if plan.kind == "shared":
+        return [match_shared(work, task, 0) for task in numbers]
+    packets = defaultdict[int, list[bytes]](list)
+    for task in numbers:
+        for worker, packet in dispatch(work, task):
+            packets[worker].append(packet)
+    return [match_dispatched(work, worker, iter(packets[worker]), 0) for worker in sorted(packets)]
+
+
+def _rank(work: Work) -> list[Report]:
+    stages = stages_of(work)
+    if not stages:
+        return []
+    packets: dict[int, list[bytes]] = {task: [] for task in range(stages[0].width)}
+    for stage in stages:
+        sent = defaultdict[int, list[bytes]](list)
+        for task in sorted(packets):
+            for to, packet in stage.run(work, task, iter(packets[task]), 0):
+                sent[to].append(packet)
+        packets = sent
+    return [Report.from_packet(packet) for task in sorted(packets) for packet in packets[task]]

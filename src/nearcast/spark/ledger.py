@@ -20,16 +20,18 @@ from nearcast.topk import Window
 
 Codes = npt.NDArray[np.int8]
 
-POINT, RANGE, SUBSCRIBE, UNSUBSCRIBE, MOVE, BAD = range(6)
-"""What a row is."""
+POINT, RANGE, SUBSCRIBE, UNSUBSCRIBE, MOVE, BAD, RANKED, SHIFT = range(8)
+"""What a row is; RANKED subscribes to the best few, SHIFT moves such a subscription."""
 
-FINE, BACKWARDS, UNKNOWN, IN_USE, REFUSED = range(5)
-"""What becomes of it; REFUSED is what was BAD already."""
+FINE, BACKWARDS, UNKNOWN, IN_USE, REFUSED, OTHER_KIND = range(6)
+"""What becomes of it; REFUSED is what was BAD already, or had a flaw.
+
+OTHER_KIND would make a top-k subscription of another one, or the other way round."""
 
 NOBODY = -1
 
-# What `numbers` holds.
-_OWNERS, _FREE, _OLDEST, _NEWEST, _ACTIVE = range(5)
+# What `numbers` holds; _BASE is the number of the message that stands first in the ring.
+_OWNERS, _FREE, _OLDEST, _NEWEST, _ACTIVE, _BASE = range(6)
 _WORTH_TIDYING = 1 << 12
 
 
@@ -41,6 +43,9 @@ class Decisions(NamedTuple):
     ends: Int32s
     times: Floats  # the time at each row
     until: Floats  # of a message that lasts: when it is no longer active; NaN for any other row
+    number: Int64s  # of a message that comes into the window; -1 for any other row
+    first: Int64s  # after the row: the number of the oldest message in the window
+    again: npt.NDArray[np.bool_]  # its id was that of a message which leaves the window with it
 
 
 class Ledger:
@@ -51,7 +56,8 @@ class Ledger:
         self.now = np.nan  # before the first event there is no time
         self._ids = empty_slots(1 << 10)
         self._free: Int32s = np.empty(16, np.int32)
-        self._numbers = np.zeros(5, np.int64)
+        self._numbers = np.zeros(6, np.int64)
+        self._ranked = np.zeros(16, np.bool_)  # by owner: whether it is a top-k subscription
         self._ended: Int32s = np.empty(0, np.int32)
         self._window_ids = empty_slots(1 << 10)
         self._ring: Slots = np.empty((16, 2), np.uint64)  # ids in the window, oldest first
@@ -65,12 +71,37 @@ class Ledger:
         """How many owner numbers were ever given."""
         return int(self._numbers[_OWNERS])
 
-    def decide(self, kinds: Codes, ids: Slots, at: Floats, ttl: Floats | None = None) -> Decisions:
+    @property
+    def first(self) -> int:
+        """The number of the oldest message of the window."""
+        return int(self._numbers[_BASE] + self._numbers[_OLDEST])
+
+    @property
+    def next(self) -> int:
+        """The number of the next message that comes into the window."""
+        return int(self._numbers[_BASE] + self._numbers[_NEWEST])
+
+    def is_ranked(self, owners: Int32s) -> npt.NDArray[np.bool_]:
+        """Which of some owners are, or have just been, top-k subscriptions."""
+        ranked: npt.NDArray[np.bool_] = self._ranked[owners]
+        return ranked
+
+    def decide(
+        self,
+        kinds: Codes,
+        ids: Slots,
+        at: Floats,
+        ttl: Floats | None = None,
+        flawed: npt.NDArray[np.bool_] | None = None,
+    ) -> Decisions:
         """Decide rows in order; `ids` are both hashes of each id, `at` is NaN where not given.
 
-        `ttl` says how long messages last, NaN for instant ones; None if all are.
+        `ttl` says how long messages last, NaN for instant ones; None if all are. `flawed` are rows
+        that cannot be taken, if nothing is wrong with them that is told before.
         """
         count = len(kinds)
+        if flawed is None:
+            flawed = np.zeros(count, np.bool_)
         self._reuse()
         self._make_room(count)
         lasting = 0 if ttl is None else int((ttl > 0).sum())
@@ -78,16 +109,18 @@ class Ledger:
         verdict, times = np.zeros(count, np.int8), np.empty(count)
         until = np.full(count if lasting else 0, np.nan)
         begins, ends = np.full(count, NOBODY, np.int32), np.full(count, NOBODY, np.int32)
+        number, first = np.full(count, -1, np.int64), np.empty(count, np.int64)
+        again = np.zeros(count, np.bool_)
         by_count = self.window.count if self.window.seconds is None else None
         self.now = _decide(
-            kinds, ids, at, self.now, verdict, begins, ends, times, self._ids, self._free,
+            kinds, flawed, ids, at, self.now, verdict, begins, ends, times, self._ids, self._free,
             self._numbers, self._window_ids, self._ring, self._ring_times,
             by_count or 2**62, self.window.seconds or np.inf,
             until if ttl is None else ttl, until, self._active_ids, self._active,
-            self._active_until,
+            self._active_until, self._ranked, number, first, again,
         )  # fmt: skip
         self._ended = ends[ends != NOBODY]
-        return Decisions(verdict, begins, ends, times, until)
+        return Decisions(verdict, begins, ends, times, until, number, first, again)
 
     def _reuse(self) -> None:
         """Those that ended in the batch before are out of every shard when the next one begins.
@@ -104,6 +137,9 @@ class Ledger:
     def _make_room(self, count: int) -> None:
         live = self.owners - int(self._numbers[_FREE])
         self._ids = _roomy(self._ids, live + count)
+        if self.owners + count > len(self._ranked):
+            self._ranked, ranked = np.zeros(2 * (self.owners + count), np.bool_), self._ranked
+            self._ranked[: len(ranked)] = ranked
         oldest, newest = int(self._numbers[_OLDEST]), int(self._numbers[_NEWEST])
         held = newest - oldest
         self._window_ids = _roomy(self._window_ids, held + count)
@@ -113,6 +149,7 @@ class Ledger:
             times[:held] = self._ring_times[oldest:newest]
             self._ring, self._ring_times = ring, times
             self._numbers[_OLDEST], self._numbers[_NEWEST] = 0, held
+            self._numbers[_BASE] += oldest
 
     def _make_room_for_active(self, count: int) -> None:
         """Make room for so many lasting messages, and forget those that have ended by now."""
@@ -149,11 +186,12 @@ class Ledger:
         ids: Slots,
         owners: Int32s,
         ended: Int32s,
+        ranked: Int32s,
     ) -> Self:
-        """Make a ledger from its state and the subscriptions there were.
+        """Make a ledger from its state and the subscriptions there were, some of them `ranked`.
 
-        The state is `now`, the ids in the window (`ring`, `ring_times`), and those of active
-        messages (`active`, `until`).
+        The state is `now`, the ids in the window (`ring`, `ring_times`), the number that the `next`
+        message gets, and the ids of active messages (`active`, `until`).
 
         `ended` are the owners that ended in the last batch, which are not yet free.
         """
@@ -163,7 +201,11 @@ class Ledger:
         free = np.ones(count, np.bool_)
         free[owners] = free[ended] = False
         ledger._free = np.flatnonzero(free)[::-1].astype(np.int32)
-        ledger._numbers[:] = (count, len(ledger._free), 0, len(state["ring"]), 0)
+        held = len(state["ring"])
+        base = max(int(state["next"][0]) - held, 0)  # an earlier release did not count
+        ledger._numbers[:] = (count, len(ledger._free), 0, held, 0, base)
+        ledger._ranked = np.zeros(max(count, 16), np.bool_)
+        ledger._ranked[ranked] = True
         ledger._ended = ended
         ledger._ids = _roomy(ledger._ids, len(owners))
         _put_all(ledger._ids, ids, owners)
@@ -211,14 +253,17 @@ def _put_all(slots: Slots, ids: Slots, owners: Int32s) -> None:
 
 @kernel
 def _decide(
-    kinds: Codes, ids: Slots, at: Floats, now: float, verdict: Codes, begins: Int32s, ends: Int32s,
-    times: Floats, owners: Slots, free: Int32s, numbers: Int64s, window_ids: Slots, ring: Slots,
-    ring_times: Floats, count: int, seconds: float, ttl: Floats, until: Floats, active_ids: Slots,
-    active: Slots, active_until: Floats,
+    kinds: Codes, flawed: npt.NDArray[np.bool_], ids: Slots, at: Floats, now: float,
+    verdict: Codes, begins: Int32s, ends: Int32s, times: Floats, owners: Slots, free: Int32s,
+    numbers: Int64s, window_ids: Slots, ring: Slots, ring_times: Floats, count: int,
+    seconds: float, ttl: Floats, until: Floats, active_ids: Slots, active: Slots,
+    active_until: Floats, ranked: npt.NDArray[np.bool_], number: Int64s, oldest: Int64s,
+    again: npt.NDArray[np.bool_],
 ) -> float:  # fmt: skip
     for row in range(len(kinds)):
         kind, first, second = kinds[row], ids[row, 0], ids[row, 1]
         times[row] = 0.0 if np.isnan(now) else now
+        oldest[row] = numbers[_BASE] + numbers[_OLDEST]
         if kind == BAD:
             verdict[row] = REFUSED
             continue
@@ -226,39 +271,54 @@ def _decide(
         if time < now:
             verdict[row] = BACKWARDS
             continue
+        old = lasting = NOBODY
+        ranking = kind in (RANKED, SHIFT)
         if kind <= RANGE:
-            lasting = find(active_ids, first, second) if numbers[_ACTIVE] > 0 else NOBODY
+            if flawed[row]:
+                verdict[row] = REFUSED
+                continue
+            if numbers[_ACTIVE] > 0:
+                lasting = find(active_ids, first, second)
             if lasting >= 0 and active_until[lasting] > time:
                 verdict[row] = IN_USE
                 continue
-            if slot_of(window_ids, first, second) >= 0 and (
-                _time_of(numbers, ring, ring_times, first, second) > time - seconds
-            ):
-                verdict[row] = IN_USE
+            if slot_of(window_ids, first, second) >= 0:
+                if _time_of(numbers, ring, ring_times, first, second) > time - seconds:
+                    verdict[row] = IN_USE
+                    continue
+                again[row] = True
+        else:
+            old = find(owners, first, second)
+            if old < 0 and kind != SUBSCRIBE and kind != RANKED:
+                verdict[row] = UNKNOWN
                 continue
-            while numbers[_OLDEST] < numbers[_NEWEST] and (
-                ring_times[numbers[_OLDEST]] <= time - seconds
-            ):
-                _forget_oldest(numbers, window_ids, ring)
+            if old >= 0 and kind != UNSUBSCRIBE and ranked[old] != ranking:
+                verdict[row] = OTHER_KIND
+                continue
+            if flawed[row]:
+                verdict[row] = REFUSED
+                continue
+        while numbers[_OLDEST] < numbers[_NEWEST] and (
+            ring_times[numbers[_OLDEST]] <= time - seconds
+        ):
+            _forget_oldest(numbers, window_ids, ring)
+        if kind <= RANGE:
             if kind == POINT:
                 newest = numbers[_NEWEST]
                 ring[newest, 0], ring[newest, 1], ring_times[newest] = first, second, time
                 put(window_ids, first, second, 0)
+                number[row] = numbers[_BASE] + newest
                 numbers[_NEWEST] += 1
                 if numbers[_NEWEST] - numbers[_OLDEST] > count:
                     _forget_oldest(numbers, window_ids, ring)
             if len(until) > 0 and time + ttl[row] > time:
                 if lasting < 0:
-                    lasting = numbers[_ACTIVE]
+                    lasting = int(numbers[_ACTIVE])
                     active[lasting, 0], active[lasting, 1] = first, second
                     put(active_ids, first, second, lasting)
                     numbers[_ACTIVE] += 1
                 until[row] = active_until[lasting] = time + ttl[row]
         else:
-            old = find(owners, first, second)
-            if old < 0 and kind != SUBSCRIBE:
-                verdict[row] = UNKNOWN
-                continue
             ends[row] = old
             if kind == UNSUBSCRIBE:
                 remove(owners, first, second)
@@ -270,9 +330,11 @@ def _decide(
                     owner = int(numbers[_OWNERS])
                     numbers[_OWNERS] += 1
                 begins[row] = owner
+                ranked[owner] = ranking
                 if old < 0:
                     put(owners, first, second, owner)
                 else:
                     change(owners, first, second, owner)
         now = times[row] = time
+        oldest[row] = numbers[_BASE] + numbers[_OLDEST]
     return now

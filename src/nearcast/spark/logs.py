@@ -36,6 +36,8 @@ def tell_batch(report: BatchReport) -> None:
         refused=report.refused,
         subscriptions=report.subscriptions,
         active=report.active,
+        rankings=report.rankings,
+        ranked_updates=report.ranked_updates,
         seconds={step: round(seconds, 4) for step, seconds in report.seconds.items()},
         workers=len(report.workers),
         balance=round(balance(report.workers), 3),

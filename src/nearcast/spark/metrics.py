@@ -27,12 +27,20 @@ BATCH_TOTALS = {
     "operations": Metric("operations_total", "counter", "Subscriptions made, moved or removed."),
     "updates": Metric("updates_total", "counter", "Updates written."),
     "refused": Metric("refused_total", "counter", "Events refused."),
+    "ranked_updates": Metric(
+        "ranked_updates_total", "counter", "Updates of top-k subscriptions among them."
+    ),
+    "moved_buckets": Metric(
+        "moved_buckets_total", "counter", "Buckets of top-k subscriptions that changed hands."
+    ),
 }
 BATCHES = Metric("batches_total", "counter", "Batches committed.")
 LAST_BATCH = Metric("last_batch", "gauge", "The number of the last batch.")
 NOW = {
     "subscriptions": Metric("subscriptions", "gauge", "Subscriptions there are."),
     "active": Metric("active_messages", "gauge", "Lasting messages that are active."),
+    "rankings": Metric("ranked_subscriptions", "gauge", "Top-k subscriptions among them."),
+    "window": Metric("window_messages", "gauge", "Messages in the window of top-k."),
 }
 PLAN = Metric("plan_version", "gauge", "The version of the plan that is in use.")
 MOVES = Metric("moves_total", "counter", "Versions of the plan that took over with a batch.")
@@ -60,11 +68,23 @@ WORKER_NOW = {
     "bytes": Metric("worker_index_bytes", "gauge", "Bytes of the index of a worker."),
 }
 
+RANKER_TOTALS = {
+    "load": Metric("ranker_load_seconds_total", "counter", "Seconds of CPU of a top-k worker."),
+    "updates": Metric("ranker_updates_total", "counter", "Updates that a top-k worker gave."),
+}
+RANKER_NOW = {
+    "lag": Metric("ranker_lag_seconds", "gauge", "Seconds until a top-k worker had its answers."),
+    "rows": Metric("ranker_subscriptions", "gauge", "Subscriptions of a top-k worker."),
+    "bytes": Metric("ranker_bytes", "gauge", "Bytes that a top-k worker holds."),
+}
+
 
 def all_metrics() -> list[Metric]:
     """Give every metric there is, for the documentation."""
     single = [BATCHES, LAST_BATCH, PLAN, COMMITTED, STEPS, TRIGGER, MOVES, CELLS_LEFT, BALANCE]
-    kinds = (BATCH_TOTALS, NOW, MOVED_TOTALS, WORKER_TOTALS, WORKER_NOW)
+    kinds = (
+        BATCH_TOTALS, NOW, MOVED_TOTALS, WORKER_TOTALS, WORKER_NOW, RANKER_TOTALS, RANKER_NOW,
+    )  # fmt: skip
     return [*single, *(metric for kind in kinds for metric in kind.values())]
 
 
@@ -75,8 +95,8 @@ class Metrics:
         self._lock = Lock()
         self._batches = 0
         self._totals = dict.fromkeys(BATCH_TOTALS, 0)
-        self._workers: dict[int, dict[str, float]] = {}
-        self._now: dict[int, WorkerReport] = {}
+        self._workers = _Workers(WORKER_TOTALS, WORKER_NOW)
+        self._rankers = _Workers(RANKER_TOTALS, RANKER_NOW)
         self._moves, self._left = 0, 0
         self._moved = dict.fromkeys(MOVED_TOTALS, 0)
         self._last: BatchReport | None = None
@@ -90,15 +110,12 @@ class Metrics:
             self._batches += 1
             for name in self._totals:
                 self._totals[name] += getattr(report, name)
-            for worker in report.workers:
-                totals = self._workers.setdefault(worker.worker, dict.fromkeys(WORKER_TOTALS, 0.0))
-                for name in totals:
-                    totals[name] += getattr(worker, name)
+            self._workers.observe(report.workers)
+            self._rankers.observe(report.rankers)
             if report.moved is not None:
                 self._moves, self._left = self._moves + 1, report.moved.left
                 for name in self._moved:
                     self._moved[name] += getattr(report.moved, name)
-            self._now = {worker.worker: worker for worker in report.workers}
             self._last = report
 
     def triggered(self, milliseconds: Mapping[str, int]) -> None:
@@ -129,10 +146,32 @@ class Metrics:
             yield from _family(STEPS, _labelled("step", self._last.seconds))
         if self._trigger:
             yield from _family(TRIGGER, _labelled("step", self._trigger))
-        for name, metric in WORKER_TOTALS.items():
-            values = {worker: totals[name] for worker, totals in sorted(self._workers.items())}
+        yield from self._workers.lines()
+        yield from self._rankers.lines()
+
+
+class _Workers:
+    """Adds up what workers of one kind did, and knows how they are."""
+
+    def __init__(self, totals: Mapping[str, Metric], now: Mapping[str, Metric]) -> None:
+        self._metrics = totals, now
+        self._totals: dict[int, dict[str, float]] = {}
+        self._now: dict[int, WorkerReport] = {}
+
+    def observe(self, workers: Iterable[WorkerReport]) -> None:
+        """Take what they did in a batch."""
+        for worker in workers:
+            totals = self._totals.setdefault(worker.worker, dict.fromkeys(self._metrics[0], 0.0))
+            for name in totals:
+                totals[name] += getattr(worker, name)
+        self._now = {worker.worker: worker for worker in workers}
+
+    def lines(self) -> Iterable[str]:
+        """Write their figures."""
+        for name, metric in self._metrics[0].items():
+            values = {worker: totals[name] for worker, totals in sorted(self._totals.items())}
             yield from _family(metric, _labelled("worker", values))
-        for name, metric in WORKER_NOW.items():
+        for name, metric in self._metrics[1].items():
             now = {worker: getattr(one, name) for worker, one in sorted(self._now.items())}
             yield from _family(metric, _labelled("worker", now))
 

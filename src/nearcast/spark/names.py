@@ -39,6 +39,11 @@ class Names:
         return cls(memory, prefix, described)
 
     @property
+    def size(self) -> int:
+        """One more than the highest number that ever had an id."""
+        return self._start.size
+
+    @property
     def nbytes(self) -> int:
         """Bytes in use."""
         return self._start.nbytes + self._size.nbytes + self._letters.nbytes

@@ -19,9 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
-
-import pyarrow as pa
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from nearcast.errors import SourceError
 from nearcast.index.memory import MappedMemory, Memory
@@ -43,25 +41,29 @@ _BLOCK = 1 << 20
 class Holder(Protocol):
     """Something that is kept in memory-mapped files and follows a log."""
 
-    def __init__(self, memory: Memory) -> None:
-        """Make an empty one."""
-        ...
-
     def describe(self) -> dict[str, Any]:
-        """Say what `attach` needs."""
+        """Say what is needed to find it again."""
         ...
 
-    @classmethod
-    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Find one again."""
-        ...
-
-    def apply(self, changes: pa.Table) -> None:
+    def apply(self, changes: Any) -> None:
         """Take one step."""
         ...
 
 
 H = TypeVar("H", bound=Holder)
+Made = TypeVar("Made", bound=Holder, covariant=True)
+
+
+class Kind(Protocol[Made]):
+    """What makes holders: their class, or what knows more than that."""
+
+    def __call__(self, memory: Memory) -> Made:
+        """Make an empty one."""
+        ...
+
+    def attach(self, memory: Memory, described: Mapping[str, Any]) -> Made:
+        """Find one again."""
+        ...
 
 
 class Step(NamedTuple):
@@ -74,13 +76,15 @@ class Step(NamedTuple):
 class Recipe(NamedTuple):
     """How a holder is made: a snapshot to start from, and the steps after it, oldest first.
 
-    Without a snapshot it starts empty. `snapshot` names a folder under `files`.
+    Without a snapshot it starts empty, or as `start` makes it, which says how many steps it has
+    taken then. `snapshot` names a folder under `files`.
     """
 
     files: Files
     name: str
     snapshot: str | None
     steps: Sequence[Step]
+    start: Callable[[Any], int] | None = None
 
 
 class NodeCache:
@@ -100,7 +104,7 @@ class NodeCache:
         self._occupied = True
         remove_forgotten(self.folder)
 
-    def get(self, kind: type[H], recipe: Recipe, changes: Callable[[Step], pa.Table]) -> H:
+    def get(self, kind: Kind[H], recipe: Recipe, changes: Callable[[Step], Any]) -> H:
         """Give a holder as it is after the last step of its recipe."""
         wanted = recipe.steps[-1].key
         known = self._attached.get(recipe.name)
@@ -119,7 +123,7 @@ class NodeCache:
         return holder
 
     def _up_to_date(
-        self, kind: type[H], place: Path, recipe: Recipe, changes: Callable[[Step], pa.Table]
+        self, kind: Kind[H], place: Path, recipe: Recipe, changes: Callable[[Step], Any]
     ) -> H:
         keys = [step.key for step in recipe.steps]
         holder, done = self._found(kind, place, keys) or self._anew(kind, place, recipe)
@@ -137,7 +141,7 @@ class NodeCache:
         _write_head(place, keys[-1], holder.describe())
         return holder
 
-    def _found(self, kind: type[H], place: Path, keys: list[str]) -> tuple[H, int] | None:
+    def _found(self, kind: Kind[H], place: Path, keys: list[str]) -> tuple[H, int] | None:
         """The holder that is there, and how many steps it has taken, if it is whole."""
         head = _read_head(place)
         if head is None or head["key"] not in keys:
@@ -152,7 +156,7 @@ class NodeCache:
             memory.complete = False
         return holder, keys.index(head["key"]) + 1
 
-    def _anew(self, kind: type[H], place: Path, recipe: Recipe) -> tuple[H, int]:
+    def _anew(self, kind: Kind[H], place: Path, recipe: Recipe) -> tuple[H, int]:
         (place / _HEAD).unlink(missing_ok=True)
         for file in place.glob("*.bin"):
             file.unlink()
@@ -167,7 +171,8 @@ class NodeCache:
                 logging.getLogger("nearcast.spark").warning("%s: %s", recipe.name, error)
                 for file in place.glob("*.bin"):
                     file.unlink()
-        return kind(self._memory(place)), 0
+        holder = kind(self._memory(place))
+        return holder, 0 if recipe.start is None else recipe.start(holder)
 
     def _memory(self, place: Path) -> MappedMemory:
         return self._memories.setdefault(place.name, MappedMemory(place))

@@ -36,6 +36,10 @@ CHANGE = 4
 """Asks what changed with the results of a subscription that began as `owner`, and was `was`."""
 FORGET = 6
 """A subscription is held elsewhere from now on."""
+RANKED = 7
+"""Begins: a top-k subscription, which shards of boolean ones never see."""
+GONE = 8
+"""Ends a top-k subscription."""
 
 NEVER = 2**62
 """The sequence number of a *guest*: a subscription that a shard is told of for one step only.
@@ -61,18 +65,23 @@ _MORE = [
     ("circle", pa.list_(pa.float64(), 3)),  # ROUND: longitude, latitude, metres
 ]
 
+_TOPS = [
+    ("top", pa.list_(pa.float64())),  # RANKED: longitude, latitude, k and alpha
+]
+
 _TIMES = [
     ("at", pa.float64()),  # LASTING and CHANGE: its time
     ("end", pa.float64()),  # LASTING: when it is no longer active
 ]
 
-BEGUN = pa.schema([*_COMMON, ("query", pa.string()), *_MORE])
+BEGUN = pa.schema([*_COMMON, ("query", pa.string()), *_MORE, *_TOPS])
 """What the registrar keeps of a subscription while it lasts."""
 
 LOG = pa.schema([*BEGUN, *_TIMES])
 """What the registrar writes down: all that is to be known of subscriptions, and lasting messages.
 
-A log of the first version has no times and no lasting messages, and a circle is any other region.
+A log of the first version has no times and no lasting messages, and a circle is any other region;
+one of the second has no top-k subscriptions.
 """
 
 OPERATIONS = pa.schema(
@@ -139,8 +148,28 @@ def begun_in(log: pa.Table) -> pa.Table:
 def begins(log: pa.Table) -> npt.NDArray[np.bool_]:
     """Which rows of a log begin a subscription."""
     kinds = log["kind"].to_numpy()
-    begun: npt.NDArray[np.bool_] = (kinds < END) | (kinds == ROUND)
+    begun: npt.NDArray[np.bool_] = (kinds < END) | (kinds == ROUND) | (kinds == RANKED)
     return begun
+
+
+def ended_in(log: pa.Table) -> npt.NDArray[np.int32]:
+    """The owners of all that end in a log, in its order."""
+    kinds = log["kind"].to_numpy()
+    owners: npt.NDArray[np.int32] = log["owner"].to_numpy()[(kinds == END) | (kinds == GONE)]
+    return owners
+
+
+def ranks(log: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which rows of a log begin or end a top-k subscription."""
+    kinds = log["kind"].to_numpy()
+    ranked: npt.NDArray[np.bool_] = (kinds == RANKED) | (kinds == GONE)
+    return ranked
+
+
+def unranked(log: pa.Table) -> pa.Table:
+    """The rows of a log that concern boolean subscriptions and lasting messages."""
+    ranked = ranks(log)
+    return log.filter(pa.array(~ranked)) if ranked.any() else log
 
 
 def completed(operations: pa.Table, schema: pa.Schema = OPERATIONS) -> pa.Table:

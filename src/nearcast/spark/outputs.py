@@ -22,9 +22,10 @@ UPDATES = pa.schema(
         ("op", pa.string()),
         ("subscription", pa.string()),
         ("message", pa.string()),
+        ("score", pa.float64()),
     ]
 )
-"""The columns of updates."""
+"""The columns of updates; only those of top-k subscriptions that add have a score."""
 
 
 class FolderOutput:
@@ -114,5 +115,6 @@ def read_updates(folder: str | Path) -> pa.Table:
 def sorted_updates(files: Iterable[str | Path]) -> pa.Table:
     """The updates of files of this machine, in the order in which engines report them."""
     tables = [pq.read_table(file, partitioning=None) for file in files]
-    table = pa.concat_tables([UPDATES.empty_table(), *tables])
+    # An earlier release knew no scores.
+    table = pa.concat_tables([UPDATES.empty_table(), *tables], promote_options="default")
     return table.sort_by([(name, "ascending") for name in _ORDER])

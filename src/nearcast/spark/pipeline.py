@@ -29,13 +29,15 @@ from nearcast.spark.balancing import Balancer
 from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
 from nearcast.spark.messages import messages_of
-from nearcast.spark.operations import BEGUN, LASTING, begun_in
+from nearcast.spark.operations import BEGUN, LASTING, begins, begun_in, unranked
 from nearcast.spark.placing import Placed, asked
 from nearcast.spark.planning import is_blind, make_plan
+from nearcast.spark.ranked.ranking import Ranking
 from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.report import (
     BatchReport,
     WorkerReport,
+    by_worker,
     prune_reports,
     write_report,
 )
@@ -96,6 +98,7 @@ class Pipeline:
         upkeep: Upkeep | None = None,
         allowance: Allowance | None = None,
         balancer: Balancer | None = None,
+        ranking: Ranking | None = None,
     ) -> None:
         state.claim()
         self.state = state
@@ -106,6 +109,8 @@ class Pipeline:
         self._run = f"{time.time_ns():019}"  # nodes start anew with every run
         self.history = History(state, settings, self._reread, upkeep)
         self.adjuster = Adjuster(self.history, allowance, balancer)
+        self._ranking = ranking or Ranking("shared", runner.tasks)
+        self._ranking.begin(state, settings)
         self._pending = self.history.pending
         self._broken = False
         self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
@@ -190,7 +195,8 @@ class Pipeline:
         step = next_step(history.step, sums, None if carried is None else history.plan.number)
         placed = history.placed(reading.log, reading.changes, carried)
         self.state.write_routed(line_of(history.plan), f"{number:09}", placed)
-        history.keep_ids(number, reading)
+        history.keep_messages(number, reading)
+        ranked = self._ranking.work(history, step, reading.log)
         clock.lap("log")
         work = Work(
             pipeline=self.state.id,
@@ -204,18 +210,23 @@ class Pipeline:
             output=self._output.folder,
             snapshots=self._saved,
             save=self._since_saved > history.upkeep.snapshot_every,
+            ranked=ranked,
         )
-        reports = self._runner.run(work, history.plan)
+        if ranked is not None and not self._matches_any(reading):
+            work.parts, work.save = [], False
+        done = self._ranking.run(self._runner, work, history.plan)
+        reports = [each for each in done if not each.ranked]
+        rankers = [each for each in done if each.ranked]
         clock.lap("match")
         refused = self._refused(loaded, reading)
-        self._output.commit(number, [each.name for each in reports if each.name], refused)
-        subscriptions = history.count(reading.log)
+        self._output.commit(number, [each.name for each in done if each.name], refused)
+        subscriptions, rankings = history.count(reading.log), history.count_ranked(reading.log)
         next_seq = max(self.next_seq, int(loaded.seq[-1]) + 1 if len(loaded.seq) else 0)
         now = history.registrar.ledger.now
         commit = Commit(
             number, step.key, batch, history.plan.number, next_seq,
             None if np.isnan(now) else float(now), given, sums,
-            sum(each.updates for each in reports),
+            sum(each.updates for each in done), history.registrar.ledger.next,
         )  # fmt: skip
         self.state.write_commit(commit)
         clock.lap("commit")
@@ -246,7 +257,13 @@ class Pipeline:
             committed_at=time.time(),
             moved=None if carried is None else self.adjuster.moved(carried),
             advice=self.adjuster.advice(),
+            rankings=rankings,
+            ranked_updates=sum(each.updates for each in rankers),
+            window=history.registrar.ledger.next - history.registrar.ledger.first,
+            rankers=by_worker([each.summary() for each in rankers]),
+            moved_buckets=self._ranking.moved if rankers else 0,
         )
+        self._ranking.look(report.rankers)
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:
             prune_reports(self.state.path, _REPORTS_KEPT)
@@ -276,6 +293,10 @@ class Pipeline:
             events, seq = events.take(pa.array(order)), seq[order]
         return _Loaded(events, seq, slices, order, np.array(starts), late)
 
+    def _matches_any(self, reading: Reading) -> bool:
+        """Whether there is any boolean subscription for the messages of a step."""
+        return bool(len(self.history.booleans) or begins(unranked(reading.log)).any())
+
     def _parts(self, loaded: _Loaded, reading: Reading) -> list[list[Part]]:
         """Deal the slices out to tasks, with the rows that each must leave out."""
         rows = sum(each.rows for each in loaded.slices)
@@ -301,8 +322,8 @@ class Pipeline:
     def _make_plan(self, loaded: _Loaded, reading: Reading) -> None:
         """Plan from the subscriptions there are and the messages that have come."""
         texts = messages_of(loaded.events, loaded.seq, reading.messages, self.settings.analyser)
-        begun = begun_in(reading.log)
-        standing = self.history.registrar.definitions(self.history.live)
+        begun = begun_in(unranked(reading.log))
+        standing = self.history.registrar.definitions(self.history.booleans)
         number = max(self.state.plans(), default=0) + 1
         known = pa.concat_tables([standing, begun])
         plan = self._choose_plan(number, known, texts)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 
 from rich.console import Console
+from rich.status import Status
 
+from nearcast.spark.files import Files
+from nearcast.spark.ranked.building import in_words, under_way
 from nearcast.spark.report import BatchReport
 
 _RECENT = 10
+_LOOK_S = 1.0
 
 Show = Callable[[BatchReport], None]
 
@@ -40,6 +46,8 @@ class Line:
             f"{self._updates:,} updates",
             f"{report.subscriptions:,} subscriptions",
         ]
+        if report.rankings:
+            parts.append(f"{report.rankings:,} of them top-k")
         if report.active:
             parts.append(f"{report.active:,} active messages")
         if report.moved is not None:
@@ -53,11 +61,25 @@ class Line:
 
 
 @contextmanager
-def progress(waiting: str = "waiting for the first batch") -> Iterator[Show]:
-    """Show how a stream is doing while the block runs."""
+def progress(state: str, waiting: str = "waiting for the first batch") -> Iterator[Show]:
+    """Show how a stream is doing while the block runs, also what its workers build meanwhile."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    line = Line()
+    line, over = Line(), Event()
     with Console(stderr=True).status(waiting) as status:
-        yield lambda report: status.update(line.take(report))
+        looking = Thread(target=_look, args=(Files(state), status, over), daemon=True)
+        looking.start()
+        try:
+            yield lambda report: status.update(line.take(report))
+        finally:
+            over.set()
+            looking.join()
+
+
+def _look(files: Files, status: Status, over: Event) -> None:
+    """Tell of workers that build, as long as they do."""
+    while not over.wait(_LOOK_S):
+        building = under_way(files, time.time())
+        if building:
+            status.update(in_words(building))

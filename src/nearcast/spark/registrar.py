@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 
 from nearcast._slots import Slots, hash_strings
 from nearcast.engine.settings import Settings
-from nearcast.errors import InvalidValue, NearcastError
+from nearcast.errors import NearcastError
 from nearcast.geo import WORLD, Box, Circle, Region, region_to_json
 from nearcast.geo.circles import circle_columns
 from nearcast.index.table import Floats, Int32s, Int64s
-from nearcast.model import Move, Publish, Subscribe, event_from_json
+from nearcast.model import Event, Move, Publish, Subscribe, event_from_json
 from nearcast.model.parquet import table_rows
 from nearcast.spark.columns import (
     boxes_of,
@@ -40,16 +40,15 @@ from nearcast.spark.columns import (
 )
 from nearcast.spark.definitions import Definitions
 from nearcast.spark.ledger import (
-    BACKWARDS,
     BAD,
     FINE,
-    IN_USE,
     MOVE,
     NOBODY,
     POINT,
     RANGE,
+    RANKED,
+    SHIFT,
     SUBSCRIBE,
-    UNKNOWN,
     UNSUBSCRIBE,
     Codes,
     Decisions,
@@ -58,6 +57,7 @@ from nearcast.spark.ledger import (
 from nearcast.spark.messages import places_of
 from nearcast.spark.operations import (
     END,
+    GONE,
     LASTING,
     LOG,
     OTHER,
@@ -67,20 +67,14 @@ from nearcast.spark.operations import (
     begun_in,
     fixed_lists,
 )
-from nearcast.text import Query, parse_query
+from nearcast.spark.ranked.reading import good_tops, ranked_log, shifted_log
+from nearcast.spark.refusals import Refusal, refusals_in
+from nearcast.text import Query, parse_bag, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
 
 _OPS = ["publish", "subscribe", "unsubscribe", "move"]
 _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _MOVE = range(4)
 _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
-
-
-@dataclass
-class Refusal:
-    """An event that has no effect, and why."""
-
-    row: int
-    error: str
 
 
 @dataclass
@@ -93,6 +87,12 @@ class Reading:
     refusals: list[Refusal]
     times: npt.NDArray[np.float64]
     changes: Changes  # what began, and what it was before
+    number: Int64s  # of a message that came into the window, or -1
+    first: Int64s  # after each row: the number of the oldest message in the window
+    again: npt.NDArray[np.bool_]  # its id was that of a message that leaves the window with it
+    before: int  # the oldest message in the window before all rows
+    events: pa.Table
+    seq: Int64s
 
     @property
     def messages(self) -> npt.NDArray[np.bool_]:
@@ -112,6 +112,7 @@ class _Parsed:
 
     boxes: Floats  # by row, of plain boxes and circles
     circles: Floats  # by row, NaN for others
+    flawed: npt.NDArray[np.bool_]  # by row: an event as it should be that cannot be taken
     regions: dict[int, Region] = field(default_factory=dict)  # of all others, by row
     queries: dict[int, Query] = field(default_factory=dict)
 
@@ -128,21 +129,28 @@ class Registrar:
         """Decide a batch of events in EVENT_SCHEMA, whose sequence numbers ascend."""
         events = events.combine_chunks()
         errors: dict[int, str] = {}
-        parsed = _Parsed(np.full((len(events), 4), np.nan), np.full((len(events), 3), np.nan))
+        count = len(events)
+        parsed = _Parsed(
+            np.full((count, 4), np.nan), np.full((count, 3), np.nan), np.zeros(count, np.bool_)
+        )
         kinds = self._kinds(events, errors, parsed)
         ids = hash_ids(pc.fill_null(_column(events, "id"), ""))
         ttl = _column(events, "ttl")
+        before = self.ledger.first
         decisions = self.ledger.decide(
             kinds, ids, floats_of(_column(events, "at")),
-            None if ttl.null_count == len(ttl) else floats_of(ttl),
+            None if ttl.null_count == len(ttl) else floats_of(ttl), parsed.flawed,
         )  # fmt: skip
-        refusals = self._refusals(events, decisions, errors)
+        refusals = refusals_in(events, kinds, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
-        begins = np.flatnonzero(decisions.begins != NOBODY)
+        begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds < BAD))
         changes = Changes(
             decisions.begins[begins], decisions.ends[begins], seq[begins], decisions.times[begins]
         )
-        return Reading(kinds, decisions.verdict, log, refusals, decisions.times, changes)
+        return Reading(
+            kinds, decisions.verdict, log, refusals, decisions.times, changes, decisions.number,
+            decisions.first, decisions.again, before, events, seq,
+        )  # fmt: skip
 
     def remember(self, log: pa.Table) -> None:
         """Keep what begins, to be found by its owner."""
@@ -188,6 +196,11 @@ class Registrar:
             plain &= ~present(_column(events, "top"))
             kinds[self._plain_queries(events, plain)] = SUBSCRIBE
             kinds[sound & (op == _MOVE) & straight] = MOVE
+        placed &= ~in_region
+        kinds[sound & (op == _MOVE) & placed] = SHIFT
+        if present(_column(events, "top")).any():
+            plain = sound & (op == _SUBSCRIBE) & placed & good_tops(_column(events, "top"))
+            kinds[self._plain_queries(events, plain)] = RANKED
         self._look_closely(events, np.flatnonzero(kinds == BAD), kinds, errors, parsed)
         return kinds
 
@@ -230,52 +243,29 @@ class Registrar:
                 if problem is not None:
                     errors[row] = problem
                     continue
-                kinds[row] = self._kind_of(fields, row, parsed)
+                event = event_from_json(fields)
+                kinds[row] = _kind_of(event)
+                self._check(event, row, parsed)
             except NearcastError as error:
                 errors[row] = str(error)
+                parsed.flawed[row] = True
 
-    def _kind_of(self, fields: dict[str, Any], row: int, parsed: _Parsed) -> int:
-        event = event_from_json(fields)
+    def _check(self, event: Event, row: int, parsed: _Parsed) -> None:
+        """Read what an event asks for; refuse what cannot be had."""
         match event:
-            case Publish(message):
-                if message.point is not None:
-                    self.settings.check_inside(message.point)
-                    return POINT
-                return RANGE
-            case Subscribe(subscription):
-                if subscription.top is not None or subscription.region is None:
-                    raise InvalidValue("top", fields.get("top"), _BOOLEAN)
+            case Publish(message) if message.point is not None:
+                self.settings.check_inside(message.point)
+            case Subscribe(subscription) if subscription.point is not None:
+                self.settings.check_inside(subscription.point)
+                parse_bag(subscription.query, self.settings.analyser)
+            case Subscribe(subscription) if subscription.region is not None:
                 parsed.queries[row] = parse_query(subscription.query, self.settings.analyser)
                 parsed.regions[row] = subscription.region
-                return SUBSCRIBE
-            case Move(_, region, _):
-                if region is None:
-                    raise InvalidValue("point", fields.get("point"), _BOOLEAN)
-                parsed.regions[row] = region
-                return MOVE
-        return UNSUBSCRIBE
-
-    def _refusals(
-        self, events: pa.Table, decisions: Decisions, errors: dict[int, str]
-    ) -> list[Refusal]:
-        rows = np.flatnonzero(decisions.verdict != FINE)
-        refusals = []
-        for row in rows.tolist():
-            verdict = int(decisions.verdict[row])
-            id = events["id"][row].as_py() if verdict in (UNKNOWN, IN_USE) else None
-            if verdict == BACKWARDS:
-                error = backwards(events["at"][row].as_py(), float(decisions.times[row]))
-            elif verdict == UNKNOWN:
-                error = f"id: no subscription {id!r}; subscribe it first"
-            elif verdict == IN_USE:
-                error = (
-                    f"id: {id!r} is the id of a message that is still active or in the window; "
-                    "give each message an id of its own"
-                )
-            else:
-                error = errors[row]
-            refusals.append(Refusal(row, error))
-        return refusals
+            case Move(_, region, point):
+                if point is not None:
+                    self.settings.check_inside(point)
+                if region is not None:
+                    parsed.regions[row] = region
 
     def _log(
         self,
@@ -292,12 +282,21 @@ class Registrar:
             self._plain_log(events, seq, plain, decisions.begins[plain], parsed),
             self._other_log(events, seq, others, decisions.begins[others], parsed),
         ]
+        ranked = np.flatnonzero((decisions.begins != NOBODY) & (kinds == RANKED))
+        if len(ranked):
+            columns = ranked_log(events, seq, ranked, decisions.begins)
+            fresh.append(_completed(columns, len(ranked)))
         self.remember(pa.concat_tables(fresh))
         moves = np.flatnonzero((decisions.begins != NOBODY) & (kinds == MOVE))
         moved = self._moves_log(seq, moves, decisions, parsed)
+        shifts = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SHIFT))
+        if len(shifts):
+            known = self._moving(decisions.begins[shifts], decisions.ends[shifts])
+            columns = shifted_log(events, seq, shifts, decisions.begins, known)
+            moved = pa.concat_tables([moved, _completed(columns, len(shifts))])
         self.remember(moved)
         ends = np.flatnonzero(decisions.ends != NOBODY)
-        parts = [*fresh, moved, _ends_log(seq[ends], decisions.ends[ends])]
+        parts = [*fresh, moved, self._ends_log(seq[ends], decisions.ends[ends])]
         lasting = np.flatnonzero(~np.isnan(decisions.until))
         if len(lasting):
             parts.append(self._lasting_log(events, seq, lasting, decisions))
@@ -355,10 +354,7 @@ class Registrar:
         if not len(rows):
             return LOG.empty_table()
         begins = decisions.begins[rows]
-        first: dict[int, int] = {}  # of what moved before in this batch: where its query is known
-        for owner, was in zip(begins.tolist(), decisions.ends[rows].tolist(), strict=True):
-            first[owner] = first.get(was, was)
-        known = self.definitions(np.array([first[owner] for owner in begins.tolist()], np.int32))
+        known = self._moving(begins, decisions.ends[rows])
         shaped = np.isin(rows, np.array([*parsed.regions], np.int64))
         plain = ~shaped & (known["kind"].to_numpy() != OTHER)
         some, moved = known.filter(pa.array(plain)), rows[plain]
@@ -375,10 +371,27 @@ class Registrar:
             [_completed(columns, len(moved)), pa.Table.from_pylist(entries, schema=LOG)]
         )
 
+    def _moving(self, begins: Int32s, ends: Int32s) -> pa.Table:
+        """What is known of subscriptions that move, by what they become and what they were."""
+        first: dict[int, int] = {}  # of what moved before in this batch: where its query is known
+        for owner, was in zip(begins.tolist(), ends.tolist(), strict=True):
+            first[owner] = first.get(was, was)
+        return self.definitions(np.array([first[owner] for owner in begins.tolist()], np.int32))
 
-def backwards(at: float, now: float) -> str:
-    """Say that the time of an event is before one that has come already."""
-    return f"at: {at!r} is before {now!r}, the time of an event before it; times never decrease"
+    def _ends_log(self, seq: Int64s, owners: Int32s) -> pa.Table:
+        kind = np.where(self.ledger.is_ranked(owners), GONE, END).astype(np.int8)
+        return _completed({"kind": kind, "owner": owners, "seq": seq}, len(seq))
+
+
+def _kind_of(event: Event) -> int:
+    match event:
+        case Publish(message):
+            return RANGE if message.point is None else POINT
+        case Subscribe(subscription):
+            return SUBSCRIBE if subscription.top is None else RANKED
+        case Move(_, region, _):
+            return SHIFT if region is None else MOVE
+    return UNSUBSCRIBE
 
 
 def hash_ids(ids: pa.StringArray) -> Slots:
@@ -386,9 +399,6 @@ def hash_ids(ids: pa.StringArray) -> Slots:
     hashes = np.empty((len(ids), 2), np.uint64)
     hash_strings(*buffers(ids), hashes)
     return hashes
-
-
-_BOOLEAN = "a region and no top: on Spark subscriptions are boolean"
 
 
 def _column(events: pa.Table, name: str) -> Any:
@@ -437,11 +447,6 @@ def _completed(columns: dict[str, Any], count: int) -> pa.Table:
 
 def _as_arrow(array: Any) -> Any:
     return pa.array(array) if isinstance(array, np.ndarray) else array
-
-
-def _ends_log(seq: Int64s, owners: Int32s) -> pa.Table:
-    columns = {"kind": np.full(len(seq), END, np.int8), "owner": owners, "seq": seq}
-    return _completed(columns, len(seq))
 
 
 def _entry(owner: int, seq: int, known: dict[str, Any], region: Region) -> dict[str, Any]:

@@ -12,19 +12,20 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from nearcast.engine.replay import Refusal, stop_at
+from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
 from nearcast.model import Record, Subscribe, Update
+from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import UPDATES, sorted_updates
 from nearcast.spark.pipeline import Pipeline, Runner, planner
-from nearcast.spark.registrar import backwards
+from nearcast.spark.ranked.registry import ranker_for
 from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
-from nearcast.text import parse_query
+from nearcast.text import parse_bag, parse_query
 
 STEP_RECORDS = 1 << 16
 """Records that are held in memory and matched together."""
@@ -52,39 +53,35 @@ def replay_steps(
     records: Iterable[Record],
     refuse: Refusal,
     *,
-    name: str,
     runner: Runner,
     settings: Settings,
     workers: int,
     partitioner: str,
     folder: Path,
+    scheme: str = "shared",
     step_records: int = STEP_RECORDS,
 ) -> Generator[tuple[int, list[Update]]]:
     """Match a log in an empty folder; give each position with its updates.
 
     What is refused goes to `refuse`, which raises to stop or returns to go on, as it does in
-    `nearcast.engine.replay`. `name` is what errors call the log.
+    `nearcast.engine.replay`. `scheme` is the way to rank.
     """
     kept = _Kept(folder / "updates")
     choose = planner(partitioner, workers, settings)
     state = State(str(folder / "state"), {})
-    pipeline = Pipeline(state, settings, choose, kept, runner)
+    ranking = ranking_for(ranker_for(scheme, settings.window, workers), workers)
+    pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking)
     teller = _Teller(kept, refuse, settings)
     try:
         for number, some in enumerate(_portions(records, step_records)):
-            good, trouble = _supported(some)
-            if good:
-                path = folder / f"{number}.parquet"
-                group = max(_SMALLEST_SHARE, -(-len(good) // runner.tasks))
-                pq.write_table(table_of(good), path, row_group_size=group)
-                file = EventFile.look(str(path))
-                assert file is not None  # noqa: S101 - just written
-                pipeline.step(number, file.slices(pipeline.next_seq))
-                path.unlink()
-                yield from teller.tell(good)
-            if trouble is not None:
-                # It is not bad, only beyond us: to go on without it would give other updates.
-                stop_at(name)(some[len(good)], trouble)
+            path = folder / f"{number}.parquet"
+            group = max(_SMALLEST_SHARE, -(-len(some) // runner.tasks))
+            pq.write_table(table_of(some), path, row_group_size=group)
+            file = EventFile.look(str(path))
+            assert file is not None  # noqa: S101 - just written
+            pipeline.step(number, file.slices(pipeline.next_seq))
+            path.unlink()
+            yield from teller.tell(some)
     finally:
         NodeCache(state.id).clear()
 
@@ -107,19 +104,6 @@ def _portions(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
     raise damage
 
 
-def _supported(records: list[Record]) -> tuple[list[Record], NearcastError | None]:
-    """The records before the first that other engines take and this one cannot, and why."""
-    for at, record in enumerate(records):
-        event = record.event
-        if isinstance(event, Subscribe) and event.subscription.top is not None:
-            problem = (
-                f"top: {event.subscription.id!r} wants the best few; top-k subscriptions are not "
-                "matched on Spark yet; use --engine embedded"
-            )
-            return records[:at], StateError(problem)
-    return records, None
-
-
 class _Teller:
     """Goes through the records of each step as if they had been matched one by one."""
 
@@ -127,21 +111,18 @@ class _Teller:
         self._kept = kept
         self._refuse = refuse
         self._analyser = settings.analyser
-        self._now: float | None = None
 
     def tell(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
         """Give each position with its updates, and hand on what is refused."""
         table, refused = self._kept.updates, self._kept.refused
         events = table["event"].to_pylist()
-        columns = (table[name].to_pylist() for name in ("op", "subscription", "message"))
+        columns = (table[name].to_pylist() for name in UPDATES.names[1:])
         found = (Update(*each) for each in zip(*columns, strict=True))
         at = 0
         for record in records:
             if record.position in refused:
                 self._refuse(record, self._error_of(record, refused[record.position]))
                 continue
-            if record.event is not None and record.event.at is not None:
-                self._now = record.event.at
             start = at
             while at < len(events) and events[at] == record.position:
                 at += 1
@@ -152,11 +133,11 @@ class _Teller:
         event = record.event
         if event is None:
             return record.error or StateError(error)
-        if event.at is not None and self._now is not None and event.at < self._now:
-            return StateError(backwards(event.at, self._now))
         if isinstance(event, Subscribe):
+            parse = parse_query if event.subscription.top is None else parse_bag
             try:
-                parse_query(event.subscription.query, self._analyser)
+                parse(event.subscription.query, self._analyser)
             except QueryError as problem:
-                return problem  # draws a caret under the place of the trouble
+                if str(problem) == error:
+                    return problem  # draws a caret under the place of the trouble
         return StateError(error)

@@ -7,7 +7,7 @@ see how a stream is doing reads these, while it runs or after.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
@@ -41,6 +41,22 @@ class WorkerReport:
     bytes: int = 0
     candidates: int = 0
     active: int = 0
+
+
+def by_worker(reports: Sequence[WorkerReport]) -> list[WorkerReport]:
+    """Those of one worker, in whatever role, added up; of lags the longest counts."""
+    found: dict[int, WorkerReport] = {}
+    for one in reports:
+        known = found.get(one.worker)
+        if known is None:
+            found[one.worker] = one
+            continue
+        sums = {
+            each.name: getattr(known, each.name) + getattr(one, each.name) for each in fields(one)
+        }
+        sums |= {"worker": one.worker, "lag": max(known.lag, one.lag)}
+        found[one.worker] = WorkerReport(**sums)
+    return [found[worker] for worker in sorted(found)]
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,9 @@ class BatchReport:
     after it. `seconds` has `total` for the whole batch, and the steps by name.
     `committed_at` is the time of the commit, in seconds since 1970. `moved` says what changed
     hands if another version of the plan took over, `advice` whether a better one was found.
+    `rankings` of the subscriptions are top-k, `ranked_updates` of the updates are theirs, the
+    `window` has so many messages, and `rankers` are the workers that rank, between which
+    `moved_buckets` changed hands.
     """
 
     batch: int
@@ -100,6 +119,11 @@ class BatchReport:
     committed_at: float = 0.0
     moved: Moved | None = None
     advice: Advice | None = None
+    rankings: int = 0
+    ranked_updates: int = 0
+    window: int = 0
+    rankers: list[WorkerReport] = field(default_factory=list)
+    moved_buckets: int = 0
 
     @property
     def total_s(self) -> float:

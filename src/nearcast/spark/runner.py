@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.partition.plan import Plan
+from nearcast.spark.ranked.registry import stages_of
 from nearcast.spark.tasks import Report, Work, dispatch, match_dispatched, match_shared
 
-_REPORT = "report string"
 _PACKET = "worker int, packet binary"
 _PACKET_SCHEMA = pa.schema([("worker", pa.int32()), ("packet", pa.binary())])
 
 
 class SparkRunner:
-    """One job for each step: dispatcher and workers in two stages, or one if nothing is split."""
+    """One job for each step: dispatcher and workers in two stages, or one if nothing is split.
+
+    Those that rank run in the same job, in stages of their own.
+    """
 
     def __init__(self, session: SparkSession, tasks: int | None = None) -> None:
         self._session = session
         self.tasks = tasks or session.sparkContext.defaultParallelism
 
     def run(self, work: Work, plan: Plan) -> list[Report]:
-        """Match the messages of a step."""
-        count = len(work.parts)
-        numbers = self._session.range(0, count, 1, count)
-        if plan.kind == "shared":
-            answers = numbers.mapInArrow(_shared(work), _REPORT)
-        else:
-            packets = numbers.mapInArrow(_dispatcher(work), _PACKET)
+        """Match the messages of a step, and rank them."""
+        answers = []
+        if work.parts and plan.kind == "shared":
+            answers.append(self._numbers(len(work.parts)).mapInArrow(_shared(work), _PACKET))
+        elif work.parts:
+            packets = self._numbers(len(work.parts)).mapInArrow(_dispatcher(work), _PACKET)
             spread = packets.repartitionById(plan.workers, "worker")
-            answers = spread.mapInArrow(_worker(work), _REPORT)
-        return [Report(**json.loads(row.report)) for row in answers.collect()]
+            answers.append(spread.mapInArrow(_worker(work), _PACKET))
+        stages = stages_of(work)
+        if stages:
+            frame = self._numbers(stages[0].width).mapInArrow(_first_stage(work), _PACKET)
+            for number, stage in enumerate(stages[1:], 1):
+                spread = frame.repartitionById(stage.width, "worker")
+                frame = spread.mapInArrow(_stage(work, number), _PACKET)
+            answers.append(frame)
+        if not answers:
+            return []
+        rows = reduce(DataFrame.union, answers).collect()
+        return [Report.from_packet(bytes(row.packet)) for row in rows]
+
+    def _numbers(self, count: int) -> DataFrame:
+        return self._session.range(0, count, 1, count)
 
 
 def _attempt() -> int:
@@ -49,10 +64,24 @@ def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
+def _packet(worker: int, packet: bytes) -> pa.RecordBatch:
+    columns = [pa.array([worker], pa.int32()), pa.array([packet], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=_PACKET_SCHEMA)
+
+
+def _by_worker(batches: Iterable[pa.RecordBatch]) -> dict[int, list[bytes]]:
+    packets: dict[int, list[bytes]] = {}
+    for batch in batches:
+        columns = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+        for worker, packet in columns:
+            packets.setdefault(worker, []).append(packet)
+    return packets
+
+
 def _shared(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in _numbers(batches):
-            yield match_shared(work, task, _attempt()).to_batch()
+            yield _packet(task, match_shared(work, task, _attempt()).to_packet())
 
     return run
 
@@ -61,22 +90,33 @@ def _dispatcher(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in _numbers(batches):
             for worker, packet in dispatch(work, task):
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([worker], pa.int32()), pa.array([packet], pa.binary())],
-                    schema=_PACKET_SCHEMA,
-                )
+                yield _packet(worker, packet)
 
     return run
 
 
 def _worker(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packets: dict[int, list[bytes]] = {}
-        for batch in batches:
-            columns = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
-            for worker, packet in columns:
-                packets.setdefault(worker, []).append(packet)
-        for worker, some in packets.items():
-            yield match_dispatched(work, worker, iter(some), _attempt()).to_batch()
+        for worker, some in _by_worker(batches).items():
+            report = match_dispatched(work, worker, iter(some), _attempt())
+            yield _packet(worker, report.to_packet())
+
+    return run
+
+
+def _first_stage(work: Work) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for task in _numbers(batches):
+            for worker, packet in stages_of(work)[0].run(work, task, iter(()), _attempt()):
+                yield _packet(worker, packet)
+
+    return run
+
+
+def _stage(work: Work, number: int) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for task, some in _by_worker(batches).items():
+            for worker, packet in stages_of(work)[number].run(work, task, iter(some), _attempt()):
+                yield _packet(worker, packet)
 
     return run

@@ -11,7 +11,7 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.index.table import Int32s
 from nearcast.partition.plan import Plan
-from nearcast.spark.operations import END, begun_in, of_kind
+from nearcast.spark.operations import END, begun_in, of_kind, unranked
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.state import State
 
@@ -19,7 +19,7 @@ _TIMES = 5  # a running pipeline may remove what is being read
 
 
 class Standing(NamedTuple):
-    """The plan of the last step that is done, and the subscriptions that stood after it."""
+    """The plan of the last step that is done, and the boolean subscriptions that stood after it."""
 
     step: int
     plan: Plan
@@ -43,7 +43,7 @@ def _read(state: State) -> Standing:
     last = state.commit(commits[-1])
     registrar = Registrar(Settings())
     alive = np.zeros(0, np.bool_)
-    for log in _logs(state, last.step):
+    for log in map(unranked, _logs(state, last.step)):
         registrar.remember(log)
         begun, ended = (table["owner"].to_numpy() for table in (begun_in(log), of_kind(log, END)))
         more = int(begun.max(initial=-1)) + 1 - len(alive)

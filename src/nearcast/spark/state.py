@@ -6,6 +6,8 @@
     log/S.arrow          what began and ended in step S, and its lasting messages
     window/S.ids         the ids of the messages of step S, while they are in the window
     window/S.all         those of all messages that were in the window after step S
+    messages/S-M-N-*     messages M to before N, which step S brought, while they are in the window
+    history.parquet      the terms of the history that weighs them for top-k, if one was given
     routed/N/S.arrow     the log of step S as the shards of line N of plans get it
     definitions/S.arrow  all subscriptions and active messages there were after step S: older logs
                          are not needed
@@ -39,8 +41,8 @@ from nearcast.spark.operations import BEGUN, LOG, completed
 from nearcast.spark.placing import Placed
 from nearcast.spark.sealed import seal, unseal
 
-KIND, VERSION = "nearcast pipeline", 2
-_READABLE = (1, 2)  # the first version had no lasting messages, and is read as one without any
+KIND, VERSION = "nearcast pipeline", 3
+_READABLE = (1, 2, 3)  # the first had no lasting messages, the second no top-k subscriptions
 _COMMITS_KEPT = 100
 _TARGET = "target.plan"
 
@@ -58,6 +60,7 @@ class Commit:
     slices: list[dict[str, Any]]  # what was read
     log: list[int]  # the size and the checksum of its log
     updates: int
+    messages: int = 0  # that came into the window up to then: the number of the next
 
     def to_json(self) -> bytes:
         """As bytes."""
@@ -276,7 +279,7 @@ class State:
 
     def sweep(self) -> None:
         """Remove what a crash has left of files that were being written."""
-        folders = ["", "commits", "log", "window", "definitions", "plans"]
+        folders = ["", "commits", "log", "window", "messages", "definitions", "plans"]
         folders += [f"routed/{plan}" for plan in self.files.names("routed")]
         for folder in folders:
             self.files.sweep(folder)

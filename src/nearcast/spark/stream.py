@@ -16,22 +16,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError, StateError
 from nearcast.partition.plan import Plan
-from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.adjusting import BYTES_A_MINUTE, Allowance
 from nearcast.spark.balancing import Balancer, Mode
+from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.feed import Feed
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
 from nearcast.spark.paths import absolute
 from nearcast.spark.pipeline import STEP_ROWS, Output, Pipeline, planner
+from nearcast.spark.ranked.ranking import digest_of
+from nearcast.spark.ranked.registry import AUTO, names_in, ranker_for
 from nearcast.spark.runner import SparkRunner
+from nearcast.spark.schema import UPDATES
 from nearcast.spark.session import check, prepare
 from nearcast.spark.sources import file_names
 from nearcast.spark.state import State
 from nearcast.spark.versions import line_of
-
-UPDATES = "event bigint, op string, subscription string, message string"
-"""The columns of updates."""
 
 ForeachBatch = Callable[[DataFrame, int], None]
 
@@ -73,6 +73,8 @@ def match_stream(
     were taken before is late, or came twice, and is passed over.
 
     - `workers`, `partitioner`, `plan`: how subscriptions are spread; a plan made before goes first.
+      A partitioner, a way to rank, or both as in "hybrid,shared".
+    - `settings`: the window, the space and the history that top-k goes by, and the analyser.
     - `state`: a folder that survives the process; a stream needs one.
     - `output`: a folder for the updates, as Parquet that grows by whole batches.
     - `foreach_batch`: a function that is called with each batch of updates and its number instead;
@@ -176,7 +178,7 @@ def open_feed(
     settings = options.settings or Settings()
     runner = SparkRunner(session)
     workers = options.workers or runner.tasks
-    name = partitioner_for(options.partitioner, session)
+    name, scheme = partitioners_for(options.partitioner, session)
     kept = State(state, _about(settings))
     sink: Output
     if foreach_batch is not None:
@@ -193,7 +195,9 @@ def open_feed(
             return given.changed(number=number)
 
     balancer, allowance = Balancer(options.adjust), Allowance(options.adjust_bytes)
-    pipeline = Pipeline(kept, settings, choose, sink, runner, None, allowance, balancer)
+    scheme = ranker_for(scheme, settings.window, workers)
+    ranking = ranking_for(scheme, workers, adjust=options.adjust == "auto")
+    pipeline = Pipeline(kept, settings, choose, sink, runner, None, allowance, balancer, ranking)
     if isinstance(sink, FolderOutput):
         sink.check(pipeline.begun)
     standing = pipeline.history.plan
@@ -219,24 +223,28 @@ def _same(state: State, standing: Plan, given: Plan | None, name: str, workers: 
     return standing.about.get("asked") == name and same_workers
 
 
-def partitioner_for(name: str, session: SparkSession) -> str:
-    """The partitioner that a name means here: on one machine nothing needs to be split."""
-    known = ["auto", *(each for each in PARTITIONERS if each != "auto")]
-    if name not in known:
-        raise InvalidValue("partitioner", name, f"one of {', '.join(known)}")
-    if name == "auto" and (session.sparkContext.master or "").startswith("local"):
-        return "shared"
-    return name
+def partitioners_for(name: str, session: SparkSession) -> tuple[str, str]:
+    """The partitioner that a name means here, and the way to rank, which may be `auto`.
+
+    On one machine nothing needs to be split.
+    """
+    boolean, ranked = names_in(name)
+    if boolean == AUTO and (session.sparkContext.master or "").startswith("local"):
+        boolean = "shared"
+    return boolean, ranked
 
 
 def _about(settings: Settings) -> dict[str, Any]:
-    analyser = settings.analyser
-    return {
+    analyser, history = settings.analyser, settings.history
+    about: dict[str, Any] = {
         "stemmer": analyser.stemmer,
         "stop_words": sorted(analyser.stop_words),
         "space": [*asdict(settings.space).values()],
         "window": [settings.window.count, settings.window.seconds],
     }
+    if history is not None and history.documents:  # states of earlier releases have none
+        about["history"] = digest_of(history)
+    return about
 
 
 def _call(session: SparkSession, foreach_batch: ForeachBatch) -> Callable[[list[str], int], None]:

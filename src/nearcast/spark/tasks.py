@@ -30,6 +30,7 @@ from nearcast.spark.node import NodeCache, Recipe, Step
 from nearcast.spark.operations import OPERATIONS
 from nearcast.spark.outputs import UPDATES
 from nearcast.spark.packets import pack, unpack
+from nearcast.spark.ranked.work import RankedWork
 from nearcast.spark.report import WorkerReport
 from nearcast.spark.router import Router
 from nearcast.spark.shard import Messages, Shard
@@ -40,6 +41,8 @@ from nearcast.text import Analyser
 
 _AT_ONCE = 1 << 16  # messages matched together
 _SHARED = "all"
+
+Packet = bytes
 
 
 @dataclass
@@ -65,6 +68,7 @@ class Work:
     asked: list[int] = field(default_factory=list)  # workers that must answer, also to no message
     snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
     save: bool = False  # shards are to be written as snapshots
+    ranked: RankedWork | None = None  # for whoever ranks, if anybody does
 
 
 _caches: dict[tuple[str, str], NodeCache] = {}
@@ -94,17 +98,17 @@ class Node:
         self.plan = _plan(work.plan)
         self._line = line_of(self.plan)
         self.cache = _cache(work.pipeline, work.run)
-        self._files = Files(work.state)
+        self.files = Files(work.state)
 
     def _recipe(self, name: str) -> Recipe:
         holder = f"{self._line}-{name}"
         step = self.work.snapshots.get(holder)
         snapshot = None if step is None else f"snapshots/{holder}/{step:09}"
-        return Recipe(self._files, holder, snapshot, self.work.steps)
+        return Recipe(self.files, holder, snapshot, self.work.steps)
 
     def _routed(self, step: Step, ending: str) -> Any:
         base = "base-" if step == self.work.steps[0] else ""
-        data = self._files.map(f"routed/{self._line}/{base}{step.number:09}{ending}")
+        data = self.files.map(f"routed/{self._line}/{base}{step.number:09}{ending}")
         return pa.ipc.open_file(data)
 
     def shard(self, worker: int | None) -> Shard:
@@ -133,7 +137,7 @@ class Node:
         if self.work.save:
             name = f"{self._line}-{_SHARED if worker is None else f'{worker:05}'}"
             step = self.work.steps[-1].number
-            self.cache.save_snapshot(name, self._files.below(f"snapshots/{name}/{step:09}"))
+            self.cache.save_snapshot(name, self.files.below(f"snapshots/{name}/{step:09}"))
 
 
 def read_messages(parts: list[Part], analyser: Analyser) -> Texts:
@@ -174,11 +178,6 @@ class UpdateFile:
         """Add updates, that add or remove."""
         if not len(seq):
             return
-        if self._writer is None:
-            self.name, self._stream = self._sink.open(*self._place)
-            self._writer = pq.ParquetWriter(
-                self._stream, UPDATES, compression="zstd", use_dictionary=["op", "message"]
-            )
         code = np.zeros(len(seq), np.int8) if removed is None else removed.astype(np.int8)
         op = pa.DictionaryArray.from_arrays(pa.array(code), ["add", "remove"])
         columns = [
@@ -186,9 +185,21 @@ class UpdateFile:
             op.cast(pa.string()),
             names.cast(pa.string()),
             ids.cast(pa.string()),
+            pa.nulls(len(seq), pa.float64()),
         ]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=UPDATES))
-        self.rows += len(seq)
+        self.write_table(pa.Table.from_arrays(columns, schema=UPDATES))
+
+    def write_table(self, updates: pa.Table) -> None:
+        """Add updates that are in their columns already."""
+        if not len(updates):
+            return
+        if self._writer is None:
+            self.name, self._stream = self._sink.open(*self._place)
+            self._writer = pq.ParquetWriter(
+                self._stream, UPDATES, compression="zstd", use_dictionary=["op", "message"]
+            )
+        self._writer.write_table(updates)
+        self.rows += len(updates)
 
     def close(self) -> str | None:
         """Finish the file, and give its name if there is one."""
@@ -272,6 +283,9 @@ class Report:
     seconds: dict[str, float]
     cpu_s: float
     active: int = 0
+    ranked: bool = False  # of a worker that ranks
+    role: str = ""  # of such a worker, where there are several kinds
+    left: list[list[Any]] = field(default_factory=list)  # to the next step: files, by kind and home
 
     def summary(self) -> WorkerReport:
         """What is kept of it."""
@@ -287,9 +301,14 @@ class Report:
             active=self.active,
         )
 
-    def to_batch(self) -> pa.RecordBatch:
-        """As a row for the driver."""
-        return pa.RecordBatch.from_pydict({"report": [json.dumps(self.__dict__)]})
+    def to_packet(self) -> Packet:
+        """As a packet for the driver."""
+        return json.dumps(self.__dict__).encode()
+
+    @classmethod
+    def from_packet(cls, packet: Packet) -> Report:
+        """Read one that was sent."""
+        return cls(**json.loads(packet))
 
 
 def _now() -> tuple[float, float]:

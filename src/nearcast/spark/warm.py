@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from nearcast.engine.settings import Settings
 from nearcast.index.memory import MappedMemory
@@ -20,9 +21,14 @@ from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import BEGUN, END, of_kind
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.placing import place
+from nearcast.spark.ranked.holder import Rules
+from nearcast.spark.ranked.steps import Mask, RankedStep
+from nearcast.spark.ranked.window import arrivals
+from nearcast.spark.ranked.work import BUCKETS, buckets_of
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.router import Router
 from nearcast.spark.shard import Shard
+from nearcast.topk import Window
 
 _EVENTS = [
     {"op": "subscribe", "id": "a", "query": "x y", "region": {"type": "Box", "bbox": [0, 0, 9, 9]}},
@@ -37,9 +43,19 @@ _EVENTS = [
     {"op": "publish", "id": "o", "text": "z", "point": [5, 5], "ttl": 1},
 ]  # fmt: skip
 
+_TOP = {"k": 1, "alpha": 0.5}
+_RANKED = [
+    {"op": "subscribe", "id": "a", "query": "x y", "point": [5, 5], "top": _TOP},
+    {"op": "publish", "id": "m", "text": "x y", "point": [5, 5], "at": 0},
+    {"op": "publish", "id": "n", "text": "x", "point": [5, 5], "at": 2},
+    {"op": "move", "id": "a", "point": [4, 4]},
+    {"op": "unsubscribe", "id": "a", "at": 9},
+]
+
 
 def warm_tasks() -> None:
-    """Take three small steps through a shard and the table of what is wanted."""
+    """Take three small steps through a shard and the table of what is wanted, and rank a little."""
+    _warm_ranking()
     records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_EVENTS)]
     events, seq = table_of(records), np.arange(len(records))
     plan = _plan()
@@ -70,6 +86,29 @@ def warm_tasks() -> None:
                 )  # fmt: skip
                 shard.names_of(found.owners)
         del shard, router
+
+
+def _warm_ranking() -> None:
+    records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_RANKED)]
+    settings = Settings(window=Window(seconds=1.0))
+    registrar = Registrar(settings)
+    everything = np.ones(BUCKETS, np.bool_)
+    rules = Rules(settings.window, settings.space, settings.analyser, None)
+    with tempfile.TemporaryDirectory() as folder:
+        memory = MappedMemory(Path(folder))
+        shard = rules(memory)
+
+        def none(_: Mask) -> pa.Table:
+            return BEGUN.empty_table()
+
+        for first in (0, 3):
+            some = table_of(records[first : first + 3])
+            reading = registrar.read(some, np.arange(first, first + len(some)))
+            messages = arrivals(reading, 0, slides=True)
+            shard.apply(RankedStep(messages, reading.log, everything, none))
+            buckets_of(reading.events["id"].combine_chunks())
+            shard = rules.attach(memory, shard.describe())
+        del shard
 
 
 def _plan() -> Plan:

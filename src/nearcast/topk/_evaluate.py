@@ -16,11 +16,13 @@ from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.topk._layout import (
     ALPHA,
     COUNT,
+    FIRST,
     FIRST_TERM,
     FLAGS,
     LENGTH,
     LIST,
     MESSAGE,
+    NEXT,
     NOTHING,
     OFFSET,
     OLDEST,
@@ -154,19 +156,50 @@ def _ask_for_message(state: State, work: Work, n: int, count: int) -> None:
 
 
 @inner_inlined
+def _entries_before(state: State, term: int, number: int) -> int:
+    """How many entries of a circle are of messages before one."""
+    at_list = term * LIST
+    start, oldest = wide(state.lists[at_list + OFFSET]), wide(state.lists[at_list + OLDEST])
+    last = (wide(1) << state.lists[at_list + SIZE]) - 1
+    low, high = wide(0), wide(state.lists[at_list + COUNT])
+    while low < high:
+        middle = (low + high) // 2
+        if state.list_i[start + ((oldest + middle) & last)] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner_inlined
 def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
     """Find the `wanted` best messages of the window, in no order, and give their number.
 
     They are at the front of `best_scores` and `best_numbers`. Fewer are found only if no others
     have a term of the query; if exactly so many, the worst is the last of them.
     """
+    since, until = wide(state.scalars[FIRST]), wide(state.scalars[NEXT])
+    return evaluate_between(
+        state, work, sub, wanted, since, until, NOTHING, work.best_scores, work.best_numbers
+    )
+
+
+@inner
+def evaluate_between(
+    state: State, work: Work, sub: int, wanted: int, since: int, until: int, low: float,
+    scores: Floats, numbers: Int32s,
+) -> int:  # fmt: skip
+    """Find the best messages from the number `since` on and before `until` that score `low`.
+
+    As many as are `wanted` stand in front afterwards; there must be room for half as many again,
+    or -1 is the answer. The others are what `evaluate` says.
+    """
     row = SUB * sub
     alpha = state.sub_f[row + ALPHA]
-    scores, numbers = work.best_scores, work.best_numbers
     x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2])
     y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2])
     norm = np.sqrt(state.sub_f[row + SQUARED])
-    found, low, low_number = 0, NOTHING, wide(-1)
+    found, low_number = 0, wide(-1)
     terms = state.sub_i[2 * row + TERM_COUNT]
     done = wide(1) << 40  # terms are taken from the highest number down
     for _ in range(terms):
@@ -177,8 +210,12 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
                 term = other
         done = term
         at_list = term * LIST
-        count = wide(state.lists[at_list + COUNT])
-        if count == 0:
+        left, skipped = wide(state.lists[at_list + COUNT]), wide(0)
+        if left > 0 and until < state.scalars[NEXT]:
+            left = _entries_before(state, term, until)
+        if left > 0 and since > state.scalars[FIRST]:
+            skipped = _entries_before(state, term, since)
+        if left <= skipped:
             continue
         if found >= wanted:
             keep_best(scores, numbers, 0, found, wanted)
@@ -188,14 +225,13 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
         rest = np.float32((1.0 - alpha) * rest_of(state, sub, term))
         size = wide(1) << state.lists[at_list + SIZE]
         start, oldest = wide(state.lists[at_list + OFFSET]), state.lists[at_list + OLDEST]
-        state.scalars[SCANNED] += count
-        left = count
-        while left > 0:
+        state.scalars[SCANNED] += left - skipped
+        while left > skipped:
             # From the newest back: of equal scores the newer counts, so the older fall short.
             end = (oldest + left) & (size - 1)
             if end == 0:
                 end = size
-            stretch = min(min(end, left), FLAGS)
+            stretch = min(min(end, left - skipped), FLAGS)
             at = start + end - stretch
             theta = np.float32(low - alpha - SLACK)
             _flag(
@@ -219,6 +255,8 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
                 number = wide(work.found[n])
                 score = score_at(state, sub, number, term)
                 if score > NOTHING and before(score, number, low, low_number):
+                    if found == len(scores):
+                        return -1
                     scores[found], numbers[found] = score, number
                     found += 1
                     if found == wanted + wanted // 2 + 1:

@@ -54,6 +54,16 @@ def prepare(
         weight = counts[start + n] * idf
         squared += weight * weight
         work.terms[n], work.weights[n], work.idfs[n] = term, weight, idf
+    arrange(work, length, squared)
+    return squared
+
+
+@inner_inlined
+def arrange(work: Work, length: int, squared: float) -> None:
+    """Bring the terms of a message, weighed already, into the one order, and make the table.
+
+    Terms that no subscription has may be missing: they count in the length of the message only.
+    """
     _sort_down(work.terms, work.weights, work.idfs, length)
     norm = sqrt(squared) if length else 1.0
     rest = 0.0
@@ -79,7 +89,6 @@ def prepare(
             work.weights[n],
             work.idfs[n],
         )
-    return squared
 
 
 @inner_inlined

@@ -9,28 +9,37 @@ waits for the expiry of its oldest member only (`_buffers`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nearcast.index.memory import Memory
+from nearcast.index.table import Column
 from nearcast.topk import _events
+from nearcast.topk._arrays import (
+    longer,
+    new_state,
+    sizes_of,
+    state_in,
+    with_larger_ring,
+    with_longer,
+    with_more_message_terms,
+    with_subscriptions,
+    with_terms,
+)
 from nearcast.topk._layout import (
-    AHEAD,
     BEGIN,
     BUFFER_END,
     CHANGES,
-    CLASSES,
     COUNTERS,
     DONE,
-    DUE,
     END,
     EVENT_START,
     FIRST,
-    FIRST_TERM,
     FLAGS,
     FOUND,
     K_AND_CLASS,
-    LAZY,
     LIST,
     LIST_END,
     MESSAGE,
@@ -46,23 +55,26 @@ from nearcast.topk._layout import (
     NEEDED,
     NEXT,
     POSTING_END,
-    SCALARS,
     SIZE,
     SUB,
-    TERM_TAIL,
     THETA,
-    WINDOW_COUNT,
     Floats,
     Int32s,
     Int64s,
-    State,
     Work,
 )
 from nearcast.topk.window import Window
 
 _LAST_NUMBER = (1 << 31) - (1 << 24)
-_EVER = 1 << 62
 _MOST_AT_ONCE = 1 << 23  # messages, so that no kernel runs out of numbers
+
+_GROWING = {
+    MORE_LISTS: "list_i",
+    MORE_MORE: "more",
+    MORE_POSTINGS: "post_i",
+    MORE_BUFFERS: "buffer_f",
+}
+"""What a kernel that stopped wants to be longer."""
 
 
 class Changes(NamedTuple):
@@ -83,43 +95,37 @@ class TopK:
     """
 
     def __init__(
-        self, window: Window, west: float, south: float, diagonal: float, *, lazy: bool = False
+        self,
+        window: Window,
+        west: float,
+        south: float,
+        diagonal: float,
+        *,
+        lazy: bool = False,
+        memory: Memory | None = None,
     ) -> None:
-        scalars = np.zeros(SCALARS, np.int64)
-        scalars[WINDOW_COUNT] = _EVER if window.count is None else window.count
-        scalars[LAZY] = lazy
-        scalars[MESSAGE_MASK] = 15
-        scalars[AHEAD] = -1
-        seconds = np.inf if window.seconds is None else window.seconds
-        buffers, postings = np.empty(1 << 9), np.empty(1 << 9, np.int32)
-        self._state = State(
-            scalars,
-            np.array([west, south, diagonal, seconds]),
-            np.ones(16),
-            np.empty(16 * MESSAGE),
-            np.empty(16 * MESSAGE, np.int32),
-            np.empty(64, np.int32),
-            _empty_lists(16),
-            np.empty(1 << 10, np.int32),
-            np.full(CLASSES, -1, np.int32),
-            _empty_lists(16),
-            postings.view(np.uint16),
-            postings,
-            np.full(CLASSES, -1, np.int32),
-            *_two_views(16 * SUB),
-            *_two_views(16 * SUB),
-            buffers,
-            buffers.view(np.int32),
-            buffers.view(np.int64),
-            np.full(CLASSES, -1, np.int32),
-            np.empty(1 << 8, np.int32),
-            np.full(CLASSES, -1, np.int32),
-        )
-        self._state.sub_i[:] = 0
+        self._memory = memory or Memory()
+        self._state = new_state(self._memory, window, (west, south, diagonal), lazy)
         self._work = _work(16, 16, 1 << 12)
         self._base = 0  # of the numbers that the kernels use
-        self._free: list[int] = []
+        self._free = Column(np.int32, 0, self._memory, "free_subs")
         self._subs = 0
+
+    def describe(self) -> dict[str, Any]:
+        """Say what `attach` needs to find the core again in its memory."""
+        counts = {"base": self._base, "subs": self._subs, "free": self._free.size}
+        return counts | {"sizes": sizes_of(self._state)}
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
+        """Find a core again in memory that is kept in files."""
+        core = cls.__new__(cls)
+        core._memory = memory
+        core._state = state_in(memory, described["sizes"])
+        core._work = _work(16, len(core._state.sub_f) // SUB, 1 << 12)
+        core._base, core._subs = described["base"], described["subs"]
+        core._free = Column(np.int32, 0, memory, "free_subs", described["free"])
+        return core
 
     @property
     def first(self) -> int:
@@ -164,12 +170,7 @@ class TopK:
         """Make room for so many terms; they weigh 1 until told otherwise."""
         had = len(self._state.idf)
         if count > had:
-            count = max(count, had * 5 // 4)
-            lists, posts, idf = _empty_lists(count), _empty_lists(count), np.ones(count)
-            lists[: had * LIST] = self._state.lists
-            posts[: had * LIST] = self._state.posts
-            idf[:had] = self._state.idf
-            self._state = self._state._replace(lists=lists, posts=posts, idf=idf)
+            self._state = with_terms(self._memory, self._state, max(count, had * 5 // 4))
 
     def weigh(self, terms: Int32s, idf: Floats) -> None:
         """Say what terms weigh, before any message or subscription has them."""
@@ -194,10 +195,11 @@ class TopK:
 
     def _take_numbers(self, count: int) -> Int32s:
         """Numbers for so many subscriptions, those that are free first."""
-        kept = max(0, len(self._free) - count)
-        fresh = count - (len(self._free) - kept)
-        subs = np.array([*self._free[kept:], *range(self._subs, self._subs + fresh)], np.int32)
-        del self._free[kept:]
+        kept = max(0, self._free.size - count)
+        fresh = count - (self._free.size - kept)
+        numbers = np.arange(self._subs, self._subs + fresh, dtype=np.int32)
+        subs: Int32s = np.concatenate((self._free.array[kept:], numbers))
+        self._free.shorten(kept)
         self._subs += fresh
         self._ensure_subscriptions(self._subs)
         return subs
@@ -205,7 +207,7 @@ class TopK:
     def unsubscribe(self, subs: Int32s) -> None:
         """Forget subscriptions; others may get their numbers."""
         _events.unsubscribe(self._state, subs)
-        self._free += subs.tolist()
+        self._free.extend(subs)
 
     def publish(
         self, points: Floats, at: Floats, starts: Int64s, terms: Int32s, counts: Int32s
@@ -309,34 +311,19 @@ class TopK:
                 change_scores=longer(self._work.change_scores, room),
             )
         elif code == MORE_RING:
-            self._state = _with_larger_ring(state)
+            self._state = with_larger_ring(self._memory, state)
         elif code == MORE_TERMS:
-            self._state = _with_more_terms(state, max(needed, len(state.message_terms) * 5 // 4))
-        elif code == MORE_LISTS:
-            self._state = state._replace(list_i=longer(state.list_i, _more_than(needed)))
-        elif code == MORE_MORE:
-            self._state = state._replace(more=longer(state.more, _more_than(needed)))
-        elif code == MORE_POSTINGS:
-            ints = longer(state.post_i, _more_than(needed))
-            self._state = state._replace(post_i=ints, post_s=ints.view(np.uint16))
-        elif code == MORE_BUFFERS:
-            buffers = longer(state.buffer_f, _more_than(needed))
-            self._state = state._replace(
-                buffer_f=buffers, buffer_i=buffers.view(np.int32), buffer_l=buffers.view(np.int64)
-            )
+            room = max(needed, len(state.message_terms) * 5 // 4)
+            self._state = with_more_message_terms(self._memory, state, room)
+        elif code in _GROWING:
+            name = _GROWING[code]
+            self._state = with_longer(self._memory, state, name, _more_than(needed))
 
     def _ensure_subscriptions(self, count: int) -> None:
         had = len(self._state.sub_f) // SUB
         if count > had:
             room = max(count, had * 3 // 2)
-            subs, seats = (
-                longer(self._state.sub_f, room * SUB),
-                longer(self._state.seat_f, room * SUB),
-            )
-            subs.view(np.int32)[2 * had * SUB :] = 0
-            self._state = self._state._replace(
-                sub_f=subs, sub_i=subs.view(np.int32), seat_f=seats, seat_i=seats.view(np.int32)
-            )
+            self._state = with_subscriptions(self._memory, self._state, room)
             self._work = self._work._replace(
                 affected=np.empty(room + 1, np.int32), scores=np.empty(room + 1)
             )
@@ -368,58 +355,13 @@ def warm_up() -> None:
     core.unsubscribe(subs)
 
 
-def _empty_lists(count: int) -> Int32s:
-    lists = np.zeros((count, LIST), np.int32)
-    lists[:, SIZE] = -1
-    return lists.ravel()
-
-
 def _in_use(lists: Int32s) -> int:
     return int((lists[SIZE::LIST] >= 0).sum())
-
-
-def _two_views(size: int) -> tuple[Floats, Int32s]:
-    floats = np.empty(size)
-    return floats, floats.view(np.int32)
-
-
-def longer(array: np.ndarray, size: int) -> np.ndarray:
-    """The same array with room for more."""
-    larger = np.empty(size, array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 def _more_than(needed: int) -> int:
     """How much to make room for when so much is needed: memory that is not used costs none."""
     return 2 * needed + 1024
-
-
-def _with_larger_ring(state: State) -> State:
-    mask = int(state.scalars[MESSAGE_MASK])
-    size = 2 * (mask + 1)
-    floats, ints = np.empty((size, MESSAGE)), np.empty((size, MESSAGE), np.int32)
-    numbers = np.arange(state.scalars[DUE], state.scalars[NEXT])
-    old, new = numbers & mask, numbers & (size - 1)
-    floats[new] = state.message_f.reshape(-1, MESSAGE)[old]
-    ints[new] = state.message_i.reshape(-1, MESSAGE)[old]
-    state.scalars[MESSAGE_MASK] = size - 1
-    return state._replace(message_f=floats.ravel(), message_i=ints.ravel())
-
-
-def _with_more_terms(state: State, room: int) -> State:
-    """Straighten the circle of terms into a larger one."""
-    mask, old = int(state.scalars[MESSAGE_MASK]), state.message_terms
-    first, tail = int(state.scalars[FIRST]), int(state.scalars[TERM_TAIL])
-    larger = np.empty(room + 1, np.int32)
-    rows = np.arange(first, int(state.scalars[NEXT])) & mask
-    starts = state.message_i.reshape(-1, MESSAGE)[:, FIRST_TERM]
-    head = int(starts[rows[0]]) if len(rows) else tail
-    used = np.concatenate((old[head:], old[:tail])) if tail < head else old[head:tail]
-    larger[: len(used)] = used
-    starts[rows] = (starts[rows] - head) % len(old)
-    state.scalars[TERM_TAIL] = len(used)
-    return state._replace(message_terms=larger)
 
 
 def _work(longest: int, subscriptions: int, changes: int) -> Work:

@@ -8,7 +8,7 @@ getting full, terms that neither the window nor a subscription has are swept out
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +22,14 @@ from nearcast._slots import (
     SECOND_FACTOR,
     SECOND_SEED,
     Slots,
-    empty_slots,
     find,
     hash_strings,
     mixed,
     move_slots,
     put,
 )
+from nearcast.index.memory import Memory
+from nearcast.index.table import Column
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, not_ascii, spliced
 from nearcast.topk._layout import Bytes, Int32s, Int64s
@@ -199,20 +200,44 @@ class TermNumbers:
     `idf` is None where every term weighs 1; the order of terms then makes no difference to sums.
     """
 
-    def __init__(self, core: TopK, analyser: Analyser, idf: Callable[[str], float] | None) -> None:
+    def __init__(
+        self,
+        core: TopK,
+        analyser: Analyser,
+        idf: Callable[[str], float] | None,
+        memory: Memory | None = None,
+        described: Mapping[str, int] | None = None,
+    ) -> None:
+        """Number terms for a core; `described` finds those again that are in the memory."""
         self._core = core
         self._analyser = analyser
         self._plain = analyser == Analyser()
         self._idf = idf
-        self._slots = empty_slots(1 << 10)
-        self._used = 0
-        self._next = 0
-        self._free: Int32s = np.empty(0, np.int32)
+        self._memory = memory or Memory()
+        counts = described or {"slots": 1 << 10, "used": 0, "next": 0, "free": 0}
+        self._used, self._next = counts["used"], counts["next"]
+        self._free = Column(np.int32, 0, self._memory, "free_terms", counts["free"])
+        self._slots: Slots = self._memory.array("term_slots", (counts["slots"], 2), np.uint64)
+        if described is None:
+            self._slots[:] = _FREE
+
+    def describe(self) -> dict[str, int]:
+        """Say what is needed to find them again in their memory."""
+        counts = {"used": self._used, "next": self._next, "free": self._free.size}
+        return counts | {"slots": len(self._slots)}
 
     @property
     def nbytes(self) -> int:
         """The memory of the table."""
         return self._slots.nbytes + self._free.nbytes
+
+    @property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """By number, the 64 bits by which a term is known where no dictionary is at hand."""
+        used = self._slots[self._slots[:, 1] != _FREE]
+        hashes = np.zeros(self._next, np.uint64)
+        hashes[(used[:, 1] & _VALUE).astype(np.int64)] = used[:, 0]
+        return hashes
 
     def bags(self, token_lists: Iterable[Iterable[str]]) -> Bags:
         """Number the tokens of texts that went through the analyser."""
@@ -249,31 +274,34 @@ class TermNumbers:
         free = np.empty(self._used, np.int32)
         self._core.ensure_terms(self._next)
         unused = self._core.unused_terms
-        swept = empty_slots(len(self._slots))
-        count = _sweep(self._slots, swept, unused, free)
-        self._slots = swept
+        count = _sweep(self._take_out(len(self._slots)), self._slots, unused, free)
         self._used -= count
-        self._free = np.concatenate((self._free, free[:count]))
+        self._free.extend(free[:count])
         if 4 * self._used > len(self._slots):
             self._enlarge()
 
+    def _take_out(self, size: int) -> Slots:
+        """Give the table as it is, and have an empty one of so many slots in its place."""
+        old = self._slots.copy() if self._memory.keeps else self._slots
+        self._slots = self._memory.array("term_slots", (size, 2), np.uint64)
+        self._slots[:] = _FREE
+        return old
+
     def _enlarge(self) -> None:
-        larger = empty_slots(2 * len(self._slots))
-        move_slots(self._slots, larger)
-        self._slots = larger
+        move_slots(self._take_out(2 * len(self._slots)), self._slots)
 
     def _reserve(self, count: int) -> Int32s:
         """Make room for so many new terms, and give the numbers they would get."""
         while 2 * (self._used + count) > len(self._slots):
             self._enlarge()
-        fresh = max(0, count - len(self._free))
+        fresh = max(0, count - self._free.size)
         numbers = np.arange(self._next, self._next + fresh, dtype=np.int32)
-        return np.concatenate((self._free[::-1][:count], numbers))
+        return np.concatenate((self._free.array[::-1][:count], numbers))
 
     def _take(self, numbers: Int32s, added: int) -> Int32s:
         """Note that the first of the numbers were given to new terms."""
-        reused = min(added, len(self._free))
-        self._free = self._free[: len(self._free) - reused]
+        reused = min(added, self._free.size)
+        self._free.shorten(self._free.size - reused)
         self._next += added - reused
         self._used += added
         self._core.ensure_terms(self._next)

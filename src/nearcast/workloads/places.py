@@ -74,6 +74,15 @@ class Places:
         self._texts = Ragged(np.array(values, np.int64), offsets_of(lengths))
         self.frequency: Ints = np.array([counted[term] for term in ranked], np.int64)
 
+    @property
+    def size(self) -> int:
+        """How many places there are."""
+        return len(self._points)
+
+    def named(self, places: Ints) -> tuple[Floats, Ragged]:
+        """Give where places are, and the terms of their names, in the order of their ranks."""
+        return self._points[places], self._text_of(places)
+
     def subscriptions(self, first: int, end: int) -> Subscriptions:
         """Make the subscriptions numbered `first` up to `end`, each around a place."""
         boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]

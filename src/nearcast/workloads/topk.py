@@ -31,10 +31,13 @@ from nearcast.workloads.base import (
 )
 from nearcast.workloads.corpus import Ragged, distinct_terms
 from nearcast.workloads.draws import Draws, Ints
+from nearcast.workloads.echoes import EchoingCorpus
 
 
 class TopkOptions(Options, frozen=True):
     """Options of `topk`; `warm` messages come before the first subscription.
+
+    With `echo` above 0 that share of the words of messages comes from so many `phrases`.
 
     Keywords are those of the `message` that a subscription is made from, or drawn by the `zipf` law
     of the vocabulary, as for figure 19.
@@ -43,10 +46,18 @@ class TopkOptions(Options, frozen=True):
     k: Annotated[int, Meta(ge=1, le=1000)] = 20
     min_alpha: Share = 0.0
     max_alpha: Share = 1.0
+    min_keywords: Count = 1
     max_keywords: Count = 5
     keywords: Literal["message", "zipf"] = "message"
     repeat: Share = 0.2
+    echo: Share = 0.0
+    phrases: Count = 20_000
     warm: Annotated[int, Meta(ge=0)] = 0
+
+
+def corpus_of(seed: int, options: TopkOptions) -> EchoingCorpus:
+    """Make the messages that the options describe."""
+    return EchoingCorpus(seed, options, options.echo, options.phrases)
 
 
 def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
@@ -61,7 +72,9 @@ def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
 
 def wished(corpus: Corpus, options: TopkOptions, numbers: Ints, sources: Ints) -> Ragged:
     """Choose the keywords of subscriptions that are made from these messages."""
-    wanted = Draws(corpus.seed, "keyword count").integers(numbers, 1, options.max_keywords)
+    ordered("keywords", options.min_keywords, options.max_keywords)
+    draws = Draws(corpus.seed, "keyword count")
+    wanted = draws.integers(numbers, options.min_keywords, options.max_keywords)
     if options.keywords == "message":
         return corpus.keywords(numbers, sources, wanted)
     wanted = np.minimum(wanted, options.vocabulary)
@@ -96,7 +109,7 @@ def _publishes(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Even
 
 def _events(request: Request, options: TopkOptions) -> Iterator[Event]:
     ordered("alpha", options.min_alpha, options.max_alpha)
-    corpus = Corpus(request.seed, options)
+    corpus = corpus_of(request.seed, options)
     warm = min(options.warm, request.messages)
     parts = (
         (_publishes(corpus, options, numbers) for numbers in corpus.chunks(0, warm)),

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcast.workloads.base import Corpus
 from nearcast.workloads.corpus import Ragged
 from nearcast.workloads.draws import Draws, Floats, Ints
-from nearcast.workloads.topk import TopkOptions, repeated, wished
+from nearcast.workloads.topk import TopkOptions, corpus_of, repeated, wished
 
 _HISTORY = 1_000_000.0
 
@@ -44,14 +43,12 @@ class TopkArrays:
 
     def __init__(self, seed: int, options: TopkOptions) -> None:
         self._seed, self._options = seed, options
-        self._corpus = Corpus(seed, options)
+        self._corpus = corpus_of(seed, options)
         self.space = space = self._corpus.space
         self.west, self.south = space.west, space.south
         self.diagonal = float(np.hypot(space.width, space.height))
-        share = np.diff(self._corpus.weights, prepend=0.0) / self._corpus.weights[-1]
-        documents = _HISTORY * -np.expm1(options.terms * np.log1p(-share))
         self.rate = options.rate
-        self.idf: Floats = np.log1p(_HISTORY / (1.0 + documents))
+        self.idf: Floats = np.log1p(_HISTORY / (1.0 + _HISTORY * self._corpus.chances()))
 
     def subscriptions(self, first: int, end: int) -> Wishes:
         """Make the subscriptions numbered `first` up to `end`."""

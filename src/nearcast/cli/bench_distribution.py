@@ -1,0 +1,170 @@
+"""`nearcast bench distribution`: ways to distribute top-k subscriptions, simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.bench.distribution import (
+    COMPARED,
+    PLACES,
+    TEXTS,
+    Arrangement,
+    Outcome,
+    Row,
+    measure_distribution,
+)
+from nearcast.bench.promises import table_of
+from nearcast.cli.bench_match import numbers, status_line
+from nearcast.cli.bench_partition import named
+from nearcast.cli.options import JsonOption
+from nearcast.errors import InvalidValue
+from nearcast.partition.topk.simulate import Report
+
+
+def distribution(
+    texts: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help=f"Of {', '.join(TEXTS)}, made up like those of the paper, of 9, 7 and 37 terms; "
+            f"and {PLACES}, real names of towns.",
+        ),
+    ] = ",".join(TEXTS),
+    workers: Annotated[
+        str, typer.Option(metavar="N,...", help="How many workers, for each run.")
+    ] = "4,8,16,32",
+    mechanisms: Annotated[
+        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(COMPARED)}.")
+    ] = ",".join(COMPARED),
+    subscriptions: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many subscriptions.")
+    ] = 50_000,
+    window: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many messages the window holds.")
+    ] = 50_000,
+    messages: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many messages to simulate.")
+    ] = 4_000,
+    k: Annotated[int, typer.Option(metavar="K", min=1, max=1000, help="Results of each.")] = 20,
+    keywords: Annotated[
+        str, typer.Option(metavar="N-M", help="How many terms a subscription has.")
+    ] = "1-5",
+    echo: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", min=0, max=1, help="Words that made-up texts take from phrases."
+        ),
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Simulate DSkype's ways to distribute top-k subscriptions over workers.
+
+    Thresholds are those of a core with a full window; messages are ones that nobody planned with.
+    The bound is the messages a second that the busiest worker allows, by what handling a message,
+    reading a posting and scoring a candidate cost on this machine.
+
+    [bold]Example[/bold]
+
+      nearcast bench distribution --texts tweets --workers 8,32 --mechanisms hashing,prefix
+    """
+    arrangement = Arrangement(
+        texts=named(texts, "--texts", [*TEXTS, PLACES]),
+        workers=numbers(workers, "--workers"),
+        mechanisms=named(mechanisms, "--mechanisms", list(COMPARED)),
+        subscriptions=subscriptions,
+        window=window,
+        messages=messages,
+        k=k,
+        keywords=_span(keywords),
+        echo=echo,
+        seed=seed,
+    )
+    with status_line() as tell:
+        outcome = measure_distribution(arrangement, tell)
+    if as_json:
+        typer.echo(msgspec.json.encode(outcome).decode())
+        return
+    _show(outcome)
+
+
+def _span(text: str) -> tuple[int, int]:
+    fewest, _, most = text.partition("-")
+    try:
+        read = int(fewest), int(most or fewest)
+    except ValueError:
+        read = (0, 0)
+    if not 1 <= read[0] <= read[1]:
+        raise InvalidValue("--keywords", text, "a number, or two such as 1-5")
+    return read
+
+
+_CAPTION = (
+    "copies: workers that hold a subscription; sent, p99: workers that a message goes to; subs, "
+    "load: the heaviest worker by the mean, in what it holds and does; read: postings for a "
+    "message, by all workers; bound: messages a second that the busiest worker allows, and by that "
+    "of hashing; even: microseconds that a message must cost a worker beside matching for it to be "
+    "as fast as hashing"
+)
+_COLUMNS = ("copies", "sent", "p99", "subs", "load", "read", "bound", "x", "even")
+
+
+def _show(outcome: Outcome) -> None:
+    console = Console()
+    rows = outcome["rows"]
+    for texts, costs in outcome["costs"].items():
+        console.print(
+            f"{texts}: a message {costs['message_ns']:.0f} ns, a posting "
+            f"{costs['posting_ns']:.2f} ns, a candidate {costs['candidate_ns']:.0f} ns"
+        )
+    for table in distribution_tables(rows):
+        console.print(table)
+    console.print(_CAPTION, style="dim")
+    if outcome["bars"]:
+        console.print(table_of(outcome["bars"]))
+
+
+def distribution_tables(rows: Sequence[Row]) -> Iterator[Table]:
+    """Show what was simulated, a table for each kind of texts and number of workers."""
+    for texts, workers in dict.fromkeys((r["texts"], r["simulated"]["workers"]) for r in rows):
+        here = [r for r in rows if (r["texts"], r["simulated"]["workers"]) == (texts, workers)]
+        yield _table(f"{texts}, {workers} workers", here)
+
+
+def _table(title: str, rows: list[Row]) -> Table:
+    table = Table("mechanism", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.columns[0].no_wrap = True
+    for name in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        it = row["simulated"]
+        even = row["break_even_us"]
+        table.add_row(
+            _name(it),
+            f"{it['replication']:.2f}",
+            f"{it['workers_per_message']:.1f}",
+            f"{it['workers_per_message_p99']:.0f}",
+            f"{it['balance_subscriptions']:.2f}",
+            f"{it['balance_load']:.2f}",
+            f"{it['visited']:,.0f}",
+            _short(it["messages_per_s"]),
+            f"{row['of_hashing']:.2f}",
+            "never" if even is None else f"{even:.1f}",
+        )
+    return table
+
+
+def _name(it: Report) -> str:
+    l1, l2 = it["levels"]
+    return f"{it['mechanism']} {l1}x{l2}" if it["mechanism"].endswith("first") else it["mechanism"]
+
+
+def _short(rate: float) -> str:
+    return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"

@@ -1,0 +1,209 @@
+"""The distribution mechanisms of DSkype (Skype, VLDB J., sections 7.3 and 8.2).
+
+| name            | a subscription stands at                  | a message goes to              |
+|-----------------|-------------------------------------------|--------------------------------|
+| `hashing`       | one worker, by its id                     | all                            |
+| `location`      | one worker, by its place                  | all                            |
+| `keyword`       | the workers of its terms                  | the workers of its terms       |
+| `prefix`        | the workers of its prefix                 | the workers of its terms       |
+| `spatial-first` | the workers of its prefix, in its place   | those of its terms, everywhere |
+| `keyword-first` | the workers of its place, for its prefix  | all workers of its terms       |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast.errors import InvalidValue
+from nearcast.geo import WORLD, Box
+from nearcast.partition._tables import Terms
+from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.sample import SampleMessages, frequent_terms
+from nearcast.partition.text_map import TextMap, starts_of
+from nearcast.partition.topk.kd import kd_tree
+from nearcast.partition.topk.placing import Wishes, ordered, prefix_lengths
+from nearcast.partition.topk.spread import Prefix, Spread, only, single_leaf
+from nearcast.partition.topk.words import BUCKETS, Lists, Units, deal, units_of
+
+Levels: TypeAlias = tuple[int, int]
+
+
+class Sample(NamedTuple):
+    """What a spread is made from: subscriptions with their thresholds, and messages."""
+
+    wishes: Wishes
+    points: Floats
+    starts: Int64s
+    terms: Terms
+
+    @property
+    def order(self) -> tuple[Terms, Int64s]:
+        """Frequent terms of the messages, sorted, and in how many of them each occurs."""
+        boxes = np.hstack([self.points, self.points])
+        return frequent_terms(SampleMessages(boxes, self.starts, self.terms))
+
+
+Mechanism: TypeAlias = Callable[[Sample, int, Box], Spread]
+"""Makes a spread for so many workers from a sample in a space."""
+
+
+def hashing(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+    """Deal subscriptions out by a hash of their ids (equation 14), through buckets.
+
+    A bucket can be given to another worker when one has too much to do.
+    """
+    del space
+    buckets = workers * -(-BUCKETS // workers)
+    dealt = np.arange(buckets, dtype=np.int32) % np.int32(workers)
+    groups = TextMap(np.empty(0, np.uint64), np.empty(0, np.int32), dealt)
+    return Spread(
+        "hashing", workers, groups, by_id=True, levels=(workers, 1), **_order_of(sample.order)
+    )
+
+
+def location(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+    """Cut space into a part for each worker (algorithm 3)."""
+    return Spread(
+        "location",
+        workers,
+        only(0),
+        [kd_tree(sample.wishes.points, sample.points, workers, space)],
+        [only(worker) for worker in range(workers)],
+        levels=(workers, 1),
+        **_order_of(sample.order),
+    )
+
+
+def keyword(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+    """Cut the vocabulary into a part for each worker (algorithm 4)."""
+    return _by_text(sample, (1, workers), space, "keyword", "whole")
+
+
+def prefix(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+    """Cut the vocabulary as `keyword` does, by prefixes: subscriptions stand under these alone."""
+    return _by_text(sample, (1, workers), space, "prefix", "length")
+
+
+def prefix_sum(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+    """Do as `prefix` does, with prefixes by sums of weights (equation 3): longer ones."""
+    return _by_text(sample, (1, workers), space, "prefix-sum", "sum")
+
+
+def spatial_first(
+    sample: Sample, workers: int, space: Box = WORLD, levels: Levels | None = None
+) -> Spread:
+    """Cut space into l1 parts, and the vocabulary of each of them into l2 (section 8.2)."""
+    return _by_text(sample, _levels(workers, levels), space, "spatial-first", "length")
+
+
+def keyword_first(
+    sample: Sample, workers: int, space: Box = WORLD, levels: Levels | None = None
+) -> Spread:
+    """Cut the vocabulary into l1 parts, and space for each of them into l2 (section 8.2)."""
+    l1, l2 = _levels(workers, levels)
+    plan = _Text(sample, "length")
+    parts = deal(plan.units.size, plan.subscriptions, plan.messages, l1)
+    trees = []
+    for group in range(l1):
+        mine = _any_in(plan.subscriptions, parts, group)
+        seen = _any_in(plan.messages, parts, group)
+        trees.append(kd_tree(plan.points[mine], sample.points[seen], l2, space))
+    return Spread(
+        "keyword-first",
+        workers,
+        plan.units.mapped(parts),
+        trees,
+        [only(worker) for worker in range(workers)],
+        prefix="length",
+        levels=(l1, l2),
+        **_order_of(plan.order),
+    )
+
+
+MECHANISMS: dict[str, Mechanism] = {
+    "hashing": hashing,
+    "location": location,
+    "keyword": keyword,
+    "prefix": prefix,
+    "spatial-first": spatial_first,
+    "keyword-first": keyword_first,
+}
+
+
+def mechanism_named(name: str) -> Mechanism:
+    """Find a mechanism by its name."""
+    try:
+        return MECHANISMS[name]
+    except KeyError:
+        raise InvalidValue("mechanism", name, f"one of {', '.join(MECHANISMS)}") from None
+
+
+class _Text:
+    """A sample in units of text, subscriptions under their prefixes only."""
+
+    def __init__(self, sample: Sample, prefix: Prefix) -> None:
+        self.order = sample.order
+        self.units: Units = units_of(*self.order)
+        # Only the order and the kind of prefix matter here: who gets what is still to be found.
+        blank = Spread("", 1, only(0), prefix=prefix, **_order_of(self.order))
+        wishes = ordered(blank, sample.wishes)
+        self.points = wishes.points
+        starts, places = _runs(wishes.starts[:-1], prefix_lengths(blank, wishes))
+        self.subscriptions = Lists(starts, self.units.of(wishes.terms[places]))
+        self.messages = Lists(sample.starts, self.units.of(sample.terms))
+
+
+def _by_text(sample: Sample, levels: Levels, space: Box, name: str, prefix: Prefix) -> Spread:
+    """Cut space into l1 parts, and text in each of them into l2."""
+    l1, l2 = levels
+    plan = _Text(sample, prefix)
+    tree = kd_tree(plan.points, sample.points, l1, space) if l1 > 1 else single_leaf()
+    leaf = tree.leaves_of(plan.points)
+    maps = []
+    for part in range(l1):
+        mine = _chosen(plan.subscriptions, np.flatnonzero(leaf == part))
+        dealt = deal(plan.units.size, mine, plan.messages, l2)
+        maps.append(plan.units.mapped(dealt + np.int32(part * l2)))
+    return Spread(
+        name, l1 * l2, only(0), [tree], maps, prefix=prefix, levels=levels, **_order_of(plan.order)
+    )
+
+
+class _Order(TypedDict):
+    order_terms: Terms
+    order_counts: Int64s
+
+
+def _order_of(order: tuple[Terms, Int64s]) -> _Order:
+    return _Order(order_terms=order[0], order_counts=order[1])
+
+
+def _levels(workers: int, levels: Levels | None) -> Levels:
+    """Check the number of parts of two levels; by default the largest l1 that is at most l2."""
+    if levels is None:
+        l1 = max(n for n in range(1, int(workers**0.5) + 1) if workers % n == 0)
+        return l1, workers // l1
+    if min(levels) < 1 or levels[0] * levels[1] != workers:
+        raise InvalidValue("levels", levels, f"two numbers whose product is {workers}")
+    return levels
+
+
+def _runs(first: Int64s, lengths: npt.NDArray[np.integer]) -> tuple[Int64s, Int64s]:
+    """Where runs of these lengths start when they stand in a row, and what they are made of."""
+    starts = starts_of(lengths)
+    return starts, np.arange(starts[-1]) + np.repeat(first - starts[:-1], lengths)
+
+
+def _chosen(lists: Lists, rows: Int64s) -> Lists:
+    starts, places = _runs(lists.starts[rows], np.diff(lists.starts)[rows])
+    return Lists(starts, lists.units[places])
+
+
+def _any_in(lists: Lists, parts: Int32s, part: int) -> Int64s:
+    """Which lists have any unit of a part."""
+    rows = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts))
+    return np.unique(rows[parts[lists.units] == part])

@@ -1,0 +1,170 @@
+"""Where top-k subscriptions and messages go by a spread, and who answers for a pair.
+
+Everything is told in whole columns, and rests on one order of the terms of a subscription
+(`ordered`): by weight, heavy first; of equal weights the rarer in sampled messages, then by hash.
+
+A subscription stands under the first terms of that order, its *prefix* (definition 12 of Skype): so
+many that whoever has none of them cannot reach its threshold, even at its own place. A pair that
+reaches the threshold therefore has its first common term in the prefix; the worker of that term
+holds the subscription, the message is sent there, and it alone answers.
+
+Where the paper is loose, this is what is done:
+
+- equation 18 divides by 1 - alpha. Here both sides are multiplied by it, so alpha = 1 needs no case
+  of its own: no text can be told apart then, and the whole query is the prefix;
+- a subscription with fewer than k results has no threshold; nor has one whose buffer was never cut.
+  The whole query is its prefix;
+- proximity 1 is assumed of every message, as in the paper: workers are chosen before it is known;
+- the k-th score of the paper is not enough for exact results: a buffer must get every message from
+  its own threshold on, which is lower. Prefixes are made from that threshold;
+- the paper does not say in which order terms stand in a prefix. Heavy first makes it shortest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast.errors import InvalidValue
+from nearcast.partition._tables import Terms
+from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.topk import kernels
+from nearcast.partition.topk.kernels import Bools
+from nearcast.partition.topk.spread import Spread
+
+NO_THRESHOLD = float("-inf")
+"""The threshold of a subscription that every message with a term of its own concerns."""
+
+Pairs = tuple[Int32s, Int32s]
+"""Numbers of subscriptions or messages, and the worker that each goes to."""
+
+
+class Wishes(NamedTuple):
+    """Top-k subscriptions; the terms of the i-th are `terms[starts[i] : starts[i + 1]]`, each once.
+
+    `keys` are hashes of their ids, `weights` the idf of each term, and `thetas` what a score must
+    reach to count: `NO_THRESHOLD`, or anything not above 0, where all do.
+    """
+
+    keys: Terms
+    points: Floats
+    alphas: Floats
+    starts: Int64s
+    terms: Terms
+    weights: Floats
+    thetas: Floats
+
+    @property
+    def size(self) -> int:
+        """How many subscriptions there are."""
+        return len(self.keys)
+
+
+class Postings(NamedTuple):
+    """Where subscriptions stand: a row for each term that one stands under.
+
+    `subscriptions` are numbers within the call, `places` are places in its `terms`. `fresh` is set
+    where the worker holds the subscription by none of its terms before this one: these rows name
+    every holder once.
+    """
+
+    subscriptions: Int32s
+    places: Int64s
+    workers: Int32s
+    fresh: Bools
+
+    @property
+    def holders(self) -> Pairs:
+        """Who is held by whom, each pair once."""
+        return self.subscriptions[self.fresh], self.workers[self.fresh]
+
+
+def ordered(spread: Spread, wishes: Wishes) -> Wishes:
+    """Give subscriptions with their terms in the order of prefixes; all else here expects that."""
+    _check_lengths(wishes)
+    places = kernels.sort_terms(spread.arrays, wishes.starts, wishes.terms, wishes.weights)
+    return wishes._replace(terms=wishes.terms[places], weights=wishes.weights[places])
+
+
+def prefix_lengths(spread: Spread, wishes: Wishes) -> Int32s:
+    """Give how many terms of each ordered subscription it must stand under, by its threshold."""
+    if spread.prefix == "whole":
+        return np.diff(wishes.starts).astype(np.int32)
+    return kernels.prefix_lengths(
+        spread.prefix == "sum", wishes.starts, wishes.weights, wishes.alphas, wishes.thetas
+    )
+
+
+def place(spread: Spread, wishes: Wishes, lengths: Int32s | None = None) -> Postings:
+    """Say who holds each ordered subscription, under which terms.
+
+    `lengths` are those of prefixes: by default as long as they must be.
+    """
+    have = prefix_lengths(spread, wishes) if lengths is None else lengths
+    return _posted(spread, wishes, np.zeros(wishes.size, np.int32), have)
+
+
+def grow(spread: Spread, wishes: Wishes, had: Int32s) -> tuple[Int32s, Postings]:
+    """Say which prefixes must grow by new thresholds, and where the subscriptions come to stand.
+
+    `had` are the lengths so far. A prefix that could be shorter stays as it is (lazy reallocation):
+    to stand under more terms than needed costs little, and moving costs more. Gives the new lengths
+    and rows for the terms that were added; `fresh` are those of workers that did not hold the
+    subscription yet.
+    """
+    have = np.maximum(had, prefix_lengths(spread, wishes)).astype(np.int32)
+    return have, _posted(spread, wishes, had, have)
+
+
+def route_messages(spread: Spread, starts: Int64s, terms: Terms) -> Pairs:
+    """Give the workers that must see each message, as pairs of message and worker, each once.
+
+    Where a message is does not matter: a subscription far away may have no better one. A message
+    without terms concerns nobody and goes nowhere.
+    """
+    if spread.by_text:
+        return kernels.route(spread.arrays, starts, terms)
+    some = np.flatnonzero(np.diff(starts) > 0).astype(np.int32)
+    everyone = np.arange(spread.workers, dtype=np.int32)
+    return np.repeat(some, spread.workers), np.tile(everyone, len(some))
+
+
+def answering(
+    spread: Spread,
+    wishes: Wishes,
+    message_starts: Int64s,
+    message_terms: Terms,
+    subscriptions: Int32s,
+    messages: Int32s,
+) -> Int32s:
+    """Give the worker that answers for each pair of an ordered subscription and a message.
+
+    Every worker comes to the same answer: the worker of the first term, in order, that both have;
+    -1 where there is none. Kernels call `first_common` and `worker_for`.
+    """
+    return kernels.answering(
+        spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms,
+        message_starts, message_terms, subscriptions, messages,
+    )  # fmt: skip
+
+
+def _posted(spread: Spread, wishes: Wishes, had: Int32s, have: Int32s) -> Postings:
+    _check_lengths(wishes)
+    rows = kernels.post(
+        spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms, had, have
+    )
+    return Postings(*rows)
+
+
+def _check_lengths(wishes: Wishes) -> None:
+    count = wishes.size
+    for name, column, expected in (
+        ("points", wishes.points, count),
+        ("alphas", wishes.alphas, count),
+        ("thetas", wishes.thetas, count),
+        ("starts", wishes.starts, count + 1),
+        ("weights", wishes.weights, len(wishes.terms)),
+    ):
+        if len(column) != expected:
+            raise InvalidValue(name, len(column), f"{expected} of them for {count} subscriptions")

@@ -1,0 +1,182 @@
+"""What a spread would make of a population and of messages, without a cluster.
+
+Subscriptions are placed and messages are routed as the pipeline does it. What each worker looks at
+is counted with the real core at real thresholds (`topk.shares`): a worker posts a subscription
+under those terms of its prefix that are its own, so every posting stands at one worker.
+
+The bound is the messages a second that the heaviest worker allows, when handling a message, reading
+a posting and scoring a candidate cost what they were measured to cost. Buffers, expiry and
+re-evaluation are the same for all mechanisms and not in it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from nearcast.partition._tables import Terms
+from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.load import balance_of, rate_of
+from nearcast.partition.topk.placing import Wishes, ordered, place, prefix_lengths, route_messages
+from nearcast.partition.topk.spread import Spread
+from nearcast.topk.shares import SharedCore
+
+
+class Costs(NamedTuple):
+    """Nanoseconds of CPU that a unit of each kind of work takes a worker."""
+
+    message_ns: float
+    posting_ns: float
+    candidate_ns: float
+
+
+class Messages(NamedTuple):
+    """Messages with their terms as hashes and as numbers of the core."""
+
+    points: Floats
+    starts: Int64s
+    terms: Terms
+    numbers: Int32s
+    counts: Int32s
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.points)
+
+
+class Population(NamedTuple):
+    """Subscriptions in a core, in order, with its thresholds; and messages nobody planned with.
+
+    `wishes` stand in the order of prefixes. That is the order of the core, highest number first,
+    if of two terms the heavier one has the higher number.
+    """
+
+    core: SharedCore
+    wishes: Wishes
+    numbers: Int32s  # of the terms of the subscriptions in the core
+    messages: Messages
+
+
+class Report(TypedDict):
+    """What is told about a simulated spread.
+
+    - `replication`: workers that hold a subscription, on average;
+    - `prefix_terms`, `query_terms`: terms that one stands under, of all it has;
+    - `workers_per_message`, `workers_per_message_p99`: how many workers a message goes to;
+    - `sent`: the same by the number of workers;
+    - `balance_subscriptions`, `balance_load`: the heaviest worker in means of all, by what it holds
+      and by what it has to do;
+    - `visited`, `candidates`: postings read and scored for a message, by all workers together;
+    - `total_us`: the load of all workers for a message;
+    - `messages_per_s`: the bound that the heaviest worker sets.
+    """
+
+    mechanism: str
+    workers: int
+    levels: tuple[int, int]
+    replication: float
+    prefix_terms: float
+    query_terms: float
+    workers_per_message: float
+    workers_per_message_p99: float
+    sent: float
+    balance_subscriptions: float
+    balance_load: float
+    visited: float
+    candidates: float
+    total_us: float
+    messages_per_s: float
+
+
+class Simulation(NamedTuple):
+    """The work of every worker over all messages, and the report about it."""
+
+    report: Report
+    messages: Int64s
+    visited: Int64s
+    candidates: Int64s
+
+    def ns(self, costs: Costs) -> Floats:
+        """Nanoseconds of each worker."""
+        return np.asarray(
+            costs.message_ns * self.messages
+            + costs.posting_ns * self.visited
+            + costs.candidate_ns * self.candidates
+        )
+
+
+def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation:
+    """Place a population, route its messages, and count the work of each worker."""
+    wishes, messages, workers = population.wishes, population.messages, spread.workers
+    postings = place(spread, wishes)
+    holders = np.full(len(wishes.terms), -1, np.int32)
+    holders[postings.places] = postings.workers
+    held = np.bincount(postings.workers[postings.fresh], minlength=workers)
+    numbers, sent = route_messages(spread, messages.starts, messages.terms)
+    each = np.bincount(numbers, minlength=messages.size)
+    received = np.bincount(sent, minlength=workers)
+    visited, candidates = population.core.shares(
+        wishes.starts, population.numbers, holders, workers,
+        (messages.points, messages.starts, messages.numbers, messages.counts),
+    )  # fmt: skip
+    count, many = max(wishes.size, 1), max(messages.size, 1)
+    report = Report(
+        mechanism=spread.mechanism,
+        workers=workers,
+        levels=spread.levels,
+        replication=float(held.sum()) / count,
+        prefix_terms=float(prefix_lengths(spread, wishes).sum()) / count,
+        query_terms=len(wishes.terms) / count,
+        workers_per_message=float(each.mean()) if len(each) else 0.0,
+        workers_per_message_p99=float(np.percentile(each, 99)) if len(each) else 0.0,
+        sent=float(each.mean()) / workers if len(each) else 0.0,
+        balance_subscriptions=balance_of(held.astype(np.float64)),
+        balance_load=1.0,
+        visited=float(visited.sum()) / many,
+        candidates=float(candidates.sum()) / many,
+        total_us=0.0,
+        messages_per_s=0.0,
+    )
+    simulation = Simulation(report, received, visited, candidates)
+    ns = simulation.ns(costs)
+    report["balance_load"] = balance_of(ns)
+    report["total_us"] = float(ns.sum()) / many / 1e3
+    report["messages_per_s"] = rate_of(messages.size, ns)
+    return simulation
+
+
+def population_of(
+    core: SharedCore, wishes: Wishes, numbers: Int32s, spread: Spread, messages: Messages
+) -> Population:
+    """Put subscriptions in the order of prefixes, with the numbers of their terms."""
+    by_hash = np.argsort(wishes.terms, kind="stable")
+    sorted_wishes = ordered(spread, wishes)
+    places = np.searchsorted(wishes.terms[by_hash], sorted_wishes.terms)
+    return Population(core, sorted_wishes, numbers[by_hash[places]], messages)
+
+
+def dearer_messages(one: Simulation, other: Simulation, costs: Costs) -> float | None:
+    """How many nanoseconds more a message must cost a worker for `one` to be as fast as `other`.
+
+    What a message costs beside matching, to be sent and received, is not known here; whoever sends
+    less gains by it. 0 if `one` is as fast as it is, None if it never is.
+    """
+    mine, its = one.ns(costs), other.ns(costs)
+    if mine.max() <= its.max():
+        return 0.0
+    if one.messages.max() >= other.messages.max():
+        return None
+    low, high = 0.0, 1.0
+    while (mine + high * one.messages).max() > (its + high * other.messages).max():
+        low, high = high, 2 * high
+        if high > 1e12:
+            return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        if (mine + middle * one.messages).max() > (its + middle * other.messages).max():
+            low = middle
+        else:
+            high = middle
+    return high

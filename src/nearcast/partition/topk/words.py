@@ -1,0 +1,117 @@
+"""Algorithm 4 of Skype: the vocabulary, frequent terms first, cut until each worker has a part.
+
+The cost of a set of terms is the number of subscriptions that stand under any of them times the
+share of messages that have any of them (equation 16). A set is cut between two terms where the
+costs of both sides differ least, and each has a term for each of its workers. For numbers of
+workers that are no power of two see `kd`.
+
+Terms come as hashes and no dictionary is at hand. The terms of at least two sampled messages have
+entries of their own; all others are thrown together by hash into buckets, which stand behind them
+in the order of frequency and are dealt out like terms. What a sample shows once is as much as it
+does not show at all (Good and Turing), so the load of buckets is that of terms still to come.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearcast._jit import kernel
+from nearcast.partition._tables import Terms
+from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.text_map import TextMap
+
+BUCKETS = 1024
+
+
+class Units(NamedTuple):
+    """What is dealt out: frequent terms, the most frequent first, then buckets of all others."""
+
+    terms: Terms  # sorted by hash
+    rank: Int32s  # of each of them in the order of frequency
+    buckets: int
+
+    @property
+    def size(self) -> int:
+        """How many units there are."""
+        return len(self.terms) + self.buckets
+
+    def of(self, terms: Terms) -> Int32s:
+        """Give the units of terms."""
+        bucket = len(self.terms) + (terms % np.uint64(self.buckets)).astype(np.int64)
+        if not len(self.terms):
+            return bucket.astype(np.int32)
+        place = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
+        return np.where(self.terms[place] == terms, self.rank[place], bucket).astype(np.int32)
+
+    def mapped(self, parts: Int32s) -> TextMap:
+        """Give the map that deals units out to parts."""
+        return TextMap(self.terms, parts[self.rank], parts[len(self.terms) :])
+
+
+class Lists(NamedTuple):
+    """The units of subscriptions or messages: of the i-th `units[starts[i] : starts[i + 1]]`."""
+
+    starts: Int64s
+    units: Int32s
+
+
+def units_of(order_terms: Terms, order_counts: Int64s, buckets: int = BUCKETS) -> Units:
+    """Put terms, sorted by hash, in the order of their counts."""
+    rank = np.empty(len(order_terms), np.int32)
+    rank[np.argsort(-order_counts, kind="stable")] = np.arange(len(order_terms), dtype=np.int32)
+    return Units(order_terms, rank, buckets)
+
+
+def deal(units: int, subscriptions: Lists, messages: Lists, workers: int) -> Int32s:
+    """Give each unit a worker, by consecutive runs of units."""
+    parts = np.zeros(units, np.int32)
+    pending = [(0, units, 0, workers)]
+    while pending:
+        low, high, first, count = pending.pop()
+        parts[low:high] = first
+        if count == 1 or high - low < 2:
+            continue
+        fewer = count // 2
+        cut = low + best_cut(low, high, subscriptions, messages, (fewer, count - fewer))
+        pending.append((low, cut, first, fewer))
+        pending.append((cut, high, first + fewer, count - fewer))
+    return parts
+
+
+def best_cut(
+    low: int, high: int, subscriptions: Lists, messages: Lists, workers: tuple[int, int]
+) -> int:
+    """Give the number of units, from `low` on, that the first side gets.
+
+    Each side gets at least one unit for each of its workers, if there are so many.
+    """
+    one, other = _profile(*subscriptions, low, high)
+    some, rest = _profile(*messages, low, high)
+    if not some[-1]:
+        some, rest = one, other  # without messages, as many are expected as there are subscriptions
+    costs = one * some / workers[0] ** 2, other * rest / workers[1] ** 2
+    least = min(workers[0], high - low - 1)
+    most = max(high - low - workers[1], least)
+    return int(np.argmin(np.abs(costs[0] - costs[1])[least - 1 : most])) + least
+
+
+def _profile(starts: Int64s, units: Int32s, low: int, high: int) -> tuple[Floats, Floats]:
+    """How many lists have any unit from `low` up to each, and how many have any behind it."""
+    first, last = np.zeros(high - low), np.zeros(high - low)
+    _ends(starts, units, low, high, first, last)
+    return np.cumsum(first), last.sum() - np.cumsum(last)
+
+
+@kernel
+def _ends(starts: Int64s, units: Int32s, low: int, high: int, first: Any, last: Any) -> None:
+    for row in range(len(starts) - 1):
+        least, most = high, low - 1
+        for at in range(starts[row], starts[row + 1]):
+            unit = units[at]
+            if low <= unit < high:
+                least, most = min(least, unit), max(most, unit)
+        if least < high:
+            first[least - low] += 1.0
+            last[most - low] += 1.0

@@ -1,0 +1,91 @@
+"""Whom messages concern: exact scores of those who reach the thresholds of a finder."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nearcast._jit import lean_kernel
+from nearcast.topk._events import free_record, room_to_subscribe, write_record
+from nearcast.topk._layout import DONE, SUB, THETA, Floats, Int32s, Int64s, State, Work
+from nearcast.topk._match import affected_by, ask_for_lists
+from nearcast.topk._message import arrange, table_size
+from nearcast.topk._postings import post, set_theta, withdraw
+from nearcast.topk._wide import wide
+
+
+class Coming(NamedTuple):
+    """Messages, with those of their terms that somebody has; `squared` is of all their terms."""
+
+    points: Floats
+    squared: Floats
+    starts: Int64s
+    terms: Int32s
+    counts: Int32s
+
+
+class Meetings(NamedTuple):
+    """Room for what is found."""
+
+    subs: Int32s
+    messages: Int32s  # places
+    scores: Floats
+
+
+@lean_kernel
+def find(
+    state: State, work: Work, coming: Coming, meetings: Meetings, done: int, written: int
+) -> tuple[int, int]:
+    """Find who is met by messages; give how far it came and how many are written."""
+    starts, terms = coming.starts, coming.terms
+    for message in range(done, len(coming.points)):
+        ask_for_lists(state, starts, terms, message, done, len(coming.points))
+        start, length = starts[message], starts[message + 1] - starts[message]
+        for n in range(length):
+            term = wide(terms[start + n])
+            idf = state.idf[term]
+            work.terms[n], work.idfs[n] = term, idf
+            work.weights[n] = coming.counts[start + n] * idf
+        squared = coming.squared[message]
+        arrange(work, length, squared)
+        x, y = coming.points[message, 0], coming.points[message, 1]
+        affected = affected_by(state, work, x, y, squared, length, table_size(length))
+        if written + affected > len(meetings.subs):
+            return message, written
+        for n in range(affected):
+            meetings.subs[written], meetings.scores[written] = work.affected[n], work.scores[n]
+            meetings.messages[written] = message
+            written += 1
+    return len(coming.points), written
+
+
+@lean_kernel
+def post_all(
+    state: State, subs: Int32s, points: Floats, alphas: Floats, thetas: Floats, starts: Int64s,
+    terms: Int32s, done: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Post subscriptions under numbers that are free, with their thresholds."""
+    for n in range(done, len(subs)):
+        sub, start = wide(subs[n]), starts[n]
+        code = room_to_subscribe(state, terms, start, starts[n + 1] - start)
+        if code == DONE:
+            code = write_record(state, sub, points, alphas, starts, terms, n)
+        if code != DONE:
+            return n, code
+        state.sub_f[SUB * sub + THETA] = thetas[n]
+        post(state, sub)
+    return len(subs), DONE
+
+
+@lean_kernel
+def withdraw_all(state: State, subs: Int32s) -> None:
+    """Forget subscriptions."""
+    for n in range(len(subs)):
+        withdraw(state, wide(subs[n]))
+        free_record(state, wide(subs[n]))
+
+
+@lean_kernel
+def raise_all(state: State, subs: Int32s, thetas: Floats) -> None:
+    """Give subscriptions higher thresholds."""
+    for n in range(len(subs)):
+        set_theta(state, wide(subs[n]), thetas[n])

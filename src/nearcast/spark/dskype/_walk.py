@@ -1,0 +1,134 @@
+"""The k best of some messages through the events of a step, and what changes with each.
+
+The messages stand in the order of their arrival, which is that of their expiry. Homes walk through
+a step with what they buffer and what was found, aggregation with what message workers answered.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearcast._jit import inner, inner_inlined
+from nearcast.spark.dskype.clock import Clock
+from nearcast.topk._evaluate import before, keep_best
+from nearcast.topk._layout import NOTHING, Floats, Int32s
+from nearcast.topk._wide import wide
+
+NO_ROOM = -1
+
+
+class Changes(NamedTuple):
+    """What came and went: a score below every other says that it went."""
+
+    events: Int32s
+    subs: Int32s
+    numbers: Int32s
+    scores: Floats
+
+
+class Entries(NamedTuple):
+    """Messages of one subscription, by age; whether each was among its k best before."""
+
+    numbers: Int32s
+    scores: Floats
+    was: npt.NDArray[np.uint8]
+    some_numbers: Int32s  # as long: for choosing among them
+    some_scores: Floats
+
+
+class Walked(NamedTuple):
+    """Where a walk came to: what is written of `Changes`, the event, those alive, and the k-th."""
+
+    written: int
+    event: int
+    begin: int
+    end: int
+    kth_score: float
+    kth: int  # -1 while there are fewer than k
+
+
+@inner_inlined
+def kth_of(entries: Entries, begin: int, end: int, k: int) -> tuple[float, int]:
+    """The k-th best of the entries between two places; nothing if there are fewer."""
+    if end - begin < k:
+        return NOTHING, wide(-1)
+    for n in range(begin, end):
+        entries.some_numbers[n - begin] = entries.numbers[n]
+        entries.some_scores[n - begin] = entries.scores[n]
+    keep_best(entries.some_scores, entries.some_numbers, 0, end - begin, k)
+    return entries.some_scores[k - 1], wide(entries.some_numbers[k - 1])
+
+
+@inner_inlined
+def _following(clock: Clock, entries: Entries, count: int, begin: int, end: int, last: int) -> int:
+    """The next event that may change anything: a message comes, or the oldest of the best goes."""
+    event = wide(last)
+    if end < count:
+        event = min(event, wide(clock.arrives[entries.numbers[end] - clock.came]))
+    n = begin
+    while n < end and entries.was[n] == 0:
+        n += 1
+    if n < end and entries.numbers[n] < len(clock.expires):
+        event = min(event, wide(clock.expires[entries.numbers[n]]))
+    return event
+
+
+@inner
+def walk(
+    clock: Clock, changes: Changes, written: int, sub: int, entries: Entries, count: int, k: int,
+    complete: bool, start: int, last: int, afresh: bool,
+) -> Walked:  # fmt: skip
+    """Walk from an event to the one before `last`, and write what changes.
+
+    `complete` says that there is nothing else that might be among the best. Otherwise the walk ends
+    at the event after which fewer than k are left; what that event changes is not written. Without
+    `afresh` the walk starts with those that were there before the step as they were.
+    """
+    begin, end, event = wide(0), wide(0), wide(start)
+    kth_score, kth = NOTHING, wide(-1)
+    if not afresh:
+        members = 0
+        while end < count and entries.numbers[end] < clock.came:
+            number = wide(entries.numbers[end])
+            if entries.was[end] != 0:
+                members += 1
+                if kth < 0 or before(kth_score, kth, entries.scores[end], number):
+                    kth_score, kth = entries.scores[end], number
+            end += 1
+        if members < k:
+            kth_score, kth = NOTHING, wide(-1)
+        event = _following(clock, entries, count, begin, end, last)
+    while event < last:
+        alive, arrived, lost = begin, end, 0
+        while end < count and entries.numbers[end] < clock.next[event]:
+            end += 1
+        while alive < end and entries.numbers[alive] < clock.first[event]:
+            lost += entries.was[alive]
+            alive += 1
+        if end - alive < k and not complete:
+            return Walked(written, event, begin, end, kth_score, kth)
+        same = lost == 0 and kth >= 0 and not afresh
+        for n in range(arrived, end):
+            same &= before(kth_score, kth, entries.scores[n], wide(entries.numbers[n]))
+        if not same:
+            afresh = False
+            kth_score, kth = kth_of(entries, alive, end, k)
+            for n in range(begin, end):
+                score, number = entries.scores[n], wide(entries.numbers[n])
+                now = n >= alive and not before(kth_score, kth, score, number)
+                if now != (entries.was[n] != 0):
+                    if written == len(changes.events):
+                        return Walked(NO_ROOM, event, begin, end, kth_score, kth)
+                    changes.events[written], changes.subs[written] = event, sub
+                    changes.numbers[written] = number
+                    changes.scores[written] = score if now else NOTHING
+                    entries.was[n] = now
+                    written += 1
+        begin = alive
+        event = _following(clock, entries, count, begin, end, last)
+    while last > 0 and begin < end and entries.numbers[begin] < clock.first[last - 1]:
+        begin += 1
+    return Walked(written, event, begin, end, kth_score, kth)

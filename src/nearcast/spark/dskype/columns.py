@@ -1,0 +1,197 @@
+"""What stages hand to each other: flat arrays, as named tuples.
+
+A term is known by 64 bits of hash. Terms stand in the order of their letters, because sums run in
+that order; `idf` has the weight of each, or is empty where every term weighs 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nearcast._jit import kernel
+from nearcast._slots import hash_strings
+from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.text.columns import Hashes, buffers
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Terms(NamedTuple):
+    """The terms of texts: of text i `hashes[starts[i] : starts[i + 1]]`."""
+
+    starts: Int64s
+    hashes: Hashes
+    idf: Floats
+
+    def of(self, which: Int64s | Int32s) -> Terms:
+        """Those of some of the texts."""
+        starts, places = picked(self.starts, which)
+        return Terms(starts, self.hashes[places], self.idf[places] if len(self.idf) else self.idf)
+
+
+class Messages(NamedTuple):
+    """Messages of the window, oldest first."""
+
+    numbers: Int64s
+    points: Floats
+    terms: Terms
+    counts: Int32s  # how often each term occurs
+
+    def of(self, which: Int64s | Int32s) -> Messages:
+        """Some of them."""
+        _, places = picked(self.terms.starts, which)
+        return Messages(
+            self.numbers[which], self.points[which], self.terms.of(which), self.counts[places]
+        )
+
+
+class Wanted(NamedTuple):
+    """Versions of subscriptions, which keep their ids through all of them."""
+
+    owners: Int32s
+    ids: pa.Array
+    points: Floats
+    alphas: Floats
+    ks: Int32s
+    terms: Terms
+
+    def of(self, which: Int64s | Int32s) -> Wanted:
+        """Some of them."""
+        return Wanted(
+            self.owners[which], self.ids.take(pa.array(which)), self.points[which],
+            self.alphas[which], self.ks[which], self.terms.of(which),
+        )  # fmt: skip
+
+    @property
+    def keys(self) -> Hashes:
+        """Hashes of their ids."""
+        hashes = np.empty((len(self.ids), 2), np.uint64)
+        hash_strings(*buffers(self.ids), hashes)
+        return hashes[:, 0].copy()
+
+
+class Pairs(NamedTuple):
+    """Who reached whose threshold."""
+
+    owners: Int32s
+    numbers: Int64s
+    scores: Floats
+
+
+class Requests(NamedTuple):
+    """What is to be evaluated: a version from an event on, to before another.
+
+    Those of one subscription follow each other. `before` are the numbers of its k best before it,
+    unless the request in front of it says that (`CONTINUES`).
+    """
+
+    wanted: Wanted
+    since: Int32s
+    until: Int32s
+    flags: Bytes
+    before_starts: Int64s
+    before: Int64s
+
+    def __bool__(self) -> bool:
+        return len(self.since) > 0
+
+
+class Replies(NamedTuple):
+    """Messages that may matter to requests: those of request i between its starts."""
+
+    starts: Int64s
+    numbers: Int64s
+    scores: Floats
+
+
+class Refills(NamedTuple):
+    """Fresh buffers, each with all messages of the window from its threshold on, by age."""
+
+    wanted: Wanted
+    thetas: Floats
+    starts: Int64s
+    numbers: Int64s
+    scores: Floats
+
+    def of(self, which: Int64s | Int32s) -> Refills:
+        """Some of them."""
+        starts, places = picked(self.starts, which)
+        return Refills(
+            self.wanted.of(which), self.thetas[which], starts, self.numbers[places],
+            self.scores[places],
+        )  # fmt: skip
+
+    def without_messages(self, which: Int64s | Int32s) -> Refills:
+        """Some of them, as far as a finder needs them."""
+        none = np.zeros(len(which) + 1, np.int64)
+        return Refills(
+            self.wanted.of(which), self.thetas[which], none, self.numbers[:0], self.scores[:0]
+        )
+
+
+class Updates(NamedTuple):
+    """What a step changes; a score below 0 says that a message left the results."""
+
+    seq: Int64s
+    owners: Int32s
+    numbers: Int64s
+    scores: Floats
+
+
+def picked(starts: Int64s, which: Int64s | Int32s) -> tuple[Int64s, Int64s]:
+    """New starts for some of many lists, and the places of their entries."""
+    sizes = np.diff(starts)[which]
+    fresh = starts_of(sizes)
+    return fresh, np.repeat(starts[:-1][which] - fresh[:-1], sizes) + np.arange(fresh[-1])
+
+
+def starts_of(sizes: Int64s | Int32s) -> Int64s:
+    """Where lists of these sizes start when they stand in a row, and where the last one ends."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+def no_terms() -> Terms:
+    """The terms of no texts."""
+    return Terms(np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty(0))
+
+
+def joined_terms(parts: list[Terms]) -> Terms:
+    """The terms of texts, one after the other."""
+    sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(each.starts) for each in parts)])
+    return Terms(
+        starts_of(sizes),
+        np.concatenate([np.empty(0, np.uint64), *(each.hashes for each in parts)]),
+        np.concatenate([np.empty(0), *(each.idf for each in parts)]),
+    )
+
+
+def joined_pairs(parts: list[Pairs]) -> Pairs:
+    """Pairs, one after the other."""
+    return Pairs(
+        np.concatenate([np.empty(0, np.int32), *(each.owners for each in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(each.numbers for each in parts)]),
+        np.concatenate([np.empty(0), *(each.scores for each in parts)]),
+    )
+
+
+def squares(terms: Terms, counts: Int32s) -> Floats:
+    """The length of the vector of each text, squared, summed in the order of its terms."""
+    found = np.zeros(len(terms.starts) - 1)
+    _square(terms.starts, counts, terms.idf, found)
+    return found
+
+
+@kernel
+def _square(starts: Int64s, counts: Int32s, idf: Floats, found: Floats) -> None:
+    for text in range(len(found)):
+        total = 0.0
+        for n in range(starts[text], starts[text + 1]):
+            weight = counts[n] * (idf[n] if len(idf) else 1.0)
+            total += weight * weight
+        found[text] = total

@@ -1,0 +1,193 @@
+"""Distributed top-k as the driver sees it: who finds for whom, and what goes from step to step.
+
+Buffers and thresholds are on nodes only and go from step to step there. They are asked for from
+nothing, in portions, when a pipeline starts, when a node has lost any, and when subscriptions are
+to be spread otherwise: an *epoch* begins. That is also how workers become more or fewer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.engine.settings import Settings
+from nearcast.errors import StateError
+from nearcast.partition.plan import Plan
+from nearcast.partition.topk.mechanisms import MECHANISMS
+from nearcast.partition.topk.spread import Spread
+from nearcast.spark.dskype.analysis import terms_of
+from nearcast.spark.dskype.columns import Wanted
+from nearcast.spark.dskype.desk import FOLDER
+from nearcast.spark.dskype.spreading import spread_for
+from nearcast.spark.history import History
+from nearcast.spark.node import Step
+from nearcast.spark.operations import RANKED, begun_in, of_kind
+from nearcast.spark.ranked.building import told
+from nearcast.spark.ranked.ranking import Ranking, Runner
+from nearcast.spark.ranked.reading import tops_in
+from nearcast.spark.ranked.window import read_messages
+from nearcast.spark.ranked.work import BUCKETS, RankedWork
+from nearcast.spark.report import WorkerReport
+from nearcast.spark.state import State
+from nearcast.text import idf_of
+
+if TYPE_CHECKING:
+    from nearcast.spark.tasks import Report, Work
+
+PORTION = 100_000
+"""Subscriptions whose buffers are asked for together."""
+GROWN = 4
+"""By how many times subscriptions must have become more for them to be spread anew."""
+_SAMPLE = 20_000  # subscriptions and messages that a spread is made from
+_TRIES = 5
+_UNEVEN = 1.5  # the busiest worker by the average
+_TIMES = 3
+_IDLE_S = 0.05  # what all do in a step, below which nothing can be said
+
+
+class Distributed(Ranking):
+    """Ranks by one of the mechanisms of distribution."""
+
+    at_once = BUCKETS  # all together, because everything is asked for again then
+
+    def __init__(self, scheme: str, workers: int, *, adjust: bool = False) -> None:
+        super().__init__(scheme, workers, adjust=adjust)
+        self._spread: Spread | None = None
+        self._spread_from = 0  # subscriptions
+        self._epochs = 0
+        self._left: list[list[Any]] | None = None  # by the last step; None before an epoch
+        self._last = -1  # the last step that was taken in this epoch
+        self._standing = 0
+        self._uneven, self._patience = 0, _TIMES  # steps in a row
+
+    def begin(self, state: State, settings: Settings) -> None:
+        """Start without anything that an earlier run left."""
+        super().begin(state, settings)
+        self._files = state.files
+        self._files.remove(FOLDER)
+
+    def work(self, history: History, step: Step, log: pa.Table) -> RankedWork | None:
+        """What is to be done in the next step."""
+        ranked = super().work(history, step, log)
+        if ranked is None:
+            return None
+        self._standing = history.ranked
+        self._tidy(step.number)
+        count = history.count_ranked(log)
+        if self._is_outgrown(count):
+            self._spread = self._new_spread(history, ranked, log)
+            self._spread_from = max(count, 1)
+            self._left = None
+        if self._last != step.number - 1:
+            self._left = None
+        assert self._spread is not None  # noqa: S101 - just made, if there was none
+        ranked.extra = {
+            "spread": self._spread.to_bytes(),
+            "finders": self._spread.workers,
+            "epoch": self._epochs,
+            "base": None,
+            "left": self._left,
+            "portion": None,
+        }
+        return ranked
+
+    def _is_outgrown(self, count: int) -> bool:
+        """Whether another spread is due, with so many subscriptions."""
+        if self._spread is None or self.moved:
+            return True
+        # A hash of the id is as good for few as for many.
+        return count > GROWN * self._spread_from and not self._spread.by_id
+
+    def _tidy(self, step: int) -> None:
+        for name in self._files.names(FOLDER):
+            if name.isdigit() and int(name) < step - 1:
+                self._files.remove(f"{FOLDER}/{name}")
+
+    def run(self, runner: Runner, work: Work, plan: Plan) -> list[Report]:
+        """Take a step; begin an epoch before it if anything is missing, or turns out to be."""
+        if work.ranked is None:
+            return runner.run(work, plan)
+        for attempt in range(_TRIES):
+            if attempt or self._left is None:
+                self._begin_epoch(runner, work, plan)
+            reports = runner.run(work, plan)
+            if not any(each.role == "lost" for each in reports):
+                self._left = _left_by(reports)
+                self._last = work.steps[-1].number
+                return reports
+            logging.getLogger("nearcast.spark").warning(
+                "step %d: a node lost its buffers; they are asked for again", work.steps[-1].number
+            )
+        raise StateError(
+            f"{work.state}: nodes lose what they keep again and again; see that they have room "
+            "where they keep it (NEARCAST_CACHE says where)"
+        )
+
+    def look(self, workers: Sequence[WorkerReport]) -> None:
+        """See what workers did; if one of them has too much to do, spread subscriptions anew.
+
+        That is dear, so each time it takes longer to be worth it.
+        """
+        loads = [one.load for one in workers]
+        if not self._adjust or sum(loads) < _IDLE_S:
+            return
+        uneven = max(loads) * len(loads) > _UNEVEN * sum(loads)
+        self._uneven = self._uneven + 1 if uneven else 0
+        if self._uneven >= self._patience:
+            self._spread, self._uneven = None, 0
+            self._patience *= 4
+
+    def _begin_epoch(self, runner: Runner, work: Work, plan: Plan) -> None:
+        """Ask for the buffers of all subscriptions that stood before the step."""
+        assert work.ranked is not None  # noqa: S101 - called for those that rank
+        self._epochs += 1
+        extra = work.ranked.extra | {"epoch": self._epochs, "base": [], "left": []}
+        portions = -(-self._standing // PORTION)
+        with told(self._files, 0) as tell:
+            for portion in range(portions):
+                tell(portion * PORTION, self._standing)
+                asked = replace(work.ranked, extra=extra | {"portion": [portion, portions]})
+                reports = runner.run(replace(work, parts=[], save=False, ranked=asked), plan)
+                extra["base"] = extra["base"] + _left_by(reports)
+        work.ranked.extra = extra
+
+    def _new_spread(self, history: History, ranked: RankedWork, log: pa.Table) -> Spread:
+        """Spread subscriptions by those there are, and by the messages of the step."""
+        begun = of_kind(begun_in(log), RANKED)
+        owners = np.flatnonzero(history.is_ranked)
+        some = history.registrar.definitions(_few(owners).astype(np.int32))
+        known = pa.concat_tables([some, begun.take(pa.array(_few(np.arange(len(begun)))))])
+        settings = history.settings
+        given = settings.history
+        idf = idf_of(given) if given is not None and given.documents else None
+        tops = tops_in(known)
+        terms, _ = terms_of(known["query"].combine_chunks(), settings.analyser, idf)
+        wanted = Wanted(
+            known["owner"].to_numpy(), known["id"].combine_chunks(), tops[:, :2].copy(),
+            tops[:, 3].copy(), tops[:, 2].astype(np.int32), terms,
+        )  # fmt: skip
+        rows = read_messages(self._files, ranked.files[-1])
+        rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0))))
+        texts, _ = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
+        points = np.column_stack([rows["lon"].to_numpy(), rows["lat"].to_numpy()])
+        return spread_for(self.scheme, ranked.workers, settings.space, wanted, points, texts)
+
+
+def _few(places: np.ndarray) -> np.ndarray:
+    """So many of them as are enough, evenly."""
+    return places[:: max(1, len(places) // _SAMPLE)]
+
+
+def _left_by(reports: list[Report]) -> list[list[Any]]:
+    return [left for report in reports for left in report.left]
+
+
+def ranking_for(scheme: str, workers: int, *, adjust: bool = False) -> Ranking:
+    """The driver's side of a way to rank."""
+    kind = Distributed if scheme in MECHANISMS else Ranking
+    return kind(scheme, workers, adjust=adjust)

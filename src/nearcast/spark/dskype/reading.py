@@ -1,0 +1,139 @@
+"""What workers read of a step in the state of its pipeline: messages, operations, the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.index.table import Int64s
+from nearcast.spark.columns import mask_of
+from nearcast.spark.dskype.analysis import terms_of
+from nearcast.spark.dskype.asking import Operations
+from nearcast.spark.dskype.clock import Timeline, moment
+from nearcast.spark.dskype.columns import Messages, Wanted
+from nearcast.spark.files import Files
+from nearcast.spark.operations import GONE, RANKED, of_kind, ranks
+from nearcast.spark.ranked.reading import tops_in
+from nearcast.spark.ranked.shared import Source, vocabulary_of
+from nearcast.spark.ranked.window import Span, read_messages, window_messages
+
+if TYPE_CHECKING:
+    from nearcast.spark.tasks import Work
+
+_NOBODY = -1
+
+
+class Step:
+    """A step, as far as a worker asks for it."""
+
+    def __init__(self, work: Work, files: Files) -> None:
+        assert work.ranked is not None  # noqa: S101 - made for those that rank
+        self.work, self.ranked, self.files = work, work.ranked, files
+        self.number = work.steps[-1].number
+
+    @cached_property
+    def idf(self) -> Callable[[str], float] | None:
+        """What terms weigh, unless all weigh 1."""
+        history = vocabulary_of(self.work.pipeline, self.files, self.ranked)
+        return None if history is None else history.idf
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """What happens to the window."""
+        return read_messages(self.files, self.ranked.files[-1])
+
+    @cached_property
+    def _log(self) -> pa.Table:
+        log = Source(self.work, self.files, 0).logged(f"log/{self.number:09}.arrow")
+        return log.filter(pa.array(ranks(log)))
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The events that concern the window or a top-k subscription."""
+        ranked, rows = self.ranked, self.rows
+        seq, numbers = rows["seq"].to_numpy(), rows["number"].to_numpy()
+        everything = np.union1d(seq, self._log["seq"].to_numpy())
+        following = np.maximum.accumulate(np.append(ranked.next, numbers + 1))
+        first = np.append(ranked.first, rows["first"].to_numpy())
+        place = np.searchsorted(seq, everything, "right")
+        return Timeline(everything, first[place], following[place], ranked.first, ranked.next)
+
+    @property
+    def before(self) -> Timeline:
+        """The moment before the step."""
+        return moment(self.ranked.first, self.ranked.next)
+
+    @cached_property
+    def again(self) -> Int64s:
+        """Events with a message whose id was that of one that leaves the window with them."""
+        seq: Int64s = self.rows["seq"].to_numpy()
+        again = mask_of(self.rows["again"].combine_chunks())
+        return seq[again]
+
+    def messages(self, rows: pa.Table) -> Messages:
+        """The messages among some rows."""
+        numbers = rows["number"].to_numpy()
+        some = rows.filter(pa.array(numbers >= 0)).combine_chunks()
+        terms, counts = terms_of(_one(some, "text"), self.work.analyser, self.idf)
+        points = np.column_stack([some["lon"].to_numpy(), some["lat"].to_numpy()])
+        return Messages(some["number"].to_numpy(), points, terms, counts)
+
+    def part_of_step(self, span: Span, part: int, parts: int) -> Messages:
+        """Of the messages of a step, every so many-th."""
+        rows = read_messages(self.files, span)
+        return self.messages(_every(rows, part, parts))
+
+    def part_of_window(self, part: int, parts: int) -> Messages:
+        """Of the messages that are in the window before the step, every so many-th."""
+        ranked = self.ranked
+        rows = window_messages(self.files, ranked.before, ranked.first, ranked.next)
+        return self.messages(_every(rows, part, parts))
+
+    def wanted(self, begun: pa.Table) -> Wanted:
+        """Subscriptions as a log has them."""
+        tops = tops_in(begun)
+        terms, _ = terms_of(_one(begun, "query"), self.work.analyser, self.idf)
+        return Wanted(
+            begun["owner"].to_numpy(),
+            _one(begun, "id"),
+            tops[:, :2].copy(),
+            tops[:, 3].copy(),
+            tops[:, 2].astype(np.int32),
+            terms,
+        )
+
+    def operations(self, home: int) -> Operations:
+        """What begins in a home, and what ends anywhere."""
+        own = Source(self.work, self.files, home).own(self._log)
+        begun, gone = of_kind(own, RANKED).sort_by("seq").combine_chunks(), of_kind(own, GONE)
+        seq, ends = begun["seq"].to_numpy(), gone["seq"].to_numpy()
+        ended = gone["owner"].to_numpy()
+        order = np.argsort(ends, kind="stable")
+        place = np.searchsorted(ends[order], seq)
+        was = np.full(len(seq), _NOBODY, np.int32)
+        inside = place < len(ends)
+        same = np.zeros(len(seq), np.bool_)
+        same[inside] = ends[order][place[inside]] == seq[inside]
+        was[same] = ended[order][place[same]]
+        events = self.timeline.events_of
+        return Operations(self.wanted(begun), events(seq), was, ended, events(ends))
+
+    def standing(self, home: int, portion: int, portions: int) -> Wanted:
+        """Some of the subscriptions of a home that stood before the step."""
+        buckets = self.ranked.buckets
+        mine = (buckets == home) & (np.arange(len(buckets)) % portions == portion)
+        return self.wanted(Source(self.work, self.files, home).standing(mine))
+
+
+def _one(rows: pa.Table, name: str) -> pa.Array:
+    column = rows[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _every(rows: pa.Table, part: int, parts: int) -> pa.Table:
+    numbers = rows["number"].to_numpy()
+    return rows.filter(pa.array((numbers >= 0) & (numbers % parts == part)))

@@ -1,0 +1,165 @@
+"""Every worker has the whole window, and the top-k subscriptions of some buckets.
+
+Nothing is asked of others: what enters, leaves or has to be looked up again is found where the
+subscription is. Where one machine has all workers, nothing is faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.spark.files import Files
+from nearcast.spark.node import Recipe, Step
+from nearcast.spark.operations import GONE, RANKED, completed
+from nearcast.spark.operations import LOG as LOGGED
+from nearcast.spark.ranked.building import told
+from nearcast.spark.ranked.holder import RankedShard, Rules
+from nearcast.spark.ranked.steps import Mask, RankedStep
+from nearcast.spark.ranked.window import read_messages, window_messages
+from nearcast.spark.ranked.work import Packets, RankedWork, Stage, buckets_of
+from nearcast.spark.rooms import make_sure_of_room
+from nearcast.text import Vocabulary
+
+if TYPE_CHECKING:
+    from nearcast.spark.tasks import Work
+
+_COLUMNS = ["kind", "owner", "seq", "id", "query", "top"]
+_FIRST_TASK = 1 << 20  # files of those that rank are told from others by it
+
+MESSAGE_BYTES, _SUBSCRIPTION = 500, 1000  # that each takes, more or less
+
+_vocabularies: dict[tuple[str, str], Vocabulary] = {}
+
+
+class Shared:
+    """Ranks in one stage, of one task for each worker."""
+
+    def stages(self, work: Work) -> list[Stage]:
+        """One stage."""
+        assert work.ranked is not None  # noqa: S101 - called when somebody ranks
+        return [Stage(work.ranked.workers, _rank)]
+
+
+def _rank(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Packets:
+    from nearcast.spark.tasks import Node, Report, UpdateFile
+
+    del packets
+    began, cpu = time.perf_counter(), time.process_time()
+    ranked, node = work.ranked, Node(work)
+    assert ranked is not None  # noqa: S101 - as above
+    source = Source(work, node.files, worker)
+    recipe = Recipe(node.files, f"ranked-{worker:05}", None, ranked.steps, source.start)
+    shard = node.cache.get(source.rules(), recipe, source.step)
+    ready = time.perf_counter()
+    file = UpdateFile(work, _FIRST_TASK + worker, attempt)
+    for updates in shard.updates():
+        file.write_table(updates)
+    name, stats = file.close(), shard.stats()
+    seconds = {"catch up": ready - began, "write": time.perf_counter() - ready}
+    messages = ranked.files[-1].next - ranked.files[-1].first
+    report = Report(
+        worker, worker, messages, file.rows, 0, stats["rows"], stats["bytes"], name, seconds,
+        time.process_time() - cpu, stats["window"], ranked=True,
+    )  # fmt: skip
+    yield worker, report.to_packet()
+
+
+class Source:
+    """Where a worker finds what it is told, in the state of its pipeline."""
+
+    def __init__(self, work: Work, files: Files, worker: int) -> None:
+        assert work.ranked is not None  # noqa: S101 - made for those that rank
+        self._work, self._ranked = work, work.ranked
+        self._files = files
+        self._worker = worker
+        self._mine: Mask = work.ranked.buckets == worker
+
+    def rules(self) -> Rules:
+        """What scores depend on."""
+        ranked = self._ranked
+        history = vocabulary_of(self._work.pipeline, self._files, ranked)
+        idf = None if history is None else history.idf
+        return Rules(ranked.window, ranked.space, self._work.analyser, idf)
+
+    def step(self, step: Step) -> RankedStep:
+        """What a step that can be followed has for the worker."""
+        place = self._ranked.steps.index(step)
+        messages = read_messages(self._files, self._ranked.files[place - 1])
+        log = self.logged(f"log/{step.number:09}.arrow")
+        return RankedStep(messages, _within(log, self._mine), self._mine, self.standing)
+
+    def start(self, shard: RankedShard) -> int:
+        """Build what the worker has before the last step; give how many steps that are."""
+        ranked = self._ranked
+        messages = window_messages(self._files, ranked.before, ranked.first, ranked.next)
+        begun = self.standing(self._mine)
+        make_sure_of_room(
+            shard.file.parent, MESSAGE_BYTES * len(messages) + _SUBSCRIPTION * len(begun)
+        )
+        with told(self._files, self._worker) as tell:
+            shard.build(messages, begun, self._mine, tell)
+        return len(ranked.steps) - 1
+
+    def standing(self, buckets: Mask) -> pa.Table:
+        """The subscriptions of some buckets before the last step."""
+        steps = self._work.steps[:-1]
+        names = [f"definitions/{steps[0].number:09}.arrow"] if steps[0].number else []
+        names += [f"log/{step.number:09}.arrow" for step in steps[1:]]
+        parts = [LOGGED.empty_table().select(_COLUMNS), *map(self.logged, names)]
+        where: dict[int, int] = {}
+        begun, total = [], 0
+        for part in parts:
+            own = _within(part, buckets)
+            kinds, owners = own["kind"].to_numpy(), own["owner"].to_numpy()
+            came = own.filter(pa.array(kinds == RANKED))
+            numbers = range(total, total + len(came))
+            where.update(zip(came["owner"].to_pylist(), numbers, strict=True))
+            for owner in owners[kinds == GONE].tolist():
+                where.pop(owner, None)
+            begun.append(came)
+            total += len(came)
+        rows = np.sort(np.fromiter(where.values(), np.int64, len(where)))
+        return pa.concat_tables(begun).take(pa.array(rows)).combine_chunks()
+
+    def logged(self, name: str) -> pa.Table:
+        """A log, as far as it concerns those that rank."""
+        with pa.ipc.open_file(self._files.map(name)) as reader:
+            return completed(reader.read_all(), LOGGED).select(_COLUMNS)
+
+    def own(self, log: pa.Table) -> pa.Table:
+        """Of a log, what begins here, and whatever ends anywhere."""
+        return _within(log, self._mine)
+
+
+def _within(log: pa.Table, buckets: Mask) -> pa.Table:
+    """Of a log, what begins in some buckets, and whatever ends anywhere."""
+    kinds = log["kind"].to_numpy()
+    inside = kinds == GONE
+    rows = np.flatnonzero(kinds == RANKED)
+    ids = log["id"].take(pa.array(rows)).combine_chunks()
+    inside[rows] = buckets[buckets_of(ids)]
+    return log.filter(pa.array(inside)).combine_chunks()
+
+
+def vocabulary_of(pipeline: str, files: Files, ranked: RankedWork) -> Vocabulary | None:
+    """The history that weighs terms, read once by each process."""
+    if ranked.vocabulary is None:
+        return None
+    if (pipeline, ranked.vocabulary) not in _vocabularies:
+        _vocabularies.clear()
+        if files.local is not None:
+            history = Vocabulary.load(files.local / ranked.vocabulary)
+        else:
+            with TemporaryDirectory() as folder:
+                path = Path(folder) / ranked.vocabulary
+                path.write_bytes(files.read(ranked.vocabulary))
+                history = Vocabulary.load(path)
+        _vocabularies[pipeline, ranked.vocabulary] = history
+    return _vocabularies[pipeline, ranked.vocabulary]

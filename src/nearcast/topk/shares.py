@@ -1,0 +1,127 @@
+"""What matching would cost each of several workers that share the subscriptions of a core.
+
+Each posting of the core is held by one worker, or by none. Messages are matched as the core does
+it, and every posting that is read or passes the filter is counted for its worker: what the worker's
+own core would count, because lists and filters know nothing of each other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcast._jit import lean_kernel
+from nearcast.index.rarest_term._lanes import lowest
+from nearcast.index.rarest_term._layout import LANES
+from nearcast.topk._lanes import STEPS, reached
+from nearcast.topk._layout import (
+    COUNT,
+    LIST,
+    OFFSET,
+    PSUB,
+    SIZE,
+    Floats,
+    Int32s,
+    Int64s,
+    State,
+    Work,
+)
+from nearcast.topk._message import prepare
+from nearcast.topk._postings import set_theta
+from nearcast.topk._wide import wide
+from nearcast.topk.core import TopK
+
+
+class Shares(NamedTuple):
+    """For each worker, over all messages: postings read, and postings that passed the filter."""
+
+    visited: Int64s
+    candidates: Int64s
+
+
+class SharedCore(TopK):
+    """A core whose subscriptions are thought to be spread over workers."""
+
+    def shares(
+        self,
+        starts: Int64s,
+        terms: Int32s,
+        holders: Int32s,
+        workers: int,
+        messages: tuple[Floats, Int64s, Int32s, Int32s],
+    ) -> Shares:
+        """Match messages (points, starts, terms, counts) and count for each worker.
+
+        The i-th term of subscription s is `terms[starts[s] + i]`; `holders` has the worker of each,
+        or -1 where nobody holds the subscription under that term.
+        """
+        self._ensure_longest(int(np.diff(messages[1]).max(initial=0)))
+        visited, candidates = np.zeros(workers, np.int64), np.zeros(workers, np.int64)
+        _count(self._state, self._work, starts, terms, holders, *messages, visited, candidates)
+        return Shares(visited, candidates)
+
+    def set_thetas(self, thetas: Floats) -> None:
+        """Give all subscriptions other thresholds; buffers are not right any more after that."""
+        _set_thetas(self._state, thetas)
+
+
+@lean_kernel
+def _set_thetas(state: State, thetas: Floats) -> None:
+    for sub in range(len(thetas)):
+        set_theta(state, wide(sub), thetas[sub])
+
+
+@lean_kernel
+def _holder(starts: Int64s, terms: Int32s, holders: Int32s, sub: int, term: int) -> int:
+    for place in range(starts[sub], starts[sub + 1]):
+        if terms[place] == term:
+            return wide(holders[place])
+    return wide(-1)
+
+
+@lean_kernel
+def _count(
+    state: State,
+    work: Work,
+    starts: Int64s,
+    terms: Int32s,
+    holders: Int32s,
+    points: Floats,
+    message_starts: Int64s,
+    message_terms: Int32s,
+    counts: Int32s,
+    visited: Int64s,
+    candidates: Int64s,
+) -> None:
+    west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
+    for message in range(len(points)):
+        begin = message_starts[message]
+        length = message_starts[message + 1] - begin
+        prepare(state, work, message_terms, counts, begin, length)
+        x = np.float32((points[message, 0] - west) / diagonal * STEPS)
+        y = np.float32((points[message, 1] - south) / diagonal * STEPS)
+        for n in range(length):
+            term = wide(work.terms[n])
+            row = term * LIST
+            count = wide(state.posts[row + COUNT])
+            if count == 0:
+                continue
+            size, start = wide(1) << state.posts[row + SIZE], wide(state.posts[row + OFFSET])
+            for at in range(count):
+                sub = wide(state.post_i[start + PSUB * size + at])
+                worker = _holder(starts, terms, holders, sub, term)
+                if worker >= 0:
+                    visited[worker] += 1
+            for at in range(0, count, LANES):
+                lanes = reached(
+                    state.post_s, 2 * start + at, size, x, y, work.likeness[n], work.rest[n]
+                )
+                if count - at < LANES:
+                    lanes &= (1 << (count - at)) - 1
+                while lanes != 0:
+                    sub = wide(state.post_i[start + PSUB * size + at + lowest(lanes)])
+                    lanes &= lanes - 1
+                    worker = _holder(starts, terms, holders, sub, term)
+                    if worker >= 0:
+                        candidates[worker] += 1

@@ -1,0 +1,137 @@
+"""Any spread, made from any small sample, and the top-k subscriptions and messages it is for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from nearcast.geo import Box
+from nearcast.partition.sample import hashed
+from nearcast.partition.topk.mechanisms import (
+    MECHANISMS,
+    Sample,
+    keyword_first,
+    prefix_sum,
+    spatial_first,
+)
+from nearcast.partition.topk.placing import NO_THRESHOLD, Wishes
+from nearcast.partition.topk.spread import Spread
+
+SPACE = Box(-10.0, -10.0, 10.0, 10.0)
+DIAGONAL = float(np.hypot(20.0, 20.0))
+TERMS = hashed(np.arange(12)).tolist()
+ALL_MECHANISMS = {**MECHANISMS, "prefix-sum": prefix_sum}
+
+coordinates = st.sampled_from([-10.0, -2.5, 0.0, 0.0, 4.0, 10.0]) | st.floats(-10, 10)
+points = st.tuples(coordinates, coordinates)
+term_sets = st.lists(st.sampled_from(TERMS), unique=True, max_size=6)
+shares = st.sampled_from([0.0, 0.5, 0.99, 1.0]) | st.floats(0, 1)
+thetas = st.sampled_from([NO_THRESHOLD, float("nan"), 0.0, 1.0, 0.9]) | st.floats(0, 1)
+
+
+class Counted(NamedTuple):
+    """Messages, with how often each term stands in them."""
+
+    points: Any
+    starts: Any
+    terms: Any
+    counts: Any
+
+
+@st.composite
+def wishes(draw: st.DrawFn, idf: dict[int, float], most: int = 12) -> Wishes:
+    rows = draw(st.lists(st.tuples(points, shares, term_sets.filter(bool), thetas), max_size=most))
+    words = [term for row in rows for term in row[2]]
+    return Wishes(
+        hashed(np.arange(len(rows)) + 1000),
+        np.array([row[0] for row in rows], np.float64).reshape(-1, 2),
+        np.array([row[1] for row in rows], np.float64),
+        np.cumsum([0, *(len(row[2]) for row in rows)]),
+        np.array(words, np.uint64),
+        np.array([idf[term] for term in words], np.float64),
+        np.array([row[3] for row in rows], np.float64),
+    )
+
+
+@st.composite
+def messages(draw: st.DrawFn, most: int = 12) -> Counted:
+    rows = draw(st.lists(st.tuples(points, term_sets), max_size=most))
+    words = [term for row in rows for term in row[1]]
+    counts = draw(st.lists(st.integers(1, 3), min_size=len(words), max_size=len(words)))
+    return Counted(
+        np.array([row[0] for row in rows], np.float64).reshape(-1, 2),
+        np.cumsum([0, *(len(row[1]) for row in rows)]),
+        np.array(words, np.uint64),
+        np.array(counts, np.int64),
+    )
+
+
+@st.composite
+def weights(draw: st.DrawFn) -> dict[int, float]:
+    drawn = st.sampled_from([1.0, 1.0, 0.25, 7.0])
+    return {term: draw(drawn) for term in TERMS}
+
+
+@st.composite
+def spreads(draw: st.DrawFn, idf: dict[int, float]) -> Spread:
+    seen = draw(messages(20))
+    sample = Sample(draw(wishes(idf)), seen.points, seen.starts, seen.terms)
+    workers = draw(st.integers(1, 7))
+    name = draw(st.sampled_from(list(ALL_MECHANISMS)))
+    if name in ("spatial-first", "keyword-first") and draw(st.booleans()):
+        levels = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
+        make = spatial_first if name == "spatial-first" else keyword_first
+        return make(sample, levels[0] * levels[1], SPACE, levels)
+    return ALL_MECHANISMS[name](sample, workers, SPACE)
+
+
+@st.composite
+def barely_reached(draw: st.DrawFn, wishes: Wishes, seen: Counted) -> tuple[Wishes, Counted]:
+    """Let some thresholds be the best scores that messages with the last terms only can have.
+
+    Such a message says the last terms of a subscription, and nothing else, where that is.
+    """
+    thetas, columns = wishes.thetas.copy(), [list(column) for column in seen]
+    points, starts, terms, counts = columns
+    for s in range(wishes.size):
+        first, end = int(wishes.starts[s]), int(wishes.starts[s + 1])
+        if draw(st.booleans()):
+            last = draw(st.integers(first, end - 1))
+            rest, whole = ((wishes.weights[n:end] ** 2).sum() for n in (last, first))
+            alpha = wishes.alphas[s]
+            thetas[s] = alpha + (1 - alpha) * np.sqrt(rest / whole)
+            points.append(wishes.points[s])
+            terms.extend(wishes.terms[last:end])
+            counts.extend([1] * (end - last))
+            starts.append(len(terms))
+    made = Counted(
+        np.array(points, np.float64).reshape(-1, 2), np.array(starts), np.array(terms, np.uint64),
+        np.array(counts, np.int64),
+    )  # fmt: skip
+    return wishes._replace(thetas=thetas), made
+
+
+def score(wishes: Wishes, s: int, seen: Counted, m: int, idf: dict[int, float]) -> float | None:
+    """The contract's formula; None if the two have no term in common."""
+    query = {
+        int(term): float(weight)
+        for term, weight in zip(
+            wishes.terms[wishes.starts[s] : wishes.starts[s + 1]],
+            wishes.weights[wishes.starts[s] : wishes.starts[s + 1]],
+            strict=True,
+        )
+    }
+    span = slice(seen.starts[m], seen.starts[m + 1])
+    text = {
+        int(term): int(count) * idf[int(term)]
+        for term, count in zip(seen.terms[span], seen.counts[span], strict=True)
+    }
+    if not query.keys() & text.keys():
+        return None
+    dot = sum(query[term] * text[term] for term in query.keys() & text.keys())
+    lengths = sum(w * w for w in query.values()) * sum(w * w for w in text.values())
+    distance = float(np.hypot(*(wishes.points[s] - seen.points[m])))
+    alpha = float(wishes.alphas[s])
+    return alpha * (1.0 - distance / DIAGONAL) + (1.0 - alpha) * float(dot / np.sqrt(lengths))

@@ -1,0 +1,113 @@
+"""A pipeline that ranks, without Spark, fed in steps and opened again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from naive import Given
+from nearcast.engine.scan import Scan
+from nearcast.engine.settings import Settings
+from nearcast.errors import NearcastError
+from nearcast.geo import WORLD, Box
+from nearcast.model import event_from_json
+from nearcast.spark.dskype.driver import ranking_for
+from nearcast.spark.history import Upkeep
+from nearcast.spark.inline import InlineRunner
+from nearcast.spark.outputs import UPDATES
+from nearcast.spark.pipeline import Pipeline, Runner, planner
+from nearcast.spark.sink import Refused, Sink
+from nearcast.spark.slices import EventFile
+from nearcast.spark.state import State
+from nearcast.text import Vocabulary
+from nearcast.topk import Window
+
+Scored = tuple[int, str, str, str, float | None]
+"""Event, op, subscription, message, score."""
+
+
+def settings_of(world: Given) -> Settings:
+    """Settings as a log of the property tests has them."""
+    history = None
+    if world.history is not None:
+        history = Vocabulary.from_documents(Settings().analyser.terms(t) for t in world.history)
+    space = WORLD if world.space is None else Box(*world.space)
+    return Settings(Window(world.count, world.seconds), space, history)
+
+
+def scored(log: list[dict[str, Any]], chosen: Settings) -> tuple[list[Scored], dict[int, str]]:
+    """The updates of `scan` in their order, and what it says of the events that it refuses."""
+    engine = Scan(chosen)
+    refused: dict[int, str] = {}
+    found: list[Scored] = []
+    for position, fields in enumerate(log):
+        try:
+            updates = engine.apply(event_from_json(fields))
+        except NearcastError as error:
+            refused[position] = str(error)
+            continue
+        found += [(position, u.op, u.subscription, u.message, u.score) for u in updates]
+    return sorted(found, key=_order), refused
+
+
+def _order(update: Scored) -> tuple[int, str, str, str]:
+    event, op, subscription, message, _ = update
+    return event, subscription, message, op
+
+
+class ScoredOutput:
+    """Keeps what is committed, and sees that a step comes to the same each time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+        self.steps: dict[int, list[Scored]] = {}
+        self.refused: dict[int, str] = {}
+
+    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+        """Take the files of a step."""
+        paths = [Sink(self.folder).staged(step, name) for name in names]
+        rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
+        found = sorted((tuple(row[name] for name in UPDATES.names) for row in rows), key=_order)
+        assert self.steps.setdefault(step, found) == found
+        self.refused |= {each.seq: each.error for each in refused}
+
+    @property
+    def updates(self) -> list[Scored]:
+        """All updates, in their order."""
+        return sorted((each for found in self.steps.values() for each in found), key=_order)
+
+
+class Ranked:
+    """A pipeline in a folder, that can be stopped and started with other workers."""
+
+    def __init__(self, folder: Path, chosen: Settings, upkeep: Upkeep | None = None) -> None:
+        self.folder, self.chosen, self.upkeep = folder, chosen, upkeep
+        self.output = ScoredOutput(folder / "out")
+        self.runner: Runner = InlineRunner()
+        self.pipeline: Pipeline | None = None
+
+    def start(self, scheme: str, workers: int, partitioner: str = "shared") -> None:
+        """Open it, as a new process would."""
+        state = State(str(self.folder / "state"), {})
+        self.pipeline = Pipeline(
+            state, self.chosen, planner(partitioner, workers, self.chosen), self.output,
+            self.runner, self.upkeep, ranking=ranking_for(scheme, workers),
+        )  # fmt: skip
+        standing = self.pipeline.history.plan
+        if standing is None or (standing.about.get("asked"), standing.workers) != (
+            partitioner, workers
+        ):  # fmt: skip
+            self.pipeline.replan()
+        self.pipeline.resume()
+
+    def take(self, events: pa.Table, group: int = 3) -> None:
+        """Take some events as one step."""
+        assert self.pipeline is not None
+        path = self.folder / f"{self.pipeline.next_seq}.parquet"
+        pq.write_table(events, path, row_group_size=group)
+        file = EventFile.look(str(path))
+        assert file is not None
+        self.pipeline.step(0, file.slices(self.pipeline.next_seq))

@@ -1,0 +1,182 @@
+"""The algorithms of DSkype: cuts are where the paper says, for any number of workers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from any_spreads import SPACE
+from nearcast.errors import InvalidValue
+from nearcast.geo import Box
+from nearcast.partition.sample import hashed
+from nearcast.partition.topk.kd import best_line, kd_tree
+from nearcast.partition.topk.mechanisms import (
+    MECHANISMS,
+    Sample,
+    hashing,
+    keyword,
+    keyword_first,
+    location,
+    prefix,
+    spatial_first,
+)
+from nearcast.partition.topk.placing import Wishes, ordered, place, route_messages
+from nearcast.partition.topk.words import Lists, best_cut, deal, units_of
+
+numbers = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=12).map(np.array)
+
+
+def made(subscriptions: int = 600, messages: int = 800, seed: int = 1) -> Sample:
+    """Subscriptions of 1 to 4 terms with thresholds, messages of 6, all by a skewed law."""
+    draw = np.random.default_rng(seed)
+    lengths = draw.integers(1, 5, subscriptions)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    words = [np.unique((draw.pareto(0.8, n) * 3).astype(np.int64) % 3000) for n in lengths]
+    starts = np.cumsum([0, *map(len, words)])
+    terms = np.concatenate(words)
+    wishes = Wishes(
+        hashed(np.arange(subscriptions)), draw.normal(0, 3, (subscriptions, 2)).clip(-10, 10),
+        draw.random(subscriptions), starts, hashed(terms), 1 + np.log1p(terms.astype(np.float64)),
+        draw.uniform(0.4, 0.95, subscriptions),
+    )  # fmt: skip
+    texts = [np.unique((draw.pareto(0.8, 6) * 3).astype(np.int64) % 3000) for _ in range(messages)]
+    return Sample(
+        wishes, draw.normal(0, 3, (messages, 2)).clip(-10, 10), np.cumsum([0, *map(len, texts)]),
+        hashed(np.concatenate(texts)),
+    )  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(numbers, numbers, st.sampled_from([(1, 1), (2, 2), (1, 2), (2, 3)]))
+def test_a_line_makes_costs_as_even_as_any(
+    subscriptions: np.ndarray, messages: np.ndarray, workers: tuple[int, int]
+) -> None:
+    def uneven(line: float) -> float:
+        sides = [(subscriptions <= line, messages <= line), (subscriptions > line, messages > line)]
+        one, other = (s.sum() * m.sum() / n**2 for (s, m), n in zip(sides, workers, strict=True))
+        return abs(float(one - other))
+
+    line, found = best_line(subscriptions, messages, workers)
+    lines = sorted(set(subscriptions.tolist()))[:-1]
+    if not lines:
+        assert found == np.inf
+    else:
+        assert line in lines
+        assert uneven(line) == pytest.approx(min(map(uneven, lines)))
+        assert found == pytest.approx(uneven(line))
+
+
+lists = st.lists(st.lists(st.integers(0, 7), unique=True, max_size=4), max_size=10)
+
+
+def as_lists(rows: list[list[int]]) -> Lists:
+    units = np.array([unit for row in rows for unit in row], np.int32)
+    return Lists(np.cumsum([0, *map(len, rows)]), units)
+
+
+@settings(max_examples=80, deadline=None)
+@given(lists, lists.filter(lambda rows: any(rows)), st.integers(0, 3), st.integers(5, 8))
+def test_a_cut_of_the_vocabulary_makes_costs_as_even_as_any(
+    subscriptions: list[list[int]], messages: list[list[int]], low: int, high: int
+) -> None:
+    def met(rows: list[list[int]], first: int, end: int) -> int:
+        return sum(any(first <= unit < end for unit in row) for row in rows)
+
+    def uneven(cut: int) -> int:
+        one = met(subscriptions, low, cut) * met(messages, low, cut)
+        return abs(one - met(subscriptions, cut, high) * met(messages, cut, high))
+
+    if not met(messages, low, high):
+        return
+    cut = low + best_cut(low, high, as_lists(subscriptions), as_lists(messages), (1, 1))
+    assert low < cut < high
+    assert uneven(cut) == min(map(uneven, range(low + 1, high)))
+
+
+def test_frequent_terms_are_dealt_out_before_buckets() -> None:
+    terms = np.sort(hashed(np.arange(3)))
+    units = units_of(terms, np.array([5, 9, 2]), buckets=4)
+    assert units.of(terms).tolist() == [1, 0, 2]
+    others = np.array([8, 13, 3], np.uint64)
+    assert units.of(others).tolist() == [3, 4, 6]
+    dealt = units.mapped(np.array([0, 0, 1, 1, 2, 2, 2], np.int32))
+    assert dealt.workers.tolist() == [0, 0, 1]
+    assert dealt.others.tolist() == [1, 2, 2, 2]
+
+
+def test_parts_of_the_vocabulary_are_runs() -> None:
+    sample = made()
+    units = units_of(*sample.order)
+    whole = Lists(sample.wishes.starts, units.of(sample.wishes.terms))
+    parts = deal(units.size, whole, Lists(sample.starts, units.of(sample.terms)), 7)
+    assert (np.diff(parts) >= 0).all()
+    assert set(parts.tolist()) == set(range(7))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5, 8, 12])
+@pytest.mark.parametrize("name", list(MECHANISMS))
+def test_all_workers_get_something_and_none_gets_most(name: str, workers: int) -> None:
+    sample = made()
+    spread = MECHANISMS[name](sample, workers, SPACE)
+    assert (spread.workers, spread.mechanism) == (workers, name)
+    assert spread.levels[0] * spread.levels[1] == workers
+    held = place(spread, ordered(spread, sample.wishes)).holders
+    counts = np.bincount(held[1], minlength=workers)
+    assert len(counts) == workers
+    assert counts.min() > 0
+    assert counts.max() < 5 * counts.mean()
+
+
+def copies(sample: Sample, spread: object) -> float:
+    held = place(spread, ordered(spread, sample.wishes))  # type: ignore[arg-type]
+    return float(held.fresh.sum()) / sample.wishes.size
+
+
+def test_what_each_mechanism_repeats() -> None:
+    """Table 2 of the paper: one copy and all workers, or some copies and some workers."""
+    sample = made()
+    sent = {}
+    for name, make in MECHANISMS.items():
+        numbers_of, _ = route_messages(make(sample, 12, SPACE), sample.starts, sample.terms)
+        sent[name] = len(numbers_of) / (len(sample.starts) - 1)
+    assert sent["hashing"] == sent["location"] == 12
+    assert sent["prefix"] < sent["spatial-first"] < 12
+    assert sent["prefix"] < sent["keyword-first"] < 12
+    assert sent["keyword"] < 6
+    assert copies(sample, hashing(sample, 12)) == copies(sample, location(sample, 12)) == 1
+    assert 1 < copies(sample, prefix(sample, 12)) < copies(sample, keyword(sample, 12)) < 4
+
+
+def test_hybrids_of_one_level_are_the_plain_mechanisms() -> None:
+    sample = made()
+    everywhere = Sample(
+        sample.wishes._replace(thetas=np.full(sample.wishes.size, -1.0)), *sample[1:]
+    )
+    plain = place(location(sample, 6, SPACE), ordered(location(sample, 6, SPACE), sample.wishes))
+    for hybrid in (
+        spatial_first(sample, 6, SPACE, (6, 1)),
+        keyword_first(sample, 6, SPACE, (1, 6)),
+    ):
+        held = place(hybrid, ordered(hybrid, everywhere.wishes))
+        assert (held.workers == plain.workers).all()
+    text = prefix(sample, 6, SPACE)
+    for hybrid in (
+        spatial_first(sample, 6, SPACE, (1, 6)),
+        keyword_first(sample, 6, SPACE, (6, 1)),
+    ):
+        one, other = (place(each, ordered(each, sample.wishes)) for each in (hybrid, text))
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_levels_must_make_up_the_workers() -> None:
+    with pytest.raises(InvalidValue, match="levels"):
+        spatial_first(made(20, 20), 6, SPACE, (4, 2))
+
+
+def test_one_place_for_all_still_gives_every_worker_a_part_of_space() -> None:
+    tree = kd_tree(np.zeros((5, 2)), np.zeros((0, 2)), 4, Box(-8.0, -8.0, 8.0, 8.0))
+    assert tree.leaves == 4
+    corners = np.array([[-5.0, -5.0], [-5.0, 5.0], [5.0, -5.0], [5.0, 5.0]])
+    assert sorted(tree.leaves_of(corners).tolist()) == [0, 1, 2, 3]

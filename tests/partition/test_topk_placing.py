@@ -1,0 +1,245 @@
+"""Whatever the spread: each pair that counts is answered once, by a worker that has both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import any_spreads
+from any_spreads import SPACE, TERMS, Counted
+from nearcast.errors import InvalidValue, SourceError
+from nearcast.partition.plan import Plan
+from nearcast.partition.sample import hashed
+from nearcast.partition.text_map import TextMap
+from nearcast.partition.topk.mechanisms import (
+    MECHANISMS,
+    Sample,
+    mechanism_named,
+    prefix,
+    prefix_sum,
+)
+from nearcast.partition.topk.placing import (
+    NO_THRESHOLD,
+    Wishes,
+    answering,
+    grow,
+    ordered,
+    place,
+    prefix_lengths,
+    route_messages,
+)
+from nearcast.partition.topk.spread import FORMAT_VERSION, Spread, Tree, only, single_leaf
+
+ROUNDING = 1e-12
+
+
+def pairs_of(columns: Any) -> list[tuple[int, int]]:
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def reached(wishes: Wishes, seen: Counted, idf: dict[int, float]) -> list[tuple[int, int]]:
+    """The pairs whose scores reach the thresholds, by the formula."""
+    found = []
+    for s in range(wishes.size):
+        for m in range(len(seen.points)):
+            score = any_spreads.score(wishes, s, seen, m, idf)
+            theta = wishes.thetas[s]
+            if score is not None and not score < theta - ROUNDING:
+                found.append((s, m))
+    return found
+
+
+def check_answers(
+    spread: Spread, wishes: Wishes, holders: set[tuple[int, int]], seen: Counted, wanted: list[Any]
+) -> None:
+    """Every wanted pair is answered by one worker, which holds the one and sees the other."""
+    sent = pairs_of(route_messages(spread, seen.starts, seen.terms))
+    assert len(set(sent)) == len(sent)
+    subs, numbers = (np.array(column, np.int32) for column in zip(*wanted, strict=True))
+    by = answering(spread, wishes, seen.starts, seen.terms, subs, numbers).tolist()
+    for (s, m), worker in zip(wanted, by, strict=True):
+        assert (s, worker) in holders
+        assert (m, worker) in set(sent)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_every_pair_that_counts_is_answered_once(data: st.DataObject) -> None:
+    idf = data.draw(any_spreads.weights())
+    spread = data.draw(any_spreads.spreads(idf))
+    wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
+    wishes, seen = data.draw(any_spreads.barely_reached(wishes, data.draw(any_spreads.messages())))
+    wanted = reached(wishes, seen, idf)
+    lengths = prefix_lengths(spread, wishes)
+    held = place(spread, wishes)
+    holders = pairs_of(held.holders)
+    assert len(set(holders)) == len(holders)
+    assert {s for s, _ in holders} == set(range(wishes.size))
+    if wanted:
+        check_answers(spread, wishes, set(holders), seen, wanted)
+
+    # Thresholds change: only prefixes that must grow do, and what is added makes it right again.
+    thetas = data.draw(
+        st.lists(any_spreads.thetas, min_size=wishes.size, max_size=wishes.size).map(np.array)
+    )
+    later = wishes._replace(thetas=thetas.astype(np.float64))
+    longer, added = grow(spread, later, lengths)
+    assert (longer == np.maximum(lengths, prefix_lengths(spread, later))).all()
+    more = pairs_of(added.holders)
+    assert not set(more) & set(holders)
+    assert Counter(more + holders) == Counter(pairs_of(place(spread, later, longer).holders))
+    wanted = reached(later, seen, idf)
+    if wanted:
+        check_answers(spread, later, {*holders, *more}, seen, wanted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_spread_is_the_same_after_it_was_saved(data: st.DataObject) -> None:
+    idf = data.draw(any_spreads.weights())
+    spread = data.draw(any_spreads.spreads(idf))
+    again = Spread.from_bytes(spread.to_bytes())
+    assert again == spread
+    assert hash(again) == hash(spread)
+    assert again.levels == spread.levels
+    assert again.by_text == spread.by_text
+    wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
+    one, other = place(spread, wishes), place(again, wishes)
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def wish(terms: list[int], weights: list[float], alpha: float, theta: float) -> Wishes:
+    return Wishes(
+        hashed(np.arange(1)), np.zeros((1, 2)), np.array([alpha]), np.array([0, len(terms)]),
+        np.array(terms, np.uint64), np.array(weights), np.array([theta]),
+    )  # fmt: skip
+
+
+EMPTY = Sample(
+    Wishes(
+        np.empty(0, np.uint64), np.empty((0, 2)), np.empty(0), np.zeros(1, np.int64),
+        np.empty(0, np.uint64), np.empty(0), np.empty(0),
+    ),
+    np.empty((0, 2)), np.zeros(1, np.int64), np.empty(0, np.uint64),
+)  # fmt: skip
+
+
+def test_the_example_of_the_paper() -> None:
+    """Example 8: weights 0.4, 0.3, 0.2, 0.1, alpha 0.6, k-th score 0.8; the prefix has two terms.
+
+    There weights add up to 1; here vectors have length 1, and by that length one term is enough.
+    """
+    example = wish(TERMS[:4], [0.4, 0.3, 0.2, 0.1], 0.6, 0.8)
+    spread = prefix_sum(EMPTY, 3)
+    assert prefix_lengths(spread, ordered(spread, example)).tolist() == [3]
+    as_printed = example._replace(thetas=np.array([0.6 + 0.4 * 0.5 / np.sqrt(0.3)]))
+    assert prefix_lengths(spread, ordered(spread, as_printed)).tolist() == [2]
+    spread = prefix(EMPTY, 3)
+    assert prefix_lengths(spread, ordered(spread, as_printed)).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "theta", "length"),
+    [
+        (1.0, 1.0, 3),  # text does not count
+        (0.0, NO_THRESHOLD, 3),
+        (0.0, -2.0, 3),
+        (0.0, 0.99, 1),
+        (0.0, 0.6, 2),  # each of three equal terms is 0.577
+        (0.0, 0.5, 3),
+    ],
+)
+def test_prefixes_by_threshold(alpha: float, theta: float, length: int) -> None:
+    spread = prefix(EMPTY, 2)
+    assert prefix_lengths(spread, wish(TERMS[:3], [1.0] * 3, alpha, theta)).tolist() == [length]
+
+
+def test_terms_stand_by_weight_then_rarity_then_hash() -> None:
+    a, b, c, d, e = sorted(TERMS[:5])
+    order = np.array([b, c], np.uint64), np.array([9, 4])
+    spread = Spread("made", 1, only(0), order_terms=order[0], order_counts=order[1])
+    mixed = wish([b, a, c, e, d], [1.0, 1.0, 1.0, 1.0, 2.0], 0.5, 0.5)
+    assert ordered(spread, mixed).terms.tolist() == [d, a, e, c, b]
+
+
+def test_a_message_without_terms_goes_nowhere() -> None:
+    for make in MECHANISMS.values():
+        numbers, _ = route_messages(make(EMPTY, 3, SPACE), np.array([0, 0, 1]), np.array([7], "u8"))
+        assert set(numbers.tolist()) == {1}
+
+
+def two_leaves() -> Tree:
+    return Tree(*(np.array(column) for column in ([0, -1, -1], [0.0] * 3, [1, 0, 1], [2, -1, -1])))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"workers": 0}, "workers"),
+        ({"prefix": "short"}, "prefix"),
+        ({"number": -1}, "number"),
+        ({"levels": (1,)}, "levels"),
+        ({"groups": only(1)}, "groups"),
+        ({"maps": [only(3)]}, "maps"),
+        ({"maps": []}, "maps"),
+        ({"trees": [two_leaves()]}, "maps"),
+        ({"trees": [two_leaves()._replace(low=np.array([0, 0, 1]))]}, "trees"),
+        ({"trees": [single_leaf()._replace(low=np.array([4]))]}, "trees"),
+        ({"order_terms": np.array([2, 1], np.uint64), "order_counts": np.ones(2)}, "order_terms"),
+        ({"mechanism": 3}, "mechanism"),
+    ],
+)
+def test_a_spread_that_cannot_be_is_refused(changes: dict[str, Any], problem: str) -> None:
+    facts: dict[str, Any] = {"mechanism": "made", "workers": 2, "groups": only(0)}
+    with pytest.raises(InvalidValue, match=problem):
+        Spread(**facts | changes)
+
+
+def test_other_files_are_refused() -> None:
+    spread = prefix(EMPTY, 2)
+    data = spread.to_bytes()
+    with pytest.raises(SourceError, match="not a plan"):
+        Plan.from_bytes(data)
+    with pytest.raises(SourceError, match="damaged"):
+        Spread.from_bytes(data[:-9] + b"x" + data[-8:])
+    later = data[:8] + bytes([FORMAT_VERSION + 1]) + data[9:]
+    with pytest.raises(SourceError, match="version"):
+        Spread.from_bytes(later)
+
+
+def test_a_file_of_the_first_version_is_read() -> None:
+    """The file was written once and is never changed; a later version has a file of its own."""
+    path = Path(__file__).parents[1] / "golden" / "spread-1.plan"
+    spread = Spread.load(path)
+    assert (spread.mechanism, spread.workers, spread.levels) == ("keyword-first", 6, (3, 2))
+    assert (spread.prefix, spread.number, spread.by_text) == ("length", 2, True)
+    assert spread.about == {"made": "for the golden file"}
+    assert [tree.leaves for tree in spread.trees] == [2, 2, 2]
+    assert spread.to_bytes() == path.read_bytes()
+
+
+def test_a_spread_changes_under_the_next_number(tmp_path: Any) -> None:
+    spread = MECHANISMS["hashing"](EMPTY, 3, SPACE)
+    dealt = spread.groups.others.copy()
+    dealt[0] = 2
+    other = spread.changed(groups=TextMap(spread.groups.terms, spread.groups.workers, dealt))
+    assert (other.number, spread.number) == (2, 1)
+    other.save(tmp_path / "spread")
+    assert Spread.load(tmp_path / "spread") == other != spread
+
+
+def test_columns_of_other_lengths_are_refused() -> None:
+    short = wish(TERMS[:2], [1.0, 1.0], 0.5, 0.5)._replace(weights=np.ones(1))
+    with pytest.raises(InvalidValue, match="weights"):
+        ordered(prefix(EMPTY, 2), short)
+
+
+def test_an_unknown_mechanism_is_named() -> None:
+    with pytest.raises(InvalidValue, match="mechanism"):
+        mechanism_named("guessing")

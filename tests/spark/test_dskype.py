@@ -1,0 +1,114 @@
+"""Finders, homes, message workers and aggregation find what scan finds, bit for bit."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nearcast import Box
+from nearcast.engine.settings import Settings
+from nearcast.geo import WORLD
+from nearcast.model import Event, Message, Move, Publish, Subscribe, Subscription, Top, Unsubscribe
+from nearcast.text import Vocabulary
+from nearcast.topk import Window
+from ranked_workers import Decider, Workers, by_key, by_terms, everywhere, to_terms
+
+WORDS = [*"abcdefgh", "É", "ﬁ", "x1"]
+COMMON = [*"aaab", *WORDS]
+texts = st.lists(st.sampled_from(COMMON), max_size=12).map(" ".join)
+queries = st.lists(st.sampled_from(COMMON), min_size=1, max_size=8).map(" ".join)
+coordinates = st.sampled_from([0.0, 0.0, 1.0, 2.0, 0.5, 1.25])
+points = st.tuples(coordinates, coordinates)
+ids = st.sampled_from([f"s{n}" for n in range(8)])
+tops = st.builds(
+    Top, st.sampled_from([1, 1, 2, 3, 5, 20, 1000]), st.sampled_from([0.0, 1.0, 0.5, 0.3, 0.9])
+)
+times = st.sampled_from([None, None, None, 0.0, 1.0, 3.0, 40.0])
+windows = st.one_of(
+    st.sampled_from([1, 2, 7, 30, 90]).map(Window),
+    st.sampled_from([1.0, 5.0, 25.0]).map(lambda seconds: Window(seconds=seconds)),
+)
+histories = st.sampled_from([None, ("a b", "a", "a c d", "É", "e f"), ("a",)])
+
+
+@st.composite
+def some_events(draw: st.DrawFn) -> list[Any]:
+    kind = draw(st.sampled_from(["publish"] * 5 + ["subscribe"] * 3 + ["move", "drop", "range"]))
+    at = draw(times)
+    if kind == "publish":  # many in a row, so that buffers are cut and run empty
+        count = draw(st.sampled_from([1, 1, 3, 20, 60]))
+        text, point = draw(texts), draw(points)
+        other = draw(texts)
+        return [("publish", other if n % 3 == 1 else text, point, at) for n in range(count)]
+    if kind == "range":
+        return [("range", draw(texts), draw(points), at)]
+    if kind == "subscribe":
+        return [("subscribe", draw(ids), draw(queries), draw(points), draw(tops), at)]
+    return [(kind, draw(ids), draw(points), at)]
+
+
+def _joined(parts: list[list[Any]]) -> list[Any]:
+    return [event for part in parts for event in part]
+
+
+def _events(plan: list[list[Any]]) -> list[list[Event]]:
+    now, made, steps = 0.0, 0, []
+    for some in plan:
+        step: list[Event] = []
+        for kind, *rest in some:
+            at = None if rest[-1] is None else now + rest[-1]
+            now = now if at is None else at
+            made += 1
+            name = f"m{made}" if made % 5 else f"m{made - 40}"  # ids come again
+            if kind == "publish":
+                step.append(Publish(Message(name, rest[0], rest[1], at=at)))
+            elif kind == "range":
+                west, south = rest[1]
+                box = Box(west, south, west + 1, south + 1)
+                step.append(Publish(Message(name, rest[0], region=box, at=at)))
+            elif kind == "subscribe":
+                step.append(
+                    Subscribe(Subscription(rest[0], rest[1], point=rest[2], top=rest[3]), at)
+                )
+            elif kind == "move":
+                step.append(Move(rest[0], point=rest[1], at=at))
+            else:
+                step.append(Unsubscribe(rest[0], at))
+        steps.append(step)
+    return steps
+
+
+@given(
+    plan=st.lists(
+        st.lists(some_events(), min_size=1, max_size=5).map(_joined),
+        min_size=1,
+        max_size=6,
+    ),
+    window=windows,
+    history=histories,
+    space=st.sampled_from([WORLD, Box(0, 0, 2, 3)]),
+    counts=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4)),
+    replicated=st.booleans(),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_every_update_is_the_one_of_scan(
+    plan: list[list[Any]],
+    window: Window,
+    history: tuple[str, ...] | None,
+    space: Box,
+    counts: tuple[int, int, int],
+    replicated: bool,
+) -> None:
+    """However many workers there are, each step gives exactly the updates of scan."""
+    vocabulary = None
+    if history is not None:
+        vocabulary = Vocabulary.from_documents(text.split() for text in history)
+    chosen = Settings(window, space, vocabulary)
+    decider = Decider(chosen)
+    place, route = (by_terms, to_terms) if replicated else (by_key, everywhere)
+    workers = Workers(chosen, *counts, place, route)
+    for step in _events(plan):
+        batch, expected = decider.step(step)
+        found = workers.step(batch, decider.names)
+        assert len(found) == len(set(found))
+        assert set(found) == expected

@@ -1,0 +1,155 @@
+"""Distributed top-k in a pipeline without Spark: the updates of `scan`, by every mechanism."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from boolean_logs import records
+from crashes import Crash, Crashes, install
+from event_logs import logs, worlds
+from naive import Given
+from nearcast.engine.settings import Settings
+from nearcast.partition.plan import Plan
+from nearcast.partition.topk.mechanisms import MECHANISMS
+from nearcast.spark.events import table_of
+from nearcast.spark.history import Upkeep
+from nearcast.spark.inline import InlineRunner
+from nearcast.spark.ranked.dealing import ask_for
+from nearcast.spark.tasks import Report, Work
+from nearcast.topk import Window
+from ranked_logs import ranked_log
+from ranked_pipeline import Ranked, scored, settings_of
+
+OFTEN = Upkeep(snapshot_every=5, rebase_every=4, most_steps=3)
+RUNS = st.lists(
+    st.tuples(
+        st.integers(1, 24), st.sampled_from([1, 2, 4, 8]), st.sampled_from([*MECHANISMS, "shared"])
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(deadline=None, max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(log=logs(), world=worlds, runs=RUNS, step=st.integers(1, 12), forget=st.booleans())
+def test_any_mechanism_and_any_stops_give_the_updates_of_scan(
+    log: list[dict[str, Any]],
+    world: Given,
+    runs: list[tuple[int, int, str]],
+    step: int,
+    forget: bool,
+) -> None:
+    """Stopped and started with other mechanisms and other numbers of workers."""
+    chosen = settings_of(world)
+    expected, refused = scored(log, chosen)
+    table = table_of(records(log))
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        cache = Path(folder) / "cache"
+        patch.setenv("NEARCAST_CACHE", str(cache))
+        patch.setattr("os.fsync", lambda _: None)  # which takes most of the time
+        ranked = Ranked(Path(folder), chosen, OFTEN)
+        edges = sorted({0, len(log), *(min(cut, len(log)) for cut, _, _ in runs)})
+        for number, (start, stop) in enumerate(pairwise(edges)):
+            _, workers, scheme = runs[number % len(runs)]
+            ranked.start(scheme, workers)
+            for first in range(start, stop, step):
+                ranked.take(table[first : min(first + step, stop)])
+                if forget and first % 5 == 0:
+                    shutil.rmtree(cache, ignore_errors=True)
+    assert ranked.output.updates == expected
+    assert ranked.output.refused == refused
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what nodes keep in a folder of the test, and flush nothing."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies between any two changes of files, also while buffers are asked for."""
+    crashes: Crashes = install(monkeypatch)
+    crashes.known.clear()
+    chosen, size = Settings(window=Window(count=6)), 12
+    log = ranked_log(10 * size, seed=8)
+    expected, _ = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen, OFTEN)
+    deaths = 0
+    for step, first in enumerate(range(0, len(log), size)):
+        taken = False
+        while not taken:
+            try:
+                with crashes.anywhere_new(tmp_path):
+                    if ranked.pipeline is None or step % 4 == 3:
+                        ranked.start("prefix", [2, 1, 3][step % 3])
+                    assert ranked.pipeline is not None
+                    if ranked.pipeline.next_seq == first:
+                        ranked.take(table[first : first + size])
+                    taken = True
+            except Crash:
+                ranked.pipeline = None
+                deaths += 1
+    assert ranked.output.updates == expected
+    assert deaths == len(crashes.known) > 80
+
+
+class Tried:
+    """Runs every job twice, as if its tasks had been lost, and sees that they say the same."""
+
+    def __init__(self) -> None:
+        self._inner = InlineRunner()
+        self.tasks = self._inner.tasks
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        first, second = (self._inner.run(work, plan) for _ in range(2))
+        assert [each.updates for each in first] == [each.updates for each in second]
+        return second
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_task_that_is_run_again_says_the_same(tmp_path: Path) -> None:
+    """The step has changed what it holds already; it is not taken twice."""
+    chosen = Settings(window=Window(count=8))
+    log = ranked_log(120, seed=4)
+    ranked = Ranked(tmp_path, chosen)
+    ranked.runner = Tried()
+    ranked.start("keyword", 2)
+    table = table_of(records(log))
+    for first in range(0, len(log), 30):
+        ranked.take(table[first : first + 30])
+    assert ranked.output.updates == scored(log, chosen)[0]
+
+
+@pytest.mark.usefixtures("quick")
+def test_workers_become_more_and_fewer_while_a_stream_runs(tmp_path: Path) -> None:
+    """Everybody is asked for again then, nobody is told, and files of old steps go."""
+    chosen = Settings(window=Window(seconds=3.0))
+    log = ranked_log(240, seed=6, names=40)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen)
+    ranked.start("location", 2)
+    assert ranked.pipeline is not None
+    found = []
+    for step, first in enumerate(range(0, len(log), 20)):
+        if step in (3, 6):
+            ask_for(ranked.pipeline.state, {3: 5, 6: 1}[step])
+        ranked.take(table[first : first + 20])
+        report = max((tmp_path / "state" / "reports").glob("*.json")).read_bytes()
+        found.append(len(json.loads(report)["rankers"]))
+        assert len(list((tmp_path / "state" / "ranked").iterdir())) <= 2
+    assert ranked.output.updates == scored(log, chosen)[0]
+    assert found[2:8] == [2, 5, 5, 5, 1, 1]

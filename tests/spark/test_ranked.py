@@ -1,0 +1,293 @@
+"""Top-k in a pipeline without Spark: the updates of `scan`, with the last bit of their scores."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from boolean_logs import records
+from crashes import Crash, Crashes, install
+from event_logs import logs, worlds
+from naive import Given
+from nearcast.cli.main import main
+from nearcast.engine.settings import Settings
+from nearcast.errors import SourceError, StateError
+from nearcast.partition.plan import Plan
+from nearcast.spark.events import table_of
+from nearcast.spark.files import Files
+from nearcast.spark.history import Upkeep
+from nearcast.spark.inline import InlineRunner
+from nearcast.spark.ranked.building import in_words, told, under_way
+from nearcast.spark.ranked.dealing import Dealing, ask_for, spread
+from nearcast.spark.ranked.work import evenly
+from nearcast.spark.report import BatchReport, WorkerReport, read_reports, write_report
+from nearcast.spark.state import State
+from nearcast.spark.tasks import Report, Work
+from nearcast.topk import Window
+from ranked_logs import ranked_log
+from ranked_pipeline import Ranked, scored, settings_of
+
+OFTEN = Upkeep(snapshot_every=5, rebase_every=4, most_steps=3)
+RUNS = st.lists(
+    st.tuples(
+        st.integers(1, 24), st.sampled_from([1, 2, 4, 8]), st.sampled_from(["shared", "space-kd"])
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(log=logs(), world=worlds, runs=RUNS, step=st.integers(1, 12), forget=st.booleans())
+def test_any_steps_and_any_stops_give_the_updates_of_scan(
+    log: list[dict[str, Any]],
+    world: Given,
+    runs: list[tuple[int, int, str]],
+    step: int,
+    forget: bool,
+) -> None:
+    """Boolean and top-k subscriptions in one stream, stopped and started with other workers."""
+    chosen = settings_of(world)
+    expected, refused = scored(log, chosen)
+    table = table_of(records(log))
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        cache = Path(folder) / "cache"
+        patch.setenv("NEARCAST_CACHE", str(cache))
+        patch.setattr("os.fsync", lambda _: None)  # which takes most of the time
+        ranked = Ranked(Path(folder), chosen, OFTEN)
+        edges = sorted({0, len(log), *(min(cut, len(log)) for cut, _, _ in runs)})
+        for number, (start, stop) in enumerate(pairwise(edges)):
+            _, workers, partitioner = runs[number % len(runs)]
+            ranked.start("shared", workers, partitioner)
+            for first in range(start, stop, step):
+                ranked.take(table[first : min(first + step, stop)])
+                if forget:
+                    shutil.rmtree(cache, ignore_errors=True)
+    assert ranked.output.updates == expected
+    assert ranked.output.refused == refused
+
+
+WINDOWS = [Window(count=6), Window(seconds=2.0)]
+
+
+@pytest.fixture
+def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Crashes:
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    crashes = install(monkeypatch)
+    crashes.known.clear()
+    return crashes
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
+    tmp_path: Path, crashes: Crashes, window: Window
+) -> None:
+    """It dies between any two changes of files, also while it builds and recovers."""
+    chosen, size = Settings(window=window), 12
+    log = ranked_log(20 * size)
+    expected, refused = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen, OFTEN)
+    deaths = 0
+    for step, first in enumerate(range(0, len(log), size)):
+        taken = False
+        while not taken:
+            try:
+                with crashes.anywhere_new(tmp_path):
+                    if ranked.pipeline is None or step % 7 == 6:
+                        ranked.start("shared", [2, 1, 3][step % 3])
+                    assert ranked.pipeline is not None
+                    if ranked.pipeline.next_seq == first:
+                        ranked.take(table[first : first + size])
+                    taken = True
+            except Crash:
+                ranked.pipeline = None
+                deaths += 1
+    assert ranked.output.updates == expected
+    assert ranked.output.refused == refused
+    assert deaths == len(crashes.known) > 100
+
+
+class Tried:
+    """Runs every step again once its workers have taken it, and sees that they say the same."""
+
+    def __init__(self) -> None:
+        self._inner = InlineRunner()
+        self.tasks = self._inner.tasks
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        first, second = (self._inner.run(work, plan) for _ in range(2))
+        assert [each.updates for each in first] == [each.updates for each in second]
+        return second
+
+
+def test_a_task_that_is_run_again_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step has changed what it holds already; it is not taken twice."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    chosen = Settings(window=Window(count=8))
+    log = ranked_log(150, seed=4)
+    ranked = Ranked(tmp_path, chosen)
+    ranked.runner = Tried()
+    ranked.start("shared", 2)
+    table = table_of(records(log))
+    for first in range(0, len(log), 30):
+        ranked.take(table[first : first + 30])
+    assert ranked.output.updates == scored(log, chosen)[0]
+
+
+def test_thousands_of_changes_between_two_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One subscription moves and is replaced again and again within a step."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    top = {"k": 1, "alpha": 0.5}
+    log: list[dict[str, Any]] = [
+        {"op": "publish", "id": f"m{n}", "text": "tea cup", "point": [n, n]} for n in range(4)
+    ]
+    log.append({"op": "subscribe", "id": "t", "query": "tea", "point": [0, 0], "top": top})
+    log += [{"op": "move", "id": "t", "point": [n % 5, n % 3]} for n in range(1500)]
+    log += [
+        {"op": "subscribe", "id": "t", "query": "cup", "point": [n % 4, 0], "top": top}
+        for n in range(500)
+    ]
+    ranked = Ranked(tmp_path, Settings())
+    ranked.start("shared", 1)
+    ranked.take(table_of(records(log)), 1000)
+    assert ranked.output.updates == scored(log, Settings())[0]
+
+
+def test_messages_are_kept_only_while_they_are_in_the_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go with the window, and are put together when they are many."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr("nearcast.spark.ranked.window._MOST_FILES", 8)
+    chosen = Settings(window=Window(count=40))
+    log = ranked_log(300, seed=5)
+    ranked = Ranked(tmp_path, chosen)
+    table = table_of(records(log))
+    most = 0
+    for step, first in enumerate(range(0, len(log), 3)):
+        if step % 20 == 0:
+            ranked.start("shared", 2)
+        ranked.take(table[first : first + 3])
+        most = max(most, len(list((tmp_path / "state" / "messages").iterdir())))
+    assert ranked.output.updates == scored(log, chosen)[0]
+    assert most <= 9
+
+
+def test_damaged_messages_are_read_again_and_lost_ones_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Updates are right, or there are none."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    chosen = Settings(window=Window(count=30))
+    log = ranked_log(120, seed=9)
+    expected, _ = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen)
+    ranked.start("shared", 2)
+    for first in range(0, 120, 30):
+        ranked.take(table[first : first + 30])
+        *_, path = sorted((tmp_path / "state" / "messages").iterdir())
+        path.write_bytes(path.read_bytes()[:-1])
+        ranked.start("shared", 2)
+    assert ranked.output.updates == expected
+    path.unlink()
+    with pytest.raises(SourceError, match=r"message \d+ of the window is gone; restore it"):
+        ranked.start("shared", 2)
+
+
+def test_who_builds_is_seen_while_it_does(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In words for a person, in the status as JSON, and not any more when it is done."""
+    files, state = Files(str(tmp_path)), str(tmp_path)
+    write_report(state, BatchReport(1, 1, 1, 1, 0, 0, 0, {"total": 1.0}))
+    with told(files, 3) as tell:
+        tell(250, 1000)
+        [one] = under_way(files, time.time())
+        assert (one.worker, one.done, one.of) == (3, 250, 1000)
+        assert in_words([one]).endswith("25% of 1,000 messages and subscriptions")
+        assert main(["spark", "status", state, "--json"]) == 0
+        assert json.loads(capfd.readouterr().out)["building"][0]["done"] == 250
+        assert under_way(files, time.time() + 3600) == []  # it must have been killed
+    assert under_way(files, time.time()) == []
+
+
+def test_a_state_is_for_one_history(tmp_path: Path) -> None:
+    """Scores would change in the middle of a stream otherwise."""
+    from nearcast.spark.stream import _about
+
+    one, other = (settings_of(Given(history=texts)) for texts in (("a b",), ("a", "b")))
+    State(str(tmp_path), _about(one))
+    State(str(tmp_path), _about(one))
+    for chosen in (other, Settings()):
+        with pytest.raises(StateError, match="other settings \\(history: "):
+            State(str(tmp_path), _about(chosen))
+
+
+def test_buckets_change_hands_while_a_stream_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To more workers and to fewer, some buckets with each step, and nobody is told."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(Dealing.move, "__defaults__", (300,))
+    chosen = Settings(window=Window(seconds=3.0))
+    log = ranked_log(400, seed=6, names=40)
+    expected, _ = scored(log, chosen)
+    table = table_of(records(log))
+    ranked = Ranked(tmp_path, chosen)
+    ranked.start("shared", 2)
+    moved = []
+    for step, first in enumerate(range(0, len(log), 10)):
+        assert ranked.pipeline is not None
+        if step % 8 == 2:
+            ask_for(ranked.pipeline.state, [5, 1, 3, 2, 4][step // 8])
+        if step == 21:
+            ranked.start("shared", 2)  # in the middle of it
+        if step == 31:
+            shutil.rmtree(tmp_path / "cache")
+        ranked.take(table[first : first + 10])
+        [report] = read_reports(ranked.pipeline.state.path, 1)
+        moved.append(report.moved_buckets)
+    assert ranked.output.updates == expected
+    assert sum(count > 0 for count in moved) > 8
+    assert len(report.rankers) == 4
+    assert sum(one.rows for one in report.rankers) == report.rankings > 10
+
+
+def test_a_busy_worker_gives_buckets_away(tmp_path: Path) -> None:
+    """Half of what it has more than the idlest one, once it was so twice in a row."""
+    dealing, state = Dealing(4), State(str(tmp_path), {})
+    loads = [WorkerReport(worker, load=load) for worker, load in enumerate([4.0, 1.0, 2.0, 1.0])]
+    dealing.look(loads)
+    assert dealing.move(state) == 0
+    dealing.look(loads)
+    assert [dealing.move(state, 90) for _ in range(3)] == [90, 6, 0]
+    assert np.bincount(dealing.buckets).tolist() == [160, 352, 256, 256]
+
+
+@pytest.mark.parametrize("workers", [1, 3, 4, 7])
+def test_buckets_are_spread_evenly_and_few_move(workers: int) -> None:
+    before = evenly(4)
+    after = spread(before, workers)
+    counts = np.bincount(after, minlength=workers)
+    assert len(counts) == workers
+    assert counts.max() - counts.min() <= 1
+    stay = sum(min(256, count) for count in counts[:4].tolist())
+    assert (after == before).sum() == stay
