@@ -17,6 +17,7 @@ from nearcast.cli import (
     bench_partition,
     bench_serve,
     bench_spark,
+    bench_spark_adjust,
     bench_topk,
 )
 from nearcast.cli.options import JsonOption
@@ -45,6 +46,7 @@ bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)
 bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)
+bench.command("spark-adjust")(bench_spark_adjust.spark_adjust)
 bench.command("topk")(bench_topk.topk)
 
 

@@ -1,8 +1,8 @@
 """Keeps a running pipeline balanced: looks at what was measured, and says where to go.
 
-Looking costs next to nothing and is done after every step. When workers have become too uneven, a
-better plan is made beside the pipeline, which goes on meanwhile; it becomes the plan that is to be
-reached (`adjusting`), or is only told of.
+Looking costs next to nothing and is done after every step that fills a window (`loads`). When
+workers were too uneven in two windows running, a better plan is looked for beside the pipeline,
+which goes on meanwhile. It becomes the plan that is to be reached (`adjusting`), or is told of.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleRows, sample_of
-from nearcast.spark.loads import Loads, Measured
+from nearcast.spark.adjusting import Allowance
+from nearcast.spark.loads import COSTS, Loads, Measured
 from nearcast.spark.logs import tell
 from nearcast.spark.operations import OTHER
 from nearcast.spark.placing import sizes_of
@@ -39,14 +40,18 @@ from nearcast.spark.versions import differing, in_line
 Mode = Literal["off", "suggest", "auto"]
 MODES: tuple[Mode, ...] = ("off", "suggest", "auto")
 
-Standing = Callable[[int], tuple[pa.Table, int]]
-"""Gives so many of the subscriptions there are, at most, and says how many there are."""
+Standing = Callable[[int], tuple[Callable[[], pa.Table], int]]
+"""Gives so many of the subscriptions there are, at most, and says how many there are.
 
-MOST_SUBSCRIPTIONS = 200_000
+They are put together by whoever wants them.
+"""
+
+MOST_SUBSCRIPTIONS = 100_000
 """Of more subscriptions so many stand for all."""
 
-_LOOK_EVERY_S = 5.0
-_FEWEST_MESSAGES = 1_000  # that were measured since a version took over
+_FEWEST_MESSAGES = 500  # for each worker, in a window
+_SECONDS_A_MINUTE = 3.0  # of CPU, for looking for better plans
+_MOST_IN_VAIN = 6  # times that the wait is doubled
 _WORTHWHILE = 0.97  # what must be left of the heaviest load at most
 
 
@@ -86,10 +91,11 @@ def suggest(
     scale = 1.0 if of is None or not len(begun) else of / len(begun)
     last = np.argsort(begun["kind"].to_numpy() == OTHER, kind="stable")
     sizes = (sizes_of(begun)[last] * scale).astype(np.int64)[rows.owners]
+    handled = measured.workers.counted("messages")
     operations = float(measured.workers.counted("operations").sum())
-    recent = recent_of(plan, rows, measured.messages, operations, sizes)
-    if measured.plan == plan.number and measured.workers.counted("busy_ns").any():
-        recent = recent.reweighed(plan, measured.workers.counted("busy_ns"))
+    recent = recent_of(plan, rows, measured.messages, operations, sizes, COSTS)
+    if measured.plan == plan.number and handled.any():
+        recent = recent.reweighed(plan, measured.workers.loads(COSTS))
     found = None
     rescaled = workers is not None and workers != plan.workers
     if not rescaled and not anew:
@@ -138,7 +144,11 @@ def _suggestion(
 
 
 class Balancer:
-    """Looks at the loads after every step, and has a better plan made when they are uneven."""
+    """Looks at the loads after every step, and has a better plan made when they are uneven.
+
+    Making one takes CPU from the stream: no more than a twentieth of one core on average, and less
+    and less often while there is nothing to be found.
+    """
 
     def __init__(
         self,
@@ -152,13 +162,19 @@ class Balancer:
         if mode not in MODES:
             raise InvalidValue("adjust", mode, f"one of {', '.join(MODES)}")
         self.mode = mode
-        self._clock = clock
         self._beside = beside
         self._watch = watch or Watch()
         self._fewest = fewest_messages
-        self._looked = -np.inf
-        self._future: Future[Suggestion | None] | None = None
+        self._effort = Allowance(_SECONDS_A_MINUTE, clock)
+        self._in_vain = 0
+        self._wait = 0  # windows that are passed over
+        self._future: Future[tuple[Suggestion | None, float]] | None = None
         self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def searching(self) -> bool:
+        """Whether a better plan is being looked for, or was found and not yet heard of."""
+        return self._future is not None
 
     def found(self) -> Suggestion | None:
         """A suggestion that was made meanwhile, once."""
@@ -168,34 +184,48 @@ class Balancer:
         error = future.exception()
         if error is not None:  # the stream goes on by the plan it has
             tell("adjustment failed", level=logging.WARNING, error=repr(error))
-            return None
-        return future.result()
+        suggestion, seconds = (None, 0.0) if error is not None else future.result()
+        self._effort.spend(seconds)
+        if suggestion is None:
+            self._in_vain = min(self._in_vain + 1, _MOST_IN_VAIN)
+            self._wait = 2**self._in_vain
+        else:
+            self._in_vain = 0
+            self._watch.calm()
+        return suggestion
 
     def look(self, plan: Plan, loads: Loads, standing: Standing) -> None:
         """Look at the loads; `standing` gives some of the subscriptions there are, of how many."""
-        now = self._clock()
-        if (
-            self.mode == "off"
-            or plan.kind != "grid"
-            or plan.workers < 2
-            or self._future is not None
-            or now - self._looked < _LOOK_EVERY_S
-            or loads.workers.counted("messages").sum() < self._fewest
-        ):
+        if self.mode == "off" or plan.kind != "grid" or plan.workers < 2 or self.searching:
             return
-        self._looked = now
-        if not self._watch.look(loads.workers.loads()):
+        seen = loads.full_window(self._fewest * plan.workers)
+        if seen is None:
+            return
+        self._wait = max(self._wait - 1, 0)
+        if not self._watch.look(seen):
+            self._in_vain = self._wait = 0
+            return
+        if self._wait or self._effort.left <= 0:
             return
         begun, of = standing(MOST_SUBSCRIPTIONS)
-        measured = loads.measured()
+        measured = loads.lately()
         if self._beside:
             self._threads = self._threads or ThreadPoolExecutor(1, "nearcast-balancer")
-            self._future = self._threads.submit(suggest, plan, begun, measured, of=of)
+            self._future = self._threads.submit(_searched, plan, begun, measured, of)
         else:
             self._future = Future()
-            self._future.set_result(suggest(plan, begun, measured, of=of))
+            self._future.set_result(_searched(plan, begun, measured, of))
 
     def close(self) -> None:
         """Wait for what is being made, and make nothing more."""
         if self._threads is not None:
             self._threads.shutdown()
+
+
+def _searched(
+    plan: Plan, begun: Callable[[], pa.Table], measured: Measured, of: int
+) -> tuple[Suggestion | None, float]:
+    """Look for a better plan; say how many seconds of CPU that took."""
+    started = time.thread_time()
+    found = suggest(plan, begun(), measured, of=of)
+    return found, time.thread_time() - started

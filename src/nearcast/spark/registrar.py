@@ -67,6 +67,7 @@ from nearcast.spark.operations import (
     begun_in,
     fixed_lists,
 )
+from nearcast.spark.shaped import hull
 from nearcast.text import Query, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
 
@@ -459,5 +460,5 @@ def _entry(owner: int, seq: int, known: dict[str, Any], region: Region) -> dict[
         if isinstance(region, Circle):
             return entry | {"kind": ROUND, "circle": [*region.center, region.radius]}
     shape = msgspec.json.encode(region_to_json(region)).decode()
-    entry = {key: value for key, value in entry.items() if key not in ("box", "terms")}
+    entry = {key: value for key, value in entry.items() if key != "terms"} | {"box": hull(bounds)}
     return entry | {"kind": OTHER, "region": shape, "required": required, "excluded": excluded}
