@@ -126,8 +126,8 @@ def test_a_pipeline_evens_itself_out_when_its_load_moves_on(
     assert sum(move.bytes for move in moves) > 0
     assert line_of(plan_of(feed)) < plan_of(feed).number  # its shards have lived on
     drifted = batches // 2
-    assert busiest(reports[drifted : drifted + 2]) > 2.5
-    assert busiest(reports[-2:]) < 2.0
+    assert busiest(reports[drifted : drifted + 1]) > 2.0
+    assert busiest(reports[-3:]) < 1.6
 
 
 def busiest(reports: list[BatchReport]) -> float:
@@ -320,9 +320,9 @@ def test_searching_takes_little_and_less_while_it_is_in_vain(
         now[0] += 1.0
         balancer.look(plan, loads, lambda _: (lambda: None, 0))
         balancer.found()
-    # five seconds of CPU at three a minute: the first overdraws, and is paid off in 40 s
-    assert len(searched) == 3
-    assert searched[1] - searched[0] > 40
+    # five seconds of CPU at three a minute: what the first overdraws is paid off in 40 s
+    assert len(searched) == 2
+    assert searched[1] - searched[0] >= 40
 
 
 def test_a_step_carries_what_takes_a_part_of_the_usual_time() -> None:

@@ -28,6 +28,7 @@ from nearcast.partition.grid import Floats, Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
+from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, SampleRows, sample_of
 from nearcast.spark.adjusting import Allowance
 from nearcast.spark.loads import COSTS, Loads, Measured
@@ -92,10 +93,13 @@ def suggest(
     last = np.argsort(begun["kind"].to_numpy() == OTHER, kind="stable")
     sizes = (sizes_of(begun)[last] * scale).astype(np.int64)[rows.owners]
     handled = measured.workers.counted("messages")
-    operations = float(measured.workers.counted("operations").sum())
-    recent = recent_of(plan, rows, measured.messages, operations, sizes, COSTS)
+    recent = recent_of(plan, rows, measured.messages, 0.0, sizes, COSTS)
+    # Workers have counted each operation where it came to them, in as many copies as there are.
+    operations = measured.share * float(measured.workers.counted("operations").sum())
+    copies = len(route_rows(plan, recent.boxes, recent.keys)[1])
+    recent = recent._replace(row_ns=COSTS.operation_ns * operations / max(copies, 1))
     if measured.plan == plan.number and handled.any():
-        recent = recent.reweighed(plan, measured.workers.loads(COSTS))
+        recent = recent.reweighed(plan, measured.workers.loads(COSTS), handled)
     found = None
     rescaled = workers is not None and workers != plan.workers
     if not rescaled and not anew:

@@ -29,7 +29,7 @@ from nearcast.spark.state import State, packed
 MOST_OF_A_STEP = 5_000
 """So many messages of a step are kept at most, evenly spread over it."""
 
-COSTS = Costs(check_ns=2.4, message_ns=1000.0, operation_ns=2000.0, update_ns=400.0)
+COSTS = Costs(check_ns=20.0, message_ns=500.0, operation_ns=5000.0, update_ns=250.0)
 """What work costs a worker on Spark: fitted to the CPU of its tasks by `bench spark-adjust`."""
 
 _MOST_MESSAGES = 20_000
@@ -41,11 +41,29 @@ _MESSAGES = pa.schema([("box", pa.list_(pa.float64(), 4)), ("terms", pa.list_(pa
 
 
 class Measured(NamedTuple):
-    """What was measured: for the version of a plan, and messages that came meanwhile."""
+    """What was measured: for the version of a plan, and some of the messages that came meanwhile.
+
+    `came` is how many those were.
+    """
 
     plan: int
     workers: Meter
     cells: Meter
+    messages: SampleMessages
+    came: float
+
+    @property
+    def share(self) -> float:
+        """The part of the messages that is known."""
+        return min(self.messages.size / max(self.came, 1.0), 1.0)
+
+
+class _Some(NamedTuple):
+    """Messages of a step, some of those that came."""
+
+    at: float
+    step: int
+    came: int
     messages: SampleMessages
 
 
@@ -72,7 +90,7 @@ class Loads:
         self._windows: list[_Window] = []  # the last ones that are full, and the one being filled
         self._written = -np.inf
         self.workers, self.cells = Meter(1), Meter(1)
-        self._recent: deque[tuple[float, int, SampleMessages]] = deque()
+        self._recent: deque[_Some] = deque()
 
     def recall(self, plan: Plan) -> None:
         """Take up what was written last, as far as it is about this plan."""
@@ -83,7 +101,7 @@ class Loads:
             if found.plan == plan.number:
                 self._plan, self.workers = found.plan, found.workers
             self.cells = found.cells
-        self._recent.append((-np.inf, -1, found.messages))
+        self._recent.append(_Some(-np.inf, -1, found.messages.size, found.messages))
 
     def observe(
         self,
@@ -115,18 +133,19 @@ class Loads:
         self.cells.add(self._at, messages=came.astype(np.float64))
         if sample is not None:
             fresh = SampleMessages(sample.messages.boxes, *sample.messages.texts)
-            self._recent.append((self._at, self._step, fresh))
+            self._recent.append(_Some(self._at, self._step, len(boxes), fresh))
             self._forget()
 
     def _forget(self) -> None:
         """Forget messages that are old, or of which there are enough later ones."""
-        count = sum(some.size for _, _, some in self._recent)
+        count = sum(some.messages.size for some in self._recent)
         while len(self._recent) > 1:
-            at, _, oldest = self._recent[0]
-            if count - oldest.size < _MOST_MESSAGES and self._at - at < _MOST_S:
+            oldest = self._recent[0]
+            fewer = count - oldest.messages.size
+            if fewer < _MOST_MESSAGES and self._at - oldest.at < _MOST_S:
                 return
             self._recent.popleft()
-            count -= oldest.size
+            count = fewer
 
     def full_window(self, messages: float) -> Floats | None:
         """What workers had to do in a window of so many messages; nothing until it is full.
@@ -147,16 +166,16 @@ class Loads:
         first, workers = self._windows[0]
         for _, more in self._windows[1:]:
             workers = workers.merged(more)
-        return Measured(self._plan, workers, self.cells, self._messages(first))
+        some = [each for each in self._recent if each.step >= first]
+        messages = _joined([each.messages for each in some])
+        came = float(sum(each.came for each in some))
+        return Measured(self._plan, workers, self.cells, messages, came)
 
     def messages_by_cell(self, plan: Plan) -> Floats:
         """How many messages came lately, by cell of a plan."""
         if len(self.cells) != plan.grid.cells:
             return np.zeros(plan.grid.cells)
         return self.cells.counted("messages")
-
-    def _messages(self, first: int = -1) -> SampleMessages:
-        return _joined([some for _, step, some in self._recent if step >= first])
 
     def write(self) -> None:
         """Write it down, if that was not done just now."""
@@ -172,7 +191,8 @@ class Loads:
             "messages": self.cells.counted("messages")[busy].round(3).tolist(),
         }
         self._state.files.write(_LOADS, seal(told), lasting=False)
-        data = packed([_table(self._messages())], _MESSAGES)
+        messages = _joined([some.messages for some in self._recent])
+        data = packed([_table(messages)], _MESSAGES)
         self._state.files.write(_RECENT, data, lasting=False)
 
 
@@ -189,7 +209,7 @@ def read_loads(state: State) -> Measured | None:
         cells.add(told["workers"]["at"], messages=counts)
     except (SourceError, OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid):
         return None
-    return Measured(told["plan"], workers, cells, messages)
+    return Measured(told["plan"], workers, cells, messages, float(counts.sum()))
 
 
 def _joined(parts: Sequence[SampleMessages]) -> SampleMessages:
