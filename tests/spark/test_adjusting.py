@@ -23,8 +23,9 @@ from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.spark.adjusting import Allowance, Pace
 from nearcast.spark.balancing import Balancer, suggest
+from nearcast.spark.costs import COSTS
 from nearcast.spark.feed import Feed
-from nearcast.spark.loads import COSTS, Loads, read_loads
+from nearcast.spark.loads import Loads, read_loads
 from nearcast.spark.messages import Texts
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports
 from nearcast.spark.shard import Messages
@@ -299,10 +300,13 @@ def test_searching_takes_little_and_less_while_it_is_in_vain(
     feed = small.open()
     small.take(feed, 0, [paths[0]])
     plan, now, searched = plan_of(feed), [0.0], list[float]()
-    monkeypatch.setattr(
-        "nearcast.spark.balancing._searched",
-        lambda *_: (searched.append(now[0]), (None, 0.001))[1],
-    )
+    answer: list[Any] = [(None, 0.001)]
+
+    def search(*_: Any) -> Any:
+        searched.append(now[0])
+        return answer[0]
+
+    monkeypatch.setattr("nearcast.spark.balancing._searched", search)
     balancer = Balancer("auto", clock=lambda: now[0], beside=False)
     loads: Any = Uneven()
     for _ in range(40):
@@ -310,17 +314,14 @@ def test_searching_takes_little_and_less_while_it_is_in_vain(
         balancer.look(plan, loads, lambda _: (lambda: None, 0))
         assert balancer.found() is None
     assert searched == [2.0, 4.0, 8.0, 16.0, 32.0]
-    monkeypatch.setattr(
-        "nearcast.spark.balancing._searched",
-        lambda *_: (searched.append(now[0]), ("a plan", 5.0))[1],
-    )
+    answer[0] = "a plan", 10.0
     searched.clear()
     balancer = Balancer("auto", clock=lambda: now[0], beside=False)
     for _ in range(100):
         now[0] += 1.0
         balancer.look(plan, loads, lambda _: (lambda: None, 0))
         balancer.found()
-    # five seconds of CPU at three a minute: what the first overdraws is paid off in 40 s
+    # ten seconds of CPU at six a minute: what the first overdraws is paid off in 40 s
     assert len(searched) == 2
     assert searched[1] - searched[0] >= 40
 

@@ -11,7 +11,7 @@ import numpy as np
 from nearcast.bench.processes import Cpu
 from nearcast.bench.promises import Bar, at_most
 from nearcast.partition.load import balance_of
-from nearcast.spark.loads import COSTS
+from nearcast.spark.costs import COSTS
 
 if TYPE_CHECKING:
     from nearcast.partition.grid import Floats
@@ -35,13 +35,15 @@ class Fed(NamedTuple):
 class Interval(TypedDict):
     """One arm in one interval.
 
-    - `worst`: counted work of the heaviest worker by the mean, in the worst batch;
+    - `worst`: counted work of the heaviest worker by the mean, in the worst batch; as here and
+      below, of those with which nothing was carried, which is work too;
     - `settled_after`: batches until no batch was above `BALANCED` any more, None if never;
     - `cpu_balance`, `work_balance`: the heaviest worker by the mean from then on (or over all),
       by CPU and by counted work;
     - `moves`, `last_move`: batches with which cells changed hands, and the last of them;
     - `moving_p99_s`, `still_p99_s`: how long batches took that moved something, and all others;
-    - `cpu_s`: of all processes, but for the first batch; `worker_cpu_s`: of workers alone.
+    - `cpu_s`: of all processes, but for the first batch; `driver_cpu_s`, `worker_cpu_s`: of it,
+      that of the driver, which looks for better plans, and that of the tasks of workers.
     """
 
     drift: str
@@ -59,6 +61,7 @@ class Interval(TypedDict):
     moving_s: list[float]
     still_s: list[float]
     cpu_s: float
+    driver_cpu_s: float
     worker_cpu_s: float
     updates: int
 
@@ -87,12 +90,12 @@ class Outcome(TypedDict):
 def interval_of(drift: str, workers: int, number: int, arm: str, fed: Sequence[Fed]) -> Interval:
     """Say what an interval came to."""
     cpu, work = (np.array([one(each.report, workers) for each in fed]) for one in (_cpu, _work))
-    balances = [balance_of(each) for each in work]
+    moves = [at for at, each in enumerate(fed) if each.report.moved is not None]
+    balances = [1.0 if at in moves else balance_of(each) for at, each in enumerate(work)]
     above = [at for at, balance in enumerate(balances) if balance > BALANCED]
     first = above[-1] + 1 if above else 0
     settled = first if first < len(fed) else None
-    since = slice(first if settled is not None else 0, None)
-    moves = [at for at, each in enumerate(fed) if each.report.moved is not None]
+    since = [at for at in range(first if settled is not None else 0, len(fed)) if at not in moves]
     moved = [each.report.moved for each in fed if each.report.moved is not None]
     return Interval(
         drift=drift,
@@ -110,6 +113,7 @@ def interval_of(drift: str, workers: int, number: int, arm: str, fed: Sequence[F
         moving_s=[fed[at].seconds for at in moves],
         still_s=[fed[at].seconds for at in range(1, len(fed)) if at not in moves],
         cpu_s=sum(each.cpu.total for each in fed[1:]),
+        driver_cpu_s=sum(each.cpu.driver for each in fed[1:]),
         worker_cpu_s=float(cpu[1:].sum()),
         updates=sum(each.report.updates for each in fed),
     )

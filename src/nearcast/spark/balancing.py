@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from nearcast.partition.adjust.migration import carried_bytes
 from nearcast.partition.adjust.pieces import pieces_of
 from nearcast.partition.adjust.recent import Recent, recent_of
 from nearcast.partition.adjust.replan import propose
+from nearcast.partition.auto import auto
 from nearcast.partition.grid import Floats, Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
@@ -31,7 +33,8 @@ from nearcast.partition.registry import partitioner_named
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, SampleRows, sample_of
 from nearcast.spark.adjusting import Allowance
-from nearcast.spark.loads import COSTS, Loads, Measured
+from nearcast.spark.costs import COSTS, PLANNED
+from nearcast.spark.loads import Loads, Measured
 from nearcast.spark.logs import tell
 from nearcast.spark.operations import OTHER
 from nearcast.spark.placing import sizes_of
@@ -51,9 +54,11 @@ MOST_SUBSCRIPTIONS = 100_000
 """Of more subscriptions so many stand for all."""
 
 _FEWEST_MESSAGES = 500  # for each worker, in a window
-_SECONDS_A_MINUTE = 3.0  # of CPU, for looking for better plans
+_SECONDS_A_MINUTE = 6.0  # of CPU, for looking for better plans
 _MOST_IN_VAIN = 6  # times that the wait is doubled
 _WORTHWHILE = 0.97  # what must be left of the heaviest load at most
+_EVEN, _UNEVEN = 1.05, 1.2  # the heaviest load by the mean: enough was done, and not enough
+_MUCH = 0.05  # gained
 
 
 class Suggestion(NamedTuple):
@@ -83,8 +88,8 @@ def suggest(
     """Find a plan that evens out what was measured; nothing if there is none that is better.
 
     `begun` are subscriptions that stand, some of `of`. By default the plan is evened out cell by
-    cell, and made anew where that is not enough; `anew` says which. Another number of `workers`
-    always has a plan made anew.
+    cell, and made anew where that gains little and too much is left; `anew` says which. Another
+    number of `workers` always has a plan made anew.
     """
     if plan.kind != "grid":
         raise InvalidValue("plan", plan.kind, "a plan by place and text: others have no cells")
@@ -93,7 +98,8 @@ def suggest(
     last = np.argsort(begun["kind"].to_numpy() == OTHER, kind="stable")
     sizes = (sizes_of(begun)[last] * scale).astype(np.int64)[rows.owners]
     handled = measured.workers.counted("messages")
-    recent = recent_of(plan, rows, measured.messages, 0.0, sizes, COSTS)
+    updates = measured.share * float(measured.workers.counted("updates").sum())
+    recent = recent_of(plan, rows, measured.messages, 0.0, sizes, COSTS, updates)
     # Workers have counted each operation where it came to them, in as many copies as there are.
     operations = measured.share * float(measured.workers.counted("operations").sum())
     copies = len(route_rows(plan, recent.boxes, recent.keys)[1])
@@ -103,29 +109,34 @@ def suggest(
     found = None
     rescaled = workers is not None and workers != plan.workers
     if not rescaled and not anew:
-        migration = adjust(plan, recent)
+        migration = adjust(plan, recent, _EVEN)
         if migration is not None:
             target = in_line(plan, migration.after)
             found = _suggestion(plan, target, recent, rows, sizes)
-    if rescaled or (anew is not False and not _is_enough(plan, found, recent)):
+    if rescaled or anew or (anew is None and not _is_enough(plan, found, recent)):
         sample = sample_of(rows, measured.messages, round(operations))
-        made = propose(plan, sample, workers, partitioner=_same_way(plan))
-        if made.worthwhile and made.plan.kind == "grid":
-            found = _suggestion(plan, made.plan, recent, rows, sizes)
+        made = propose(plan, sample, workers, costs=PLANNED, partitioner=_same_way(plan))
+        if (rescaled or anew or made.worthwhile) and made.plan.kind == "grid":
+            other = _suggestion(plan, made.plan, recent, rows, sizes)
+            if rescaled or anew or other.gain > (0.0 if found is None else found.gain):
+                found = other
     if found is None or not (len(found.cells) or rescaled):
         return None
     return found if rescaled or anew or found.gain >= 1 / _WORTHWHILE - 1 else None
 
 
 def _is_enough(plan: Plan, found: Suggestion | None, recent: Recent) -> bool:
-    """Whether a plan that was evened out is even."""
-    loads = _loads(plan, recent) if found is None else found.after
-    return balance_of(loads) <= 1.2
+    """Whether a plan that was evened out is even, or so much better that one may go on from it."""
+    if found is None:
+        return balance_of(_loads(plan, recent)) <= _UNEVEN
+    return balance_of(found.after) <= _UNEVEN or found.gain >= _MUCH
 
 
 def _same_way(plan: Plan) -> Callable[[Sample, int, Grid], Plan]:
     """The partitioner by which a plan was made, for a plan in the same line."""
     partition = partitioner_named(str(plan.about.get("asked", "auto")))
+    if partition is auto:  # all versions of a line have the same cells
+        partition = partial(auto, costs=PLANNED, finer=False)
     return lambda sample, workers, grid: in_line(plan, partition(sample, workers, grid))
 
 
@@ -150,7 +161,7 @@ def _suggestion(
 class Balancer:
     """Looks at the loads after every step, and has a better plan made when they are uneven.
 
-    Making one takes CPU from the stream: no more than a twentieth of one core on average, and less
+    Making one takes CPU from the stream: no more than a tenth of one core on average, and less
     and less often while there is nothing to be found.
     """
 

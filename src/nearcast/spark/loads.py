@@ -18,9 +18,9 @@ from nearcast.errors import SourceError
 from nearcast.index.table import Floats
 from nearcast.partition.adjust.meter import FIELDS, Meter
 from nearcast.partition.grid import count_cells
-from nearcast.partition.load import Costs
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleMessages, joined_messages
+from nearcast.spark.costs import COSTS
 from nearcast.spark.messages import Texts
 from nearcast.spark.report import WorkerReport
 from nearcast.spark.sealed import seal, unseal
@@ -28,9 +28,6 @@ from nearcast.spark.state import State, packed
 
 MOST_OF_A_STEP = 5_000
 """So many messages of a step are kept at most, evenly spread over it."""
-
-COSTS = Costs(check_ns=20.0, message_ns=500.0, operation_ns=5000.0, update_ns=250.0)
-"""What work costs a worker on Spark: fitted to the CPU of its tasks by `bench spark-adjust`."""
 
 _MOST_MESSAGES = 20_000
 _MOST_S = 60.0  # older messages say little about what comes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.geo import Box
+from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of, take
+from nearcast.spark.costs import PLANNED
 from nearcast.spark.messages import Texts
 from nearcast.spark.operations import OTHER, boxes_in, of_kind
 from nearcast.spark.shaped import shaped_in
@@ -36,7 +39,8 @@ def plan_for(name: str, workers: int, space: Box, sample: Sample) -> Plan:
     """Plan for a sample, and note by which name the partitioner was asked for."""
     cells = _FINE if workers > _MANY else _COARSE
     grid = Grid(space.west, space.south, space.east, space.north, *cells)
-    plan = partitioner_named(name)(sample, workers, grid)
+    partition = partitioner_named(name)
+    plan = (partial(auto, costs=PLANNED) if partition is auto else partition)(sample, workers, grid)
     messages = sample.messages.size + sample.held_out.size
     return plan.changed(number=1, about={**plan.about, "asked": name, "messages": messages})
 

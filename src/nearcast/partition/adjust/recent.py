@@ -80,18 +80,21 @@ def recent_of(
     operations: float = 0.0,
     sizes: Int64s | None = None,
     costs: Costs = MEASURED,
+    updates: float = 0.0,
 ) -> Recent:
     """Put rows and messages on the grid of a plan.
 
-    `operations` counts the rows that came or went while the messages arrived, `sizes` are the
-    bytes of each row. Of very many rows some stand for all in what is carried; rows that meet
-    thousands of cells are left out there, as about every worker holds them anyway.
+    `operations` counts the rows that came or went while the messages arrived, `updates` the pairs
+    that these came to; `sizes` are the bytes of each row. Of very many rows some stand for all in
+    what is carried; rows that meet thousands of cells are left out there, as about every worker
+    holds them anyway.
     """
     if sizes is None:
         sizes = ROW_BYTES + 8 * np.diff(rows.starts)
     keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
     held = hold(rows, keys, plan.grid, BLOCK)
     hits = hits_of(held, messages)
+    met_ns = costs.update_ns * updates / max(int(hits.met.sum()), 1)
     placed = evenly(rows.size, _MOST_PLACED)
     scale = rows.size / max(len(placed), 1)
     x0, y0, x1, y1 = spans_of(plan.grid, rows.boxes[placed]).astype(np.int64).T
@@ -101,7 +104,7 @@ def recent_of(
         hit_cell=(hits.row.astype(np.int64) * plan.grid.columns + hits.column).astype(np.int32),
         hit_key=held.keys[hits.key],
         hit_message=hits.message,
-        hit_cost=costs.check_ns * hits.candidates,
+        hit_cost=costs.check_ns * hits.candidates + met_ns * hits.met,
         message_ns=costs.message_ns,
         boxes=rows.boxes[placed],
         keys=keys[placed],
