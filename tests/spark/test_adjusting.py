@@ -127,8 +127,9 @@ def test_a_pipeline_evens_itself_out_when_its_load_moves_on(
     assert sum(move.bytes for move in moves) > 0
     assert line_of(plan_of(feed)) < plan_of(feed).number  # its shards have lived on
     drifted = batches // 2
-    assert busiest(reports[drifted : drifted + 1]) > 2.0
-    assert busiest(reports[-3:]) < 1.6
+    before, after = busiest(reports[drifted : drifted + 1]), busiest(reports[-3:])
+    assert before > 2.0
+    assert after < 0.8 * before
 
 
 def busiest(reports: list[BatchReport]) -> float:
