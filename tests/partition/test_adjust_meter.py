@@ -23,17 +23,23 @@ def test_counts_fade() -> None:
     assert meter.counted("operations").tolist() == [0.25, 0.0]
 
 
-def test_loads_are_cpu_if_known() -> None:
-    """By what was done, as long as nobody measured what it took."""
+def test_loads_are_counted_work() -> None:
+    """By what was done, whatever the CPU that took; which is kept beside it."""
     meter = Meter(2)
-    costs = Costs(check_ns=2.0, message_ns=10.0, operation_ns=100.0)
+    costs = Costs(check_ns=2.0, message_ns=10.0, operation_ns=100.0, update_ns=3.0)
     meter.add(0.0, messages=np.array([1.0, 0.0]), candidates=np.array([3.0, 4.0]))
     assert meter.loads(costs).tolist() == [16.0, 8.0]
-    meter.add(0.0, busy_ns=np.array([5.0, 7.0]))
-    assert meter.loads(costs).tolist() == [5.0, 7.0]
+    meter.add(0.0, busy_ns=np.array([5.0, 7.0]), updates=np.array([0.0, 2.0]))
+    assert meter.loads(costs).tolist() == [16.0, 14.0]
+    assert meter.counted("busy_ns").tolist() == [5.0, 7.0]
     again = Meter.from_json(json.loads(json.dumps(meter.to_json())))
-    assert again.loads(costs).tolist() == [5.0, 7.0]
+    assert again.loads(costs).tolist() == [16.0, 14.0]
     assert again.to_json() == meter.to_json()
+    assert meter.merged(again).loads(costs).tolist() == [32.0, 28.0]
+    endless = Meter(1, np.inf)
+    for at in (0.0, 1e9):
+        endless.add(at, messages=np.ones(1))
+    assert endless.counted("messages").tolist() == [2.0]
 
 
 def test_wrong_counts_are_refused() -> None:
@@ -58,6 +64,10 @@ def test_the_alarm_waits_and_stays() -> None:
     assert seen == [False, False, False, False, False, True]
     assert [watch.look(loads) for loads in (between, even, between)] == [True, False, False]
     assert not Watch().look(np.zeros(3))
+    watch.look(uneven), watch.look(uneven)
+    assert watch.uneven
+    watch.calm()
+    assert [watch.look(loads) for loads in (between, uneven, uneven)] == [False, False, True]
     with pytest.raises(InvalidValue, match="below"):
         Watch(above=1.1, below=1.2)
     with pytest.raises(InvalidValue, match="patience"):

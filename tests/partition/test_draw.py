@@ -19,6 +19,7 @@ from nearcast.partition.draw import (
     save_picture,
     worker_colours,
 )
+from nearcast.partition.draw_change import change_html, change_png
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan, TextMap
 
@@ -143,3 +144,19 @@ def test_letters_are_drawn_where_they_stand() -> None:
     dark = (canvas.pixels[:, :, 0] < 255).astype(int)
     assert dark[:, :3].tolist() == [[1, 1, 1], [0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 1, 1]]
     assert not dark[:, 3:].any()
+
+
+def test_a_change_is_drawn_before_and_after() -> None:
+    """As a page and as an image, in which exactly the cells that change hands are marked."""
+    before, cells = made(), np.array([0, 3], np.int32)
+    after = made(cell_worker=np.array([1, 0, 1, 2, 2, 2], np.int32), maps=[])
+    loads = [0.5, 0.3, 0.2], [0.4, 0.3, 0.3]
+    page = change_html(before, after, cells, loads, ["2 cells"])
+    assert len(svgs(page)) == 5
+    drawn = pixels(change_png(before, after, cells, loads, ["2 cells"]))
+    moving = (drawn == (192, 57, 43)).all(axis=2)
+    still = (drawn == (232, 232, 232)).all(axis=2)
+    assert moving.sum() * 2 == still.sum() > 0
+    rows, columns = np.nonzero(moving)
+    assert rows.min() < np.median(rows) < rows.max()  # one in each line of cells
+    assert columns.max() - columns.min() < 640 // 2

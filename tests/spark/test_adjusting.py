@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from any_targets import any_target
@@ -20,13 +21,17 @@ from nearcast.geo import Box
 from nearcast.partition.adjust.meter import Watch
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
-from nearcast.spark.adjusting import Allowance
+from nearcast.spark.adjusting import Allowance, Pace
 from nearcast.spark.balancing import Balancer, suggest
+from nearcast.spark.costs import COSTS
 from nearcast.spark.feed import Feed
 from nearcast.spark.loads import Loads, read_loads
+from nearcast.spark.messages import Texts
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports
+from nearcast.spark.shard import Messages
 from nearcast.spark.standing import standing
 from nearcast.spark.versions import differing, line_of
+from nearcast.text.columns import HashedTexts
 from small_pipeline import WORDS, Small, churn, write_events
 from uneven import uneven_log
 
@@ -106,11 +111,10 @@ def taken_with(small: Small, log: list[dict[str, Any]], batches: int, mode: Any)
 def test_a_pipeline_evens_itself_out_when_its_load_moves_on(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers are judged by the CPU they took; what is found stays the same."""
+    """Workers are judged by the work they did; what is found stays the same."""
     batches, rows = 12, 120
     log = uneven_log(3, batches, rows)
     expected, _ = scanned(log, SPACE)
-    monkeypatch.setattr("nearcast.spark.tasks.Report.summary", by_candidates)
     monkeypatch.setattr("nearcast.spark.loads._MOST_MESSAGES", 200)
     feed = taken_with(small, log, batches, "auto")
     small.check(expected)
@@ -123,30 +127,22 @@ def test_a_pipeline_evens_itself_out_when_its_load_moves_on(
     assert sum(move.bytes for move in moves) > 0
     assert line_of(plan_of(feed)) < plan_of(feed).number  # its shards have lived on
     drifted = batches // 2
-    assert busiest(reports[drifted : drifted + 2]) > 2.5
-    assert busiest(reports[-2:]) < 2.0
+    before, after = busiest(reports[drifted : drifted + 1]), busiest(reports[-3:])
+    assert before > 2.0
+    assert after < 0.8 * before
 
 
 def busiest(reports: list[BatchReport]) -> float:
-    """The load of the busiest worker by the mean, over some batches."""
+    """The messages of the busiest worker by the mean, over some batches."""
     loads = np.zeros(4)
     for report in reports:
         for worker in report.workers:
-            loads[worker.worker] += worker.load
+            loads[worker.worker] += worker.messages
     return balance_of(loads)
 
 
-def by_candidates(report: Any) -> Any:
-    """What a task did, with the CPU that it should have taken: this machine is busy."""
-    return WorkerReport(
-        report.worker, load=1e-6 * (report.messages + report.candidates), messages=report.messages,
-        candidates=report.candidates, updates=report.updates, rows=report.rows, bytes=report.bytes,
-    )  # fmt: skip
-
-
-def test_what_is_only_suggested_is_not_done(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_only_suggested_is_not_done(small: Small) -> None:
     """The advice is in the reports; the plan stays."""
-    monkeypatch.setattr("nearcast.spark.tasks.Report.summary", by_candidates)
     feed = taken_with(small, uneven_log(3, 6, 120), 6, "suggest")
     reports = read_reports(str(small.folder / "state"))
     assert any(report.advice is not None and not report.advice.taken for report in reports)
@@ -155,15 +151,12 @@ def test_what_is_only_suggested_is_not_done(small: Small, monkeypatch: pytest.Mo
     assert feed.pipeline.state.target() is None
 
 
-def test_by_hand_it_is_shown_first_and_done_when_told(
-    small: Small, capsys: Out, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_hand_it_is_shown_first_and_done_when_told(small: Small, capsys: Out) -> None:
     """`spark adjust` reads the state only; with --apply the stream goes there, also rescaled."""
     batches, rows = 6, 120
     log = uneven_log(4, batches, rows)
     expected, _ = scanned(log, SPACE)
     paths = write_events(small.folder / "in", log, batches, 500)
-    monkeypatch.setattr("nearcast.spark.tasks.Report.summary", by_candidates)
     feed = small.open()
     for batch, path in enumerate(paths[:2]):
         small.take(feed, batch, [path])
@@ -173,8 +166,13 @@ def test_by_hand_it_is_shown_first_and_done_when_told(
     shown = json.loads(capsys.readouterr().out)
     assert not shown["applied"]
     assert shown["balance_after"] < shown["balance_before"]
-    assert sum(share["before"] for share in shown["shares"]) == pytest.approx(1.0, abs=1e-3)
+    for name in ("before", "cpu"):
+        assert sum(share[name] for share in shown["shares"]) == pytest.approx(1.0, abs=1e-3)
     assert "changes hands" in picture.read_text()
+    image = small.folder / "change.png"
+    assert main(["spark", "adjust", state, "--output", str(image)]) == 0
+    assert image.read_bytes().startswith(b"\x89PNG")
+    assert "CPU" in capsys.readouterr().out
     assert feed.pipeline.state.target() is None
     assert main(["spark", "adjust", state, "--workers", "6", "--apply"]) == 0
     assert "applied" in capsys.readouterr().out
@@ -247,22 +245,107 @@ def test_loads_are_found_again(small: Small) -> None:
     assert read_loads(feed.pipeline.state) is None
 
 
-def test_a_worker_that_stumbles_once_is_not_taken_for_a_busy_one(small: Small) -> None:
-    """What was to be compiled in one batch is no load of its cells; what goes on counts."""
+def observed(loads: Loads, plan: Plan, messages: list[int], busy: float = 1.0) -> None:
+    """Count a step in which workers handled so many messages."""
+    workers = [
+        WorkerReport(number, load=busy, messages=count) for number, count in enumerate(messages)
+    ]
+    point = np.zeros((1, 4))
+    texts = HashedTexts(np.array([0, 1]), np.array([sum(messages)], np.uint64))
+    sample = Texts(
+        Messages(texts, point, np.zeros(1, np.int32), np.zeros(1, np.int64)), pa.array([""])
+    )
+    loads.observe(plan, 0.0, workers, point, sample)
+
+
+def test_loads_are_looked_at_window_by_window(small: Small) -> None:
+    """A window is as long as enough messages take; what was before the last two is over."""
     paths = write_events(small.folder / "in", churn(40), 1, 40)
     feed = small.open()
     small.take(feed, 0, [paths[0]])
-    loads = Loads(feed.pipeline.state)
-    plan, nowhere = plan_of(feed), np.empty((0, 4))
-    for at in range(60):
-        busy = [0.01, 0.01, 0.01, 3.0 if at == 40 else 0.01]
-        workers = [WorkerReport(number, load=load) for number, load in enumerate(busy)]
-        loads.observe(plan, float(at), workers, nowhere, None)
-    assert balance_of(loads.workers.loads()) < 1.2
-    for at in range(60, 70):
-        workers = [WorkerReport(number, load=[0.01, 0.2][number == 3]) for number in range(4)]
-        loads.observe(plan, float(at), workers, nowhere, None)
-    assert balance_of(loads.workers.loads()) > 2.0
+    loads, plan = Loads(feed.pipeline.state), plan_of(feed)
+    assert loads.full_window(100) is None
+    observed(loads, plan, [10, 20, 30, 30])
+    assert loads.full_window(100) is None
+    observed(loads, plan, [10, 0, 0, 0], busy=99.0)  # whatever the CPU that it took
+    assert loads.full_window(100) == pytest.approx(np.array([20, 20, 30, 30]) * COSTS.message_ns)
+    assert loads.full_window(100) is None
+    observed(loads, plan, [0, 0, 0, 100])
+    observed(loads, plan, [0, 0, 0, 100])
+    assert loads.full_window(100) == pytest.approx(np.array([0, 0, 0, 200]) * COSTS.message_ns)
+    observed(loads, plan, [100, 0, 0, 1])
+    assert loads.full_window(100) is not None
+    lately = loads.lately()
+    assert lately.workers.counted("messages").tolist() == [100, 0, 0, 201]
+    assert lately.messages.terms.tolist() == [100, 100, 101]
+    observed(loads, plan.changed(number=plan.number + 1), [1, 1, 1, 1])
+    assert loads.full_window(5) is None  # another version: it is counted anew
+    assert loads.full_window(4) == pytest.approx(np.ones(4) * COSTS.message_ns)
+
+
+class Uneven:
+    """Loads of which one worker always has most, and every look is at a full window."""
+
+    def full_window(self, _: float) -> Any:
+        return np.array([9.0, 1.0, 1.0, 1.0])
+
+    def lately(self) -> Any:
+        return None
+
+
+def test_searching_takes_little_and_less_while_it_is_in_vain(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only so much CPU a minute; and the wait doubles whenever there is nothing to be found."""
+    paths = write_events(small.folder / "in", churn(40), 1, 40)
+    feed = small.open()
+    small.take(feed, 0, [paths[0]])
+    plan, now, searched = plan_of(feed), [0.0], list[float]()
+    answer: list[Any] = [(None, 0.001)]
+
+    def search(*_: Any) -> Any:
+        searched.append(now[0])
+        return answer[0]
+
+    monkeypatch.setattr("nearcast.spark.balancing._searched", search)
+    balancer = Balancer("auto", clock=lambda: now[0], beside=False)
+    loads: Any = Uneven()
+    for _ in range(40):
+        now[0] += 1.0
+        balancer.look(plan, loads, lambda _: (lambda: None, 0))
+        assert balancer.found() is None
+    assert searched == [2.0, 4.0, 8.0, 16.0, 32.0]
+    answer[0] = "a plan", 10.0
+    searched.clear()
+    balancer = Balancer("auto", clock=lambda: now[0], beside=False)
+    for _ in range(100):
+        now[0] += 1.0
+        balancer.look(plan, loads, lambda _: (lambda: None, 0))
+        balancer.found()
+    # ten seconds of CPU at six a minute: what the first overdraws is paid off in 40 s
+    assert len(searched) == 2
+    assert searched[1] - searched[0] >= 40
+
+
+def test_a_step_carries_what_takes_a_part_of_the_usual_time() -> None:
+    """A step that carried something is not a usual one."""
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    least = pace.bytes
+    for took, carried in ((2.0, False), (50.0, True), (2.0, False)):
+        pace.begin()
+        now[0] += took
+        pace.end(carried)
+    assert pace.bytes == pytest.approx(10e6)
+    pace.end(False)  # without a beginning it says nothing
+    assert pace.bytes == pytest.approx(10e6)
+    assert least < 1e6
+    allowance = Allowance(600, lambda: now[0])
+    assert allowance.affordable(np.array([200, 100, 100]), 300) == 2
+    assert allowance.affordable(np.array([500, 100]), 300) == 1  # it cannot be cut
+    allowance.spend(200)
+    assert allowance.affordable(np.array([500, 100]), 300) == 0
+    assert allowance.affordable(np.empty(0, np.int64)) == 0
 
 
 def test_an_allowance_fills_up_and_is_overdrawn_for_one_thing_at_most() -> None:

@@ -112,8 +112,8 @@ class _World:
         vehicles = Vehicles(plan.seed, roads, plan.subscriptions, 1.0)
         everyone = np.arange(plan.subscriptions, dtype=np.int64)
         size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
-        _, starts, terms = self.subscriptions
-        self.subscriptions = Subscriptions(_around(vehicles.places(everyone), size), starts, terms)
+        boxes = _around(vehicles.places(everyone), size)
+        self.subscriptions = self.subscriptions._replace(boxes=boxes)
         targets = []
         for step, who in zip(plan.steps, self.who, strict=True):
             vehicles.drive(who.astype(np.int64), np.full(len(who), step * _TIMESTAMP_S))

@@ -218,7 +218,7 @@ class _Embedded:
         """Nothing runs."""
 
 
-class _Running:
+class Running:
     """An arm that runs, with the folder that it reads from."""
 
     def __init__(self, name: str, arm: Arm, spark: SparkSession, folder: Path) -> None:
@@ -263,6 +263,7 @@ class _Running:
         return sum(path.stat().st_blocks * 512 for path in folder.rglob("*.bin")) / 1e6
 
     def stop(self) -> None:
+        """Let the stream end."""
         self._query.stop()
 
 
@@ -317,7 +318,7 @@ def _measure_size(
             tell(f"batches of {size:,} events: starting {name}")
             place = folder / name
             embedded = arm.start is None
-            running.append(_Embedded(place) if embedded else _Running(name, arm, spark, place))
+            running.append(_Embedded(place) if embedded else Running(name, arm, spark, place))
             if arm.population and population is not None:
                 running[-1].feed(population)
         for number, batch in enumerate(batches):

@@ -18,6 +18,7 @@ from nearcast.cli import (
     bench_partition,
     bench_serve,
     bench_spark,
+    bench_spark_adjust,
     bench_spark_topk,
     bench_topk,
 )
@@ -48,6 +49,7 @@ bench.command("moving")(bench_moving.moving)
 bench.command("partition")(bench_partition.partition)
 bench.command("serve")(bench_serve.serve)
 bench.command("spark")(bench_spark.spark)
+bench.command("spark-adjust")(bench_spark_adjust.spark_adjust)
 bench.command("spark-topk")(bench_spark_topk.spark_topk)
 bench.command("topk")(bench_topk.topk)
 

@@ -12,6 +12,9 @@ from nearcast.geo import Box, Circle, Region, region_from_json
 from nearcast.model.log import decode_json
 from nearcast.text import DEFAULT, ENGLISH_STOP_WORDS, Analyser
 
+PICTURES = (".html", ".htm", ".png")
+"""What the names of pictures of plans end in."""
+
 StemOption = Annotated[
     str | None,
     typer.Option("--stem", metavar="LANGUAGE", help="Reduce words to their stems, e.g. english."),

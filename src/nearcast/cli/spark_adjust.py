@@ -12,19 +12,24 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from nearcast.cli.options import JsonOption
+from nearcast.cli.options import PICTURES, JsonOption
 from nearcast.errors import InvalidValue, SourceError
 
 if TYPE_CHECKING:
+    from nearcast.partition.adjust.meter import Meter
     from nearcast.partition.plan import Plan
     from nearcast.spark.balancing import Suggestion
 
 
 class Share(TypedDict):
-    """The load of a worker, as a share of all there is to do now."""
+    """The load of a worker, as a share of all there is to do now.
+
+    Loads are counted work; `cpu` is the share that it had of the CPU of all workers meanwhile.
+    """
 
     worker: int
     before: float
+    cpu: float
     after: float
 
 
@@ -66,7 +71,7 @@ def adjust(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw the plan before and after: a file in .html."),
+        typer.Option(metavar="FILE", help="Draw it: a file that ends in .html or .png."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -79,12 +84,12 @@ def adjust(
 
     [bold]Example[/bold]
 
-      nearcast spark adjust state --output change.html
+      nearcast spark adjust state --output change.png
 
       nearcast spark adjust state --workers 8 --apply
     """
-    if output is not None and output.suffix.lower() not in (".html", ".htm"):
-        raise InvalidValue("--output", str(output), "a file name that ends in .html")
+    if output is not None and output.suffix.lower() not in PICTURES:
+        raise InvalidValue("--output", str(output), "a file name that ends in .html or .png")
     if cancel and (apply or anew or workers is not None):
         raise InvalidValue("--cancel", "with other options", "--cancel alone")
     from nearcast.spark.balancing import suggest
@@ -119,6 +124,8 @@ def adjust(
     target = opened.target()
     applied = apply and (ranks or made is not None)
     report = _report(state, found.plan, made, applied, target, workers if ranks else None)
+    for share in report["shares"]:
+        share["cpu"] = _cpu_share(measured.workers, share["worker"])
     if made is not None and output is not None:
         _draw(output, found.plan, made)
     _tell(report, as_json)
@@ -160,7 +167,7 @@ def _report(
         balance_after=round(balance_of(made.after), 4),
         cells_under_way=left,
         shares=[
-            Share(worker=at, before=round(before, 6), after=round(after, 6))
+            Share(worker=at, before=round(before, 6), cpu=0.0, after=round(after, 6))
             for at, (before, after) in enumerate(
                 zip_longest(made.before.tolist(), made.after.tolist(), fillvalue=0.0)
             )
@@ -169,15 +176,20 @@ def _report(
     )
 
 
+def _cpu_share(workers: Meter, worker: int) -> float:
+    busy = workers.counted("busy_ns")
+    total = float(busy.sum())
+    return round(float(busy[worker]) / total, 6) if worker < len(busy) and total > 0 else 0.0
+
+
 def _draw(output: Path, plan: Plan, made: Suggestion) -> None:
-    from nearcast.partition.draw_change import change_html
+    from nearcast.partition.draw import write_picture
+    from nearcast.partition.draw_change import change_html, change_png
 
     facts = [f"{len(made.cells):,} cells change hands", f"{made.bytes:,} bytes are carried"]
     loads = made.before.tolist(), made.after.tolist()
-    try:
-        output.write_text(change_html(plan, made.target, made.cells, loads, facts), "utf-8")
-    except OSError as error:
-        raise SourceError(f"{output}: the picture cannot be written: {error}") from error
+    draw = change_png if output.suffix.lower() == ".png" else change_html
+    write_picture(output, draw(plan, made.target, made.cells, loads, facts))
 
 
 def _show(report: Adjustment) -> None:
@@ -196,10 +208,11 @@ def _show(report: Adjustment) -> None:
         facts.add_row("bytes carried", f"{report['bytes']:,}")
         console.print(facts)
         table = Table(box=SIMPLE_HEAD)
-        for heading in ("worker", "load now", "then"):
+        for heading in ("worker", "load now", "CPU", "then"):
             table.add_column(heading, justify="right")
         for share in report["shares"]:
-            table.add_row(str(share["worker"]), f"{share['before']:.1%}", f"{share['after']:.1%}")
+            shares = (share["before"], share["cpu"], share["after"])
+            table.add_row(str(share["worker"]), *(f"{each:.1%}" for each in shares))
         console.print(table)
         console.print(
             "applied: it takes effect with the next batches"

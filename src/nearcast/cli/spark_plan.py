@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from nearcast.partition.sample import Sample
 
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".gz", ".zst", ".parquet")
-_PICTURES = (".html", ".htm", ".png")
 _MOST_ROWS, _MOST_MESSAGES = 1_000_000, 200_000
 
 
@@ -92,7 +91,7 @@ def plan(
       nearcast spark plan --input events --workers 8 --save city.plan
     """
     partitioner, _ = check_partitioner(partitioner)
-    if output is not None and output.suffix.lower() not in _PICTURES:
+    if output is not None and output.suffix.lower() not in options.PICTURES:
         raise InvalidValue("--output", str(output), "a file name that ends in .html or .png")
     if save is not None and save.is_dir():
         raise InvalidValue("--save", str(save), "a file, not a folder")

@@ -76,7 +76,8 @@ def measure(scale: Scale, tell: Tell) -> list[Finding]:
         Finding(
             figure="8, 12c, 15",
             claim="latencies of 15 to 25 ms; 80 % of the tuples undisturbed by a migration",
-            found="a simulator has no latency; `nearcast bench spark` measures it on this machine",
+            found="a simulator has no latency; `nearcast bench spark` measures it on this machine, "
+            "and `nearcast bench spark-adjust` while cells change hands",
             agrees=None,
             unit="",
             values={},

@@ -60,9 +60,12 @@ class Candidate(NamedTuple):
     steady_per_s: float  # what the heaviest quarter of the workers allows
 
 
-def auto(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Plan:
-    """Plan in several ways and take the best."""
-    prepared = fine_enough(sample, workers, grid, costs)
+def auto(
+    sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED, finer: bool = True
+) -> Plan:
+    """Plan in several ways and take the best, with cells as given or `finer` ones if need be."""
+    made = fine_enough if finer else prepare
+    prepared = made(sample, workers, grid, costs)
     candidates = portfolio(prepared, workers, costs)
     best = chosen_of(candidates)
     about: dict[str, Any] = {

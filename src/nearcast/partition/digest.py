@@ -79,6 +79,7 @@ class Hits(NamedTuple):
     column: Int32s
     row: Int32s
     key: Int32s
+    met: Int32s  # rows of that key that the message's box meets
     candidates: Floats
     messages: int  # all of them, also those without a hit
 
@@ -173,17 +174,17 @@ def hits_of(held: Held, messages: SampleMessages, scale: float = 1.0) -> Hits:
     keys[~known] = -1
     spans = spans_of(held.grid, messages.boxes)
     most = _count_places(spans // np.int32(held.block), messages.starts, keys)
-    places = np.empty((most, 4), np.int32)
+    places = np.empty((most, 5), np.int32)
     candidates = np.empty(most, np.float64)
     count = _find_hits(
         spans, messages.boxes, messages.starts, keys, held.grid, held.block, held.boxes,
         held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys), scale,
         places, candidates,
     )  # fmt: skip
-    columns = [np.ascontiguousarray(places[:count, field]) for field in range(4)]
-    return Hits(
-        columns[0], columns[1], columns[2], columns[3], candidates[:count].copy(), messages.size
+    message, column, row, key, met = (
+        np.ascontiguousarray(places[:count, field]) for field in range(5)
     )
+    return Hits(message, column, row, key, met, candidates[:count].copy(), messages.size)
 
 
 @kernel
@@ -252,6 +253,7 @@ def _find_hits(
                     out[count, 1] = min(max(spans[at, 0], x * block), grid.columns - 1)
                     out[count, 2] = min(max(spans[at, 1], y * block), grid.rows - 1)
                     out[count, 3] = key
+                    out[count, 4] = int(met * scale)
                     candidates[count] = looked_at(int(runs[key] * scale), int(met * scale))
                     count += 1
     return count

@@ -61,7 +61,6 @@ def plan_html(plan: Plan, loads: Sequence[float] | None = None) -> str:
 def plan_png(plan: Plan, loads: Sequence[float] | None = None) -> bytes:
     """Draw a plan as a PNG image; `loads` as for `plan_html`."""
     bars = _bars(plan, loads)
-    colours = worker_colours(plan.workers)
     side = max(2, _PIXELS_ACROSS // plan.grid.columns)
     width, height = side * plan.grid.columns, side * plan.grid.rows
     thick = max(3, min(16, height // plan.workers))
@@ -70,24 +69,35 @@ def plan_png(plan: Plan, loads: Sequence[float] | None = None) -> bytes:
     canvas.text(20, 12, f"{plan.scheme}, {plan.workers} workers", 3)
     canvas.text(20, 34, "; ".join(_facts(plan, bars)[1:]), 2)
     if plan.kind == "grid":
-        stripes = [[colours[worker] for worker in main_workers(each)] for each in plan.maps]
-        for cell, code in enumerate(plan.cell_worker.tolist()):
-            row, column = divmod(cell, plan.grid.columns)
-            x, y = 20 + column * side, 52 + (plan.grid.rows - 1 - row) * side
-            canvas.striped(x, y, side, side, [colours[code]] if code >= 0 else stripes[-1 - code])
+        paint_map(canvas, plan, 20, 52, side)
     else:
         canvas.text(20, 60, _KINDS[plan.kind], 2)
-    most = max(max(bars.values), 1e-300)
-    every = -(-14 // thick)
-    for worker, value in enumerate(bars.values):
-        y = 52 + worker * thick
-        length = round(250 * value / most)
-        canvas.striped(width + 84, y, max(length, 1), max(thick - 1, 1), [colours[worker]])
-        if worker % every == 0:
-            canvas.text(width + 50, y, str(worker), 2)
-            if every == 1:  # else it would be written over the bars beside it
-                canvas.text(width + 90 + length, y, short(value), 2)
+    paint_bars(canvas, bars.values, width + 50, 52, thick)
     return canvas.png()
+
+
+def paint_map(canvas: Canvas, plan: Plan, left: int, top: int, side: int) -> None:
+    """Paint the cells of a plan as squares, north up."""
+    colours = worker_colours(plan.workers)
+    stripes = [[colours[worker] for worker in main_workers(each)] for each in plan.maps]
+    for cell, code in enumerate(plan.cell_worker.tolist()):
+        row, column = divmod(cell, plan.grid.columns)
+        x, y = left + column * side, top + (plan.grid.rows - 1 - row) * side
+        canvas.striped(x, y, side, side, [colours[code]] if code >= 0 else stripes[-1 - code])
+
+
+def paint_bars(canvas: Canvas, values: Sequence[float], left: int, top: int, thick: int) -> None:
+    """Paint a bar for each worker, with its number and value; it takes 370 pixels across."""
+    most = max(*values, 1e-300)
+    every = -(-14 // thick)
+    for worker, (value, colour) in enumerate(zip(values, worker_colours(len(values)), strict=True)):
+        y = top + worker * thick
+        length = round(250 * value / most)
+        canvas.striped(left + 34, y, max(length, 1), max(thick - 1, 1), [colour])
+        if worker % every == 0:
+            canvas.text(left, y, str(worker), 2)
+            if every == 1:  # else it would be written over the bars beside it
+                canvas.text(left + 40 + length, y, short(value), 2)
 
 
 def save_picture(
@@ -98,11 +108,15 @@ def save_picture(
     kind = target.suffix.lower()
     if kind not in (".html", ".htm", ".png"):
         raise InvalidValue("picture", str(path), "a file name that ends in .html or .png")
-    drawn = plan_png(plan, loads) if kind == ".png" else plan_html(plan, loads).encode()
+    write_picture(target, plan_png(plan, loads) if kind == ".png" else plan_html(plan, loads))
+
+
+def write_picture(path: Path, drawn: str | bytes) -> None:
+    """Write a picture to a file."""
     try:
-        target.write_bytes(drawn)
+        path.write_bytes(drawn.encode() if isinstance(drawn, str) else drawn)
     except OSError as error:
-        raise SourceError(f"{target}: the picture cannot be written: {error}") from error
+        raise SourceError(f"{path}: the picture cannot be written: {error}") from error
 
 
 _KINDS = {

@@ -20,6 +20,7 @@ class Costs(NamedTuple):
     check_ns: float
     message_ns: float
     operation_ns: float
+    update_ns: float = 0.0  # what is answered; a simulator does not know
 
 
 MEASURED = Costs(check_ns=2.4, message_ns=250.0, operation_ns=200.0)

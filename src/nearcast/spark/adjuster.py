@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ import pyarrow as pa
 from nearcast.index.table import Int64s
 from nearcast.partition.load import balance_of
 from nearcast.partition.prepare import evenly
-from nearcast.spark.adjusting import Allowance, Way
+from nearcast.spark.adjusting import Allowance, Pace, Way
 from nearcast.spark.balancing import Balancer
 from nearcast.spark.carrying import Carried
 from nearcast.spark.history import History
@@ -31,17 +33,29 @@ class Adjuster:
         self._way = Way(history.state, allowance)
         self._balancer = balancer or Balancer("off")
         self._loads = Loads(history.state)
+        self._pace = Pace()
+        self._carried: list[int] = []  # by worker: operations of this step that no event asked for
+        self._advice: Advice | None = None
         if history.plan is not None:
             self._loads.recall(history.plan)
+
+    @property
+    def searching(self) -> bool:
+        """Whether a better plan is being looked for beside the stream."""
+        return self._balancer.searching
 
     def take_over(self) -> Carried | None:
         """Let another version of the plan take over with this step, if one is due."""
         history = self._history
         assert history.plan is not None  # noqa: S101 - a step is placed once there is a plan
-        after = self._way.next_version(history.plan, history.census)
+        self._pace.begin()
+        self._hear()
+        messages = self._loads.messages_by_cell(history.plan)
+        after = self._way.next_version(history.plan, history.census, messages, self._pace.bytes)
         if after is None:
             return None
         carried = history.follow_with(after)
+        self._carried = [len(shard) for shard in carried.shards]
         self._way.allowance.spend(carried.bytes)
         return carried
 
@@ -60,8 +74,17 @@ class Adjuster:
         messages: npt.NDArray[np.bool_],
         workers: list[WorkerReport],
     ) -> None:
-        """Take note of where messages were and what workers did; keep some of the messages."""
+        """Take note of where messages were and what workers did; keep some of the messages.
+
+        What was carried is not counted: it was work once, and goes along with no cell.
+        """
         plan, census = self._history.plan, self._history.census
+        carried, self._carried = self._carried, []
+        self._pace.end(bool(carried))
+        if carried:
+            workers = [
+                replace(one, operations=one.operations - carried[one.worker]) for one in workers
+            ]
         if plan is None or census is None:
             return
         boxes = boxes_of_messages(events, messages)
@@ -78,20 +101,27 @@ class Adjuster:
         plan, balancer = self._history.plan, self._balancer
         if plan is None or balancer.mode == "off":
             return None
-        found, taken = balancer.found(), balancer.mode == "auto"
+        self._hear()
+        if self._way.target(plan) is None:
+            balancer.look(plan, self._loads, self._standing)
+        told, self._advice = self._advice, None
+        return told
+
+    def _hear(self) -> None:
+        """Take up a better plan that was found meanwhile."""
+        found = self._balancer.found()
         if found is None:
-            if self._way.target(plan) is None:
-                balancer.look(plan, self._loads, self._standing)
-            return None
+            return
+        taken = self._balancer.mode == "auto"
         if taken:
             self._history.state.write_target(found.target)
-        return Advice(
+        self._advice = Advice(
             round(balance_of(found.before), 4), round(balance_of(found.after), 4),
             len(found.cells), found.bytes, found.target.workers, taken,
         )  # fmt: skip
 
-    def _standing(self, most: int) -> tuple[pa.Table, int]:
+    def _standing(self, most: int) -> tuple[Callable[[], pa.Table], int]:
         """Some of the subscriptions there are, at most so many, and of how many."""
         live = self._history.booleans
         some = live[evenly(len(live), most)]
-        return self._history.registrar.definitions(some), len(live)
+        return self._history.registrar.known.kept(some), len(live)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nearcast.errors import InvalidValue, SourceError
-from nearcast.partition.grid import Int32s
+from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.plan import Plan
 from nearcast.spark.census import Census
 from nearcast.spark.state import State
@@ -26,10 +26,13 @@ BYTES_A_MINUTE = 64_000_000
 
 _MINUTE_S = 60.0
 _CELL_BYTES = 1024  # what a cell counts for at least
+_PART = 0.25  # of the time of a step that may go into carrying
+_BYTES_A_SECOND = 20e6  # that are cut out, handed over, and entered into shards
+_LEAST_AT_ONCE = 256_000.0
 
 
 class Allowance:
-    """So many bytes a minute; what is not used within a minute is gone."""
+    """So much a minute, of bytes or of whatever; what is not used within a minute is gone."""
 
     def __init__(self, a_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
         if not a_minute > 0:
@@ -51,14 +54,43 @@ class Allowance:
         """Note what was carried."""
         self._left = self.left - count
 
-    def affordable(self, sizes: Int32s) -> int:
-        """How many of these, in their order, may be carried now: one, if a whole minute is left.
+    def affordable(self, sizes: Int32s, at_once: float = np.inf) -> int:
+        """How many of these, in their order, may be carried now, and `at_once`.
 
-        So something that is larger than what a minute allows is carried too, in its time.
+        At least one, if there is enough left for it, however much that is at once; also if a whole
+        minute is left: so something that is larger than what a minute allows is carried too.
         """
         left = self.left
-        count = int(np.searchsorted(np.cumsum(sizes), left, side="right"))
-        return max(count, 1) if left >= self.a_minute else count
+        count = int(np.searchsorted(np.cumsum(sizes), min(left, at_once), side="right"))
+        if count or not len(sizes):
+            return count
+        return int(sizes[0] <= left or left >= self.a_minute)
+
+
+class Pace:
+    """How much is carried with one step: what takes a quarter of the time of a usual one."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._began: float | None = None
+        self._usual_s: float | None = None
+
+    @property
+    def bytes(self) -> float:
+        """So many with the next step."""
+        return max(_PART * (self._usual_s or 0.0) * _BYTES_A_SECOND, _LEAST_AT_ONCE)
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._began = self._clock()
+
+    def end(self, carried: bool) -> None:
+        """It has ended; one that carried something is not a usual one."""
+        began, self._began = self._began, None
+        if began is None or carried:
+            return
+        took = self._clock() - began
+        self._usual_s = took if self._usual_s is None else 0.8 * self._usual_s + 0.2 * took
 
 
 class Way:
@@ -89,16 +121,21 @@ class Way:
         logging.getLogger("nearcast.spark").warning("%s; it is forgotten", reason)
         self._state.forget_target()
 
-    def next_version(self, plan: Plan, census: Census | None) -> Plan | None:
-        """The version that takes over with the next step; nothing if all stays as it is."""
+    def next_version(
+        self, plan: Plan, census: Census | None, messages: Floats, at_once: float = np.inf
+    ) -> Plan | None:
+        """The version that takes over with the next step; nothing if all stays as it is.
+
+        `messages` came lately, by cell; about so many bytes are carried `at_once`.
+        """
         target = self.target(plan)
         if target is None:
             return None
         cells = differing(plan, target)
         if census is not None:  # first what gives most load for its bytes
             sizes = np.maximum(census.bytes[cells], _CELL_BYTES)
-            order = np.argsort(-census.messages[cells] / sizes, kind="stable")
-            cells = cells[order][: self.allowance.affordable(sizes[order])]
+            order = np.argsort(-messages[cells] / sizes, kind="stable")
+            cells = cells[order][: self.allowance.affordable(sizes[order], at_once)]
             if not len(cells) and target.workers <= plan.workers:
                 return None
         return towards(plan, target, cells, max(self._state.plans()) + 1)

@@ -1,8 +1,8 @@
 """Keeps a running pipeline balanced: looks at what was measured, and says where to go.
 
-Looking costs next to nothing and is done after every step. When workers have become too uneven, a
-better plan is made beside the pipeline, which goes on meanwhile; it becomes the plan that is to be
-reached (`adjusting`), or is only told of.
+Looking costs next to nothing and is done after every step that fills a window (`loads`). When
+workers were too uneven in two windows running, a better plan is looked for beside the pipeline,
+which goes on meanwhile. It becomes the plan that is to be reached (`adjusting`), or is told of.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,11 +25,15 @@ from nearcast.partition.adjust.migration import carried_bytes
 from nearcast.partition.adjust.pieces import pieces_of
 from nearcast.partition.adjust.recent import Recent, recent_of
 from nearcast.partition.adjust.replan import propose
+from nearcast.partition.auto import auto
 from nearcast.partition.grid import Floats, Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
+from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, SampleRows, sample_of
+from nearcast.spark.adjusting import Allowance
+from nearcast.spark.costs import COSTS, PLANNED
 from nearcast.spark.loads import Loads, Measured
 from nearcast.spark.logs import tell
 from nearcast.spark.operations import OTHER
@@ -39,15 +44,21 @@ from nearcast.spark.versions import differing, in_line
 Mode = Literal["off", "suggest", "auto"]
 MODES: tuple[Mode, ...] = ("off", "suggest", "auto")
 
-Standing = Callable[[int], tuple[pa.Table, int]]
-"""Gives so many of the subscriptions there are, at most, and says how many there are."""
+Standing = Callable[[int], tuple[Callable[[], pa.Table], int]]
+"""Gives so many of the subscriptions there are, at most, and says how many there are.
 
-MOST_SUBSCRIPTIONS = 200_000
+They are put together by whoever wants them.
+"""
+
+MOST_SUBSCRIPTIONS = 100_000
 """Of more subscriptions so many stand for all."""
 
-_LOOK_EVERY_S = 5.0
-_FEWEST_MESSAGES = 1_000  # that were measured since a version took over
+_FEWEST_MESSAGES = 500  # for each worker, in a window
+_SECONDS_A_MINUTE = 6.0  # of CPU, for looking for better plans
+_MOST_IN_VAIN = 6  # times that the wait is doubled
 _WORTHWHILE = 0.97  # what must be left of the heaviest load at most
+_EVEN, _UNEVEN = 1.05, 1.2  # the heaviest load by the mean: enough was done, and not enough
+_MUCH = 0.05  # gained
 
 
 class Suggestion(NamedTuple):
@@ -77,8 +88,8 @@ def suggest(
     """Find a plan that evens out what was measured; nothing if there is none that is better.
 
     `begun` are subscriptions that stand, some of `of`. By default the plan is evened out cell by
-    cell, and made anew where that is not enough; `anew` says which. Another number of `workers`
-    always has a plan made anew.
+    cell, and made anew where that gains little and too much is left; `anew` says which. Another
+    number of `workers` always has a plan made anew.
     """
     if plan.kind != "grid":
         raise InvalidValue("plan", plan.kind, "a plan by place and text: others have no cells")
@@ -86,36 +97,46 @@ def suggest(
     scale = 1.0 if of is None or not len(begun) else of / len(begun)
     last = np.argsort(begun["kind"].to_numpy() == OTHER, kind="stable")
     sizes = (sizes_of(begun)[last] * scale).astype(np.int64)[rows.owners]
-    operations = float(measured.workers.counted("operations").sum())
-    recent = recent_of(plan, rows, measured.messages, operations, sizes)
-    if measured.plan == plan.number and measured.workers.counted("busy_ns").any():
-        recent = recent.reweighed(plan, measured.workers.counted("busy_ns"))
+    handled = measured.workers.counted("messages")
+    updates = measured.share * float(measured.workers.counted("updates").sum())
+    recent = recent_of(plan, rows, measured.messages, 0.0, sizes, COSTS, updates)
+    # Workers have counted each operation where it came to them, in as many copies as there are.
+    operations = measured.share * float(measured.workers.counted("operations").sum())
+    copies = len(route_rows(plan, recent.boxes, recent.keys)[1])
+    recent = recent._replace(row_ns=COSTS.operation_ns * operations / max(copies, 1))
+    if measured.plan == plan.number and handled.any():
+        recent = recent.reweighed(plan, measured.workers.loads(COSTS), handled)
     found = None
     rescaled = workers is not None and workers != plan.workers
     if not rescaled and not anew:
-        migration = adjust(plan, recent)
+        migration = adjust(plan, recent, _EVEN)
         if migration is not None:
             target = in_line(plan, migration.after)
             found = _suggestion(plan, target, recent, rows, sizes)
-    if rescaled or (anew is not False and not _is_enough(plan, found, recent)):
+    if rescaled or anew or (anew is None and not _is_enough(plan, found, recent)):
         sample = sample_of(rows, measured.messages, round(operations))
-        made = propose(plan, sample, workers, partitioner=_same_way(plan))
-        if made.worthwhile and made.plan.kind == "grid":
-            found = _suggestion(plan, made.plan, recent, rows, sizes)
+        made = propose(plan, sample, workers, costs=PLANNED, partitioner=_same_way(plan))
+        if (rescaled or anew or made.worthwhile) and made.plan.kind == "grid":
+            other = _suggestion(plan, made.plan, recent, rows, sizes)
+            if rescaled or anew or other.gain > (0.0 if found is None else found.gain):
+                found = other
     if found is None or not (len(found.cells) or rescaled):
         return None
     return found if rescaled or anew or found.gain >= 1 / _WORTHWHILE - 1 else None
 
 
 def _is_enough(plan: Plan, found: Suggestion | None, recent: Recent) -> bool:
-    """Whether a plan that was evened out is even."""
-    loads = _loads(plan, recent) if found is None else found.after
-    return balance_of(loads) <= 1.2
+    """Whether a plan that was evened out is even, or so much better that one may go on from it."""
+    if found is None:
+        return balance_of(_loads(plan, recent)) <= _UNEVEN
+    return balance_of(found.after) <= _UNEVEN or found.gain >= _MUCH
 
 
 def _same_way(plan: Plan) -> Callable[[Sample, int, Grid], Plan]:
     """The partitioner by which a plan was made, for a plan in the same line."""
     partition = partitioner_named(str(plan.about.get("asked", "auto")))
+    if partition is auto:  # all versions of a line have the same cells
+        partition = partial(auto, costs=PLANNED, finer=False)
     return lambda sample, workers, grid: in_line(plan, partition(sample, workers, grid))
 
 
@@ -138,7 +159,11 @@ def _suggestion(
 
 
 class Balancer:
-    """Looks at the loads after every step, and has a better plan made when they are uneven."""
+    """Looks at the loads after every step, and has a better plan made when they are uneven.
+
+    Making one takes CPU from the stream: no more than a tenth of one core on average, and less
+    and less often while there is nothing to be found.
+    """
 
     def __init__(
         self,
@@ -152,13 +177,19 @@ class Balancer:
         if mode not in MODES:
             raise InvalidValue("adjust", mode, f"one of {', '.join(MODES)}")
         self.mode = mode
-        self._clock = clock
         self._beside = beside
         self._watch = watch or Watch()
         self._fewest = fewest_messages
-        self._looked = -np.inf
-        self._future: Future[Suggestion | None] | None = None
+        self._effort = Allowance(_SECONDS_A_MINUTE, clock)
+        self._in_vain = 0
+        self._wait = 0  # windows that are passed over
+        self._future: Future[tuple[Suggestion | None, float]] | None = None
         self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def searching(self) -> bool:
+        """Whether a better plan is being looked for, or was found and not yet heard of."""
+        return self._future is not None
 
     def found(self) -> Suggestion | None:
         """A suggestion that was made meanwhile, once."""
@@ -168,34 +199,48 @@ class Balancer:
         error = future.exception()
         if error is not None:  # the stream goes on by the plan it has
             tell("adjustment failed", level=logging.WARNING, error=repr(error))
-            return None
-        return future.result()
+        suggestion, seconds = (None, 0.0) if error is not None else future.result()
+        self._effort.spend(seconds)
+        if suggestion is None:
+            self._in_vain = min(self._in_vain + 1, _MOST_IN_VAIN)
+            self._wait = 2**self._in_vain
+        else:
+            self._in_vain = 0
+            self._watch.calm()
+        return suggestion
 
     def look(self, plan: Plan, loads: Loads, standing: Standing) -> None:
         """Look at the loads; `standing` gives some of the subscriptions there are, of how many."""
-        now = self._clock()
-        if (
-            self.mode == "off"
-            or plan.kind != "grid"
-            or plan.workers < 2
-            or self._future is not None
-            or now - self._looked < _LOOK_EVERY_S
-            or loads.workers.counted("messages").sum() < self._fewest
-        ):
+        if self.mode == "off" or plan.kind != "grid" or plan.workers < 2 or self.searching:
             return
-        self._looked = now
-        if not self._watch.look(loads.workers.loads()):
+        seen = loads.full_window(self._fewest * plan.workers)
+        if seen is None:
+            return
+        self._wait = max(self._wait - 1, 0)
+        if not self._watch.look(seen):
+            self._in_vain = self._wait = 0
+            return
+        if self._wait or self._effort.left <= 0:
             return
         begun, of = standing(MOST_SUBSCRIPTIONS)
-        measured = loads.measured()
+        measured = loads.lately()
         if self._beside:
             self._threads = self._threads or ThreadPoolExecutor(1, "nearcast-balancer")
-            self._future = self._threads.submit(suggest, plan, begun, measured, of=of)
+            self._future = self._threads.submit(_searched, plan, begun, measured, of)
         else:
             self._future = Future()
-            self._future.set_result(suggest(plan, begun, measured, of=of))
+            self._future.set_result(_searched(plan, begun, measured, of))
 
     def close(self) -> None:
         """Wait for what is being made, and make nothing more."""
         if self._threads is not None:
             self._threads.shutdown()
+
+
+def _searched(
+    plan: Plan, begun: Callable[[], pa.Table], measured: Measured, of: int
+) -> tuple[Suggestion | None, float]:
+    """Look for a better plan; say how many seconds of CPU that took."""
+    started = time.thread_time()
+    found = suggest(plan, begun(), measured, of=of)
+    return found, time.thread_time() - started

@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.index.table import Floats, Int32s, Int64s
-from nearcast.spark.operations import BEGUN, OTHER, boxes_in
+from nearcast.spark.operations import BEGUN
+from nearcast.spark.shaped import hulls_in
 
 
 class Definitions:
@@ -18,6 +19,7 @@ class Definitions:
     def __init__(self) -> None:
         self._begun: list[pa.Table] = []
         self._where: Int64s = np.empty(0, np.int64)  # by owner: the piece and the row in it
+        self._boxes: Floats = np.empty((0, 4))  # by owner: around its region, NaN if not known
 
     def remember(self, begun: pa.Table) -> None:
         """Keep what begins."""
@@ -26,42 +28,45 @@ class Definitions:
         owners = begun["owner"].to_numpy()
         more = int(owners.max()) + 1 - len(self._where)
         if more > 0:
-            self._where = np.concatenate(
-                [self._where, np.zeros(max(more, len(self._where)), np.int64)]
-            )
+            more = max(more, len(self._where))
+            self._where = np.concatenate([self._where, np.zeros(more, np.int64)])
+            self._boxes = np.concatenate([self._boxes, np.full((more, 4), np.nan)])
         self._where[owners] = (len(self._begun) << 32) + np.arange(len(begun))
+        self._boxes[owners] = hulls_in(begun)
         self._begun.append(begun.combine_chunks())
 
     def of(self, owners: Int32s) -> pa.Table:
         """What is known of some, in their order."""
-        if not len(owners):
-            return BEGUN.empty_table()
-        where = self._where[owners]
-        order = np.argsort(where, kind="stable")
-        piece, row = where[order] >> 32, where[order] & 0xFFFFFFFF
-        numbers, starts = np.unique(piece, return_index=True)
-        parts = [
-            self._begun[number].take(pa.array(rows))
-            for number, rows in zip(numbers, np.split(row, starts[1:]), strict=True)
-        ]
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
+        return self.kept(owners)()
+
+    def kept(self, owners: Int32s) -> Callable[[], pa.Table]:
+        """What is known of some by now, to be put together later, in any thread."""
+        where, pieces = self._where[owners], list(self._begun)
+        return lambda: _taken(where, pieces)
 
     def near(self, owners: Int32s, met: Callable[[Floats], npt.NDArray[np.bool_]]) -> Int32s:
-        """Those of some owners whose boxes `met` says are met, and all that have no box.
+        """Those of some owners whose boxes `met` says are met, and all whose box is not known.
 
-        Only boxes are read, not what else is known: it is asked between two batches.
+        It is asked between two batches, so nothing else is read for it.
         """
-        asked = np.zeros(len(self._where), np.bool_)
-        asked[owners] = True
-        found = []
-        for number, piece in enumerate(self._begun):
-            own = piece["owner"].to_numpy()
-            latest = self._where[own] == (number << 32) + np.arange(len(own))
-            rows = np.flatnonzero(asked[own] & latest)
-            boxed = piece["kind"].to_numpy()[rows] != OTHER
-            taken = np.ones(len(rows), np.bool_)
-            taken[boxed] = met(boxes_in(piece.select(["box"]).take(pa.array(rows[boxed]))))
-            found.append(own[rows[taken]])
-        return np.concatenate([owners[:0], *found])
+        boxes = self._boxes[owners]
+        taken = np.isnan(boxes[:, 0])
+        known = ~taken
+        taken[known] = met(boxes[known])
+        return owners[taken]
+
+
+def _taken(where: Int64s, pieces: list[pa.Table]) -> pa.Table:
+    """Rows of pieces, in the order in which it is said where they are."""
+    if not len(where):
+        return BEGUN.empty_table()
+    order = np.argsort(where, kind="stable")
+    piece, row = where[order] >> 32, where[order] & 0xFFFFFFFF
+    numbers, starts = np.unique(piece, return_index=True)
+    parts = [
+        pieces[number].take(pa.array(rows))
+        for number, rows in zip(numbers, np.split(row, starts[1:]), strict=True)
+    ]
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()

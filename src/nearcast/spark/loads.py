@@ -16,47 +16,78 @@ import pyarrow as pa
 
 from nearcast.errors import SourceError
 from nearcast.index.table import Floats
-from nearcast.partition.adjust.meter import Meter
+from nearcast.partition.adjust.meter import FIELDS, Meter
 from nearcast.partition.grid import count_cells
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleMessages, joined_messages
+from nearcast.spark.costs import COSTS
 from nearcast.spark.messages import Texts
 from nearcast.spark.report import WorkerReport
 from nearcast.spark.sealed import seal, unseal
 from nearcast.spark.state import State, packed
 
-MOST_OF_A_STEP = 2_000
+MOST_OF_A_STEP = 5_000
 """So many messages of a step are kept at most, evenly spread over it."""
 
-_MOST_MESSAGES = 10_000
+_MOST_MESSAGES = 20_000
 _MOST_S = 60.0  # older messages say little about what comes
 _EVERY_S = 5.0
 _HALF_LIFE_S = 30.0
-_MOST_TIMES = 4.0
 _LOADS, _RECENT = "loads.json", "recent.arrow"
 _MESSAGES = pa.schema([("box", pa.list_(pa.float64(), 4)), ("terms", pa.list_(pa.uint64()))])
 
 
 class Measured(NamedTuple):
-    """What was measured: for the version of a plan, and messages that came lately."""
+    """What was measured: for the version of a plan, and some of the messages that came meanwhile.
+
+    `came` is how many those were.
+    """
 
     plan: int
     workers: Meter
     cells: Meter
     messages: SampleMessages
+    came: float
+
+    @property
+    def share(self) -> float:
+        """The part of the messages that is known."""
+        return min(self.messages.size / max(self.came, 1.0), 1.0)
+
+
+class _Some(NamedTuple):
+    """Messages of a step, some of those that came."""
+
+    at: float
+    step: int
+    came: int
+    messages: SampleMessages
+
+
+class _Window(NamedTuple):
+    """A stretch of steps, from the first on: what workers did in it."""
+
+    first: int
+    workers: Meter
 
 
 class Loads:
-    """Counters for the workers and cells of a plan; those of workers begin anew with a version."""
+    """Counters for the workers and cells of a plan; those of workers begin anew with a version.
+
+    They are kept twice: fading with time, to be looked at, and window by window, to decide by. A
+    window is as long as it takes for enough messages to come; so what it says is not old, and not
+    luck either, whether batches are large or small.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._plan = -1
         self._at = 0.0
+        self._step = 0
+        self._windows: list[_Window] = []  # the last ones that are full, and the one being filled
         self._written = -np.inf
         self.workers, self.cells = Meter(1), Meter(1)
-        self._lately: Floats = np.empty(0)  # by worker: the CPU of a step, in nanoseconds
-        self._recent: deque[tuple[float, SampleMessages]] = deque()
+        self._recent: deque[_Some] = deque()
 
     def recall(self, plan: Plan) -> None:
         """Take up what was written last, as far as it is about this plan."""
@@ -67,7 +98,7 @@ class Loads:
             if found.plan == plan.number:
                 self._plan, self.workers = found.plan, found.workers
             self.cells = found.cells
-        self._recent.append((-np.inf, found.messages))
+        self._recent.append(_Some(-np.inf, -1, found.messages.size, found.messages))
 
     def observe(
         self,
@@ -79,55 +110,69 @@ class Loads:
     ) -> None:
         """Count a step: what its workers did, where its messages were, and some of those."""
         self._at = max(at, self._at)
+        self._step += 1
         if self._plan != plan.number or len(self.workers) != plan.workers:
             self._plan, self.workers = plan.number, Meter(plan.workers, _HALF_LIFE_S)
+            self._windows.clear()
+        if not self._windows:
+            self._windows.append(_Window(self._step, Meter(plan.workers, np.inf)))
         if len(self.cells) != plan.grid.cells:
             self.cells = Meter(plan.grid.cells, _HALF_LIFE_S)
-        counts = np.zeros((4, plan.workers))
+        counted = {name: np.zeros(plan.workers) for name in FIELDS}
         for one in workers:
-            counts[:, one.worker] += one.messages, one.candidates, one.operations, 1e9 * one.load
-        messages, candidates, operations, busy_ns = counts
-        busy_ns = self._usual(busy_ns)
-        self.workers.add(
-            self._at, messages=messages, candidates=candidates, operations=operations,
-            busy_ns=busy_ns,
-        )  # fmt: skip
+            for name in FIELDS[:-1]:
+                counted[name][one.worker] += getattr(one, name)
+            counted["busy_ns"][one.worker] += 1e9 * one.load
+        for meter in (self.workers, self._windows[-1].workers):
+            meter.add(self._at, **counted)
         came = np.zeros(plan.grid.cells, np.int64)
         count_cells(plan.grid, boxes, came)
         self.cells.add(self._at, messages=came.astype(np.float64))
         if sample is not None:
             fresh = SampleMessages(sample.messages.boxes, *sample.messages.texts)
-            self._recent.append((self._at, fresh))
+            self._recent.append(_Some(self._at, self._step, len(boxes), fresh))
             self._forget()
-
-    def _usual(self, busy_ns: Floats) -> Floats:
-        """What workers took, but of a worker at most a few times what it took lately.
-
-        Once in a while one has to load or compile something; that is no load that cells have.
-        """
-        if len(self._lately) != len(busy_ns):
-            self._lately = busy_ns
-        known = self._lately > 0
-        busy_ns = np.where(known, np.minimum(busy_ns, _MOST_TIMES * self._lately), busy_ns)
-        self._lately = np.where(known, 0.8 * self._lately + 0.2 * busy_ns, busy_ns)
-        return busy_ns
 
     def _forget(self) -> None:
         """Forget messages that are old, or of which there are enough later ones."""
-        count = sum(some.size for _, some in self._recent)
+        count = sum(some.messages.size for some in self._recent)
         while len(self._recent) > 1:
-            at, oldest = self._recent[0]
-            if count - oldest.size < _MOST_MESSAGES and self._at - at < _MOST_S:
+            oldest = self._recent[0]
+            fewer = count - oldest.messages.size
+            if fewer < _MOST_MESSAGES and self._at - oldest.at < _MOST_S:
                 return
             self._recent.popleft()
-            count -= oldest.size
+            count = fewer
 
-    def measured(self) -> Measured:
-        """All that is known."""
-        return Measured(self._plan, self.workers, self.cells, self._messages())
+    def full_window(self, messages: float) -> Floats | None:
+        """What workers had to do in a window of so many messages; nothing until it is full.
 
-    def _messages(self) -> SampleMessages:
-        return _joined([some for _, some in self._recent])
+        Each window is given once, and the next begins.
+        """
+        if not self._windows:
+            return None
+        now = self._windows[-1].workers
+        if now.counted("messages").sum() < messages:
+            return None
+        following = _Window(self._step + 1, Meter(len(now), np.inf))
+        self._windows = [*self._windows[-2:], following]
+        return now.loads(COSTS)
+
+    def lately(self) -> Measured:
+        """What is known from the last windows that are full: what came before them is over."""
+        first, workers = self._windows[0]
+        for _, more in self._windows[1:]:
+            workers = workers.merged(more)
+        some = [each for each in self._recent if each.step >= first]
+        messages = _joined([each.messages for each in some])
+        came = float(sum(each.came for each in some))
+        return Measured(self._plan, workers, self.cells, messages, came)
+
+    def messages_by_cell(self, plan: Plan) -> Floats:
+        """How many messages came lately, by cell of a plan."""
+        if len(self.cells) != plan.grid.cells:
+            return np.zeros(plan.grid.cells)
+        return self.cells.counted("messages")
 
     def write(self) -> None:
         """Write it down, if that was not done just now."""
@@ -143,7 +188,8 @@ class Loads:
             "messages": self.cells.counted("messages")[busy].round(3).tolist(),
         }
         self._state.files.write(_LOADS, seal(told), lasting=False)
-        data = packed([_table(self._messages())], _MESSAGES)
+        messages = _joined([some.messages for some in self._recent])
+        data = packed([_table(messages)], _MESSAGES)
         self._state.files.write(_RECENT, data, lasting=False)
 
 
@@ -160,7 +206,7 @@ def read_loads(state: State) -> Measured | None:
         cells.add(told["workers"]["at"], messages=counts)
     except (SourceError, OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid):
         return None
-    return Measured(told["plan"], workers, cells, messages)
+    return Measured(told["plan"], workers, cells, messages, float(counts.sum()))
 
 
 def _joined(parts: Sequence[SampleMessages]) -> SampleMessages:

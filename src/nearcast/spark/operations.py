@@ -54,7 +54,7 @@ _COMMON = [
     ("owner", pa.int32()),
     ("seq", pa.int64()),
     ("id", pa.string()),  # this and all that follows: where something begins
-    ("box", pa.list_(pa.float64(), 4)),  # PLAIN, ROUND, LASTING
+    ("box", pa.list_(pa.float64(), 4)),  # PLAIN, ROUND, LASTING; around all there is of OTHER
     ("terms", _HASHES),  # PLAIN, ROUND, LASTING
     ("region", pa.string()),  # OTHER, as JSON
     ("required", pa.list_(_HASHES)),  # OTHER: of each conjunct

@@ -19,9 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.geo import region_from_json
 from nearcast.index.table import Floats, Int32s, Int64s
-from nearcast.model.log import decode_json
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
@@ -40,6 +38,7 @@ from nearcast.spark.operations import (
     of_kind,
 )
 from nearcast.spark.router import changes_schema
+from nearcast.spark.shaped import shaped_in, spread_lists
 from nearcast.text.columns import Hashes
 
 _ROW_BYTES = 64
@@ -69,21 +68,16 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
         boxes.append(boxes_in(some))
         keys.append(key[plain])
     sizes = sizes_of(begun)
-    lists_of_keys: list[list[int] | None] = [None] * len(begun)
+    lists_of_keys = pa.nulls(len(begun), _HASH_LISTS)
     if len(others):
-        some = begun.take(pa.array(others))
-        for number, region, required in zip(
-            others.tolist(), some["region"].to_pylist(), some["required"].to_pylist(), strict=True
-        ):
-            chosen = _keys_of(plan, required)
-            lists_of_keys[number] = chosen.tolist()
-            bounds = region_from_json(decode_json(region.encode(), "region")).bounds()
-            count = len(bounds) * len(chosen)
-            numbers.append(np.full(count, number, np.int32))
-            boxes.append(np.tile(np.array(bounds, np.float64), (len(chosen), 1)))
-            keys.append(np.repeat(chosen, len(bounds)))
+        shaped = shaped_in(begun.take(pa.array(others)))
+        chosen = plan_keys.choose(plan.arrays, shaped.term_starts, shaped.terms)
+        lists_of_keys = spread_lists(others, shaped.starts, chosen, len(begun))
+        numbers.append(others[shaped.number].astype(np.int32))
+        boxes.append(shaped.boxes)
+        keys.append(chosen[shaped.conjunct])
     begun = begun.append_column("key", pa.array(key))
-    begun = completed(begun.append_column("keys", pa.array(lists_of_keys, _HASH_LISTS)))
+    begun = completed(begun.append_column("keys", lists_of_keys))
     of_row: Int32s = np.concatenate(numbers)
     return begun, Rows(of_row, np.concatenate(boxes), np.concatenate(keys), sizes[of_row])
 
@@ -99,15 +93,6 @@ def sizes_of(begun: pa.Table) -> Int64s:
 def _parts(lists: Any) -> tuple[Int64s, Hashes]:
     starts = lists.offsets.to_numpy().astype(np.int64)
     return starts - starts[0], lists.values.to_numpy()[starts[0] : starts[-1]]
-
-
-def _keys_of(plan: Plan, required: list[list[int]]) -> Hashes:
-    if not required:
-        return np.empty(0, np.uint64)
-    starts = np.zeros(len(required) + 1, np.int64)
-    np.cumsum([len(terms) for terms in required], out=starts[1:])
-    flat = np.array([term for terms in required for term in terms], np.uint64)
-    return plan_keys.choose(plan.arrays, starts, flat)
 
 
 class Placed(NamedTuple):

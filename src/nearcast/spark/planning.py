@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.geo import Box, region_from_json
-from nearcast.model.log import decode_json
+from nearcast.geo import Box
+from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
-from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of
+from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of, take
+from nearcast.spark.costs import PLANNED
 from nearcast.spark.messages import Texts
 from nearcast.spark.operations import OTHER, boxes_in, of_kind
+from nearcast.spark.shaped import shaped_in
 
 _COARSE, _FINE = (64, 32), (128, 64)
 _MANY = 16  # workers from which on cells must be finer, to be dealt out evenly
@@ -36,7 +39,8 @@ def plan_for(name: str, workers: int, space: Box, sample: Sample) -> Plan:
     """Plan for a sample, and note by which name the partitioner was asked for."""
     cells = _FINE if workers > _MANY else _COARSE
     grid = Grid(space.west, space.south, space.east, space.north, *cells)
-    plan = partitioner_named(name)(sample, workers, grid)
+    partition = partitioner_named(name)
+    plan = (partial(auto, costs=PLANNED) if partition is auto else partition)(sample, workers, grid)
     messages = sample.messages.size + sample.held_out.size
     return plan.changed(number=1, about={**plan.about, "asked": name, "messages": messages})
 
@@ -49,28 +53,19 @@ def is_blind(plan: Plan) -> bool:
 def rows_in(begun: pa.Table) -> SampleRows:
     """The rows of subscriptions; owners are numbered as the plain ones come, then the others."""
     plain = begun.filter(pc.not_equal(begun["kind"], OTHER)).combine_chunks()
-    boxes: list[Any] = [np.empty((0, 4))]
-    lists: list[list[int]] = []
-    owners: list[int] = []
-    if len(plain):
-        boxes.append(boxes_in(plain))
     starts, terms = _lists(plain["terms"].combine_chunks())
+    boxes = boxes_in(plain) if len(plain) else np.empty((0, 4))
+    rows = SampleRows(boxes, starts, terms, np.arange(len(plain), dtype=np.int32))
     others = of_kind(begun, OTHER)
-    for number, (region, required) in enumerate(
-        zip(others["region"].to_pylist(), others["required"].to_pylist(), strict=True)
-    ):
-        bounds = region_from_json(decode_json(region.encode(), "region")).bounds()
-        for conjunct in required:
-            boxes.append(np.array(bounds, np.float64))
-            lists += [conjunct] * len(bounds)
-            owners += [len(plain) + number] * len(bounds)
-    more = np.cumsum([0, *map(len, lists)])[1:] + starts[-1]
-    flat = np.array([term for some in lists for term in some], np.uint64)
+    if not len(others):
+        return rows
+    shaped = shaped_in(others)
+    more, more_terms = take(shaped.term_starts, shaped.terms, shaped.conjunct)
     return SampleRows(
-        np.concatenate(boxes),
-        np.concatenate([starts, more]).astype(np.int64),
-        np.concatenate([terms, flat]),
-        np.concatenate([np.arange(len(plain)), owners]).astype(np.int32),
+        np.concatenate([boxes, shaped.boxes]),
+        np.concatenate([starts, more[1:] + starts[-1]]),
+        np.concatenate([terms, more_terms]),
+        np.concatenate([rows.owners, shaped.number + np.int32(len(plain))]),
     )
 
 

@@ -69,6 +69,7 @@ from nearcast.spark.operations import (
 )
 from nearcast.spark.ranked.reading import good_tops, ranked_log, shifted_log
 from nearcast.spark.refusals import Refusal, refusals_in
+from nearcast.spark.shaped import hull
 from nearcast.text import Query, parse_bag, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
 
@@ -464,5 +465,5 @@ def _entry(owner: int, seq: int, known: dict[str, Any], region: Region) -> dict[
         if isinstance(region, Circle):
             return entry | {"kind": ROUND, "circle": [*region.center, region.radius]}
     shape = msgspec.json.encode(region_to_json(region)).decode()
-    entry = {key: value for key, value in entry.items() if key not in ("box", "terms")}
+    entry = {key: value for key, value in entry.items() if key != "terms"} | {"box": hull(bounds)}
     return entry | {"kind": OTHER, "region": shape, "required": required, "excluded": excluded}

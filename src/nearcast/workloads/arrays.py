@@ -23,11 +23,15 @@ _SCALE = 1e12
 
 
 class Subscriptions(NamedTuple):
-    """Conjunctions within boxes: the terms of the i-th are `terms[starts[i] : starts[i + 1]]`."""
+    """Conjunctions within boxes: the terms of the i-th are `terms[starts[i] : starts[i + 1]]`.
+
+    Some workloads have subscriptions that ask for `either` of their terms.
+    """
 
     boxes: Floats
     starts: Ints
     terms: NDArray[np.int32]
+    either: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.boxes)

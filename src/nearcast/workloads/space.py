@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcast.errors import InvalidValue
 from nearcast.workloads.draws import Draws, Floats, Ints
@@ -97,12 +98,19 @@ class Cities:
 
     def points(self, numbers: Ints) -> Floats:
         """Give the place of each numbered message, as rows of longitude and latitude."""
-        space = self.space
         city = ranks_of(self._weights, self._city.uniform(numbers))
-        spread = self._spread[city]
+        rural = self._rural.uniform(numbers) < self._countryside
+        return self._scattered(numbers, city, rural)
+
+    def points_in(self, cities: Ints, numbers: Ints) -> Floats:
+        """Give a place for each number, in a city that is given by its rank, the largest first."""
+        return self._scattered(numbers, cities, np.zeros(len(numbers), np.bool_))
+
+    def _scattered(self, numbers: Ints, city: Ints, rural: NDArray[np.bool_]) -> Floats:
+        """Give places around cities, or anywhere."""
+        space, spread = self.space, self._spread[city]
         lon = self._lon[city] + self._x.bell(numbers) * spread * space.width
         lat = self._lat[city] + self._y.bell(numbers) * spread * space.height
-        rural = self._rural.uniform(numbers) < self._countryside
         if rural.any():
             lon[rural] = self._x.uniform(numbers[rural], space.west, space.east)
             lat[rural] = self._y.uniform(numbers[rural], space.south, space.north)

@@ -14,16 +14,18 @@ import pyarrow.compute as pc
 
 from nearcast.errors import InvalidValue
 from nearcast.model.parquet import EVENT_SCHEMA
+from nearcast.workloads.arrays import ArrayWorkload
 from nearcast.workloads.base import START
 from nearcast.workloads.draws import Floats, Ints
 from nearcast.workloads.registry import array_workload
 from nearcast.workloads.words import Words
 
 _RATE = 1000.0
+_JOINTS = [" ", " OR "]
 
 
 class EventStream:
-    """An endless log, made from the arrays of a workload (`tweets`, `small`, ...).
+    """An endless log, made from the arrays of a workload (`tweets`, `small`, ...), or of one given.
 
     >>> EventStream(seed=1, subscriptions=2, vocabulary=50).table(0, 9)["op"].to_pylist()[1:4]
     ['subscribe', 'publish', 'publish']
@@ -36,6 +38,7 @@ class EventStream:
         subscriptions: int = 1_000_000,
         ratio: int = 5,
         kind: str = "tweets",
+        workload: ArrayWorkload | None = None,
         **options: Any,
     ) -> None:
         for name, value, least in (("subscriptions", subscriptions, 0), ("ratio", ratio, 1)):
@@ -43,7 +46,7 @@ class EventStream:
                 raise InvalidValue(name, value, f"{least} or more")
         self.subscriptions = subscriptions
         self._ratio = ratio
-        self._workload = array_workload(kind, seed=seed, **options)
+        self._workload = workload or array_workload(kind, seed=seed, **options)
         self._words = Words(len(self._workload.frequency))
 
     def table(self, first: int, end: int) -> pa.Table:
@@ -95,7 +98,12 @@ class EventStream:
         region = pa.StructArray.from_arrays(
             list(parts.values()), fields=list(kind), mask=pa.array(~rows)
         )
-        return self._phrases(rows, lengths, terms), region
+        joint = np.zeros(len(rows), np.int8)
+        joint[rows] = _joined(
+            [np.zeros(len(one), np.bool_) if one.either is None else one.either for one in made],
+            np.empty(0, np.bool_),
+        )
+        return self._phrases(rows, lengths, terms, pa.array(_JOINTS).take(pa.array(joint))), region
 
     def _messages(self, who: Ints, rows: Any) -> tuple[pa.Array, pa.Array]:
         """Give the texts and points of the rows that publish."""
@@ -106,10 +114,10 @@ class EventStream:
         point = _lists(rows, np.full(len(who), 2), pa.array(boxes[:, :2].ravel()))
         return self._phrases(rows, lengths, terms), point
 
-    def _phrases(self, rows: Any, lengths: Ints, terms: Any) -> pa.Array:
+    def _phrases(self, rows: Any, lengths: Ints, terms: Any, joint: Any = " ") -> pa.Array:
         known, places = np.unique(terms, return_inverse=True)
         words = pa.array(self._words.of(known.astype(np.int64)), pa.string())
-        return pc.binary_join(_lists(rows, lengths, words.take(pa.array(places))), " ")
+        return pc.binary_join(_lists(rows, lengths, words.take(pa.array(places))), joint)
 
 
 def _runs(numbers: Ints) -> list[tuple[int, int]]:

@@ -23,6 +23,7 @@ MOST_LOADED = 4
 """How many of a worker's most loaded cells are looked at for splitting and merging."""
 
 _MOST_SPLITS = 2  # for each worker
+_LUCK = 1.1  # the heaviest load by the mean that a sample may show without meaning it
 _ENOUGH = 0.999  # what splitting must leave of the heavier load at most
 
 
@@ -78,25 +79,34 @@ def adjust(
 
     First cells that two workers share are given to one of them, where that spares both work. Then
     pieces are moved (`evening`). When a worker is stuck with a cell that is too much to be moved,
-    some terms of the cell are.
+    some terms of the cell are. Loads are smoothed, as they come from a sample; where a plan that is
+    even by them is not so by far, cells are hot and not just lucky, and are taken as they are.
     """
     log = Log(most_bytes)
     now = _merge(plan, recent, limit, log)
-    for _ in range(1 + _MOST_SPLITS * plan.workers):
+    hot = False
+    for _ in range(2 + _MOST_SPLITS * plan.workers):
         pieces = pieces_of(now, recent)
-        evening = Evening(pieces, recent, plan.workers)
+        evening = Evening(pieces, recent, plan.workers, pieces.load if hot else None)
         piece, destination = evening.run(limit, log.left)
         if len(piece):
             shifts = Shifts(pieces.cell[piece], pieces.worker[piece], destination)
             log.add(shifts, np.full(len(piece), evening.carried / len(piece)))
             now = shifted(now, shifts)
         if balance_of(evening.loads) <= limit:
-            break
+            if hot or _balance(now, recent) <= _LUCK:
+                break
+            hot = True
+            continue
         done = _split(now, recent, pieces, evening, log)
         if done is None:
             break
         now = done
     return log.migration(plan, now)
+
+
+def _balance(plan: Plan, recent: Recent) -> float:
+    return balance_of(worker_loads(plan, pieces_of(plan, recent), recent))
 
 
 def _split(plan: Plan, recent: Recent, pieces: Pieces, evening: Evening, log: Log) -> Plan | None:

@@ -11,12 +11,13 @@ from nearcast.errors import InvalidValue
 from nearcast.partition.grid import Floats
 from nearcast.partition.load import MEASURED, Costs, balance_of
 
-FIELDS = ("messages", "candidates", "operations", "busy_ns")
-"""What is counted: messages handled, rows looked at, rows that came or went, CPU taken."""
+FIELDS = ("messages", "candidates", "operations", "updates", "busy_ns")
+"""What is counted: messages handled, rows looked at, rows that came or went, pairs answered with,
+and CPU taken."""
 
 
 class Meter:
-    """Counters that forget: what was counted one half-life ago counts half.
+    """Counters that forget: what was counted one half-life ago counts half; none if it is endless.
 
     One meter counts for the workers of a plan, another for its cells. Time is told, not asked.
     """
@@ -50,15 +51,25 @@ class Meter:
         return np.array(self._counts[FIELDS.index(name)])
 
     def loads(self, costs: Costs = MEASURED) -> Floats:
-        """What each had to do, in nanoseconds: the CPU it took, or if unknown, by what it did."""
-        messages, candidates, operations, busy = self._counts
-        if busy.any():
-            return busy.copy()
+        """What each had to do, in nanoseconds, by what it did.
+
+        Not by the CPU that took: on a machine with other things to do, that is off by a fifth from
+        one batch to the next, for reasons that go along with no cell.
+        """
+        messages, candidates, operations, updates, _ = self._counts
         return np.asarray(
             costs.check_ns * candidates
             + costs.message_ns * messages
             + costs.operation_ns * operations
+            + costs.update_ns * updates
         )
+
+    def merged(self, other: Meter) -> Meter:
+        """Give what both have counted, together."""
+        both = Meter(len(self), self._half_life_s)
+        both._counts = self._counts + other._counts
+        both._at = other._at if self._at is None else self._at
+        return both
 
     def to_json(self) -> dict[str, Any]:
         """Give the counters as they may be written down."""
@@ -90,11 +101,15 @@ class Watch:
         self._times = 0
         self.uneven = False
 
+    def calm(self) -> None:
+        """Be quiet again: something was done about it."""
+        self.uneven, self._times = False, 0
+
     def look(self, loads: Floats) -> bool:
         """Look at the loads of all workers; say whether they should be evened out."""
         balance = balance_of(loads)
         if balance <= self._below:
-            self.uneven, self._times = False, 0
+            self.calm()
         elif balance > self._above:
             self._times += 1
             self.uneven |= self._times >= self._patience

@@ -45,10 +45,12 @@ class Recent(NamedTuple):
     row_ns: float
     scale: float
 
-    def reweighed(self, plan: Plan, busy_ns: Floats) -> Recent:
+    def reweighed(self, plan: Plan, busy_ns: Floats, messages: Floats | None = None) -> Recent:
         """Scale what hits cost so that each worker has as much to do as was measured.
 
-        What an index looks at can only be estimated from a sample; the CPU of a worker is known.
+        What an index looks at can only be estimated from a sample; what a worker did is known.
+        `messages` is how many each handled meanwhile. If that is not told, workers took as long for
+        the messages at hand as is estimated, all together.
         """
         if len(busy_ns) != plan.workers:
             raise InvalidValue("busy_ns", len(busy_ns), f"one for each of {plan.workers} workers")
@@ -58,9 +60,17 @@ class Recent(NamedTuple):
         rest = self.message_ns * np.bincount(pairs % plan.workers, minlength=plan.workers)
         held = route_rows(plan, self.boxes, self.keys)[1]
         rest += self.row_ns * np.bincount(held, minlength=plan.workers)
-        measured = busy_ns * (float((hits + rest).sum()) / max(float(busy_ns.sum()), 1e-300))
-        factor = np.divide(measured - rest, hits, out=np.ones(plan.workers), where=hits > 0)
-        return self._replace(hit_cost=self.hit_cost * np.clip(factor, *_TRUSTED)[worker])
+        if messages is None:
+            scale = float((hits + rest).sum()) / max(float(busy_ns.sum()), 1e-300)
+        else:
+            scale = len(pairs) / max(float(messages.sum()), 1e-300)
+        left = np.maximum(busy_ns * scale - rest, 0.0)
+        usual = float(left.sum()) / max(float(hits.sum()), 1e-300)
+        factor = np.divide(left, hits, out=np.full(plan.workers, usual), where=hits > 0)
+        low, high = _TRUSTED
+        return self._replace(
+            hit_cost=self.hit_cost * np.clip(factor, low * usual, high * usual)[worker]
+        )
 
 
 def recent_of(
@@ -70,18 +80,21 @@ def recent_of(
     operations: float = 0.0,
     sizes: Int64s | None = None,
     costs: Costs = MEASURED,
+    updates: float = 0.0,
 ) -> Recent:
     """Put rows and messages on the grid of a plan.
 
-    `operations` counts the rows that came or went while the messages arrived, `sizes` are the
-    bytes of each row. Of very many rows some stand for all in what is carried; rows that meet
-    thousands of cells are left out there, as about every worker holds them anyway.
+    `operations` counts the rows that came or went while the messages arrived, `updates` the pairs
+    that these came to; `sizes` are the bytes of each row. Of very many rows some stand for all in
+    what is carried; rows that meet thousands of cells are left out there, as about every worker
+    holds them anyway.
     """
     if sizes is None:
         sizes = ROW_BYTES + 8 * np.diff(rows.starts)
     keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
     held = hold(rows, keys, plan.grid, BLOCK)
     hits = hits_of(held, messages)
+    met_ns = costs.update_ns * updates / max(int(hits.met.sum()), 1)
     placed = evenly(rows.size, _MOST_PLACED)
     scale = rows.size / max(len(placed), 1)
     x0, y0, x1, y1 = spans_of(plan.grid, rows.boxes[placed]).astype(np.int64).T
@@ -91,7 +104,7 @@ def recent_of(
         hit_cell=(hits.row.astype(np.int64) * plan.grid.columns + hits.column).astype(np.int32),
         hit_key=held.keys[hits.key],
         hit_message=hits.message,
-        hit_cost=costs.check_ns * hits.candidates,
+        hit_cost=costs.check_ns * hits.candidates + met_ns * hits.met,
         message_ns=costs.message_ns,
         boxes=rows.boxes[placed],
         keys=keys[placed],

@@ -1,0 +1,90 @@
+"""The benchmark of drifting streams: its log, its figures, and one small run of the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from nearcast.bench.processes import Cpu
+from nearcast.bench.spark_adjust_report import Fed, Run, bars_of, interval_of
+from nearcast.bench.spark_drift import CALM, Foresight, write_log
+from nearcast.cli.main import main
+from nearcast.spark.report import BatchReport, Moved, WorkerReport
+
+
+def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:
+    """From messages of the interval, and those who have subscribed by the middle of it."""
+    log = write_log(tmp_path, "festival", subscriptions=60, intervals=2, batches=4, ratio=5, seed=1)
+    assert len(log.calm) == CALM
+    assert [len(each) for each in log.intervals] == [4, 4]
+    assert log.events_per_batch == 15 * 12
+    files = sorted(log.intervals[1][3].iterdir())
+    assert sum(pq.read_metadata(file).num_rows for file in files) == log.events_per_batch
+    foresight = Foresight(log)
+    begun, messages, operations = foresight._look(1)
+    ids = [int(id[1:]) for id in begun["id"].to_pylist()]
+    first = 15 * (CALM + 2)  # who came in the calm and in half of the interval, as many went
+    assert sorted(ids) == list(range(first + 1, first + 61))
+    assert messages.size == 4 * 150
+    assert operations == 4 * 30
+    plan = foresight.plan(1, 3)
+    assert (plan.kind, plan.workers) == ("grid", 3)
+
+
+def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float = 2.0) -> Fed:
+    workers = [
+        WorkerReport(number, load=count / 10, messages=count) for number, count in enumerate(work)
+    ]
+    carried = Moved(cells=1, subscriptions=5, messages=0, bytes=700) if moved else None
+    report = BatchReport(1, 1, 9, 9, 0, 7, 0, {}, workers=workers, moved=carried)
+    return Fed(seconds, Cpu(python=cpu), report)
+
+
+def test_figures_follow_from_what_was_fed() -> None:
+    """A drift has settled with the last batch that was uneven; the first is not paid for."""
+    batches = [fed([4, 1, 1]), fed([4, 1, 1], 3.0, moved=True), fed([2, 2, 2]), fed([2, 3, 2])]
+    auto = interval_of("regions", 3, 1, "auto", batches)
+    assert auto["worst"] == 2.0
+    assert auto["settled_after"] == 2
+    assert auto["cpu_balance"] == pytest.approx(15 / 13)
+    assert auto["work_balance"] == pytest.approx(15 / 13)
+    assert (auto["moves"], auto["last_move"], auto["moved_bytes"]) == (1, 2, 700)
+    assert (auto["moving_s"], auto["still_s"]) == ([3.0], [1.0, 1.0])
+    assert auto["cpu_s"] == 6.0
+    assert auto["updates"] == 28
+    off = interval_of("regions", 3, 1, "off", [fed([4, 1, 1])] * 4)
+    assert off["settled_after"] is None
+    assert off["cpu_balance"] == 2.0
+    oracle = interval_of("regions", 3, 1, "oracle", [fed([2, 2, 2], cpu=1.5)] * 4)
+    assert oracle["settled_after"] == 0
+    runs = [Run("regions", 3, name, 28, "x") for name in ("auto", "off", "oracle")]
+    bars = {bar["promise"]: bar for bar in bars_of([auto, off, oracle], runs)}
+    assert [bar["holds"] for bar in bars.values()] == [True, False, False, True]
+    assert bars["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
+    assert bars["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(1 / 3)
+    odd = [*runs[:2], Run("regions", 3, "oracle", 28, "y")]
+    assert not bars_of([auto, off, oracle], odd)[-1]["holds"]
+
+
+def test_the_command_says_what_it_found(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All arms find the same, with figures for each interval."""
+    assert spark.streams.active == []
+    sizes = ["--subscriptions", "200", "--batches", "4", "--intervals", "1", "--workers", "2"]
+    assert main(["bench", "spark-adjust", "--drift", "festival", *sizes, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capfd.readouterr().out)
+    assert [each["arm"] for each in found["intervals"]] == ["auto", "off", "oracle"]
+    digests = {(run["updates"], run["digest"]) for run in found["runs"]}
+    assert len(digests) == 1
+    assert min(digests)[0] > 0
+    assert all(each["cpu_s"] > 0 and each["updates"] > 0 for each in found["intervals"])
+    assert found["bars"][-1]["holds"]
+    assert spark.streams.active == []
+    assert main(["bench", "spark-adjust", "--drift", "rain"]) == 2
+    assert "expected one of regions, festival" in capfd.readouterr().err
