@@ -25,6 +25,7 @@ from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, clear_terms, set_terms
 from nearcast.lasting._cells import add_entry, room_wanted
 from nearcast.lasting._change import push
+from nearcast.lasting._entries import CAME, WENT, pick_entries
 from nearcast.lasting._layout import (
     COUNT,
     END,
@@ -42,14 +43,23 @@ from nearcast.lasting._layout import (
     State,
     class_for,
     give_back,
+    room_in_arena,
     signature,
     single,
     size_of,
     take,
     wide,
 )
-from nearcast.lasting._moves import DONE, MORE_FOUND, MORE_ROOM, Ops, keep_matching, report
-from nearcast.lasting._visit import CAME, WENT, keep_only, pick_entries
+from nearcast.lasting._moves import (
+    DONE,
+    MORE_FOUND,
+    MORE_ROOM,
+    Ops,
+    ask_for_candidates,
+    keep_matching,
+    report,
+)
+from nearcast.lasting._visit import keep_only
 
 MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
 
@@ -119,7 +129,7 @@ def _keep(
     wanted = size_of(own)
     for at in range(count):
         wanted += room_wanted(state.heads, ints, homes[at] * HEAD, wide(NOTHING))
-    if counts[USED] + wanted > len(ints) // UNIT:
+    if counts[USED] + wanted > room_in_arena(state):
         return MORE_UNITS
     if counts[GIVEN] == 0 and counts[SLOTS] == len(state.heap):
         return MORE_SLOTS
@@ -363,11 +373,12 @@ def tree_moves(
                     state, rows.box[row], boxes[i], found, mine, filled,
                     WENT if at < left else CAME,
                 )  # fmt: skip
-        filled = keep_matching(state, rows, row, times[events[i]], found, filled, wide(0))
+        ask_for_candidates(state, found, filled)
+        filled = keep_matching(state, rows, row, times[events[i]], found, wide(0), filled, wide(0))
         if written + filled > len(out_slots):
             return i, mark, MORE_ROOM
         written = report(
-            state, rows, row, boxes, None, i, events[i], found, filled, out_events, out_slots,
+            state, rows, row, boxes, None, i, events[i], found, wide(0), filled, out_events, out_slots,
             out_ops, written,
         )  # fmt: skip
     return len(which), written, DONE

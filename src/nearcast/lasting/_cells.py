@@ -25,6 +25,7 @@ from nearcast.lasting._layout import (
     State,
     class_for,
     give_back,
+    room_in_arena,
     size_of,
     take,
     wide,
@@ -146,7 +147,7 @@ def _place_in(ints: Int32s, piece: int, count: int, slot: int) -> int:
 
 @inner_inlined
 def _fits(state: State, units: int) -> bool:
-    return bool(state.counts[USED] + units <= len(state.ints) // UNIT)
+    return bool(state.counts[USED] + units <= room_in_arena(state))
 
 
 @inner

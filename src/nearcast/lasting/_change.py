@@ -22,6 +22,7 @@ from nearcast.lasting._layout import (
     State,
     class_for,
     give_back,
+    room_in_arena,
     signature,
     single,
     size_of,
@@ -153,7 +154,7 @@ def add_messages(
                 if only < 0:
                     wanted += room_wanted(lists, ints, wide(terms[at]) * HEAD, cells[at - base])
                 sign |= signature(terms[at])
-            if counts[USED] + wanted > len(ints) // UNIT:
+            if counts[USED] + wanted > room_in_arena(state):
                 return i, late
             slot = _new_slot(state)
             slots[i] = slot

@@ -48,6 +48,7 @@ CELL = 2
 CLASS_BITS = 6
 CLASSES = 1 << CLASS_BITS
 NOTHING = -1
+_BEHIND = 3  # units that may be read behind a piece
 
 MESSAGE = 6
 """Numbers of a message: west, south, east, north; when it is no longer active; the unit where its
@@ -120,6 +121,12 @@ def longer(
     if cleared:
         grown[used:] = 0
     return grown
+
+
+@inner_inlined
+def room_in_arena(state: State) -> int:
+    """Give how many units the arena has; the last few are left, as entries are read by fours."""
+    return len(state.ints) // UNIT - _BEHIND
 
 
 @inner_inlined

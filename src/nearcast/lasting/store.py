@@ -33,6 +33,7 @@ from nearcast.lasting._layout import (
     longer,
 )
 from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
+from nearcast.lasting._visit import PLAN
 
 _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
@@ -87,10 +88,10 @@ class ActiveStore:
         self._due: Int32s = np.empty(_DUE, np.int32)
         self._sample = np.empty(SAMPLE + 1, np.float32)
         self._cells: Int64s = np.empty(_DUE, np.int64)
-        self._found: Int32s = np.empty(1 << 10, np.int32)
-        self._work = np.empty(8, np.float32)
+        self._found: Int32s = np.empty(_DUE, np.int32)
+        self._sides = np.empty(8 * GROUP, np.float32)
         self._pair = np.empty((2, 3))
-        self._chosen: Int64s = np.empty(2 * GROUP, np.int64)
+        self._plan: Int64s = np.empty(PLAN * GROUP, np.int64)
 
     def describe(self) -> dict[str, int]:
         """Say what `attach` needs to find the store again in its memory."""
@@ -221,7 +222,6 @@ class ActiveStore:
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(old, live, starts, terms, boxes, ends)
         self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)), self._home)
-        self._found = np.empty(1 << 10, np.int32)
         self.add(Texts(starts, terms), boxes, ends)
         return live
 
@@ -265,13 +265,14 @@ class ActiveStore:
             if boxes is None:
                 start, written, why = evaluate(
                     self._state, rows, which, events, times, start, self._cells, self._found,
-                    out_events[filled:], out_slots[filled:], self._work, self._chosen, self._only,
+                    out_events[filled:], out_slots[filled:], self._sides, self._plan, self._pair,
+                    self._only,
                 )  # fmt: skip
             else:
                 start, written, why = moves(
                     self._state, rows, which, events, times, boxes, circles, start, self._cells,
                     self._found, out_events[filled:], out_slots[filled:], out_ops[filled:],
-                    self._work, self._chosen, self._pair, self._only,
+                    self._sides, self._plan, self._pair, self._only,
                 )  # fmt: skip
             filled += written
             if why == MORE_CELLS:
