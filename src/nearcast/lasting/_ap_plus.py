@@ -24,8 +24,8 @@ from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, clear_terms, set_terms
 from nearcast.lasting._cells import add_entry, room_wanted
-from nearcast.lasting._change import push
 from nearcast.lasting._entries import CAME, WENT, pick_entries
+from nearcast.lasting._heap import push
 from nearcast.lasting._layout import (
     COUNT,
     END,
@@ -131,7 +131,7 @@ def _keep(
         wanted += room_wanted(state.heads, ints, homes[at] * HEAD, wide(NOTHING))
     if counts[USED] + wanted > room_in_arena(state):
         return MORE_UNITS
-    if counts[GIVEN] == 0 and counts[SLOTS] == len(state.heap):
+    if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):
         return MORE_SLOTS
     if counts[GIVEN] > 0:
         counts[GIVEN] -= 1
@@ -151,7 +151,7 @@ def _keep(
     x, y = single(boxes[message, 0]), single(boxes[message, 1])
     for at in range(count):
         add_entry(state, state.heads, homes[at] * HEAD, wide(NOTHING), x, y, slot, sign)
-    push(state.heap, state.messages, counts[LIVE], slot)
+    push(state.heap, state.due_at, counts[LIVE], slot, ends[message])
     counts[LIVE] += 1
     return DONE
 
@@ -378,8 +378,8 @@ def tree_moves(
         if written + filled > len(out_slots):
             return i, mark, MORE_ROOM
         written = report(
-            state, rows, row, boxes, None, i, events[i], found, wide(0), filled, out_events, out_slots,
-            out_ops, written,
+            state, rows, row, boxes, None, i, events[i], found, wide(0), filled, out_events,
+            out_slots, out_ops, written,
         )  # fmt: skip
     return len(which), written, DONE
 

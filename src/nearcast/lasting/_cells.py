@@ -49,8 +49,7 @@ def strip_of(memory: Float32s, edges: int, level: int, x: float) -> int:
     at, step = wide(0), wide(1) << level
     while step > 1:
         step >>= 1
-        if memory[edges + at + step - 1] <= x:
-            at += step
+        at += step * wide(memory[edges + at + step - 1] <= x)  # no branch to foretell
     return at
 
 

@@ -6,10 +6,12 @@ from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.lasting._cells import add_entry, cell_at, drop_entry, room_wanted
+from nearcast.lasting._heap import has_ended, pop, push
 from nearcast.lasting._layout import (
     CLASS_BITS,
     COUNT,
     END,
+    FIRST,
     GIVEN,
     HEAD,
     LIVE,
@@ -32,38 +34,6 @@ from nearcast.lasting._layout import (
 
 TOGETHER = 16
 """Messages that come or end together: their cache misses overlap."""
-
-
-@inner
-def push(heap: Int32s, messages: Floats, size: int, slot: int) -> None:
-    """Put a slot into the heap, which has so many."""
-    at, value = wide(size), messages[slot, END]
-    while at > 0:
-        above = (at - 1) >> 1
-        if messages[heap[above], END] <= value:
-            break
-        heap[at] = heap[above]
-        at = above
-    heap[at] = slot
-
-
-@inner
-def pop(heap: Int32s, messages: Floats, size: int) -> int:
-    """Take out the slot that ends first."""
-    first = wide(heap[0])
-    last = heap[size - 1]
-    size -= 1
-    at, value = wide(0), messages[last, END]
-    while 2 * at + 1 < size:
-        below = 2 * at + 1
-        if below + 1 < size and messages[heap[below + 1], END] < messages[heap[below], END]:
-            below += 1
-        if messages[heap[below], END] >= value:
-            break
-        heap[at] = heap[below]
-        at = below
-    heap[at] = last
-    return first
 
 
 @inner_inlined
@@ -175,7 +145,7 @@ def add_messages(
             if only >= 0 and add_entry(state, lists, only * HEAD, single_cell, x, y, slot, sign):
                 due[late] = only
                 late += 1
-            push(state.heap, state.messages, counts[LIVE], slot)
+            push(state.heap, state.due_at, counts[LIVE], slot, ends[i])
             counts[LIVE] += 1
     return len(boxes), late
 
@@ -267,19 +237,19 @@ def expire(
     lists in `due`. It stops early when there may be no room for more of those. `cells` has as
     much room as `due`.
     """
-    heap, messages, counts, ints = state.heap, state.messages, state.counts, state.ints
+    heap, counts, ints = state.heap, state.counts, state.ints
     count = empty = late = wide(0)
     while count < most:
         start, terms = count, wide(0)
         while count < most and count - start < TOGETHER:
-            if counts[LIVE] == 0 or messages[heap[0], END] > now:
+            if counts[LIVE] == 0 or not has_ended(state, now):
                 break
-            length = wide(ints[terms_at(state, wide(heap[0]))])
+            length = wide(ints[terms_at(state, wide(heap[FIRST]))])
             if max(empty, late) + terms + length + TOGETHER > len(due):
                 most = count
                 break
             terms += length
-            gone[count] = pop(heap, messages, counts[LIVE])
+            gone[count] = pop(heap, state.due_at, counts[LIVE])
             counts[LIVE] -= 1
             count += 1
         if count == start:
@@ -322,8 +292,8 @@ def pop_ended(state: State, now: float, gone: Int32s) -> int:
     """Take messages that have ended by now out of the heap only, as many as `gone` has room for."""
     counts = state.counts
     for i in range(len(gone)):
-        if counts[LIVE] == 0 or state.messages[state.heap[0], END] > now:
+        if counts[LIVE] == 0 or not has_ended(state, now):
             return i
-        gone[i] = pop(state.heap, state.messages, counts[LIVE])
+        gone[i] = pop(state.heap, state.due_at, counts[LIVE])
         counts[LIVE] -= 1
     return len(gone)

@@ -54,6 +54,10 @@ MESSAGE = 6
 """Numbers of a message: west, south, east, north; when it is no longer active; the unit where its
 terms stand, their number first."""
 END, TERMS = 4, 5
+FIRST = 7
+"""Where the heap of messages begins: so that its branches start at multiples of eight."""
+SLOT_BYTES = 8 * MESSAGE + 8 + 2 * 4
+"""Bytes of a message without its terms and entries."""
 
 # What `counts` holds; pieces given back are listed by size class from FREE on.
 USED, LIVE, ENTRIES, SLOTS, SPARE, GIVEN, FREE = range(7)
@@ -68,7 +72,8 @@ class State(NamedTuple):
     memory: Float32s
     ints: Int32s  # the same memory
     messages: Floats  # (n, MESSAGE) by slot
-    heap: Int32s  # slots in use, the one that ends first in front
+    heap: Int32s  # slots in use from FIRST on, the one that ends first in front
+    due_at: Floats  # when each of those ends
     spare: Int32s  # slots not in use
 
 
@@ -99,7 +104,8 @@ def _room(home: Memory, units: int, slots: int) -> tuple[Any, ...]:
         memory,
         memory.view(np.int32),
         home.array("active_messages", (slots, MESSAGE), np.float64),
-        home.array("active_heap", slots, np.int32),
+        home.array("active_heap", slots + FIRST, np.int32),
+        home.array("active_due_at", slots + FIRST, np.float64),
         home.array("active_spare", slots, np.int32),
     )
 
@@ -121,6 +127,20 @@ def longer(
     if cleared:
         grown[used:] = 0
     return grown
+
+
+def more_slots(state: State, used: int, room: int, home: Memory | None = None) -> State:
+    """Give a store with room for so many messages."""
+
+    def grown(name: str, lead: int = 0) -> Any:
+        return longer(getattr(state, name), used + lead, room + lead, home=home, name=name)
+
+    return state._replace(
+        messages=grown("messages"),
+        heap=grown("heap", FIRST),
+        due_at=grown("due_at", FIRST),
+        spare=grown("spare"),
+    )
 
 
 @inner_inlined

@@ -13,6 +13,7 @@ from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import accepts_place
 from nearcast.lasting._entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
+from nearcast.lasting._heap import has_ended
 from nearcast.lasting._layout import (
     COUNT,
     EDGES,
@@ -215,7 +216,7 @@ def _list_group(
 def _is_alone(state: State, rows: Rows, row: int, now: float, only: int) -> bool:
     """Tell whether all messages of the one list match a row by their text, and none has ended."""
     alone = only < 0 and rows.required[row] == 1 and rows.flags[row] & EXCLUDES == 0
-    return bool(alone and state.messages[state.heap[0], END] > now)
+    return bool(alone and not has_ended(state, now))
 
 
 @inner

@@ -20,7 +20,20 @@ from nearcast.lasting._ap_plus import (
     tree_moves,
 )
 from nearcast.lasting._change import copy_messages, count_terms, pop_ended
-from nearcast.lasting._layout import END, GIVEN, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
+from nearcast.lasting._layout import (
+    END,
+    FIRST,
+    GIVEN,
+    HEAD,
+    LIVE,
+    SLOT_BYTES,
+    SLOTS,
+    UNIT,
+    USED,
+    empty_state,
+    longer,
+    more_slots,
+)
 from nearcast.lasting._moves import DONE, MORE_FOUND
 from nearcast.lasting.store import Changes
 
@@ -165,11 +178,7 @@ class UnifiedApPlusTree:
         state = self._state
         used, count = int(state.counts[USED]), int(state.counts[SLOTS])
         if slots:
-            self._state = state._replace(
-                messages=longer(state.messages, count, 2 * count),
-                heap=longer(state.heap, count, 2 * count),
-                spare=longer(state.spare, count, 2 * count),
-            )
+            self._state = more_slots(state, count, 2 * count)
         else:
             memory = longer(state.memory, used * UNIT, 2 * len(state.memory))
             self._state = state._replace(memory=memory, ints=memory.view(np.int32))
@@ -225,7 +234,7 @@ class UnifiedApPlusTree:
         self._ended.clear()
 
     def _contents(self) -> tuple[Batch, Floats]:
-        live = np.sort(self._state.heap[: int(self._state.counts[LIVE])])
+        live = np.sort(self._state.heap[FIRST : FIRST + int(self._state.counts[LIVE])])
         starts = np.zeros(len(live) + 1, np.int64)
         count_terms(self._state, live, starts)
         np.cumsum(starts, out=starts)
@@ -242,6 +251,6 @@ class UnifiedApPlusTree:
     def nbytes(self) -> tuple[int, int]:
         """Bytes of messages, and of the tree without the table."""
         state = self._state
-        messages = 4 * UNIT * int(state.counts[USED]) + 56 * int(state.counts[SLOTS])
+        messages = 4 * UNIT * int(state.counts[USED]) + SLOT_BYTES * int(state.counts[SLOTS])
         lists = 4 * HEAD * int(self.index.tree.sizes[NODES])
         return messages + lists, int(self.index.stats()["bytes"])

@@ -20,10 +20,11 @@ from nearcast.lasting._change import (
 from nearcast.lasting._layout import (
     END,
     ENTRIES,
+    FIRST,
     GIVEN,
     HEAD,
     LIVE,
-    MESSAGE,
+    SLOT_BYTES,
     SLOTS,
     SPARE,
     UNIT,
@@ -31,6 +32,7 @@ from nearcast.lasting._layout import (
     attached_state,
     empty_state,
     longer,
+    more_slots,
 )
 from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
 from nearcast.lasting._visit import PLAN
@@ -131,7 +133,7 @@ class ActiveStore:
     def nbytes(self) -> int:
         """Bytes in use, without free room at the ends of arrays."""
         state = self._state
-        slots = self.slots * (8 * MESSAGE + 2 * 4)
+        slots = self.slots * SLOT_BYTES
         arena = 4 * UNIT * int(state.counts[USED])
         return slots + arena + state.heads.nbytes + state.areas.nbytes
 
@@ -147,7 +149,7 @@ class ActiveStore:
 
     def active(self, now: float) -> Int32s:
         """The slots of all messages that are active, in no order."""
-        slots = self._state.heap[: len(self)]
+        slots = self._state.heap[FIRST : FIRST + len(self)]
         active: Int32s = slots[self._state.messages[slots, END] > now]
         return active
 
@@ -203,7 +205,7 @@ class ActiveStore:
 
     def _ended(self, now: float) -> bool:
         state = self._state
-        return len(self) > 0 and bool(state.messages[state.heap[0], END] <= now)
+        return len(self) > 0 and bool(state.due_at[FIRST] <= now)
 
     @property
     def is_loose(self) -> bool:
@@ -214,7 +216,7 @@ class ActiveStore:
     def pack(self) -> Int32s:
         """Give memory back: messages get the slots 0, 1, 2, ...; gives the slots they had."""
         old = self._state
-        live = np.sort(old.heap[: len(self)])
+        live = np.sort(old.heap[FIRST : FIRST + len(self)])
         starts = np.zeros(len(live) + 1, np.int64)
         count_terms(old, live, starts)
         np.cumsum(starts, out=starts)
@@ -316,17 +318,13 @@ class ActiveStore:
         state = self._state
         if state.counts[GIVEN] == 0 and self.slots == len(state.messages):
             room = 2 * len(state.messages)
-            self._state = state._replace(
-                messages=self._longer("messages", self.slots, room),
-                heap=self._longer("heap", self.slots, room),
-                spare=self._longer("spare", self.slots, room),
-            )
+            self._state = more_slots(state, self.slots, room, self._home)
         else:
             self._grow_arena(4 * widest)
 
     def _grow_arena(self, units: int) -> None:
         state, used = self._state, int(self._state.counts[USED])
-        room = max(2 * len(state.ints) // UNIT, used + units)
+        room = max(2 * len(state.ints) // UNIT, used + units + UNIT)
         memory = self._longer("memory", used * UNIT, room * UNIT)
         self._state = state._replace(memory=memory, ints=memory.view(np.int32))
 
