@@ -57,7 +57,7 @@ from nearcast.index.rarest_term._work import Workshop
 from nearcast.index.storage import load_arrays, save_arrays
 from nearcast.index.table import Int32s, Table
 
-_VERSION = 1
+_VERSION = 2
 _SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes
 _FOR_FAR, _FOR_LARGER = 2, 4  # rows arranged anew for each that changed leaf, or made one larger
 _WORTH_ARRANGING = 1 << 12
@@ -151,8 +151,10 @@ class RarestTerm:
         if self._still:
             self._still = False
             self._arrange()  # of nothing: what it needs is compiled with what moves need
-        far = np.empty(len(rows), np.int32)
-        count, larger = move_rows(self._state, self.table.parts, rows, far, np.empty(4, np.float32))
+        far, loose = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
+        count, larger = move_rows(
+            self._state, self.table.parts, rows, far, loose, np.empty(4, np.float32)
+        )
         self._insert_again(far[:count])
         self._owed += _FOR_FAR * count + _FOR_LARGER * larger
         if self._owed >= _WORTH_ARRANGING:
