@@ -11,16 +11,18 @@ from nearcast.lasting._layout import (
     CLASS_BITS,
     COUNT,
     END,
-    FIRST,
     GIVEN,
     HEAD,
+    LINE,
     LIVE,
+    MESSAGE,
     NOTHING,
     PIECE,
     SLOTS,
     TERMS,
     UNIT,
     USED,
+    WIDEST,
     State,
     class_for,
     give_back,
@@ -61,6 +63,9 @@ def _ask_for_new(
     """Find the cells of new messages, a step at a time for all of them, and ask for those."""
     for at in range(starts[start], starts[stop]):
         prefetch(state.heads, wide(terms[at]) * HEAD)
+    given = wide(state.counts[GIVEN])
+    for at in range(max(wide(0), given - (stop - start)), given):
+        prefetch(state.messages, wide(state.spare[at]) * MESSAGE)
     base = starts[start]
     for i in range(start, stop):
         if _is_point(boxes, i):
@@ -128,6 +133,7 @@ def add_messages(
                 return i, late
             slot = _new_slot(state)
             slots[i] = slot
+            counts[WIDEST] = max(counts[WIDEST], stop - first)
             for side in range(4):
                 state.messages[slot, side] = boxes[i, side]
             piece = take(state, own)
@@ -161,7 +167,9 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
     """Find the cells of messages that end, a step at a time for all of them, and ask for those."""
     ints, heads, messages = state.ints, state.heads, state.messages
     for i in range(start, stop):
-        prefetch(ints, terms_at(state, wide(gone[i])))
+        piece = terms_at(state, wide(gone[i]))
+        prefetch(ints, piece)
+        prefetch(ints, piece + LINE)
     for i in range(start, stop):
         piece = terms_at(state, wide(gone[i]))
         for at in range(piece + 1, piece + 1 + ints[piece]):
@@ -178,7 +186,10 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
             count += 1
     for at in range(count):
         if cells[at] != NOTHING:
-            prefetch(ints, wide(ints[cells[at]]) * UNIT)
+            base = wide(ints[cells[at]]) * UNIT
+            entries = min(wide(ints[cells[at] + 1]) >> CLASS_BITS, wide(LINE))
+            for line in range(base, base + entries * UNIT, LINE):
+                prefetch(ints, line)
 
 
 @inner
@@ -237,19 +248,15 @@ def expire(
     lists in `due`. It stops early when there may be no room for more of those. `cells` has as
     much room as `due`.
     """
-    heap, counts, ints = state.heap, state.counts, state.ints
+    counts, ints = state.counts, state.ints
     count = empty = late = wide(0)
-    while count < most:
-        start, terms = count, wide(0)
+    while count < most and max(empty, late) + TOGETHER * (counts[WIDEST] + 1) <= len(due):
+        start = count
         while count < most and count - start < TOGETHER:
             if counts[LIVE] == 0 or not has_ended(state, now):
                 break
-            length = wide(ints[terms_at(state, wide(heap[FIRST]))])
-            if max(empty, late) + terms + length + TOGETHER > len(due):
-                most = count
-                break
-            terms += length
-            gone[count] = pop(heap, state.due_at, counts[LIVE])
+            gone[count] = pop(state.heap, state.due_at, counts[LIVE])
+            prefetch(state.messages, wide(gone[count]) * MESSAGE)
             counts[LIVE] -= 1
             count += 1
         if count == start:

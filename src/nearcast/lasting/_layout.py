@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.index.memory import Memory
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s
 
 Float32s = npt.NDArray[np.float32]
@@ -33,6 +34,8 @@ wide = cast("Callable[[Any], int]", np.int64)
 single = cast("Callable[[float], float]", np.float32)
 """Rounds a coordinate to nearest, as entries have it."""
 
+LINE = 16
+"""Numbers of a cache line."""
 UNIT = 4
 """Numbers of a unit. An entry: x, y, slot, signature."""
 SLOT, SIGNATURE = 2, 3
@@ -59,8 +62,9 @@ FIRST = 7
 SLOT_BYTES = 8 * MESSAGE + 8 + 2 * 4
 """Bytes of a message without its terms and entries."""
 
-# What `counts` holds; pieces given back are listed by size class from FREE on.
-USED, LIVE, ENTRIES, SLOTS, SPARE, GIVEN, FREE = range(7)
+# What `counts` holds; WIDEST is the most terms that a message ever had, and pieces given back are
+# listed by size class from FREE on.
+USED, LIVE, ENTRIES, SLOTS, SPARE, GIVEN, WIDEST, FREE = range(8)
 
 
 class State(NamedTuple):
@@ -171,8 +175,11 @@ def take(state: State, kind: int) -> int:
     counts = state.counts
     unit: int = counts[FREE + kind]
     if unit != NOTHING:
-        counts[FREE + kind] = state.ints[unit * UNIT]
+        following = wide(state.ints[unit * UNIT])
+        counts[FREE + kind] = following
         counts[SPARE] -= size_of(kind)
+        if following != NOTHING:
+            prefetch(state.ints, following * UNIT)  # the next that is taken is there by then
         return unit
     unit = counts[USED]
     counts[USED] += size_of(kind)

@@ -20,6 +20,7 @@ from nearcast.lasting._layout import (
     END,
     HEAD,
     LEVEL,
+    LINE,
     MESSAGE,
     PIECE,
     TERMS,
@@ -30,7 +31,6 @@ from nearcast.lasting._layout import (
     wide,
 )
 from nearcast.lasting._visit import (
-    LINE,
     PLAN,
     SIGN,
     TERM,

@@ -23,6 +23,7 @@ from nearcast.lasting._layout import (
     EDGES,
     HEAD,
     LEVEL,
+    LINE,
     PIECE,
     SIGNATURE,
     SLOT,
@@ -36,9 +37,6 @@ from nearcast.lasting._layout import (
 _RADIAN, _HALF_RADIAN = math.pi / 180.0, math.pi / 360.0
 _NEAR = 2e-5  # degrees: more than rounding to 32 bits can move a coordinate
 _SHRINK = 1e-9  # relative: more than rounding in a chord
-
-LINE = 16
-"""Numbers of a cache line."""
 
 PLAN = 12
 """Numbers that are noted of a move: its term and the signature of its query; columns and lines, as
