@@ -10,9 +10,11 @@ from nearcast.lasting._heap import has_ended, pop, push
 from nearcast.lasting._layout import (
     CLASS_BITS,
     COUNT,
+    EDGES,
     END,
     GIVEN,
     HEAD,
+    LEVEL,
     LINE,
     LIVE,
     MESSAGE,
@@ -43,6 +45,16 @@ def _is_point(box: Floats, at: int) -> bool:
     return bool((box[at, 0] == box[at, 2]) & (box[at, 1] == box[at, 3]))
 
 
+@inner_inlined
+def _ask_for_edges(state: State, head: int) -> None:
+    """Ask for the edges of a list, if it is divided: all of those of a small one."""
+    level = wide(state.heads[head + LEVEL])
+    if level > 0:
+        edges = wide(state.heads[head + EDGES]) * UNIT
+        prefetch(state.ints, edges)
+        prefetch(state.ints, edges + (wide(1) << level))
+
+
 @inner
 def _find_cells(state: State, head: int, x: float, y: float) -> int:
     """Find the cell of a place, and ask for it, or for the entries of a list without cells."""
@@ -66,6 +78,8 @@ def _ask_for_new(
     given = wide(state.counts[GIVEN])
     for at in range(max(wide(0), given - (stop - start)), given):
         prefetch(state.messages, wide(state.spare[at]) * MESSAGE)
+    for at in range(starts[start], starts[stop]):
+        _ask_for_edges(state, wide(terms[at]) * HEAD)
     base = starts[start]
     for i in range(start, stop):
         if _is_point(boxes, i):
@@ -174,6 +188,10 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
         piece = terms_at(state, wide(gone[i]))
         for at in range(piece + 1, piece + 1 + ints[piece]):
             prefetch(heads, wide(ints[at]) * HEAD)
+    for i in range(start, stop):
+        piece = terms_at(state, wide(gone[i]))
+        for at in range(piece + 1, piece + 1 + ints[piece]):
+            _ask_for_edges(state, wide(ints[at]) * HEAD)
     count = wide(0)
     for i in range(start, stop):
         slot = wide(gone[i])

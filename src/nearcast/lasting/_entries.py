@@ -1,8 +1,8 @@
 # ruff: noqa: ARG001  # numba reads the parameters of an intrinsic, used or not
-"""Four entries at once: which of them a move may concern, and what is known of them.
+"""Sixteen numbers at once: four entries of a list, or the edges of its strips.
 
-An entry has 16 bytes, so that four of them are one vector of sixteen numbers. It is written in
-LLVM's own vector operations, as the lanes of the index are.
+An entry has 16 bytes, so that four of them are one vector. It is written in LLVM's own vector
+operations, as the lanes of the index are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from nearcast._jit import inner
-from nearcast.index.rarest_term._lanes import as_number, load_plane, lowest
+from nearcast.index.rarest_term._lanes import as_number, load_plane, lowest, splat
 from nearcast.index.table import Int32s
 from nearcast.lasting._layout import SIGNATURE, SLOT, UNIT, Float32s, State, wide
 
@@ -26,6 +26,35 @@ _LANES = 16
 _FOUR = _LANES // UNIT
 _FIRSTS = 0x1111  # the lowest of each entry's four bits
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+
+
+def _not_above(typing: Any, memory: Any, at: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, place, value = args
+        edges = load_plane(context, builder, signature.args[0], array, place)
+        return as_number(builder, builder.fcmp_ordered("<=", edges, splat(builder, value)))
+
+    return types.int64(memory, types.int64, types.float32), generate
+
+
+not_above: Any = intrinsic(_not_above)
+"""not_above(memory, at, x): the bits of those of sixteen numbers that are not above x."""
+
+
+def _of_slot(typing: Any, ints: Any, at: Any, slot: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, place, slot = args
+        words = load_plane(context, builder, signature.args[0], array, place)
+        wanted = splat(builder, builder.trunc(slot, _INT32))
+        bits = as_number(builder, builder.icmp_signed("==", words, wanted))
+        return builder.and_(bits, ir.Constant(_INT64, _FIRSTS << SLOT))
+
+    return types.int64(ints, types.int64, types.int64), generate
+
+
+of_slot: Any = intrinsic(_of_slot)
+"""of_slot(ints, at, slot): the bits of those of four entries that have a slot, each where that
+stands."""
 
 
 def _repeated(builder: Any, values: list[Any]) -> Any:

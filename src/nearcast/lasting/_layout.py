@@ -51,7 +51,7 @@ CELL = 2
 CLASS_BITS = 6
 CLASSES = 1 << CLASS_BITS
 NOTHING = -1
-_BEHIND = 3  # units that may be read behind a piece
+_BEHIND = 4  # units that may be read behind a piece
 
 MESSAGE = 6
 """Numbers of a message: west, south, east, north; when it is no longer active; the unit where its
@@ -109,7 +109,7 @@ def _room(home: Memory, units: int, slots: int) -> tuple[Any, ...]:
         memory.view(np.int32),
         home.array("active_messages", (slots, MESSAGE), np.float64),
         home.array("active_heap", slots + FIRST, np.int32),
-        home.array("active_due_at", slots + FIRST, np.float64),
+        home.array("active_due_at", slots + 2 * FIRST, np.float64),
         home.array("active_spare", slots, np.int32),
     )
 
@@ -142,14 +142,14 @@ def more_slots(state: State, used: int, room: int, home: Memory | None = None) -
     return state._replace(
         messages=grown("messages"),
         heap=grown("heap", FIRST),
-        due_at=grown("due_at", FIRST),
+        due_at=grown("due_at", 2 * FIRST),
         spare=grown("spare"),
     )
 
 
 @inner_inlined
 def room_in_arena(state: State) -> int:
-    """Give how many units the arena has; the last few are left, as entries are read by fours."""
+    """Give how many units the arena has, without the last few: numbers are read by sixteens."""
     return len(state.ints) // UNIT - _BEHIND
 
 

@@ -162,16 +162,17 @@ class ActiveStore:
         slots = np.empty(count, np.int32)
         if not count:
             return slots
-        most = int(texts.terms.max(initial=-1)) + 1
+        starts = texts.starts
+        most = int(texts.terms[starts[0] : starts[-1]].max(initial=-1)) + 1
         self._reserve_terms(most, areas=bool((boxes[:, :2] != boxes[:, 2:]).any()))
-        widest = int(np.diff(texts.starts).max())
+        widest = int(np.diff(starts).max())
         self._reserve_work(TOGETHER * widest)
         done = 0
         while True:
             state = self._state
             before = done
             done, late = add_messages(
-                state, texts.starts, texts.terms, boxes, ends, done, slots, self._due, self._cells,
+                state, starts, texts.terms, boxes, ends, done, slots, self._due, self._cells,
                 self._only,
             )  # fmt: skip
             self._divide(late)
