@@ -59,7 +59,7 @@ from nearcast.lasting._moves import (
     keep_matching,
     report,
 )
-from nearcast.lasting._visit import keep_only
+from nearcast.lasting._visit import keep_only, pick_numbered
 
 MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
 
@@ -313,14 +313,15 @@ def tree_moves(
     tree: Tree, rows: Rows, rank: Int32s, state: State, share: float, which: Int32s,
     events: Int32s, times: Floats, boxes: Floats, start: int, marks: Int64s, stamp: int,
     found: Int32s, out_events: Int32s, out_slots: Int32s, out_ops: Ops, work: Float32s,
-    ranks: Int32s, before: Int64s, after: Int64s,
+    ranks: Int32s, before: Int64s, after: Int64s, looked_at: Int64s, numbered: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes (Algorithms 6 and 7).
 
     Lists of nodes that a row leaves (case 2) give what went, of nodes it comes to (case 4) what
     came, of nodes it stays in (case 3) both, unless it covers the same part of them (case 1). A
     message stands in one list only of those that a row visits, so nothing is given twice. `before`
-    and `after` have room for the nodes of a row, (n, 2) each.
+    and `after` have room for the nodes of a row, (n, 2) each. `looked_at` counts entries and lists.
+    If `numbered`, no use is made of what entries say besides the number of the message.
     """
     written = wide(0)
     old, new = work[:4], work[4:8]
@@ -367,7 +368,12 @@ def tree_moves(
                 return i, mark, MORE_FOUND
             base = wide(state.heads[head + PIECE]) * UNIT
             mine = filled
-            filled = pick_entries(state, base, entries, old, new, True, sign, found, filled)
+            looked_at[0] += entries
+            looked_at[1] += 1
+            if numbered:
+                filled = pick_numbered(state, base, entries, old, new, found, filled)
+            else:
+                filled = pick_entries(state, base, entries, old, new, True, sign, found, filled)
             if not both:
                 filled = keep_only(
                     state, rows.box[row], boxes[i], found, mine, filled,

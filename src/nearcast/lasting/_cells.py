@@ -54,7 +54,8 @@ def strip_of(memory: Float32s, edges: int, level: int, x: float) -> int:
         step >>= 1
         at += step * wide(memory[edges + at + step - 1] <= x)  # no branch to foretell
     # The last edge is not one within: what is looked for is never beyond it.
-    return at + bit_count(not_above(memory, edges + at, x) & ((wide(1) << (step - 1)) - 1))
+    within = not_above(memory, edges + at, x) & ((wide(1) << (step - 1)) - 1)
+    return at + wide(bit_count(within))
 
 
 @inner_inlined

@@ -39,6 +39,7 @@ from nearcast.lasting._visit import (
     find_strips,
     list_cells,
     pick_areas,
+    pick_numbered,
 )
 
 Ops = npt.NDArray[np.int8]
@@ -116,7 +117,41 @@ def _ask_for_list(state: State, term: int) -> None:
 
 
 @inner
-def _ask_for_group(
+def _ask_for_rows(rows: Rows, which: Int32s, start: int) -> None:
+    """Ask for a group of rows, which comes later: the first of three steps."""
+    for i in range(start, min(start + GROUP, len(which))):
+        row = wide(which[i])
+        prefetch(rows.box, row * 4)
+        prefetch(rows.first, row)
+        prefetch(rows.required, row)
+        prefetch(rows.flags, row)
+
+
+@inner
+def _ask_for_their_terms(rows: Rows, which: Int32s, start: int) -> None:
+    for i in range(start, min(start + GROUP, len(which))):
+        prefetch(rows.terms, wide(rows.first[which[i]]))
+
+
+@inner
+def _ask_for_their_heads(state: State, rows: Rows, which: Int32s, start: int) -> None:
+    for i in range(start, min(start + GROUP, len(which))):
+        first = wide(rows.first[which[i]])
+        for at in range(first, first + rows.required[which[i]]):
+            if wide(rows.terms[at]) * HEAD < len(state.heads):
+                prefetch(state.heads, wide(rows.terms[at]) * HEAD)
+
+
+@inner
+def _begin(state: State, rows: Rows, which: Int32s, start: int) -> None:
+    """Ask for the first group of rows, a step at a time."""
+    _ask_for_rows(rows, which, start)
+    _ask_for_their_terms(rows, which, start)
+    _ask_for_their_heads(state, rows, which, start)
+
+
+@inner
+def _choose_lists(
     state: State,
     rows: Rows,
     which: Int32s,
@@ -125,20 +160,7 @@ def _ask_for_group(
     plan: Int64s,
     only: int,
 ) -> None:
-    """Find the lists of some rows, a step at a time for all of them, and ask for them."""
-    for i in range(start, stop):
-        row = wide(which[i])
-        prefetch(rows.box, row * 4)
-        prefetch(rows.first, row)
-        prefetch(rows.required, row)
-        prefetch(rows.flags, row)
-    for i in range(start, stop):
-        prefetch(rows.terms, wide(rows.first[which[i]]))
-    for i in range(start, stop):
-        first = wide(rows.first[which[i]])
-        for at in range(first, first + rows.required[which[i]]):
-            if wide(rows.terms[at]) * HEAD < len(state.heads):
-                prefetch(state.heads, wide(rows.terms[at]) * HEAD)
+    """Choose the lists of some rows, and ask for them."""
     for i in range(start, stop):
         term, sign = _choose_term(state, rows, which[i], only)
         at = (i - start) * PLAN
@@ -159,7 +181,7 @@ def _find_group_strips(state: State, count: int, sides: Float32s, plan: Int64s) 
 @inner
 def _pick(
     state: State, plan: Int64s, at: int, sides: Float32s, boxes: bool, cells: Int64s, start: int,
-    found: Int32s, filled: int,
+    found: Int32s, filled: int, numbered: bool,
 ) -> int:  # fmt: skip
     """Write down the slots of messages that a move may concern; -1 if there is no room."""
     term, sign = plan[at * PLAN + TERM], plan[at * PLAN + SIGN]
@@ -172,9 +194,12 @@ def _pick(
     for cell in range(start, plan[at * PLAN + UPTO], 2):
         if filled + cells[cell + 1] > len(found):
             return wide(-1)
-        filled = pick_entries(
-            state, cells[cell], cells[cell + 1], old, new, boxes, sign, found, filled
-        )
+        if numbered:
+            filled = pick_numbered(state, cells[cell], cells[cell + 1], old, new, found, filled)
+        else:
+            filled = pick_entries(
+                state, cells[cell], cells[cell + 1], old, new, boxes, sign, found, filled
+            )
     return filled
 
 
@@ -223,6 +248,7 @@ def _is_alone(state: State, rows: Rows, row: int, now: float, only: int) -> bool
 def _pick_group(
     state: State, rows: Rows, which: Int32s, events: Int32s, times: Floats, group: int, stop: int,
     sides: Float32s, plain: bool, plan: Int64s, cells: Int64s, found: Int32s, only: int,
+    numbered: bool,
 ) -> int:  # fmt: skip
     """Write down the candidates of a group, and give the first that there is no room for.
 
@@ -234,7 +260,9 @@ def _pick_group(
         boxes = plain and rows.flags[which[i]] & (CIRCLE | POLYGON) == 0
         first = filled
         if plan[at + TERM] >= 0:
-            after = _pick(state, plan, i - group, sides, boxes, cells, start, found, filled)
+            after = _pick(
+                state, plan, i - group, sides, boxes, cells, start, found, filled, numbered
+            )
             if after < 0:
                 stop = i
                 break
@@ -323,30 +351,35 @@ def report(
 def moves(
     state: State, rows: Rows, which: Int32s, events: Int32s, times: Floats, boxes: Floats,
     circles: Any, start: int, cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s,
-    out_ops: Ops, sides: Float32s, plan: Int64s, pair: Floats, only: int,
+    out_ops: Ops, sides: Float32s, plan: Int64s, pair: Floats, only: int, numbered: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes, or circles, than the table has.
 
     Row `which[i]` moves in event `events[i]` to `boxes[i]` and, if `circles` is not None and it
     is one, to the circle `circles[i]`. No row may stand there twice, and none be a polygon. Gives
     the row that it stopped in front of, what is written, and why it stopped. `sides` has room for
-    8 numbers and `plan` for PLAN numbers for each of GROUP, `pair` for two circles.
+    8 numbers and `plan` for PLAN numbers for each of GROUP, `pair` for two circles. If `numbered`,
+    no use is made of what entries say besides the number of the message.
     """
     written, group = wide(0), wide(start)
+    _begin(state, rows, which, group)
     while group < len(which):
         stop = min(group + GROUP, len(which))
-        _ask_for_group(state, rows, which, group, stop, plan, only)
+        _choose_lists(state, rows, which, group, stop, plan, only)
+        _ask_for_rows(rows, which, stop)
         for i in range(group, stop):
             row, side = wide(which[i]), 8 * (i - group)
             for at in range(4):
                 sides[side + at], sides[side + 4 + at] = rows.box[row, at], boxes[i, at]
         _find_group_strips(state, stop - group, sides, plan)
+        _ask_for_their_terms(rows, which, stop)
         stop = _list_group(state, rows, which, group, stop, circles, True, pair, plan, cells)
         if stop == group:
             return group, written, MORE_CELLS
+        _ask_for_their_heads(state, rows, which, stop)
         stop = _pick_group(
             state, rows, which, events, times, group, stop, sides, circles is None, plan, cells,
-            found, only,
+            found, only, numbered,
         )  # fmt: skip
         if stop == group:
             return group, written, MORE_FOUND
@@ -374,9 +407,11 @@ def evaluate(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find the active messages that match rows as they stand in the table; like `moves`."""
     written, group, messages = wide(0), wide(start), state.messages
+    _begin(state, rows, which, group)
     while group < len(which):
         stop = min(group + GROUP, len(which))
-        _ask_for_group(state, rows, which, group, stop, plan, only)
+        _choose_lists(state, rows, which, group, stop, plan, only)
+        _ask_for_rows(rows, which, stop)
         for i in range(group, stop):
             row, side = wide(which[i]), 8 * (i - group)
             for at in range(2):
@@ -384,12 +419,15 @@ def evaluate(
             for at in range(4):
                 sides[side + 4 + at] = rows.box[row, at]
         _find_group_strips(state, stop - group, sides, plan)
+        _ask_for_their_terms(rows, which, stop)
         stop = _list_group(state, rows, which, group, stop, None, False, pair, plan, cells)
         if stop == group:
             return group, written, MORE_CELLS
+        _ask_for_their_heads(state, rows, which, stop)
         stop = _pick_group(
-            state, rows, which, events, times, group, stop, sides, True, plan, cells, found, only
-        )
+            state, rows, which, events, times, group, stop, sides, True, plan, cells, found, only,
+            False,
+        )  # fmt: skip
         if stop == group:
             return group, written, MORE_FOUND
         first = wide(0)

@@ -24,6 +24,7 @@ from nearcast.lasting._layout import (
     HEAD,
     LEVEL,
     LINE,
+    MESSAGE,
     PIECE,
     SIGNATURE,
     SLOT,
@@ -36,6 +37,7 @@ from nearcast.lasting._layout import (
 
 _RADIAN, _HALF_RADIAN = math.pi / 180.0, math.pi / 360.0
 _NEAR = 2e-5  # degrees: more than rounding to 32 bits can move a coordinate
+_AHEAD = 8  # messages ahead that are asked for
 _SHRINK = 1e-9  # relative: more than rounding in a chord
 
 PLAN = 12
@@ -197,6 +199,30 @@ def list_cells(
             )
             count = _note_cells(state, start + (last + 1) * CELL, start + east * CELL, cells, count)
     return count
+
+
+@inner
+def pick_numbered(
+    state: State, base: int, count: int, old: Float32s, new: Float32s, found: Int32s, filled: int
+) -> int:
+    """Do what `pick_entries` does, of lists that say no more than which messages there are.
+
+    Each message is looked at, as in the plain lists that designs are compared with.
+    """
+    messages, ints = state.messages, state.ints
+    for at in range(base + SLOT, base + count * UNIT, UNIT):
+        if at + _AHEAD * UNIT < base + count * UNIT:
+            prefetch(messages, wide(ints[at + _AHEAD * UNIT]) * MESSAGE)
+        slot = wide(ints[at])
+        x, y = single(messages[slot, 0]), single(messages[slot, 1])
+        in_old = (x >= old[0]) & (x <= old[2]) & (y >= old[1]) & (y <= old[3])
+        in_new = (x >= new[0]) & (x <= new[2]) & (y >= new[1]) & (y <= new[3])
+        well_old = (x > old[0]) & (x < old[2]) & (y > old[1]) & (y < old[3])
+        well_new = (x > new[0]) & (x < new[2]) & (y > new[1]) & (y < new[3])
+        if (in_old | in_new) and not (well_old & well_new):
+            found[filled] = (slot << KNOWN_BITS) | UNSURE
+            filled += 1
+    return filled
 
 
 @inner

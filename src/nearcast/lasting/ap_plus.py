@@ -54,7 +54,10 @@ class UnifiedApPlusTree:
     """Keeps point messages in the lists of the leaves they visit when they are matched.
 
     `most_copies` bounds in how many lists a message stands: one that is in as many, or will be
-    when all nodes noted for it have been visited, is held in the list of an inner node. Messages
+    when all nodes noted for it have been visited, is held in the list of an inner node. If
+    `numbered`, lists say no more than which messages they have, as in the paper; else also where
+    each is, and a signature of its terms. `looked_at` counts the entries, and the lists, that moves
+    went through. Messages
     that have ended are passed over, and taken out of all lists once they are a share
     `sweep_share` of all (lazy deletion).
 
@@ -75,11 +78,14 @@ class UnifiedApPlusTree:
         *,
         most_copies: int = 64,
         sweep_share: float = 0.05,
+        numbered: bool = False,
         **options: Any,
     ) -> None:
         self.table = table
         self.index = _Standing(table, history=history, rebuild=False, **options)
         self._most, self._sweep_share = most_copies, sweep_share
+        self._numbered = numbered
+        self.looked_at: Int64s = np.zeros(2, np.int64)
         self._found: Int32s = np.empty(1 << 12, np.int32)
         self._marks: Int64s = np.zeros(0, np.int64)
         self._stamp = 0
@@ -193,7 +199,8 @@ class UnifiedApPlusTree:
                 self.index.tree, self.table.rows, self.index.rank, self._state,
                 self.index.dummy_share, which, events, times, boxes, start, self._marks,
                 self._stamp, self._found, out_events[filled:], out_slots[filled:],
-                out_ops[filled:], self._work, self._ranks, *self._visited,
+                out_ops[filled:], self._work, self._ranks, *self._visited, self.looked_at,
+                self._numbered,
             )  # fmt: skip
             self._stamp += len(which)  # past all marks of this call
             filled += written

@@ -39,6 +39,7 @@ from nearcast.lasting._visit import PLAN
 
 _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
+_ROOM_KEPT = 1 << 20  # for changes: an answer that needed more gives its memory back
 _WORTH_PACKING = 1 << 12
 _PACK_BELOW = 8  # messages are put together anew when only one slot in so many is in use
 _AT_ONCE = 1 << 14  # more of them would be a pause: they wait until one slot in 64 is in use
@@ -66,6 +67,14 @@ class Changes(NamedTuple):
     slots: Int32s
     ops: Ops
 
+    def part(self, start: int, stop: int) -> Changes:
+        """Some of them, without copying."""
+        return Changes(self.events[start:stop], self.slots[start:stop], self.ops[start:stop])
+
+
+def _empty_changes(room: int) -> Changes:
+    return Changes(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int8))
+
 
 class ActiveStore:
     """Keeps active messages by *slot*, a number that stays theirs until they end.
@@ -80,6 +89,9 @@ class ActiveStore:
     _even = False
     """Whether lists are divided into cells of equal size, in place of equal numbers of entries."""
 
+    _numbered = False
+    """Whether moves look at each message, and not only at entries, as plain lists would have it."""
+
     def __init__(self, memory: Memory | None = None) -> None:
         self._home = memory or Memory()
         self._make_work()
@@ -93,6 +105,7 @@ class ActiveStore:
         self._found: Int32s = np.empty(_DUE, np.int32)
         self._sides = np.empty(8 * GROUP, np.float32)
         self._pair = np.empty((2, 3))
+        self._out = _empty_changes(_DUE)
         self._plan: Int64s = np.empty(PLAN * GROUP, np.int64)
 
     def describe(self) -> dict[str, int]:
@@ -261,21 +274,19 @@ class ActiveStore:
         boxes: Floats | None,
         circles: Floats | None,
     ) -> Changes:
-        start, filled, room = 0, 0, max(256, len(which))
-        out_events, out_slots = np.empty(room, np.int32), np.empty(room, np.int32)
-        out_ops = np.ones(room, np.int8)
+        start, filled = 0, 0
         while start < len(which) and len(self):
+            out = self._out.part(filled, len(self._out.slots))
             if boxes is None:
                 start, written, why = evaluate(
                     self._state, rows, which, events, times, start, self._cells, self._found,
-                    out_events[filled:], out_slots[filled:], self._sides, self._plan, self._pair,
-                    self._only,
+                    out.events, out.slots, self._sides, self._plan, self._pair, self._only,
                 )  # fmt: skip
             else:
                 start, written, why = moves(
                     self._state, rows, which, events, times, boxes, circles, start, self._cells,
-                    self._found, out_events[filled:], out_slots[filled:], out_ops[filled:],
-                    self._sides, self._plan, self._pair, self._only,
+                    self._found, *out, self._sides, self._plan, self._pair, self._only,
+                    self._numbered,
                 )  # fmt: skip
             filled += written
             if why == MORE_CELLS:
@@ -286,17 +297,20 @@ class ActiveStore:
                     longest_list += int(self._state.areas[1::HEAD].max(initial=0))
                 self._found = np.empty(max(2 * len(self._found), longest_list), np.int32)
             elif why != DONE:
-                room *= 2
-                out_events = longer(out_events, filled, room)
-                out_slots = longer(out_slots, filled, room)
-                out_ops = longer(out_ops, filled, room)
-                out_ops[filled:] = 1
-        return Changes(out_events[:filled], out_slots[:filled], out_ops[:filled])
+                room = 2 * len(self._out.slots)
+                self._out = Changes(*(longer(column, filled, room) for column in self._out))
+        events_found, slots, ops = self._out.part(0, filled)
+        found = Changes(events_found.copy(), slots.copy(), ops.copy())
+        if boxes is None:
+            found.ops[:] = 1
+        if len(self._out.slots) > _ROOM_KEPT:
+            self._out = _empty_changes(_ROOM_KEPT)
+        return found
 
     def _reserve_terms(self, count: int, *, areas: bool) -> None:
         state, known = self._state, len(self._state.heads) // HEAD
         if count > known:
-            room = HEAD * max(count, known + known // 2)
+            room = HEAD * max(count, known + known // 8)
             state = state._replace(heads=self._longer("heads", known * HEAD, room, cleared=True))
         if areas and len(state.areas) < len(state.heads):
             grown = self._longer("areas", len(state.areas), len(state.heads), cleared=True)
