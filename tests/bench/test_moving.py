@@ -31,6 +31,9 @@ def test_all_designs_are_measured_and_agree(
         assert all(step["moves"] == 100 for step in report["steps"])
         assert report["cycles_per_cpu_s"] > 0
     assert reports[0]["steps"][2]["results_per_move"] > 0
+    after = [report["matching_after"] for report in reports]
+    assert after[1:] == [None, None]
+    assert set(after[0]) == {"small_moves", "far_jumps", "merged", "merge_us"}
     assert "ap-plus-tree" in plot.read_text()
 
 

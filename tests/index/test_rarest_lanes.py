@@ -187,3 +187,19 @@ def test_a_processor_without_wide_vectors_agrees(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout
     assert "passed" in ran.stdout
+
+
+def test_rounding_outward_gives_the_nearest_numbers_on_either_side() -> None:
+    """Of numbers of 32 bits themselves, of their neighbours in 64, of zeros and of the largest."""
+    rng = np.random.default_rng(3)
+    tiny, large = float(np.finfo(f32).smallest_subnormal), float(np.finfo(f32).max)
+    exact = np.concatenate([rng.uniform(-180, 180, 500), [0.0, -0.0, tiny, -tiny, large, -large]])
+    exact = exact.astype(f32).astype(np.float64)
+    above, below = np.nextafter(exact, np.inf), np.nextafter(exact, -np.inf)
+    values = np.concatenate([exact, above, below, [1e300, -1e300, 1e-300, np.inf, -np.inf]])
+    found = [rounded(value) for value in values.tolist()]
+    with np.errstate(over="ignore"):
+        near = values.astype(f32)
+        wanted_down = np.where(near > values, np.nextafter(near, f32(-np.inf)), near)
+        wanted_up = np.where(near < values, np.nextafter(near, f32(np.inf)), near)
+    assert found == list(zip(wanted_down.tolist(), wanted_up.tolist(), strict=True))

@@ -125,6 +125,8 @@ def check_order(index: RarestTerm) -> None:
             start = parent // 16 * 16
             node = bounds[start : start + 16].reshape(8, 16)
             outer = node[:4, parent % 16]
+            assert (block[7, 8:12] == outer).all()  # a block knows what is said of it
+            block = node
             assert (outer[:2] <= inner[:2]).all()
             assert (outer[2:] >= inner[2:]).all()
             parent = int(node.view(np.int32)[7, 0])
@@ -358,6 +360,38 @@ def test_after_twenty_moves_of_everyone_a_message_looks_at_hardly_more() -> None
     fresh.build()
     assert index.candidates(batch).candidates < 1.1 * fresh.candidates(batch).candidates
     assert index.stats()["blocks"] < 1.05 * fresh.stats()["blocks"]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_after_far_jumps_of_everyone_and_a_merge_a_message_looks_at_hardly_more(
+    at_once: bool,
+) -> None:
+    """Trees that jumps have left loose are arranged anew, as messages come or all at once."""
+    rng = np.random.default_rng(23)
+    table = many_boxes(rng, 9000, 8)
+    index = RarestTerm(table)
+    index.build()
+    batch = far_messages(rng, 200, 8)
+    places = table.rows.box[rng.permutation(9000)]
+    for rows in np.array_split(np.arange(9000, dtype=np.int32), 9):
+        table.move(rows, places[rows])
+        index.move(rows)
+    fresh = RarestTerm(table)
+    fresh.build()
+    assert index.stats()["blocks"] > 1.1 * fresh.stats()["blocks"]
+    if at_once:
+        index.merge()
+    else:
+        for _ in range(9):
+            index.tidy(1000)
+    check_order(index)
+    assert check(index, batch) > 100
+    wanted = fresh.candidates(batch).candidates
+    assert index.candidates(batch).candidates < 1.03 * wanted
+    assert index.stats()["blocks"] == fresh.stats()["blocks"]
+    before = index._state.places.copy()
+    index.tidy(9000)  # there is nothing left to do
+    assert (before == index._state.places).all()
 
 
 def test_frequencies_may_be_wrong_and_are_caught_up_with() -> None:

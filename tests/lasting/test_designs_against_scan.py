@@ -182,7 +182,7 @@ class Against(RuleBasedStateMachine):
         self.design.expire(self.now, most)
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", [name for name in DESIGNS if not name.startswith("plain-")])
 def test_a_design_finds_what_a_look_at_everything_finds(name: str) -> None:
     machine: Any = type("Machine", (Against,), {"name": name}).TestCase  # type: ignore[attr-defined]  # made by Hypothesis
     machine.settings = settings(

@@ -20,7 +20,14 @@ from nearcast.lasting.located import (
     quadtree,
     quadtrees_by_term,
 )
-from nearcast.lasting.rivals import AdaptedGrid, GridOnly, KeywordLists, difference
+from nearcast.lasting.rivals import (
+    AdaptedGrid,
+    GridOnly,
+    KeywordLists,
+    PlainGrid,
+    PlainKeywordLists,
+    difference,
+)
 
 
 class MessageIndex(Protocol):
@@ -181,6 +188,11 @@ def _ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
     return UnifiedApPlusTree(table, history)
 
 
+def _plain_ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
+    del space
+    return UnifiedApPlusTree(table, history, numbered=True)
+
+
 DESIGNS: dict[str, Maker] = {
     "ours": _separate("rarest-term", lambda _: ActiveStore()),
     "re-evaluate": _separate("rarest-term", lambda _: Reevaluated()),
@@ -191,6 +203,10 @@ DESIGNS: dict[str, Maker] = {
     "ap-plus-tree": _ap_plus,
     "ap-plus-k": _separate("ap-plus-tree", lambda _: KeywordLists()),
     "ap-plus-s": _separate("ap-plus-tree", lambda _: GridOnly()),
+    "plain-ap-plus-tree": _plain_ap_plus,
+    "plain-ap-plus-k": _separate("ap-plus-tree", lambda _: PlainKeywordLists()),
+    "plain-ap-plus-s": _separate("ap-plus-tree", lambda _: PlainGrid()),
+    "plain-grid": _separate("rarest-term", lambda _: PlainGrid()),
     "iq-plus-tree": _located(quadtree),
     "rq-plus-tree": _located(quadtrees_by_term),
     "ss-index": _separate("gi2", _hash),

@@ -11,6 +11,7 @@ import numpy as np
 from nearcast.bench.agreement import DisagreementError
 from nearcast.bench.designs import DESIGNS, AnyDesign
 from nearcast.bench.matching import add_to_table
+from nearcast.bench.moving_after import MatchingAfter, measure_after
 from nearcast.index import Table
 from nearcast.index.table import Floats, Int32s
 from nearcast.lasting import Changes
@@ -61,6 +62,7 @@ class MovingReport(TypedDict):
     """What was measured of one design; times are microseconds of CPU.
 
     `publish_us` is matching a message and keeping it, `cycle_us` that and taking one out.
+    `matching_after` is measured of our design only.
     """
 
     design: str
@@ -75,6 +77,7 @@ class MovingReport(TypedDict):
     bytes_per_message: float
     index_bytes_per_subscription: float
     steps: list[StepReport]
+    matching_after: MatchingAfter | None
     checked: bool
 
 
@@ -210,6 +213,10 @@ def _measure(
     tell(f"{name}: new messages")
     publish, expire = _cycle(world, design)
     cycle = publish + expire
+    after = None
+    if name == "ours":
+        tell(f"{name}: matching after moves of everybody")
+        after = measure_after(world.table(), world.batch, plan.seed)
     report = MovingReport(
         design=name,
         workload=plan.workload,
@@ -223,6 +230,7 @@ def _measure(
         bytes_per_message=message_bytes / plan.messages,
         index_bytes_per_subscription=index_bytes / plan.subscriptions,
         steps=steps,
+        matching_after=after,
         checked=plan.check,
     )
     return report, digests

@@ -144,6 +144,15 @@ def _show(reports: list[MovingReport]) -> None:
     )
     caption = "microseconds of CPU: moves by length, publishing, of it inserting, expiring"
     console.print(f"{caption}; updates a move: {results}", style="dim")
+    for report in reports:
+        after = report["matching_after"]
+        if after is not None:
+            said = (
+                f"{report['design']}: matching, beside a fresh build: {after['small_moves']:.2f} "
+                f"after 20 small moves of everybody, {after['far_jumps']:.2f} after a far jump, "
+                f"{after['merged']:.2f} once merged ({after['merge_us']:.2g} us a subscription)"
+            )
+            console.print(said, style="dim")
 
 
 def _short(value: float) -> str:

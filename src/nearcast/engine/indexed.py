@@ -20,6 +20,7 @@ from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
 from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
+from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NOBODY, SHARED, Floats, Int32s, Int64s
 from nearcast.index.warm import warm_up
 from nearcast.model import Point, Subscription, Update
@@ -207,13 +208,18 @@ class IndexedPopulation:
             self.table.move(rows, boxes, circles)
             self.index.move(rows)
 
-    def settle(self) -> None:
-        """Hand the index the rows that wait for it: together they cost it less."""
+    def settle(self, messages: int = 0) -> None:
+        """Hand the index the rows that wait for it: together they cost it less.
+
+        With so many messages to match, it may also tidy up a little.
+        """
         if self._waiting:
             self.terms.settle()
             rows = np.array(self._waiting, np.int32)
             self._waiting.clear()
             self.index.insert(rows)
+        if messages and isinstance(self.index, RarestTerm):
+            self.index.tidy(messages)
 
     def put_boxes(
         self, ids: list[str], queries: list[str], texts: TextBatch, boxes: Floats
@@ -265,7 +271,7 @@ class IndexedPopulation:
 
     def wanting(self, arrived: Arrived) -> list[str]:
         """Ask the index who wants one message."""
-        self.settle()
+        self.settle(1)
         known = self.terms.known(arrived.terms)
         if not len(known):
             return []
@@ -287,7 +293,7 @@ class IndexedPopulation:
 
     def match(self, texts: TextBatch, boxes: Floats, threads: int) -> Matches:
         """Ask the index about many messages at once."""
-        self.settle()
+        self.settle(len(boxes))
         np.add.at(self.table.frequency, texts.terms, 1)
         found = match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
         self.looked_at += found.candidates

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+_HUGE = 1 << 22
+"""Bytes from which on numpy asks for huge pages; more room takes no memory while nobody uses it."""
+
 
 class Memory:
     """Gives arrays in ordinary memory."""
@@ -30,7 +33,8 @@ class Memory:
         # must not straddle cache lines.
         kind = np.dtype(dtype)
         count = shape if isinstance(shape, int) else prod(shape)
-        whole = np.empty(count * kind.itemsize + 64, np.uint8)
+        size = count * kind.itemsize + 64
+        whole = np.empty(_HUGE if _HUGE // 4 < size < _HUGE else size, np.uint8)
         skip = -whole.ctypes.data % 64
         array: npt.NDArray[Any] = whole[skip : skip + count * kind.itemsize].view(kind)
         return array.reshape(shape)

@@ -24,7 +24,8 @@ from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, clear_terms, set_terms
 from nearcast.lasting._cells import add_entry, room_wanted
-from nearcast.lasting._change import push
+from nearcast.lasting._entries import CAME, WENT, pick_entries
+from nearcast.lasting._heap import push
 from nearcast.lasting._layout import (
     COUNT,
     END,
@@ -42,14 +43,23 @@ from nearcast.lasting._layout import (
     State,
     class_for,
     give_back,
+    room_in_arena,
     signature,
     single,
     size_of,
     take,
     wide,
 )
-from nearcast.lasting._moves import DONE, MORE_FOUND, MORE_ROOM, Ops, keep_matching, report
-from nearcast.lasting._visit import CAME, WENT, keep_only, pick_entries
+from nearcast.lasting._moves import (
+    DONE,
+    MORE_FOUND,
+    MORE_ROOM,
+    Ops,
+    ask_for_candidates,
+    keep_matching,
+    report,
+)
+from nearcast.lasting._visit import keep_only, pick_numbered
 
 MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
 
@@ -119,9 +129,9 @@ def _keep(
     wanted = size_of(own)
     for at in range(count):
         wanted += room_wanted(state.heads, ints, homes[at] * HEAD, wide(NOTHING))
-    if counts[USED] + wanted > len(ints) // UNIT:
+    if counts[USED] + wanted > room_in_arena(state):
         return MORE_UNITS
-    if counts[GIVEN] == 0 and counts[SLOTS] == len(state.heap):
+    if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):
         return MORE_SLOTS
     if counts[GIVEN] > 0:
         counts[GIVEN] -= 1
@@ -141,7 +151,7 @@ def _keep(
     x, y = single(boxes[message, 0]), single(boxes[message, 1])
     for at in range(count):
         add_entry(state, state.heads, homes[at] * HEAD, wide(NOTHING), x, y, slot, sign)
-    push(state.heap, state.messages, counts[LIVE], slot)
+    push(state.heap, state.due_at, counts[LIVE], slot, ends[message])
     counts[LIVE] += 1
     return DONE
 
@@ -303,14 +313,15 @@ def tree_moves(
     tree: Tree, rows: Rows, rank: Int32s, state: State, share: float, which: Int32s,
     events: Int32s, times: Floats, boxes: Floats, start: int, marks: Int64s, stamp: int,
     found: Int32s, out_events: Int32s, out_slots: Int32s, out_ops: Ops, work: Float32s,
-    ranks: Int32s, before: Int64s, after: Int64s,
+    ranks: Int32s, before: Int64s, after: Int64s, looked_at: Int64s, numbered: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes (Algorithms 6 and 7).
 
     Lists of nodes that a row leaves (case 2) give what went, of nodes it comes to (case 4) what
     came, of nodes it stays in (case 3) both, unless it covers the same part of them (case 1). A
     message stands in one list only of those that a row visits, so nothing is given twice. `before`
-    and `after` have room for the nodes of a row, (n, 2) each.
+    and `after` have room for the nodes of a row, (n, 2) each. `looked_at` counts entries and lists.
+    If `numbered`, no use is made of what entries say besides the number of the message.
     """
     written = wide(0)
     old, new = work[:4], work[4:8]
@@ -357,18 +368,24 @@ def tree_moves(
                 return i, mark, MORE_FOUND
             base = wide(state.heads[head + PIECE]) * UNIT
             mine = filled
-            filled = pick_entries(state, base, entries, old, new, True, sign, found, filled)
+            looked_at[0] += entries
+            looked_at[1] += 1
+            if numbered:
+                filled = pick_numbered(state, base, entries, old, new, found, filled)
+            else:
+                filled = pick_entries(state, base, entries, old, new, True, sign, found, filled)
             if not both:
                 filled = keep_only(
                     state, rows.box[row], boxes[i], found, mine, filled,
                     WENT if at < left else CAME,
                 )  # fmt: skip
-        filled = keep_matching(state, rows, row, times[events[i]], found, filled, wide(0))
+        ask_for_candidates(state, found, filled)
+        filled = keep_matching(state, rows, row, times[events[i]], found, wide(0), filled, wide(0))
         if written + filled > len(out_slots):
             return i, mark, MORE_ROOM
         written = report(
-            state, rows, row, boxes, None, i, events[i], found, filled, out_events, out_slots,
-            out_ops, written,
+            state, rows, row, boxes, None, i, events[i], found, wide(0), filled, out_events,
+            out_slots, out_ops, written,
         )  # fmt: skip
     return len(which), written, DONE
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast.index.rarest_term._lanes import bit_count, lowest
 from nearcast.index.table import Int32s
+from nearcast.lasting._entries import not_above, of_slot
 from nearcast.lasting._layout import (
     CELL,
     CLASS,
@@ -16,6 +18,7 @@ from nearcast.lasting._layout import (
     ENTRIES,
     HEAD,
     LEVEL,
+    LINE,
     NOTHING,
     PIECE,
     SLOT,
@@ -25,6 +28,7 @@ from nearcast.lasting._layout import (
     State,
     class_for,
     give_back,
+    room_in_arena,
     size_of,
     take,
     wide,
@@ -46,11 +50,12 @@ _MASK = CLASSES - 1
 def strip_of(memory: Float32s, edges: int, level: int, x: float) -> int:
     """Find the strip of a coordinate: the number of edges that are not beyond it."""
     at, step = wide(0), wide(1) << level
-    while step > 1:
+    while step > LINE:
         step >>= 1
-        if memory[edges + at + step - 1] <= x:
-            at += step
-    return at
+        at += step * wide(memory[edges + at + step - 1] <= x)  # no branch to foretell
+    # The last edge is not one within: what is looked for is never beyond it.
+    within = not_above(memory, edges + at, x) & ((wide(1) << (step - 1)) - 1)
+    return at + wide(bit_count(within))
 
 
 @inner_inlined
@@ -137,16 +142,18 @@ def add_entry(
 
 @inner
 def _place_in(ints: Int32s, piece: int, count: int, slot: int) -> int:
-    at = piece * UNIT + SLOT
-    for place in range(count):
-        if ints[at + place * UNIT] == slot:
-            return wide(place)
+    stop = (piece + count) * UNIT
+    for at in range(piece * UNIT, stop, LINE):
+        found = of_slot(ints, at, slot)
+        if found:
+            place = at + lowest(found)
+            return wide((place - piece * UNIT) // UNIT) if place < stop else wide(NOTHING)
     return wide(NOTHING)
 
 
 @inner_inlined
 def _fits(state: State, units: int) -> bool:
-    return bool(state.counts[USED] + units <= len(state.ints) // UNIT)
+    return bool(state.counts[USED] + units <= room_in_arena(state))
 
 
 @inner

@@ -6,22 +6,29 @@ from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.lasting._cells import add_entry, cell_at, drop_entry, room_wanted
+from nearcast.lasting._heap import has_ended, pop, push
 from nearcast.lasting._layout import (
     CLASS_BITS,
     COUNT,
+    EDGES,
     END,
     GIVEN,
     HEAD,
+    LEVEL,
+    LINE,
     LIVE,
+    MESSAGE,
     NOTHING,
     PIECE,
     SLOTS,
     TERMS,
     UNIT,
     USED,
+    WIDEST,
     State,
     class_for,
     give_back,
+    room_in_arena,
     signature,
     single,
     size_of,
@@ -33,41 +40,19 @@ TOGETHER = 16
 """Messages that come or end together: their cache misses overlap."""
 
 
-@inner
-def push(heap: Int32s, messages: Floats, size: int, slot: int) -> None:
-    """Put a slot into the heap, which has so many."""
-    at, value = wide(size), messages[slot, END]
-    while at > 0:
-        above = (at - 1) >> 1
-        if messages[heap[above], END] <= value:
-            break
-        heap[at] = heap[above]
-        at = above
-    heap[at] = slot
-
-
-@inner
-def pop(heap: Int32s, messages: Floats, size: int) -> int:
-    """Take out the slot that ends first."""
-    first = wide(heap[0])
-    last = heap[size - 1]
-    size -= 1
-    at, value = wide(0), messages[last, END]
-    while 2 * at + 1 < size:
-        below = 2 * at + 1
-        if below + 1 < size and messages[heap[below + 1], END] < messages[heap[below], END]:
-            below += 1
-        if messages[heap[below], END] >= value:
-            break
-        heap[at] = heap[below]
-        at = below
-    heap[at] = last
-    return first
-
-
 @inner_inlined
 def _is_point(box: Floats, at: int) -> bool:
     return bool((box[at, 0] == box[at, 2]) & (box[at, 1] == box[at, 3]))
+
+
+@inner_inlined
+def _ask_for_edges(state: State, head: int) -> None:
+    """Ask for the edges of a list, if it is divided: all of those of a small one."""
+    level = wide(state.heads[head + LEVEL])
+    if level > 0:
+        edges = wide(state.heads[head + EDGES]) * UNIT
+        prefetch(state.ints, edges)
+        prefetch(state.ints, edges + (wide(1) << level))
 
 
 @inner
@@ -90,6 +75,11 @@ def _ask_for_new(
     """Find the cells of new messages, a step at a time for all of them, and ask for those."""
     for at in range(starts[start], starts[stop]):
         prefetch(state.heads, wide(terms[at]) * HEAD)
+    given = wide(state.counts[GIVEN])
+    for at in range(max(wide(0), given - (stop - start)), given):
+        prefetch(state.messages, wide(state.spare[at]) * MESSAGE)
+    for at in range(starts[start], starts[stop]):
+        _ask_for_edges(state, wide(terms[at]) * HEAD)
     base = starts[start]
     for i in range(start, stop):
         if _is_point(boxes, i):
@@ -153,10 +143,11 @@ def add_messages(
                 if only < 0:
                     wanted += room_wanted(lists, ints, wide(terms[at]) * HEAD, cells[at - base])
                 sign |= signature(terms[at])
-            if counts[USED] + wanted > len(ints) // UNIT:
+            if counts[USED] + wanted > room_in_arena(state):
                 return i, late
             slot = _new_slot(state)
             slots[i] = slot
+            counts[WIDEST] = max(counts[WIDEST], stop - first)
             for side in range(4):
                 state.messages[slot, side] = boxes[i, side]
             piece = take(state, own)
@@ -174,7 +165,7 @@ def add_messages(
             if only >= 0 and add_entry(state, lists, only * HEAD, single_cell, x, y, slot, sign):
                 due[late] = only
                 late += 1
-            push(state.heap, state.messages, counts[LIVE], slot)
+            push(state.heap, state.due_at, counts[LIVE], slot, ends[i])
             counts[LIVE] += 1
     return len(boxes), late
 
@@ -190,11 +181,17 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
     """Find the cells of messages that end, a step at a time for all of them, and ask for those."""
     ints, heads, messages = state.ints, state.heads, state.messages
     for i in range(start, stop):
-        prefetch(ints, terms_at(state, wide(gone[i])))
+        piece = terms_at(state, wide(gone[i]))
+        prefetch(ints, piece)
+        prefetch(ints, piece + LINE)
     for i in range(start, stop):
         piece = terms_at(state, wide(gone[i]))
         for at in range(piece + 1, piece + 1 + ints[piece]):
             prefetch(heads, wide(ints[at]) * HEAD)
+    for i in range(start, stop):
+        piece = terms_at(state, wide(gone[i]))
+        for at in range(piece + 1, piece + 1 + ints[piece]):
+            _ask_for_edges(state, wide(ints[at]) * HEAD)
     count = wide(0)
     for i in range(start, stop):
         slot = wide(gone[i])
@@ -207,7 +204,10 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
             count += 1
     for at in range(count):
         if cells[at] != NOTHING:
-            prefetch(ints, wide(ints[cells[at]]) * UNIT)
+            base = wide(ints[cells[at]]) * UNIT
+            entries = min(wide(ints[cells[at] + 1]) >> CLASS_BITS, wide(LINE))
+            for line in range(base, base + entries * UNIT, LINE):
+                prefetch(ints, line)
 
 
 @inner
@@ -266,19 +266,15 @@ def expire(
     lists in `due`. It stops early when there may be no room for more of those. `cells` has as
     much room as `due`.
     """
-    heap, messages, counts, ints = state.heap, state.messages, state.counts, state.ints
+    counts, ints = state.counts, state.ints
     count = empty = late = wide(0)
-    while count < most:
-        start, terms = count, wide(0)
+    while count < most and max(empty, late) + TOGETHER * (counts[WIDEST] + 1) <= len(due):
+        start = count
         while count < most and count - start < TOGETHER:
-            if counts[LIVE] == 0 or messages[heap[0], END] > now:
+            if counts[LIVE] == 0 or not has_ended(state, now):
                 break
-            length = wide(ints[terms_at(state, wide(heap[0]))])
-            if max(empty, late) + terms + length + TOGETHER > len(due):
-                most = count
-                break
-            terms += length
-            gone[count] = pop(heap, messages, counts[LIVE])
+            gone[count] = pop(state.heap, state.due_at, counts[LIVE])
+            prefetch(state.messages, wide(gone[count]) * MESSAGE)
             counts[LIVE] -= 1
             count += 1
         if count == start:
@@ -321,8 +317,8 @@ def pop_ended(state: State, now: float, gone: Int32s) -> int:
     """Take messages that have ended by now out of the heap only, as many as `gone` has room for."""
     counts = state.counts
     for i in range(len(gone)):
-        if counts[LIVE] == 0 or state.messages[state.heap[0], END] > now:
+        if counts[LIVE] == 0 or not has_ended(state, now):
             return i
-        gone[i] = pop(state.heap, state.messages, counts[LIVE])
+        gone[i] = pop(state.heap, state.due_at, counts[LIVE])
         counts[LIVE] -= 1
     return len(gone)

@@ -15,6 +15,7 @@ from nearcast.lasting._layout import (
     UNIT,
     USED,
     State,
+    room_in_arena,
     single,
     wide,
 )
@@ -73,7 +74,7 @@ def hold_rows(
         for at in range(before, come):
             if not (moves and tools.marks[cells[at]] == both):
                 wanted += room_in(state, table, key_of(cells[at], term))
-        if counts[USED] + wanted > len(state.ints) // UNIT:
+        if counts[USED] + wanted > room_in_arena(state):
             return i
         for at in range(gone):
             if not (moves and tools.marks[cells[at]] == both):

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.index.memory import Memory
+from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s
 
 Float32s = npt.NDArray[np.float32]
@@ -33,6 +34,8 @@ wide = cast("Callable[[Any], int]", np.int64)
 single = cast("Callable[[float], float]", np.float32)
 """Rounds a coordinate to nearest, as entries have it."""
 
+LINE = 16
+"""Numbers of a cache line."""
 UNIT = 4
 """Numbers of a unit. An entry: x, y, slot, signature."""
 SLOT, SIGNATURE = 2, 3
@@ -48,14 +51,20 @@ CELL = 2
 CLASS_BITS = 6
 CLASSES = 1 << CLASS_BITS
 NOTHING = -1
+_BEHIND = 4  # units that may be read behind a piece
 
 MESSAGE = 6
 """Numbers of a message: west, south, east, north; when it is no longer active; the unit where its
 terms stand, their number first."""
 END, TERMS = 4, 5
+FIRST = 7
+"""Where the heap of messages begins: so that its branches start at multiples of eight."""
+SLOT_BYTES = 8 * MESSAGE + 8 + 2 * 4
+"""Bytes of a message without its terms and entries."""
 
-# What `counts` holds; pieces given back are listed by size class from FREE on.
-USED, LIVE, ENTRIES, SLOTS, SPARE, GIVEN, FREE = range(7)
+# What `counts` holds; WIDEST is the most terms that a message ever had, and pieces given back are
+# listed by size class from FREE on.
+USED, LIVE, ENTRIES, SLOTS, SPARE, GIVEN, WIDEST, FREE = range(8)
 
 
 class State(NamedTuple):
@@ -67,7 +76,8 @@ class State(NamedTuple):
     memory: Float32s
     ints: Int32s  # the same memory
     messages: Floats  # (n, MESSAGE) by slot
-    heap: Int32s  # slots in use, the one that ends first in front
+    heap: Int32s  # slots in use from FIRST on, the one that ends first in front
+    due_at: Floats  # when each of those ends
     spare: Int32s  # slots not in use
 
 
@@ -98,7 +108,8 @@ def _room(home: Memory, units: int, slots: int) -> tuple[Any, ...]:
         memory,
         memory.view(np.int32),
         home.array("active_messages", (slots, MESSAGE), np.float64),
-        home.array("active_heap", slots, np.int32),
+        home.array("active_heap", slots + FIRST, np.int32),
+        home.array("active_due_at", slots + 2 * FIRST, np.float64),
         home.array("active_spare", slots, np.int32),
     )
 
@@ -120,6 +131,26 @@ def longer(
     if cleared:
         grown[used:] = 0
     return grown
+
+
+def more_slots(state: State, used: int, room: int, home: Memory | None = None) -> State:
+    """Give a store with room for so many messages."""
+
+    def grown(name: str, lead: int = 0) -> Any:
+        return longer(getattr(state, name), used + lead, room + lead, home=home, name=name)
+
+    return state._replace(
+        messages=grown("messages"),
+        heap=grown("heap", FIRST),
+        due_at=grown("due_at", 2 * FIRST),
+        spare=grown("spare"),
+    )
+
+
+@inner_inlined
+def room_in_arena(state: State) -> int:
+    """Give how many units the arena has, without the last few: numbers are read by sixteens."""
+    return len(state.ints) // UNIT - _BEHIND
 
 
 @inner_inlined
@@ -144,8 +175,11 @@ def take(state: State, kind: int) -> int:
     counts = state.counts
     unit: int = counts[FREE + kind]
     if unit != NOTHING:
-        counts[FREE + kind] = state.ints[unit * UNIT]
+        following = wide(state.ints[unit * UNIT])
+        counts[FREE + kind] = following
         counts[SPARE] -= size_of(kind)
+        if following != NOTHING:
+            prefetch(state.ints, following * UNIT)  # the next that is taken is there by then
         return unit
     unit = counts[USED]
     counts[USED] += size_of(kind)

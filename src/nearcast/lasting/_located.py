@@ -8,7 +8,9 @@ from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.lasting._cells import add_entry, drop_entry, room_wanted
-from nearcast.lasting._change import pop, push, terms_at
+from nearcast.lasting._change import terms_at
+from nearcast.lasting._entries import CAME, WENT, pick_entries
+from nearcast.lasting._heap import has_ended, pop, push
 from nearcast.lasting._layout import (
     COUNT,
     END,
@@ -25,15 +27,24 @@ from nearcast.lasting._layout import (
     State,
     class_for,
     give_back,
+    room_in_arena,
     signature,
     single,
     size_of,
     take,
     wide,
 )
-from nearcast.lasting._moves import DONE, MORE_FOUND, MORE_ROOM, Ops, keep_matching, report
+from nearcast.lasting._moves import (
+    DONE,
+    MORE_FOUND,
+    MORE_ROOM,
+    Ops,
+    ask_for_candidates,
+    keep_matching,
+    report,
+)
 from nearcast.lasting._places import Places, cover, is_inside_both, places_of_point, strips_of
-from nearcast.lasting._visit import CAME, WENT, keep_only, pick_entries
+from nearcast.lasting._visit import keep_only
 
 
 class Hash(NamedTuple):
@@ -122,14 +133,14 @@ def add_located(
         wanted = size_of(own)
         if 2 * (table.lists[0] + (stop - first) * (places.levels + 1)) > len(table.keys):
             return i
-        if counts[GIVEN] == 0 and counts[SLOTS] == len(state.heap):
+        if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):
             return i
         sign = wide(0)
         for at in range(first, stop):
             sign |= signature(terms[at])
             for cell in range(places_of_point(places, terms[at], x, y, cells)):
                 wanted += room_in(state, table, key_of(cells[cell], terms[at]))
-        if counts[USED] + wanted > len(ints) // UNIT:
+        if counts[USED] + wanted > room_in_arena(state):
             return i
         if counts[GIVEN] > 0:
             counts[GIVEN] -= 1
@@ -149,7 +160,7 @@ def add_located(
             for cell in range(places_of_point(places, terms[at], x, y, cells)):
                 head = list_for(table, key_of(cells[cell], terms[at]))
                 add_entry(state, state.heads, head, wide(NOTHING), x, y, slot, sign)
-        push(state.heap, state.messages, counts[LIVE], slot)
+        push(state.heap, state.due_at, counts[LIVE], slot, ends[i])
         counts[LIVE] += 1
     return len(boxes)
 
@@ -162,9 +173,9 @@ def expire_located(
     """Take out messages that have ended by now, as many as `gone` has room for."""
     ints, counts, cells = state.ints, state.counts, tools.cells
     for i in range(len(gone)):
-        if counts[LIVE] == 0 or state.messages[state.heap[0], END] > now:
+        if counts[LIVE] == 0 or not has_ended(state, now):
             return i
-        slot = pop(state.heap, state.messages, counts[LIVE])
+        slot = pop(state.heap, state.due_at, counts[LIVE])
         counts[LIVE] -= 1
         gone[i] = slot
         piece = terms_at(state, slot)
@@ -264,11 +275,12 @@ def located_moves(
             if wanted != 0 and places.levels > 0:
                 # Cells of the two may lie in each other, and have the same messages.
                 filled = keep_only(state, rows.box[row], boxes[i], found, mine, filled, wanted)
-        filled = keep_matching(state, rows, row, times[events[i]], found, filled, wide(-1))
+        ask_for_candidates(state, found, filled)
+        filled = keep_matching(state, rows, row, times[events[i]], found, wide(0), filled, wide(-1))
         if written + filled > len(out_slots):
             return i, mark, MORE_ROOM
         written = report(
-            state, rows, row, boxes, None, i, events[i], found, filled, out_events, out_slots,
-            out_ops, written,
+            state, rows, row, boxes, None, i, events[i], found, wide(0), filled, out_events,
+            out_slots, out_ops, written,
         )  # fmt: skip
     return len(which), written, DONE

@@ -15,6 +15,7 @@ from nearcast._jit import inner, inner_inlined
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.lasting._cells import strip_of
+from nearcast.lasting._entries import CAME, KNOWN_BITS, UNSURE, WENT
 from nearcast.lasting._layout import (
     CELL,
     CLASS_BITS,
@@ -22,6 +23,8 @@ from nearcast.lasting._layout import (
     EDGES,
     HEAD,
     LEVEL,
+    LINE,
+    MESSAGE,
     PIECE,
     SIGNATURE,
     SLOT,
@@ -34,11 +37,14 @@ from nearcast.lasting._layout import (
 
 _RADIAN, _HALF_RADIAN = math.pi / 180.0, math.pi / 360.0
 _NEAR = 2e-5  # degrees: more than rounding to 32 bits can move a coordinate
+_AHEAD = 8  # messages ahead that are asked for
 _SHRINK = 1e-9  # relative: more than rounding in a chord
 
-UNSURE, CAME, WENT = 0, 1, 2
-"""What is known of a candidate."""
-KNOWN_BITS = 2
+PLAN = 12
+"""Numbers that are noted of a move: its term and the signature of its query; columns and lines, as
+west, south, east, north, of the old and of the new box; and where its cells, and then what was
+found in them, end."""
+TERM, SIGN, STRIPS, UPTO = 0, 1, 2, 10
 
 
 @inner
@@ -85,47 +91,67 @@ def _note_cells(state: State, first: int, last: int, cells: Int64s, count: int) 
         word = state.ints[cell + 1]
         if word >= 1 << CLASS_BITS:
             base = wide(state.ints[cell]) * UNIT
-            prefetch(state.ints, base)
+            number = wide(word) >> CLASS_BITS
+            for line in range(base, base + number * UNIT, LINE):
+                prefetch(state.ints, line)
             cells[count] = base
-            cells[count + 1] = wide(word) >> CLASS_BITS
+            cells[count + 1] = number
             count += 2
     return count
 
 
 @inner
+def find_strips(state: State, head: int, sides: Float32s, plan: Int64s, at: int) -> None:
+    """Find the columns and lines of a divided list that an old and a new box reach from and to.
+
+    `sides` has the old box at 2 * `at` and the new one behind it; an old box from inf to -inf is
+    none. What is found goes to `plan`, and the cells at the ends of lines are asked for.
+    """
+    level = wide(state.heads[head + LEVEL])
+    columns = wide(state.heads[head + EDGES]) * UNIT
+    lines = columns + (wide(1) << level)
+    memory = state.memory
+    for box in range(2):
+        side, to = 8 * at + 4 * box, at * PLAN + STRIPS + 4 * box
+        plan[to] = strip_of(memory, columns, level, sides[side])
+        plan[to + 1] = strip_of(memory, lines, level, sides[side + 1])
+        plan[to + 2] = strip_of(memory, columns, level, sides[side + 2])
+        plan[to + 3] = strip_of(memory, lines, level, sides[side + 3])
+    if sides[8 * at] > sides[8 * at + 2]:
+        to = at * PLAN + STRIPS
+        plan[to] = plan[to + 1] = 1
+        plan[to + 2] = plan[to + 3] = 0
+    piece = wide(state.heads[head + PIECE]) * UNIT
+    for box in range(2):
+        to = at * PLAN + STRIPS + 4 * box
+        for line in range(plan[to + 1], plan[to + 3] + 1):
+            start = piece + (line << level) * CELL
+            prefetch(state.ints, start + plan[to] * CELL)
+            prefetch(state.ints, start + plan[to + 2] * CELL)
+
+
+@inner
 def list_cells(
-    state: State, head: int, old: Float32s, new: Float32s, circles: Any, moves: bool, cells: Int64s
-) -> int:
+    state: State, head: int, plan: Int64s, at: int, circles: Any, moves: bool, cells: Int64s,
+    count: int,
+) -> int:  # fmt: skip
     """Note where the entries of a list are that a move may concern; -1 if there is no room.
 
     Of two regions that do not overlap each is visited, else the lines of both, without the cells
-    inside both. `circles` is (2, 3), the old and the new one, or None for boxes.
+    inside both. `circles` is (2, 3), the old and the new one, or None for boxes. The strips of
+    both stand in `plan`; `cells` has so many numbers already.
     """
     level = wide(state.heads[head + LEVEL])
     piece = wide(state.heads[head + PIECE]) * UNIT
     columns = wide(state.heads[head + EDGES]) * UNIT
     lines = columns + (wide(1) << level)
-    memory = state.memory
-    west_new, east_new = (
-        strip_of(memory, columns, level, new[0]),
-        strip_of(memory, columns, level, new[2]),
-    )
-    south_new, north_new = (
-        strip_of(memory, lines, level, new[1]),
-        strip_of(memory, lines, level, new[3]),
-    )
-    if not moves:
-        west_old, east_old, south_old, north_old = wide(1), wide(0), wide(1), wide(0)
-        south, north = south_new, north_new
-    else:
-        west_old, east_old = (
-            strip_of(memory, columns, level, old[0]),
-            strip_of(memory, columns, level, old[2]),
-        )
-        south_old, north_old = (
-            strip_of(memory, lines, level, old[1]),
-            strip_of(memory, lines, level, old[3]),
-        )
+    strips = at * PLAN + STRIPS
+    west_old, south_old = plan[strips], plan[strips + 1]
+    east_old, north_old = plan[strips + 2], plan[strips + 3]
+    west_new, south_new = plan[strips + 4], plan[strips + 5]
+    east_new, north_new = plan[strips + 6], plan[strips + 7]
+    south, north = south_new, north_new
+    if moves:
         south, north = min(south_old, south_new), max(north_old, north_new)
     apart = moves and (west_old > east_new or west_new > east_old)
     sure_south = sure_west = wide(1)
@@ -135,7 +161,6 @@ def list_cells(
         sure_east = min(east_old, east_new) - 1
         sure_south = max(south_old, south_new) + 1
         sure_north = min(north_old, north_new) - 1
-    count = wide(0)
     for line in range(south, north + 1):
         of_old = south_old <= line <= north_old
         of_new = south_new <= line <= north_new
@@ -177,37 +202,26 @@ def list_cells(
 
 
 @inner
-def pick_entries(
-    state: State, base: int, count: int, old: Float32s, new: Float32s, boxes: bool, sign: int,
-    found: Int32s, filled: int,
-) -> int:  # fmt: skip
-    """Write down the slots of entries that a move may concern; `found` has room for all.
+def pick_numbered(
+    state: State, base: int, count: int, old: Float32s, new: Float32s, found: Int32s, filled: int
+) -> int:
+    """Do what `pick_entries` does, of lists that say no more than which messages there are.
 
-    Each with what is known of it: in the new box and not in the old one (CAME), the other way
-    round (WENT), or UNSURE. Of circles and polygons, which are not `boxes`, it is only known that
-    what is outside their box is outside.
+    Each message is looked at, as in the plain lists that designs are compared with.
     """
-    memory, ints = state.memory, state.ints
-    x0, y0, x1, y1 = old[0], old[1], old[2], old[3]
-    u0, v0, u1, v1 = new[0], new[1], new[2], new[3]
-    for at in range(base, base + count * UNIT, UNIT):
-        x, y = memory[at], memory[at + 1]
-        in_old = (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)
-        in_new = (x >= u0) & (x <= u1) & (y >= v0) & (y <= v1)
-        if not (in_old | in_new) or (ints[at + SIGNATURE] & sign) != sign:
-            continue
-        known = UNSURE
-        if boxes:
-            well_old = (x > x0) & (x < x1) & (y > y0) & (y < y1)
-            well_new = (x > u0) & (x < u1) & (y > v0) & (y < v1)
-            if well_old & well_new:
-                continue
-            if well_new and not in_old:
-                known = CAME
-            elif well_old and not in_new:
-                known = WENT
-        found[filled] = (ints[at + SLOT] << KNOWN_BITS) | known
-        filled += 1
+    messages, ints = state.messages, state.ints
+    for at in range(base + SLOT, base + count * UNIT, UNIT):
+        if at + _AHEAD * UNIT < base + count * UNIT:
+            prefetch(messages, wide(ints[at + _AHEAD * UNIT]) * MESSAGE)
+        slot = wide(ints[at])
+        x, y = single(messages[slot, 0]), single(messages[slot, 1])
+        in_old = (x >= old[0]) & (x <= old[2]) & (y >= old[1]) & (y <= old[3])
+        in_new = (x >= new[0]) & (x <= new[2]) & (y >= new[1]) & (y <= new[3])
+        well_old = (x > old[0]) & (x < old[2]) & (y > old[1]) & (y < old[3])
+        well_new = (x > new[0]) & (x < new[2]) & (y > new[1]) & (y < new[3])
+        if (in_old | in_new) and not (well_old & well_new):
+            found[filled] = (slot << KNOWN_BITS) | UNSURE
+            filled += 1
     return filled
 
 

@@ -20,7 +20,20 @@ from nearcast.lasting._ap_plus import (
     tree_moves,
 )
 from nearcast.lasting._change import copy_messages, count_terms, pop_ended
-from nearcast.lasting._layout import END, GIVEN, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
+from nearcast.lasting._layout import (
+    END,
+    FIRST,
+    GIVEN,
+    HEAD,
+    LIVE,
+    SLOT_BYTES,
+    SLOTS,
+    UNIT,
+    USED,
+    empty_state,
+    longer,
+    more_slots,
+)
 from nearcast.lasting._moves import DONE, MORE_FOUND
 from nearcast.lasting.store import Changes
 
@@ -41,7 +54,10 @@ class UnifiedApPlusTree:
     """Keeps point messages in the lists of the leaves they visit when they are matched.
 
     `most_copies` bounds in how many lists a message stands: one that is in as many, or will be
-    when all nodes noted for it have been visited, is held in the list of an inner node. Messages
+    when all nodes noted for it have been visited, is held in the list of an inner node. If
+    `numbered`, lists say no more than which messages they have, as in the paper; else also where
+    each is, and a signature of its terms. `looked_at` counts the entries, and the lists, that moves
+    went through. Messages
     that have ended are passed over, and taken out of all lists once they are a share
     `sweep_share` of all (lazy deletion).
 
@@ -62,11 +78,14 @@ class UnifiedApPlusTree:
         *,
         most_copies: int = 64,
         sweep_share: float = 0.05,
+        numbered: bool = False,
         **options: Any,
     ) -> None:
         self.table = table
         self.index = _Standing(table, history=history, rebuild=False, **options)
         self._most, self._sweep_share = most_copies, sweep_share
+        self._numbered = numbered
+        self.looked_at: Int64s = np.zeros(2, np.int64)
         self._found: Int32s = np.empty(1 << 12, np.int32)
         self._marks: Int64s = np.zeros(0, np.int64)
         self._stamp = 0
@@ -165,11 +184,7 @@ class UnifiedApPlusTree:
         state = self._state
         used, count = int(state.counts[USED]), int(state.counts[SLOTS])
         if slots:
-            self._state = state._replace(
-                messages=longer(state.messages, count, 2 * count),
-                heap=longer(state.heap, count, 2 * count),
-                spare=longer(state.spare, count, 2 * count),
-            )
+            self._state = more_slots(state, count, 2 * count)
         else:
             memory = longer(state.memory, used * UNIT, 2 * len(state.memory))
             self._state = state._replace(memory=memory, ints=memory.view(np.int32))
@@ -184,7 +199,8 @@ class UnifiedApPlusTree:
                 self.index.tree, self.table.rows, self.index.rank, self._state,
                 self.index.dummy_share, which, events, times, boxes, start, self._marks,
                 self._stamp, self._found, out_events[filled:], out_slots[filled:],
-                out_ops[filled:], self._work, self._ranks, *self._visited,
+                out_ops[filled:], self._work, self._ranks, *self._visited, self.looked_at,
+                self._numbered,
             )  # fmt: skip
             self._stamp += len(which)  # past all marks of this call
             filled += written
@@ -225,7 +241,7 @@ class UnifiedApPlusTree:
         self._ended.clear()
 
     def _contents(self) -> tuple[Batch, Floats]:
-        live = np.sort(self._state.heap[: int(self._state.counts[LIVE])])
+        live = np.sort(self._state.heap[FIRST : FIRST + int(self._state.counts[LIVE])])
         starts = np.zeros(len(live) + 1, np.int64)
         count_terms(self._state, live, starts)
         np.cumsum(starts, out=starts)
@@ -242,6 +258,6 @@ class UnifiedApPlusTree:
     def nbytes(self) -> tuple[int, int]:
         """Bytes of messages, and of the tree without the table."""
         state = self._state
-        messages = 4 * UNIT * int(state.counts[USED]) + 56 * int(state.counts[SLOTS])
+        messages = 4 * UNIT * int(state.counts[USED]) + SLOT_BYTES * int(state.counts[SLOTS])
         lists = 4 * HEAD * int(self.index.tree.sizes[NODES])
         return messages + lists, int(self.index.stats()["bytes"])

@@ -26,7 +26,18 @@ from nearcast.index.base import collect
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import bitmap_for
 from nearcast.lasting._held import hold_rows, match_held, rarest_of
-from nearcast.lasting._layout import END, HEAD, LIVE, SLOTS, UNIT, USED, empty_state, longer
+from nearcast.lasting._layout import (
+    END,
+    HEAD,
+    LIVE,
+    SLOT_BYTES,
+    SLOTS,
+    UNIT,
+    USED,
+    empty_state,
+    longer,
+    more_slots,
+)
 from nearcast.lasting._located import (
     Hash,
     Tools,
@@ -115,18 +126,14 @@ class _Lists:
         state = self._state
         arena = 4 * UNIT * int(state.counts[USED])
         heads = 4 * HEAD * int(self._hash.lists[0])
-        return int(state.counts[SLOTS]) * 56 + arena + heads + 12 * len(self._hash.keys)
+        return int(state.counts[SLOTS]) * SLOT_BYTES + arena + heads + 12 * len(self._hash.keys)
 
     def _grow(self, most: int) -> None:
         """Make what may keep a kernel from going on larger; `most` lists come at a time."""
         state = self._state
         used, slots = int(state.counts[USED]), int(state.counts[SLOTS])
-        if slots == len(state.heap):
-            state = state._replace(
-                messages=longer(state.messages, slots, 2 * slots),
-                heap=longer(state.heap, slots, 2 * slots),
-                spare=longer(state.spare, slots, 2 * slots),
-            )
+        if slots == len(state.messages):
+            state = more_slots(state, slots, 2 * slots)
         if used + used // 4 + 64 * most > len(state.ints) // UNIT:
             room = 2 * len(state.ints) // UNIT + 128 * most
             memory = longer(state.memory, used * UNIT, room * UNIT)

@@ -34,6 +34,18 @@ class AdaptedGrid(GridOnly):
     _even = False
 
 
+class PlainKeywordLists(KeywordLists):
+    """Lists by term that say no more than which messages: a move looks at each of them."""
+
+    _numbered = True
+
+
+class PlainGrid(GridOnly):
+    """A grid whose cells say no more than which messages are there."""
+
+    _numbered = True
+
+
 def difference(old: Changes, new: Changes, events: int, slots: int) -> Changes:
     """Give what came and what went between two answers to the same events, each in their order."""
     room = len(old.slots) + len(new.slots)

@@ -20,10 +20,11 @@ from nearcast.lasting._change import (
 from nearcast.lasting._layout import (
     END,
     ENTRIES,
+    FIRST,
     GIVEN,
     HEAD,
     LIVE,
-    MESSAGE,
+    SLOT_BYTES,
     SLOTS,
     SPARE,
     UNIT,
@@ -31,11 +32,14 @@ from nearcast.lasting._layout import (
     attached_state,
     empty_state,
     longer,
+    more_slots,
 )
 from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
+from nearcast.lasting._visit import PLAN
 
 _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
+_ROOM_KEPT = 1 << 20  # for changes: an answer that needed more gives its memory back
 _WORTH_PACKING = 1 << 12
 _PACK_BELOW = 8  # messages are put together anew when only one slot in so many is in use
 _AT_ONCE = 1 << 14  # more of them would be a pause: they wait until one slot in 64 is in use
@@ -63,6 +67,14 @@ class Changes(NamedTuple):
     slots: Int32s
     ops: Ops
 
+    def part(self, start: int, stop: int) -> Changes:
+        """Some of them, without copying."""
+        return Changes(self.events[start:stop], self.slots[start:stop], self.ops[start:stop])
+
+
+def _empty_changes(room: int) -> Changes:
+    return Changes(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int8))
+
 
 class ActiveStore:
     """Keeps active messages by *slot*, a number that stays theirs until they end.
@@ -77,6 +89,9 @@ class ActiveStore:
     _even = False
     """Whether lists are divided into cells of equal size, in place of equal numbers of entries."""
 
+    _numbered = False
+    """Whether moves look at each message, and not only at entries, as plain lists would have it."""
+
     def __init__(self, memory: Memory | None = None) -> None:
         self._home = memory or Memory()
         self._make_work()
@@ -87,10 +102,11 @@ class ActiveStore:
         self._due: Int32s = np.empty(_DUE, np.int32)
         self._sample = np.empty(SAMPLE + 1, np.float32)
         self._cells: Int64s = np.empty(_DUE, np.int64)
-        self._found: Int32s = np.empty(1 << 10, np.int32)
-        self._work = np.empty(8, np.float32)
+        self._found: Int32s = np.empty(_DUE, np.int32)
+        self._sides = np.empty(8 * GROUP, np.float32)
         self._pair = np.empty((2, 3))
-        self._chosen: Int64s = np.empty(2 * GROUP, np.int64)
+        self._out = _empty_changes(_DUE)
+        self._plan: Int64s = np.empty(PLAN * GROUP, np.int64)
 
     def describe(self) -> dict[str, int]:
         """Say what `attach` needs to find the store again in its memory."""
@@ -130,7 +146,7 @@ class ActiveStore:
     def nbytes(self) -> int:
         """Bytes in use, without free room at the ends of arrays."""
         state = self._state
-        slots = self.slots * (8 * MESSAGE + 2 * 4)
+        slots = self.slots * SLOT_BYTES
         arena = 4 * UNIT * int(state.counts[USED])
         return slots + arena + state.heads.nbytes + state.areas.nbytes
 
@@ -146,7 +162,7 @@ class ActiveStore:
 
     def active(self, now: float) -> Int32s:
         """The slots of all messages that are active, in no order."""
-        slots = self._state.heap[: len(self)]
+        slots = self._state.heap[FIRST : FIRST + len(self)]
         active: Int32s = slots[self._state.messages[slots, END] > now]
         return active
 
@@ -159,16 +175,17 @@ class ActiveStore:
         slots = np.empty(count, np.int32)
         if not count:
             return slots
-        most = int(texts.terms.max(initial=-1)) + 1
+        starts = texts.starts
+        most = int(texts.terms[starts[0] : starts[-1]].max(initial=-1)) + 1
         self._reserve_terms(most, areas=bool((boxes[:, :2] != boxes[:, 2:]).any()))
-        widest = int(np.diff(texts.starts).max())
+        widest = int(np.diff(starts).max())
         self._reserve_work(TOGETHER * widest)
         done = 0
         while True:
             state = self._state
             before = done
             done, late = add_messages(
-                state, texts.starts, texts.terms, boxes, ends, done, slots, self._due, self._cells,
+                state, starts, texts.terms, boxes, ends, done, slots, self._due, self._cells,
                 self._only,
             )  # fmt: skip
             self._divide(late)
@@ -202,7 +219,7 @@ class ActiveStore:
 
     def _ended(self, now: float) -> bool:
         state = self._state
-        return len(self) > 0 and bool(state.messages[state.heap[0], END] <= now)
+        return len(self) > 0 and bool(state.due_at[FIRST] <= now)
 
     @property
     def is_loose(self) -> bool:
@@ -213,7 +230,7 @@ class ActiveStore:
     def pack(self) -> Int32s:
         """Give memory back: messages get the slots 0, 1, 2, ...; gives the slots they had."""
         old = self._state
-        live = np.sort(old.heap[: len(self)])
+        live = np.sort(old.heap[FIRST : FIRST + len(self)])
         starts = np.zeros(len(live) + 1, np.int64)
         count_terms(old, live, starts)
         np.cumsum(starts, out=starts)
@@ -221,7 +238,6 @@ class ActiveStore:
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(old, live, starts, terms, boxes, ends)
         self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)), self._home)
-        self._found = np.empty(1 << 10, np.int32)
         self.add(Texts(starts, terms), boxes, ends)
         return live
 
@@ -258,20 +274,19 @@ class ActiveStore:
         boxes: Floats | None,
         circles: Floats | None,
     ) -> Changes:
-        start, filled, room = 0, 0, max(256, len(which))
-        out_events, out_slots = np.empty(room, np.int32), np.empty(room, np.int32)
-        out_ops = np.ones(room, np.int8)
+        start, filled = 0, 0
         while start < len(which) and len(self):
+            out = self._out.part(filled, len(self._out.slots))
             if boxes is None:
                 start, written, why = evaluate(
                     self._state, rows, which, events, times, start, self._cells, self._found,
-                    out_events[filled:], out_slots[filled:], self._work, self._chosen, self._only,
+                    out.events, out.slots, self._sides, self._plan, self._pair, self._only,
                 )  # fmt: skip
             else:
                 start, written, why = moves(
                     self._state, rows, which, events, times, boxes, circles, start, self._cells,
-                    self._found, out_events[filled:], out_slots[filled:], out_ops[filled:],
-                    self._work, self._chosen, self._pair, self._only,
+                    self._found, *out, self._sides, self._plan, self._pair, self._only,
+                    self._numbered,
                 )  # fmt: skip
             filled += written
             if why == MORE_CELLS:
@@ -282,17 +297,20 @@ class ActiveStore:
                     longest_list += int(self._state.areas[1::HEAD].max(initial=0))
                 self._found = np.empty(max(2 * len(self._found), longest_list), np.int32)
             elif why != DONE:
-                room *= 2
-                out_events = longer(out_events, filled, room)
-                out_slots = longer(out_slots, filled, room)
-                out_ops = longer(out_ops, filled, room)
-                out_ops[filled:] = 1
-        return Changes(out_events[:filled], out_slots[:filled], out_ops[:filled])
+                room = 2 * len(self._out.slots)
+                self._out = Changes(*(longer(column, filled, room) for column in self._out))
+        events_found, slots, ops = self._out.part(0, filled)
+        found = Changes(events_found.copy(), slots.copy(), ops.copy())
+        if boxes is None:
+            found.ops[:] = 1
+        if len(self._out.slots) > _ROOM_KEPT:
+            self._out = _empty_changes(_ROOM_KEPT)
+        return found
 
     def _reserve_terms(self, count: int, *, areas: bool) -> None:
         state, known = self._state, len(self._state.heads) // HEAD
         if count > known:
-            room = HEAD * max(count, known + known // 2)
+            room = HEAD * max(count, known + known // 8)
             state = state._replace(heads=self._longer("heads", known * HEAD, room, cleared=True))
         if areas and len(state.areas) < len(state.heads):
             grown = self._longer("areas", len(state.areas), len(state.heads), cleared=True)
@@ -315,17 +333,13 @@ class ActiveStore:
         state = self._state
         if state.counts[GIVEN] == 0 and self.slots == len(state.messages):
             room = 2 * len(state.messages)
-            self._state = state._replace(
-                messages=self._longer("messages", self.slots, room),
-                heap=self._longer("heap", self.slots, room),
-                spare=self._longer("spare", self.slots, room),
-            )
+            self._state = more_slots(state, self.slots, room, self._home)
         else:
             self._grow_arena(4 * widest)
 
     def _grow_arena(self, units: int) -> None:
         state, used = self._state, int(self._state.counts[USED])
-        room = max(2 * len(state.ints) // UNIT, used + units)
+        room = max(2 * len(state.ints) // UNIT, used + units + UNIT)
         memory = self._longer("memory", used * UNIT, room * UNIT)
         self._state = state._replace(memory=memory, ints=memory.view(np.int32))
 

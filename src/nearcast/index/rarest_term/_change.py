@@ -9,6 +9,7 @@ from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.index.rarest_term._lanes import first_empty, prefetch
 from nearcast.index.rarest_term._layout import (
     BLOCK,
+    BOUND,
     COUNT,
     HOME,
     KEY,
@@ -319,7 +320,7 @@ def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
 
 @inner_inlined
 def _ask_for_moves(state: State, rows: Parts, moved: Int32s, at: int) -> None:
-    """Ask for what moves that come later need: first their places, then leaves, then parents."""
+    """Ask for what moves that come later need: first their places, then their leaves."""
     ints, count = state.ints, len(moved)
     if at + AHEAD < count:
         prefetch(state.places, wide(moved[at + AHEAD]))
@@ -332,56 +333,54 @@ def _ask_for_moves(state: State, rows: Parts, moved: Int32s, at: int) -> None:
             base = ~place // LANES * BLOCK
             for line in (0, 16, 32, 48, 112):
                 prefetch(ints, base + line)
-    if at + AHEAD // 4 < count:
-        place = wide(state.places[moved[at + AHEAD // 4]])
-        if place < 0 and place != NOWHERE:
-            parent = wide(ints[~place // LANES * BLOCK + PARENT])
-            if parent != ROOT:
-                for plane in range(0, 64, 16):
-                    prefetch(ints, parent // LANES * BLOCK + plane)
 
 
 @inner_inlined
-def _holds_up(memory: Float32s, ints: Int32s, leaf: int, lane: int) -> bool:
-    """Tell whether the bounding box of a leaf reaches as far as it does for one of its boxes."""
-    parent = wide(ints[leaf * RECORD + PARENT])
-    if parent == ROOT:
-        return False
-    at, own = parent // LANES * BLOCK + parent % LANES, leaf * RECORD + lane
+def _holds_up(memory: Float32s, own: int, lane: int) -> bool:
+    """Tell whether a bounding box reaches as far as it does for the box in a lane."""
     return bool(
-        (memory[at] == memory[own])
-        | (memory[at + 16] == memory[own + 16])
-        | (memory[at + 32] == memory[own + 32])
-        | (memory[at + 48] == memory[own + 48])
+        (memory[own] == memory[lane])
+        | (memory[own + 1] == memory[lane + 16])
+        | (memory[own + 2] == memory[lane + 32])
+        | (memory[own + 3] == memory[lane + 48])
     )
 
 
 @inner_inlined
-def _stands_out(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
-    """Tell whether a box reaches beyond the bounding box of its leaf."""
-    parent = wide(ints[leaf * RECORD + PARENT])
-    if parent == ROOT:
-        return False
-    at = parent // LANES * BLOCK + parent % LANES
+def _stands_out(memory: Float32s, own: int, box: Float32s) -> bool:
+    """Tell whether a box reaches beyond a bounding box."""
     return bool(
-        (memory[at] > box[0])
-        | (memory[at + 16] > box[1])
-        | (memory[at + 32] < box[2])
-        | (memory[at + 48] < box[3])
+        (memory[own] > box[0])
+        | (memory[own + 1] > box[1])
+        | (memory[own + 2] < box[2])
+        | (memory[own + 3] < box[3])
     )
+
+
+@inner
+def _tighten_all(state: State, leaves: Int32s, count: int) -> None:
+    """Let the nodes above some leaves, given by a place in each, know their bounding boxes."""
+    memory, ints = state.memory, state.ints
+    for i in range(count):
+        if i + AHEAD // 4 < count:
+            parent = wide(ints[wide(leaves[i + AHEAD // 4]) * RECORD + PARENT])
+            for plane in range(0, 64, 16):
+                prefetch(ints, parent // LANES * BLOCK + plane)
+        tighten(memory, ints, wide(leaves[i]))
 
 
 @lean_kernel
 def move_rows(
-    state: State, rows: Parts, moved: Int32s, far: Int32s, box: Float32s
+    state: State, rows: Parts, moved: Int32s, far: Int32s, loose: Int32s, box: Float32s
 ) -> tuple[int, int]:
     """Take over new boxes of rows in place; list in `far` those that had better move house.
 
     Gives how many these are, and how many others made the bounding box of their leaf larger. In
-    `box` one is put together.
+    `box` one is put together; `loose`, as long as `moved`, is for leaves whose bounding box may
+    have changed. Those are seen to in the end, when what they need is there.
     """
     memory, ints = state.memory, state.ints
-    count = larger = 0
+    count = larger = changed = wide(0)
     for i in range(len(moved)):
         _ask_for_moves(state, rows, moved, i)
         row = moved[i]
@@ -392,18 +391,19 @@ def move_rows(
             write_box(rows.box, row, box, wide(0))
             leaf, lane = ~place // LANES * LANES, ~place % LANES
             if _fits(memory, ints, leaf, box):
-                held, out = (
-                    _holds_up(memory, ints, leaf, lane),
-                    _stands_out(memory, ints, leaf, box),
-                )
+                at, own = leaf * RECORD + lane, leaf * RECORD + BOUND
+                if ints[leaf * RECORD + PARENT] != ROOT:
+                    out = _stands_out(memory, own, box)
+                    if out or _holds_up(memory, own, at):
+                        loose[changed] = leaf
+                        changed += 1
+                        larger += out
                 for plane in range(4):
-                    memory[leaf * RECORD + plane * 16 + lane] = box[plane]
-                if held or out:
-                    tighten(memory, ints, leaf)
-                    larger += out
+                    memory[at + plane * 16] = box[plane]
             else:
                 far[count] = row
                 count += 1
+    _tighten_all(state, loose, changed)
     return count, larger
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearcast._jit import inner_inlined, kernel
+from nearcast._jit import kernel
 from nearcast.index.rarest_term._layout import LANES
 
 _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -294,15 +293,34 @@ def overlaps_plain(
     return mask
 
 
-@inner_inlined
-def rounded_down(value: float) -> np.float32:
-    """Give the largest 32-bit number that is not above a value."""
-    near = np.float32(value)
-    return np.float32(np.nextafter(near, np.float32(-np.inf))) if near > value else near
+def _rounded(down: bool) -> Any:
+    """Round to 32 bits, and where that went too far give the number before it.
+
+    As words, numbers of one sign are in order, so that neighbours differ by one. There is no
+    branch: which way a number is rounded cannot be foretold.
+    """
+
+    def typer(typing: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            near = builder.fptrunc(args[0], _FLOAT)
+            back = builder.fpext(near, args[0].type)
+            word = builder.bitcast(near, _INT32)
+            # The zero whose neighbour, one further as a word, is on the way.
+            zero, other = (_INT32(-(2**31)), _INT32(0)) if down else (_INT32(0), _INT32(-(2**31)))
+            start = builder.select(builder.icmp_signed("==", word, other), zero, word)
+            further, nearer = builder.add(start, _INT32(1)), builder.sub(start, _INT32(1))
+            negative = builder.icmp_signed("<", start, _INT32(0))
+            pair = (further, nearer) if down else (nearer, further)
+            neighbour = builder.select(negative, *pair)
+            too_far = builder.fcmp_ordered(">" if down else "<", back, args[0])
+            return builder.bitcast(builder.select(too_far, neighbour, word), _FLOAT)
+
+        return types.float32(types.float64), generate
+
+    return intrinsic(typer)
 
 
-@inner_inlined
-def rounded_up(value: float) -> np.float32:
-    """Give the smallest 32-bit number that is not below a value."""
-    near = np.float32(value)
-    return np.float32(np.nextafter(near, np.float32(np.inf))) if near < value else near
+rounded_down: Any = _rounded(down=True)
+"""rounded_down(value): give the largest 32-bit number that is not above a value."""
+rounded_up: Any = _rounded(down=False)
+"""rounded_up(value): give the smallest 32-bit number that is not below a value."""

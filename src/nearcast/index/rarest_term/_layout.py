@@ -49,9 +49,10 @@ NO_TERM = -1
 BLOCK = RECORD * LANES
 ROWS, SECONDS, THIRDS = 64, 80, 96
 CHILDREN = 64
-PARENT, OF_KEY, COUNT, FULL, HOME = 112, 113, 114, 115, 116
+PARENT, OF_KEY, COUNT, FULL, HOME, BOUND = 112, 113, 114, 115, 116, 120
 """FULL, in a node over leaves: the bits of those that were full when last seen. It may be wrong.
-HOME, in a leaf under a node: its bounding box when it was arranged, four numbers."""
+HOME, in a leaf under a node: its bounding box when it was arranged, four numbers. BOUND, in a block
+under a node: its bounding box as that has it, so that a move need not look there."""
 ROOT = -1
 """The parent of a block that has none; other parents are a node's unit plus the lane in it."""
 

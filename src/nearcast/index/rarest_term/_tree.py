@@ -7,6 +7,7 @@ from typing import Any
 from nearcast._jit import inner, inner_inlined
 from nearcast.index.rarest_term._lanes import bit_count, greatest, least, least_growth, lowest
 from nearcast.index.rarest_term._layout import (
+    BOUND,
     CHILDREN,
     COUNT,
     FULL,
@@ -57,15 +58,17 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
     while parent != ROOT:
         x0, y0 = least(memory, base), least(memory, base + 16)
         x1, y1 = greatest(memory, base + 32), greatest(memory, base + 48)
-        base = parent // LANES * LANES * RECORD
-        lane = base + parent % LANES
+        own = base + BOUND
         if (
-            (memory[lane] == x0)
-            & (memory[lane + 16] == y0)
-            & (memory[lane + 32] == x1)
-            & (memory[lane + 48] == y1)
+            (memory[own] == x0)
+            & (memory[own + 1] == y0)
+            & (memory[own + 2] == x1)
+            & (memory[own + 3] == y1)
         ):
             return
+        memory[own], memory[own + 1], memory[own + 2], memory[own + 3] = x0, y0, x1, y1
+        base = parent // LANES * LANES * RECORD
+        lane = base + parent % LANES
         memory[lane], memory[lane + 16] = x0, y0
         memory[lane + 32], memory[lane + 48] = x1, y1
         parent = wide(ints[base + PARENT])
@@ -160,8 +163,11 @@ def write_lane(state: State, leaf: int, lane: int, record: Int32s, at: int) -> N
 def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int) -> None:
     """Write a child and its present bounding box to a lane of a node."""
     at, base = node * RECORD + lane, child * RECORD
-    memory[at], memory[at + 16] = least(memory, base), least(memory, base + 16)
-    memory[at + 32], memory[at + 48] = greatest(memory, base + 32), greatest(memory, base + 48)
+    x0, y0 = least(memory, base), least(memory, base + 16)
+    x1, y1 = greatest(memory, base + 32), greatest(memory, base + 48)
+    memory[at], memory[at + 16], memory[at + 32], memory[at + 48] = x0, y0, x1, y1
+    own = base + BOUND
+    memory[own], memory[own + 1], memory[own + 2], memory[own + 3] = x0, y0, x1, y1
     ints[at + CHILDREN] = child
     ints[base + PARENT] = node + lane
     note_full(ints, node, lane, ints[base + COUNT] == LANES)

@@ -57,9 +57,9 @@ from nearcast.index.rarest_term._work import Workshop
 from nearcast.index.storage import load_arrays, save_arrays
 from nearcast.index.table import Int32s, Table
 
-_VERSION = 1
+_VERSION = 2
 _SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes
-_FOR_FAR, _FOR_LARGER = 2, 4  # rows arranged anew for each that changed leaf, or made one larger
+_FOR_FAR, _FOR_LARGER = 1, 4  # rows arranged anew for each that changed leaf, or made one larger
 _WORTH_ARRANGING = 1 << 12
 _LOOK = 8192  # rows inserted, at least, between two looks at the frequencies
 _LOOK_SHARE = 8  # and one for so many terms, since a look adds all of them up
@@ -87,6 +87,7 @@ class RarestTerm:
         self._stack = np.empty(1024, np.int64)
         self._still = True  # whether nobody has moved yet
         self._owed = self._arranged = 0  # rows to be arranged anew, and the key to go on with
+        self._later = 0  # rows to be arranged anew by `tidy`
 
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
@@ -151,12 +152,39 @@ class RarestTerm:
         if self._still:
             self._still = False
             self._arrange()  # of nothing: what it needs is compiled with what moves need
-        far = np.empty(len(rows), np.int32)
-        count, larger = move_rows(self._state, self.table.parts, rows, far, np.empty(4, np.float32))
+        far, loose = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
+        count, larger = move_rows(
+            self._state, self.table.parts, rows, far, loose, np.empty(4, np.float32)
+        )
         self._insert_again(far[:count])
         self._owed += _FOR_FAR * count + _FOR_LARGER * larger
+        # What is arranged now is loose again when the others have moved: as much is due after it.
+        self._later = min(self._later + count, int(self._state.counts[LIVE]))
         if self._owed >= _WORTH_ARRANGING:
             self._arrange()
+
+    def tidy(self, most: int) -> None:
+        """Arrange about so many rows anew, if far moves have left trees loose.
+
+        Called before each batch of messages, with their number, it costs them little, and after as
+        many messages as rows have moved far, matching is as fast as after a fresh build.
+        """
+        if self._later:
+            paid = min(most, self._later)
+            self._later -= paid
+            self._owed += paid
+            if self._owed >= _WORTH_ARRANGING or not self._later:
+                self._arrange()
+
+    def merge(self) -> None:
+        """Arrange all trees anew, at once."""
+        self._arranged = 0
+        while True:
+            self._owed = int(self._state.counts[LIVE])
+            self._arrange()
+            if self._arranged == 0:
+                break
+        self._owed = self._later = 0
 
     def _arrange(self) -> None:
         """Arrange as many rows anew as are owed: trees that many have moved in become loose."""

@@ -1,0 +1,98 @@
+"""How fast an index matches after everybody has moved, beside one that is built anew."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import TypedDict
+
+import numpy as np
+
+from nearcast.index import Batch, Table, match
+from nearcast.index.rarest_term import RarestTerm
+from nearcast.index.table import Floats, Int32s
+
+_SMALL = 20  # moves of everybody: of 1 % and of 10 % of the side in turn
+_BATCH = 10_000
+_ROUNDS = 6
+_MESSAGES = 20_000
+
+
+class MatchingAfter(TypedDict):
+    """The time to match, as a multiple of that of a fresh index over the same subscriptions.
+
+    After small moves of everybody; after a far jump of everybody; and after that when as many
+    messages have been matched as rows had to be arranged anew, which took `merge_us` a row.
+    """
+
+    small_moves: float
+    far_jumps: float
+    merged: float
+    merge_us: float
+
+
+def measure_after(table: Table, batch: Batch, seed: int) -> MatchingAfter:
+    """Move everybody in a table, and compare matching with that of a fresh index each time."""
+    rng = np.random.default_rng(seed)
+    index = RarestTerm(table)
+    index.build()
+    everyone = table.live_rows()
+    some = batch.part(0, min(_MESSAGES, len(batch)))
+    for turn in range(_SMALL):
+        for rows in _parts(everyone):
+            _move(index, rows, _shifted(table.rows.box[rows], 0.1 if turn % 2 else 0.01, rng))
+    small = _beside_a_fresh_one(index, some)
+    targets = table.rows.box[rng.permutation(everyone)]
+    for start in range(0, len(everyone), _BATCH):
+        rows = everyone[start : start + _BATCH]
+        _move(index, rows, _around(table.rows.box[rows], targets[start : start + _BATCH]))
+    far = _beside_a_fresh_one(index, some)
+    started = process_time()
+    for _ in range(0, len(everyone), _BATCH):
+        index.tidy(_BATCH)
+    taken = process_time() - started
+    merged = _beside_a_fresh_one(index, some)
+    return MatchingAfter(
+        small_moves=small, far_jumps=far, merged=merged, merge_us=1e6 * taken / len(everyone)
+    )
+
+
+def _parts(rows: Int32s) -> list[Int32s]:
+    return [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
+
+
+def _move(index: RarestTerm, rows: Int32s, boxes: Floats) -> None:
+    index.table.move(rows, boxes)
+    index.move(rows)
+
+
+def _shifted(boxes: Floats, step: float, rng: np.random.Generator) -> Floats:
+    """Boxes moved by a share of their sides, each somewhere else."""
+    size = boxes[:, 2:] - boxes[:, :2]
+    turn = rng.uniform(0, 2 * np.pi, len(boxes))
+    return _inside(boxes[:, :2] + np.column_stack([np.cos(turn), np.sin(turn)]) * size * step, size)
+
+
+def _around(boxes: Floats, others: Floats) -> Floats:
+    """Boxes of the same sizes, where others have their middles."""
+    size = boxes[:, 2:] - boxes[:, :2]
+    return _inside((others[:, :2] + others[:, 2:] - size) / 2, size)
+
+
+def _inside(corner: Floats, size: Floats) -> Floats:
+    low, high = np.array([-180.0, -90.0]), np.array([180.0, 90.0])
+    corner = np.clip(corner, low, np.maximum(low, high - size))
+    return np.hstack([corner, corner + size])
+
+
+def _beside_a_fresh_one(index: RarestTerm, batch: Batch) -> float:
+    """Match with both in turn, and give how much longer the one that has moved takes."""
+    fresh = RarestTerm(index.table)
+    fresh.build()
+    times = np.zeros((_ROUNDS, 2))
+    for turn in range(_ROUNDS):
+        for number, one in enumerate((index, fresh)):
+            started = process_time()
+            match(one, batch)
+            times[turn, number] = process_time() - started
+    taken = np.median(times[1:], axis=0)
+    return float(taken[0] / taken[1]) if taken[1] else 1.0
