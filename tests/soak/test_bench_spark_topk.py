@@ -20,4 +20,5 @@ def test_the_pipeline_and_two_engines_give_the_same_updates() -> None:
     report: TopkReport = json.loads(done.stdout)
     assert report["same_updates"]
     assert report["updates_per_message"] > 1
-    assert all(report[name] > 0 for name in ("ratio", "recovered_s", "loaded_s", "p50_s"))
+    assert min(report["ratio"], report["recovered_s"], report["loaded_s"]) > 0
+    assert report["p50_s"] is not None

@@ -254,7 +254,7 @@ def _show(found: Status) -> None:
         overview.add_row(name, value)
     console.print(overview)
     _show_workers(console, "worker", "active", found["workers"])
-    _show_workers(console, "top-k worker", "window", found["rankers"])
+    _show_workers(console, "top-k", "window", found["rankers"])
 
 
 def _show_workers(console: Console, kind: str, held: str, workers: list[WorkerStatus]) -> None:
