@@ -32,7 +32,6 @@ def made(subscriptions: int = 600, messages: int = 800, seed: int = 1) -> Sample
     """Subscriptions of 1 to 4 terms with thresholds, messages of 6, all by a skewed law."""
     draw = np.random.default_rng(seed)
     lengths = draw.integers(1, 5, subscriptions)
-    starts = np.concatenate(([0], np.cumsum(lengths)))
     words = [np.unique((draw.pareto(0.8, n) * 3).astype(np.int64) % 3000) for n in lengths]
     starts = np.cumsum([0, *map(len, words)])
     terms = np.concatenate(words)

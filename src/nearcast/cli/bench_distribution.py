@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -34,7 +35,7 @@ def distribution(
         typer.Option(
             metavar="NAME,...",
             help=f"Of {', '.join(TEXTS)}, made up like those of the paper, of 9, 7 and 37 terms; "
-            f"and {PLACES}, real names of towns.",
+            f"{PLACES}, real names of towns; or an event log, whose messages are taken.",
         ),
     ] = ",".join(TEXTS),
     workers: Annotated[
@@ -76,7 +77,7 @@ def distribution(
       nearcast bench distribution --texts tweets --workers 8,32 --mechanisms hashing,prefix
     """
     arrangement = Arrangement(
-        texts=named(texts, "--texts", [*TEXTS, PLACES]),
+        texts=_texts(texts),
         workers=numbers(workers, "--workers"),
         mechanisms=named(mechanisms, "--mechanisms", list(COMPARED)),
         subscriptions=subscriptions,
@@ -93,6 +94,15 @@ def distribution(
         typer.echo(msgspec.json.encode(outcome).decode())
         return
     _show(outcome)
+
+
+def _texts(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in TEXTS and name != PLACES and not Path(name).is_file():
+            known = ", ".join([*TEXTS, PLACES])
+            raise InvalidValue("--texts", name, f"one of {known}, or the path of an event log")
+    return names
 
 
 def _span(text: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ which weighs much in Storm, is not in it; `break even` says how much it would ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nearcast.bench.distribution import (
@@ -24,6 +24,7 @@ from nearcast.bench.distribution import (
 )
 from nearcast.experiments.claims import Claim, claim_of
 from nearcast.partition.topk.mechanisms import hashing
+from nearcast.partition.topk.simulate import Costs
 
 WORKERS = (4, 8, 16, 32)
 MOST = WORKERS[-1]
@@ -72,11 +73,13 @@ def measure(arrangement: Arrangement, tell: Tell) -> Findings:
     claims: list[Claim] = []
     hybrids: list[Claim] = []
     alone: dict[str, float] = {}
+    costs: dict[str, Costs] = {}
     for texts in TEXTS:
         world = make_world(arrangement, texts, tell)
         for workers in WORKERS:
             names = (*_FOUR, "prefix-sum") if workers == MOST else _FOUR
             found.rows += compare(world, texts, workers, names, tell)
+        costs[texts] = world.costs
         alone[texts] = run(world, hashing, 1).simulation.report["messages_per_s"]
         rows, claim = _hybrids(world, texts, found, tell)
         found.rows += rows
@@ -85,7 +88,7 @@ def measure(arrangement: Arrangement, tell: Tell) -> Findings:
         five = make_world(arrangement._replace(keywords=(5, 5)), texts, tell)
         found.rows += compare(five, texts + _FIVE, MOST, (*_FOUR, "prefix-sum"), tell)
     claims += [_table_5(found), *_figure_21(found, alone), *_figure_22(found)]
-    claims += _effects(arrangement, found, tell)
+    claims += _effects(arrangement, found, costs, tell)
     return Findings([*claims, *hybrids], found.rows)
 
 
@@ -133,8 +136,7 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
         ),
         claim_of(
             "21a", "prefix is the fastest on short texts, 1.56 times hashing on tweets",
-            _listed([gain[texts, "prefix"] for texts in TEXTS]) + " times hashing; as fast where a "
-            "message costs " + _even(found, TEXTS) + " beside matching",
+            _listed([gain[texts, "prefix"] for texts in TEXTS]) + " times hashing" + _even(found),
             all(gain[texts, "prefix"] == max(gain[texts, n] for n in _FOUR) for texts in _SHORT),
             _COMM,
         ),
@@ -207,7 +209,9 @@ def _figure_22(found: _Rows) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _effects(arrangement: Arrangement, found: _Rows, tell: Tell) -> list[Claim]:
+def _effects(
+    arrangement: Arrangement, found: _Rows, costs: dict[str, Costs], tell: Tell
+) -> list[Claim]:
     """Figures 23 and 24: k, and the number of subscriptions."""
     by_k: list[str] = []
     by_size: list[str] = []
@@ -215,7 +219,7 @@ def _effects(arrangement: Arrangement, found: _Rows, tell: Tell) -> list[Claim]:
     for texts in _VARIED:
         rates = {20: found.rate(texts, "prefix")}
         for k in (10, 50):
-            row = _varied(arrangement._replace(k=k), texts, f"{texts}, k = {k}", tell)
+            row = _varied(arrangement._replace(k=k), texts, f"k = {k}", costs, tell)
             found.rows.append(row)
             rates[k] = row["simulated"]["messages_per_s"]
         by_k.append(f"{texts} " + " -> ".join(_short(rates[k]) for k in (10, 20, 50)))
@@ -224,7 +228,7 @@ def _effects(arrangement: Arrangement, found: _Rows, tell: Tell) -> list[Claim]:
         for part in (4, 2):
             count = max(arrangement.subscriptions // part, 100)
             varied = arrangement._replace(subscriptions=count)
-            row = _varied(varied, texts, f"{texts}, {count} subscriptions", tell)
+            row = _varied(varied, texts, f"{count:,} subscriptions", costs, tell)
             found.rows.append(row)
             sizes[count] = row["simulated"]["messages_per_s"]
         few, many = min(sizes), max(sizes)
@@ -244,10 +248,13 @@ def _effects(arrangement: Arrangement, found: _Rows, tell: Tell) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _varied(arrangement: Arrangement, texts: str, told: str, tell: Tell) -> Row:
-    world = make_world(arrangement, texts, tell)
+def _varied(
+    arrangement: Arrangement, texts: str, told: str, costs: dict[str, Costs], tell: Tell
+) -> Row:
+    """Simulate `prefix` with something varied, at the same costs: measured anew they differ."""
+    world = make_world(arrangement, texts, tell)._replace(costs=costs[texts])
     row = compare(world, texts, MOST, ("prefix",), tell)[0]
-    row["texts"] = told
+    row["texts"] = f"{texts}, {told}"
     return row
 
 
@@ -288,12 +295,15 @@ def _hybrids(world: World, texts: str, found: _Rows, tell: Tell) -> tuple[list[R
     ]  # fmt: skip
 
 
-def _even(found: _Rows, texts: Iterable[str]) -> str:
+def _even(found: _Rows) -> str:
+    """Where `prefix` is slower than `hashing`, what a message must cost for it to be as fast."""
     told = []
-    for each in texts:
-        value = found.get(each, "prefix")["break_even_us"]
-        told.append("-" if value is None else f"{value:.1f} us")
-    return ", ".join(told)
+    for texts in TEXTS:
+        value = found.get(texts, "prefix")["break_even_us"]
+        if value is None or value > 0:
+            told.append(f"{texts} " + ("never" if value is None else f"at {value:.1f} us"))
+    more = ", ".join(told)
+    return f"; as fast if sending a message costs a worker enough: {more}" if told else ""
 
 
 def _listed(values: Sequence[float]) -> str:
