@@ -59,9 +59,9 @@ def _listed(names: set[str]) -> list[str]:
 def ranker_for(name: str, window: Window, workers: int) -> str:
     """The way to rank that a name means: `auto` is the cheapest one.
 
-    With the window on every worker nothing is asked of others, and a step costs two thirds; but each
-    of them takes in every message. Beyond so many workers that costs more, and a window that does
-    not fit costs more than anything.
+    With the window on every worker nothing is asked of others, and a step costs two thirds; but
+    each of them takes in every message. Beyond so many workers that costs more, and a window that
+    does not fit costs more than anything.
     """
     if name != AUTO:
         return name
