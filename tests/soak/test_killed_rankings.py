@@ -22,8 +22,8 @@ from ranked_logs import ranked_log
 
 pytestmark = pytest.mark.soak
 
-KILLS, FILES, EVENTS = 5, 60, 300
-WINDOWS = {"count": 2000, "seconds": 60.0}
+FILES, EVENTS = 30, 200
+WINDOWS = {"count": 500, "seconds": 60.0}
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -45,7 +45,7 @@ def test_kills_at_random_points(tmp_path: Path, scheme: str, window: str) -> Non
     workers, given = [1, 2, 4, 8, 2, 4], 0
     with stream.watched():
         for turn, kind in enumerate(kinds):
-            given = _give(stream, paths, given, 8)
+            given = _give(stream, paths, given, 5)
             if turn == 0 or not stream.lives:
                 stream.start("--partitioner", scheme_of(scheme), "--workers", str(workers[turn]))
             stream.wait_for_commits(some.randint(1, 3))
@@ -60,7 +60,7 @@ def test_kills_at_random_points(tmp_path: Path, scheme: str, window: str) -> Non
         stream.finish("--partitioner", scheme_of(scheme))
     found = read_updates(stream.output)
     assert found.equals(_expected(paths, window))
-    assert found["score"].null_count < len(found) / 2
+    assert len(found) - found["score"].null_count > 5_000
 
 
 def scheme_of(name: str) -> str:

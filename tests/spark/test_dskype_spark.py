@@ -18,7 +18,9 @@ def test_replay_by_prefixes_prints_what_scan_prints(
 ) -> None:
     """Five stages a step, several steps, boolean and top-k subscriptions in one log."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(replay_steps.__kwdefaults__, "step_records", 150)
+    defaults = replay_steps.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "step_records", 150)
     lines = [msgspec.json.encode(event) + b"\n" for event in ranked_log(400)]
     Path("log.jsonl").write_bytes(b"".join(lines))
     written = []

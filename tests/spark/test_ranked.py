@@ -47,7 +47,7 @@ RUNS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(log=logs(), world=worlds, runs=RUNS, step=st.integers(1, 12), forget=st.booleans())
 def test_any_steps_and_any_stops_give_the_updates_of_scan(
     log: list[dict[str, Any]],
@@ -77,7 +77,7 @@ def test_any_steps_and_any_stops_give_the_updates_of_scan(
     assert ranked.output.refused == refused
 
 
-WINDOWS = [Window(count=6), Window(seconds=2.0)]
+WINDOWS = [pytest.param(Window(count=6), marks=pytest.mark.soak), Window(seconds=2.0)]
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
     tmp_path: Path, crashes: Crashes, window: Window
 ) -> None:
     """It dies between any two changes of files, also while it builds and recovers."""
-    chosen, size = Settings(window=window), 12
-    log = ranked_log(20 * size)
+    chosen, size = Settings(window=window), 10
+    log = ranked_log(15 * size)
     expected, refused = scored(log, chosen)
     table = table_of(records(log))
     ranked = Ranked(tmp_path, chosen, OFTEN)
@@ -175,8 +175,8 @@ def test_messages_are_kept_only_while_they_are_in_the_window(
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr("nearcast.spark.ranked.window._MOST_FILES", 8)
-    chosen = Settings(window=Window(count=40))
-    log = ranked_log(300, seed=5)
+    chosen = Settings(window=Window(count=20))
+    log = ranked_log(150, seed=5)
     ranked = Ranked(tmp_path, chosen)
     table = table_of(records(log))
     most = 0
@@ -248,7 +248,7 @@ def test_buckets_change_hands_while_a_stream_runs(
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr(Dealing.move, "__defaults__", (300,))
     chosen = Settings(window=Window(seconds=3.0))
-    log = ranked_log(400, seed=6, names=40)
+    log = ranked_log(240, seed=6, names=40)
     expected, _ = scored(log, chosen)
     table = table_of(records(log))
     ranked = Ranked(tmp_path, chosen)
@@ -257,16 +257,16 @@ def test_buckets_change_hands_while_a_stream_runs(
     for step, first in enumerate(range(0, len(log), 10)):
         assert ranked.pipeline is not None
         if step % 8 == 2:
-            ask_for(ranked.pipeline.state, [5, 1, 3, 2, 4][step // 8])
-        if step == 21:
+            ask_for(ranked.pipeline.state, [5, 1, 4][step // 8])
+        if step == 13:
             ranked.start("shared", 2)  # in the middle of it
-        if step == 31:
+        if step == 19:
             shutil.rmtree(tmp_path / "cache")
         ranked.take(table[first : first + 10])
         [report] = read_reports(ranked.pipeline.state.path, 1)
         moved.append(report.moved_buckets)
     assert ranked.output.updates == expected
-    assert sum(count > 0 for count in moved) > 8
+    assert sum(count > 0 for count in moved) > 5
     assert len(report.rankers) == 4
     assert sum(one.rows for one in report.rankers) == report.rankings > 10
 

@@ -92,7 +92,7 @@ def test_places_are_told_once_and_wanted_where_they_are(monkeypatch: pytest.Monk
 
 
 def test_the_messages_of_a_log_are_taken_with_their_counts(tmp_path: Path) -> None:
-    events = [
+    events: list[dict[str, Any]] = [
         {"op": "publish", "id": f"m{n}", "text": f"jazz Jazz town{n}", "point": [n, 0]}
         for n in range(100)
     ]

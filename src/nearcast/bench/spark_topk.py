@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     window: int = 100_000
     batch: int = 20_000
     rounds: int = 5
-    rate: int = 1_000
+    rate: int = 500
     seconds: float = 20.0
     master: str = "local[2]"
     seed: int = 1

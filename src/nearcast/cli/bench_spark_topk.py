@@ -30,7 +30,7 @@ def spark_topk(
     rate: Annotated[
         int,
         typer.Option(metavar="N", min=0, help="Also time files at so many messages a second."),
-    ] = 1_000,
+    ] = 500,
     master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
     as_json: JsonOption = False,

@@ -76,6 +76,48 @@ def _following(clock: Clock, entries: Entries, count: int, begin: int, end: int,
     return event
 
 
+@inner_inlined
+def _write(
+    changes: Changes, at: int, event: int, sub: int, entries: Entries, n: int, enters: bool
+) -> None:
+    """Write that an entry comes or goes, and note it."""
+    changes.events[at], changes.subs[at] = event, sub
+    changes.numbers[at] = entries.numbers[n]
+    changes.scores[at] = entries.scores[n] if enters else NOTHING
+    entries.was[n] = enters
+
+
+@inner_inlined
+def _worst_before(
+    entries: Entries, begin: int, end: int, score: float, number: int
+) -> tuple[int, int]:
+    """The worst entry that ranks before a given one, and the given one; -1 where there is none."""
+    worst, given = wide(-1), wide(-1)
+    worst_score, worst_number = NOTHING, wide(-1)
+    for n in range(begin, end):
+        other_score, other = entries.scores[n], wide(entries.numbers[n])
+        if other == number:
+            given = wide(n)
+        elif before(other_score, other, score, number) and (
+            worst < 0 or before(worst_score, worst_number, other_score, other)
+        ):
+            worst, worst_score, worst_number = wide(n), other_score, other
+    return worst, given
+
+
+@inner_inlined
+def _best_after(entries: Entries, begin: int, end: int, score: float, number: int) -> int:
+    """The best entry that ranks after a given one, or -1."""
+    best, best_score, best_number = wide(-1), NOTHING, wide(-1)
+    for n in range(begin, end):
+        other_score, other = entries.scores[n], wide(entries.numbers[n])
+        if before(score, number, other_score, other) and (
+            best < 0 or before(other_score, other, best_score, best_number)
+        ):
+            best, best_score, best_number = wide(n), other_score, other
+    return best
+
+
 @inner
 def walk(
     clock: Clock, changes: Changes, written: int, sub: int, entries: Entries, count: int, k: int,
@@ -113,7 +155,27 @@ def walk(
         same = lost == 0 and kth >= 0 and not afresh
         for n in range(arrived, end):
             same &= before(kth_score, kth, entries.scores[n], wide(entries.numbers[n]))
-        if not same:
+        if not same and written + 2 > len(changes.events):
+            return Walked(NO_ROOM, event, begin, end, kth_score, kth)
+        one = not afresh and kth >= 0 and lost + end - arrived == 1
+        if not same and one and lost == 0:  # it displaces the k-th
+            worst, displaced = _worst_before(entries, alive, end, kth_score, kth)
+            _write(changes, written, event, sub, entries, arrived, True)
+            _write(changes, written + 1, event, sub, entries, displaced, False)
+            kth_score, kth = entries.scores[worst], wide(entries.numbers[worst])
+            written += 2
+        elif not same and one:  # the best of the others takes the place of who has expired
+            best = _best_after(entries, alive, end, kth_score, kth)
+            for n in range(begin, alive):
+                if entries.was[n] != 0:
+                    _write(changes, written, event, sub, entries, n, False)
+            written += 1
+            kth_score, kth = NOTHING, wide(-1)
+            if best >= 0:
+                _write(changes, written, event, sub, entries, best, True)
+                kth_score, kth = entries.scores[best], wide(entries.numbers[best])
+                written += 1
+        elif not same:
             afresh = False
             kth_score, kth = kth_of(entries, alive, end, k)
             for n in range(begin, end):
@@ -122,10 +184,7 @@ def walk(
                 if now != (entries.was[n] != 0):
                     if written == len(changes.events):
                         return Walked(NO_ROOM, event, begin, end, kth_score, kth)
-                    changes.events[written], changes.subs[written] = event, sub
-                    changes.numbers[written] = number
-                    changes.scores[written] = score if now else NOTHING
-                    entries.was[n] = now
+                    _write(changes, written, event, sub, entries, n, now)
                     written += 1
         begin = alive
         event = _following(clock, entries, count, begin, end, last)

@@ -54,16 +54,23 @@ class Numbers:
         return int(self._slots.nbytes + self._hash.nbytes + self._free.nbytes)
 
     def take(self, hashes: Hashes) -> Int32s:
-        """The numbers of terms, new ones where there are none yet."""
-        new = np.unique(hashes)
-        count, free = self.count, self._free.size
-        self._hash.lengthen(len(new))
-        self._make_room(count - free + len(new))
-        count, left = _take(self._slots, new, count, self._free.array, self._hash.array)
-        self._hash.shorten(count)
-        self._free.shorten(left)
+        """The numbers of terms, new ones where there are none yet.
+
+        They are given in the order in which terms come, so that frequent terms have low numbers:
+        lists are read from the highest number down, and the short ones should come first.
+        """
         numbers = np.empty(len(hashes), np.int32)
         _look_up(self._slots, hashes, numbers)
+        new = hashes[numbers < 0]
+        if len(new):
+            more = len(np.unique(new))
+            count, free = self.count, self._free.size
+            self._hash.lengthen(more)
+            self._make_room(count - free + more)
+            count, left = _take(self._slots, new, count, self._free.array, self._hash.array)
+            self._hash.shorten(count)
+            self._free.shorten(left)
+            _look_up(self._slots, hashes, numbers)
         return numbers
 
     def _make_room(self, terms: int) -> None:

@@ -202,7 +202,7 @@ class Skype(TopK):
             for sub in subs.tolist():
                 self._tree.held[int(self._index.sub_cells[sub])].discard(sub)
         _events.unsubscribe(self._state, self._index, subs)
-        self._free += subs.tolist()
+        self._free.extend(subs)
 
     def subscription(self, sub: int) -> tuple[tuple[float, float], float, int]:
         """The point, alpha and k of a subscription."""
