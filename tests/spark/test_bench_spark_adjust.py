@@ -42,7 +42,7 @@ def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float =
     ]
     carried = Moved(cells=1, subscriptions=5, messages=0, bytes=700) if moved else None
     report = BatchReport(1, 1, 9, 9, 0, 7, 0, {}, workers=workers, moved=carried)
-    return Fed(seconds, Cpu(python=cpu), report)
+    return Fed(seconds, Cpu(python=cpu), report, adjusting_s=0.25 if moved else 0.0)
 
 
 def test_figures_follow_from_what_was_fed() -> None:
@@ -59,6 +59,7 @@ def test_figures_follow_from_what_was_fed() -> None:
     assert (auto["moves"], auto["last_move"], auto["moved_bytes"]) == (1, 2, 700)
     assert (auto["moving_s"], auto["still_s"]) == ([3.0], [1.0, 1.0])
     assert auto["cpu_s"] == 6.0
+    assert auto["adjusting_cpu_s"] == pytest.approx(0.25)
     assert auto["updates"] == 28
     off = interval_of("regions", 3, 1, "off", [fed([4, 1, 1])] * 4)
     assert off["settled_after"] is None
@@ -67,7 +68,8 @@ def test_figures_follow_from_what_was_fed() -> None:
     assert oracle["settled_after"] == 0
     runs = [Run("regions", 3, name, 28, "x") for name in ("auto", "off", "oracle")]
     bars = {bar["promise"]: bar for bar in bars_of([auto, off, oracle], runs)}
-    assert [bar["holds"] for bar in bars.values()] == [True, False, False, True]
+    assert [bar["holds"] for bar in bars.values()] == [True, False, False, True, True]
+    assert bars["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 6
     assert bars["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
     assert bars["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(1 / 3)
     odd = [*runs[:2], Run("regions", 3, "oracle", 28, "y")]
