@@ -34,7 +34,7 @@ from nearcast.partition.adjust.recent import Recent, recent_of
 from nearcast.partition.adjust.replan import propose
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid, cells_of
-from nearcast.partition.load import balance_of
+from nearcast.partition.load import Costs, balance_of
 from nearcast.partition.owners import owner_of, owners_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows
@@ -376,7 +376,46 @@ def test_rows_of_the_whole_world_are_nobodys_burden() -> None:
     assert balance_of(loads) < balance_of(worker_loads(fine, pieces_of(fine, recent), recent))
 
 
-def test_measured_cpu_counts_more_than_estimates() -> None:
+def test_a_hot_cell_is_not_smoothed_away() -> None:
+    """Where neighbours share nothing of its load, moving them would even out nothing."""
+    draw = np.random.default_rng(2)
+    grid = Grid(0.0, 0.0, 16.0, 8.0, 16, 8)
+    plan = Plan("halves", 2, "grid", grid, np.tile(np.repeat([0, 1], 8), 8).astype(np.int32))
+    low = draw.uniform((3.0, 3.0), (5.9, 5.9), (900, 2))
+    rows = rows_of(np.hstack((low, low + 0.1)), np.arange(901), draw.integers(0, 30, 900))
+    points = np.where(
+        draw.random((3000, 1)) < 0.9,
+        draw.uniform(4.0, 5.0, (3000, 2)),
+        draw.uniform(3.0, 6.0, (3000, 2)),
+    )
+    terms = draw.integers(0, 30, 3000)
+    recent = recent_of(plan, rows, messages_of(np.hstack((points, points)), np.arange(3001), terms))
+    done = adjust(plan, recent)
+    assert done is not None
+    assert balance_of(worker_loads(plan, pieces_of(plan, recent), recent)) == 2.0
+    assert balance_of(worker_loads(done.after, pieces_of(done.after, recent), recent)) < 1.15
+    assert done.after.split_cells[4 * 16 + 4]
+
+
+def test_what_was_counted_is_scaled_to_the_messages_at_hand() -> None:
+    """Workers had ten times as many messages as are known, and as much to do for each."""
+    plan, sample = drifted(2)
+    recent = recent_of(plan, sample.rows, sample.messages)
+    worker = owners_of(plan, recent.hit_cell, recent.hit_key)
+    pairs = np.unique(recent.hit_message.astype(np.int64) * plan.workers + worker)
+    handled = 10.0 * np.bincount(pairs % plan.workers, minlength=plan.workers)
+    busy = 50.0 * worker_loads(plan, pieces_of(plan, recent), recent) * (1.1, 1.0, 0.95, 1.0)
+    told = recent.reweighed(plan, busy, handled)
+    loads = worker_loads(plan, pieces_of(plan, told), told)
+    assert loads == pytest.approx(busy / 10.0, rel=0.01)
+    dearer = recent_of(
+        plan, sample.rows, sample.messages, costs=Costs(1.0, 1.0, 1.0, 5.0), updates=80
+    )
+    cheaper = recent_of(plan, sample.rows, sample.messages, costs=Costs(1.0, 1.0, 1.0, 5.0))
+    assert (dearer.hit_cost - cheaper.hit_cost).sum() == pytest.approx(5.0 * 80)
+
+
+def test_measured_work_counts_more_than_estimates() -> None:
     """When a worker is known to take longer than thought, its cells weigh more."""
     plan, sample = drifted(2)
     recent = recent_of(plan, sample.rows, sample.messages)

@@ -71,6 +71,7 @@ def test_the_grid_gets_finer_where_a_cell_is_too_much() -> None:
     by_given_cells = PARTITIONERS["space-kd"](sample, 8, grid)
     assert simulate(by_given_cells, population).report["balance"] > 2.0
     assert auto(crowd(4.0), 8, grid).grid == grid
+    assert auto(sample, 8, grid, finer=False).grid == grid
 
 
 def test_few_workers_and_nothing_to_plan_with_are_fine() -> None:

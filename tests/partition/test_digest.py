@@ -41,9 +41,10 @@ def test_hits_are_what_is_wanted_where_a_message_is(seed: int) -> None:
         for term in messages.terms[messages.starts[message] : messages.starts[message + 1]]:
             mine = chosen == term
             if (here & mine).any():
-                dear = looked_at(int(mine.sum()), int((met & mine).sum()))
-                expected.append((message, int(x), int(y), pytest.approx(dear)))
-    columns = (found.message, found.column, found.row, found.candidates)
+                both = int((met & mine).sum())
+                dear = looked_at(int(mine.sum()), both)
+                expected.append((message, int(x), int(y), both, pytest.approx(dear)))
+    columns = (found.message, found.column, found.row, found.met, found.candidates)
     assert list(zip(*(each.tolist() for each in columns), strict=True)) == expected
     assert found.messages == messages.size
 

@@ -80,8 +80,10 @@ class _Stream:
 
     def feed(self, batch: Path) -> None:
         """Hand a batch over, and wait for it."""
+        adjuster = self._feed.pipeline.adjuster
+        before = adjuster.spent_s
         seconds, used = self._running.feed(batch)
-        self.fed.append(Fed(seconds, used, self._reports[-1]))
+        self.fed.append(Fed(seconds, used, self._reports[-1], adjuster.spent_s - before))
 
     def adopt(self, plan: Plan) -> None:
         """Go on by another plan, for which all shards are cut anew."""

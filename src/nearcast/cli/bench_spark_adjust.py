@@ -80,7 +80,9 @@ def _show(outcome: Outcome) -> None:
 
     console = Console()
     balance = _table("balance", "worst", "settled", "CPU", "work", "moves", "last", "moved kB")
-    cost = _table("batches", "p50 s", "p99 s", "moving p99 s", "CPU s", "workers' CPU s", "updates")
+    cost = _table(
+        "batches", "p50 s", "p99 s", "moving p99", "CPU s", "tasks", "adjusting", "updates"
+    )
     for each in outcome["intervals"]:
         name = [each["drift"], str(each["workers"]), str(each["interval"]), each["arm"]]
         settled = each["settled_after"]
@@ -102,6 +104,7 @@ def _show(outcome: Outcome) -> None:
             f"{p99(each['moving_s']):.2f}" if each["moving_s"] else "",
             f"{each['cpu_s']:.1f}",
             f"{each['worker_cpu_s']:.1f}",
+            f"{each['adjusting_cpu_s']:.2f}",
             f"{each['updates']:,}",
         )
     console.print(balance)

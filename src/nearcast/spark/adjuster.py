@@ -36,6 +36,7 @@ class Adjuster:
         self._pace = Pace()
         self._carried: list[int] = []  # by worker: operations of this step that no event asked for
         self._advice: Advice | None = None
+        self._carrying_s = 0.0
         if history.plan is not None:
             self._loads.recall(history.plan)
 
@@ -43,6 +44,11 @@ class Adjuster:
     def searching(self) -> bool:
         """Whether a better plan is being looked for beside the stream."""
         return self._balancer.searching
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of CPU that the driver has taken to look for better plans, and to go there."""
+        return self._balancer.spent_s + self._carrying_s
 
     def take_over(self) -> Carried | None:
         """Let another version of the plan take over with this step, if one is due."""
@@ -54,7 +60,9 @@ class Adjuster:
         after = self._way.next_version(history.plan, history.census, messages, self._pace.bytes)
         if after is None:
             return None
+        started = time.thread_time()
         carried = history.follow_with(after)
+        self._carrying_s += time.thread_time() - started
         self._carried = [len(shard) for shard in carried.shards]
         self._way.allowance.spend(carried.bytes)
         return carried

@@ -25,7 +25,7 @@ BYTES_A_MINUTE = 64_000_000
 """How much is carried from worker to worker in a minute, if nothing else is said."""
 
 _MINUTE_S = 60.0
-_CELL_BYTES = 1024  # what a cell counts for at least
+_CELL_BYTES = 64  # what a cell counts for at least
 _PART = 0.25  # of the time of a step that may go into carrying
 _BYTES_A_SECOND = 20e6  # that are cut out, handed over, and entered into shards
 _LEAST_AT_ONCE = 256_000.0

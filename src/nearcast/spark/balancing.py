@@ -181,6 +181,8 @@ class Balancer:
         self._watch = watch or Watch()
         self._fewest = fewest_messages
         self._effort = Allowance(_SECONDS_A_MINUTE, clock)
+        self.spent_s = 0.0
+        """Seconds of CPU that looking for better plans has taken."""
         self._in_vain = 0
         self._wait = 0  # windows that are passed over
         self._future: Future[tuple[Suggestion | None, float]] | None = None
@@ -201,6 +203,7 @@ class Balancer:
             tell("adjustment failed", level=logging.WARNING, error=repr(error))
         suggestion, seconds = (None, 0.0) if error is not None else future.result()
         self._effort.spend(seconds)
+        self.spent_s += seconds
         if suggestion is None:
             self._in_vain = min(self._in_vain + 1, _MOST_IN_VAIN)
             self._wait = 2**self._in_vain
