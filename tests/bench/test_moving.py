@@ -33,7 +33,8 @@ def test_all_designs_are_measured_and_agree(
     assert reports[0]["steps"][2]["results_per_move"] > 0
     after = [report["matching_after"] for report in reports]
     assert after[1:] == [None, None]
-    assert set(after[0]) == {"small_moves", "far_jumps", "merged", "merge_us"}
+    assert set(after[0]) == {"small_moves", "far_jumps", "tidied", "merged", "merge_us"}
+    assert after[0]["merged"]["blocks"] == 1.0
     assert "ap-plus-tree" in plot.read_text()
 
 

@@ -13,20 +13,33 @@ from nearcast.index.table import Floats, Int32s
 
 _SMALL = 20  # moves of everybody: of 1 % and of 10 % of the side in turn
 _BATCH = 10_000
-_ROUNDS = 6
+_ROUNDS = 10
 _MESSAGES = 20_000
 
 
-class MatchingAfter(TypedDict):
-    """The time to match, as a multiple of that of a fresh index over the same subscriptions.
+class Beside(TypedDict):
+    """An index, in multiples of a fresh one over the same subscriptions.
 
-    After small moves of everybody; after a far jump of everybody; and after that when as many
-    messages have been matched as rows had to be arranged anew, which took `merge_us` a row.
+    The time that matching takes, the shortest of some rounds in turn; the rows that messages have
+    to look at; and the blocks that there are.
     """
 
-    small_moves: float
-    far_jumps: float
-    merged: float
+    time: float
+    looked_at: float
+    blocks: float
+
+
+class MatchingAfter(TypedDict):
+    """What moves of everybody do to matching.
+
+    After small moves; after a far jump; after that when batches of messages have come, as many as
+    there are subscriptions; and once merged, which took `merge_us` a subscription.
+    """
+
+    small_moves: Beside
+    far_jumps: Beside
+    tidied: Beside
+    merged: Beside
     merge_us: float
 
 
@@ -46,13 +59,15 @@ def measure_after(table: Table, batch: Batch, seed: int) -> MatchingAfter:
         rows = everyone[start : start + _BATCH]
         _move(index, rows, _around(table.rows.box[rows], targets[start : start + _BATCH]))
     far = _beside_a_fresh_one(index, some)
-    started = process_time()
     for _ in range(0, len(everyone), _BATCH):
         index.tidy(_BATCH)
-    taken = process_time() - started
+    tidied = _beside_a_fresh_one(index, some)
+    started = process_time()
+    index.merge()
+    taken = 1e6 * (process_time() - started) / len(everyone)
     merged = _beside_a_fresh_one(index, some)
     return MatchingAfter(
-        small_moves=small, far_jumps=far, merged=merged, merge_us=1e6 * taken / len(everyone)
+        small_moves=small, far_jumps=far, tidied=tidied, merged=merged, merge_us=taken
     )
 
 
@@ -84,15 +99,23 @@ def _inside(corner: Floats, size: Floats) -> Floats:
     return np.hstack([corner, corner + size])
 
 
-def _beside_a_fresh_one(index: RarestTerm, batch: Batch) -> float:
-    """Match with both in turn, and give how much longer the one that has moved takes."""
+def _beside_a_fresh_one(index: RarestTerm, batch: Batch) -> Beside:
+    """Match with both in turn, and give how much more the one that has moved takes."""
     fresh = RarestTerm(index.table)
     fresh.build()
-    times = np.zeros((_ROUNDS, 2))
+    times, looked_at = np.zeros((_ROUNDS, 2)), [0, 0]
     for turn in range(_ROUNDS):
         for number, one in enumerate((index, fresh)):
             started = process_time()
-            match(one, batch)
+            looked_at[number] = match(one, batch).candidates
             times[turn, number] = process_time() - started
-    taken = np.median(times[1:], axis=0)
-    return float(taken[0] / taken[1]) if taken[1] else 1.0
+    least = times.min(axis=0)
+    return Beside(
+        time=_ratio(least[0], least[1]),
+        looked_at=_ratio(*looked_at),
+        blocks=_ratio(index.stats()["blocks"], fresh.stats()["blocks"]),
+    )
+
+
+def _ratio(one: float, other: float) -> float:
+    return float(one / other) if other else 1.0

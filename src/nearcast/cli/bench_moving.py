@@ -147,10 +147,12 @@ def _show(reports: list[MovingReport]) -> None:
     for report in reports:
         after = report["matching_after"]
         if after is not None:
+            small, far = after["small_moves"]["time"], after["far_jumps"]["time"]
             said = (
-                f"{report['design']}: matching, beside a fresh build: {after['small_moves']:.2f} "
-                f"after 20 small moves of everybody, {after['far_jumps']:.2f} after a far jump, "
-                f"{after['merged']:.2f} once merged ({after['merge_us']:.2g} us a subscription)"
+                f"{report['design']}: time to match beside a fresh build: {small:.2f} after 20 "
+                f"small moves of everybody, {far:.2f} after a far jump, "
+                f"{after['tidied']['time']:.2f} as messages have come, "
+                f"{after['merged']['time']:.2f} once merged ({after['merge_us']:.2g} us each)"
             )
             console.print(said, style="dim")
 

@@ -200,7 +200,13 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
         for at in range(piece + 1, piece + 1 + ints[piece]):
             cells[count] = NOTHING
             if point:
-                cells[count] = _find_cells(state, wide(ints[at]) * HEAD, x, y)
+                head = wide(ints[at]) * HEAD
+                cells[count] = _find_cells(state, head, x, y)
+                if cells[count] == NOTHING:
+                    base = wide(heads[head + PIECE]) * UNIT
+                    entries = min(wide(heads[head + COUNT]), wide(LINE))
+                    for line in range(base + LINE, base + entries * UNIT, LINE):
+                        prefetch(ints, line)
             count += 1
     for at in range(count):
         if cells[at] != NOTHING:

@@ -12,6 +12,7 @@ from nearcast.geo.kernels import box_meets_circle
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import accepts_place
+from nearcast.lasting._cells import UNDIVIDED
 from nearcast.lasting._entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
 from nearcast.lasting._heap import has_ended
 from nearcast.lasting._layout import (
@@ -108,7 +109,8 @@ def _ask_for_list(state: State, term: int) -> None:
     level = wide(state.heads[head + LEVEL])
     if level == 0:
         base = wide(state.heads[head + PIECE]) * UNIT
-        for line in range(base, base + wide(state.heads[head + COUNT]) * UNIT, LINE):
+        entries = min(wide(state.heads[head + COUNT]), wide(UNDIVIDED))
+        for line in range(base, base + entries * UNIT, LINE):
             prefetch(state.ints, line)
     else:
         edges = wide(state.heads[head + EDGES]) * UNIT

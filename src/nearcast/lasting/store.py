@@ -37,6 +37,7 @@ from nearcast.lasting._layout import (
 from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
 from nearcast.lasting._visit import PLAN
 
+_VERSION = 2
 _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
 _ROOM_KEPT = 1 << 20  # for changes: an answer that needed more gives its memory back
@@ -112,11 +113,16 @@ class ActiveStore:
         """Say what `attach` needs to find the store again in its memory."""
         state = self._state
         names = ("heads", "areas", "memory", "messages")
-        return {name: len(getattr(state, name)) for name in names}
+        return {"version": _VERSION} | {name: len(getattr(state, name)) for name in names}
 
     @classmethod
     def attach(cls, memory: Memory, described: Mapping[str, int]) -> Self:
-        """Find a store again in memory that is kept in files."""
+        """Find a store again in memory that is kept in files.
+
+        A KeyError if it was laid out in another way.
+        """
+        if described["version"] != _VERSION:
+            raise KeyError("version")
         store = cls.__new__(cls)
         store._home = memory
         store._make_work()

@@ -61,6 +61,7 @@ _VERSION = 2
 _SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes
 _FOR_FAR, _FOR_LARGER = 1, 4  # rows arranged anew for each that changed leaf, or made one larger
 _WORTH_ARRANGING = 1 << 12
+_FOR_A_MESSAGE = 4  # rows that are built anew in less time than it takes to match a message
 _LOOK = 8192  # rows inserted, at least, between two looks at the frequencies
 _LOOK_SHARE = 8  # and one for so many terms, since a look adds all of them up
 
@@ -159,32 +160,35 @@ class RarestTerm:
         self._insert_again(far[:count])
         self._owed += _FOR_FAR * count + _FOR_LARGER * larger
         # What is arranged now is loose again when the others have moved: as much is due after it.
-        self._later = min(self._later + count, int(self._state.counts[LIVE]))
+        # A quarter more goes round all trees, with rows that did not have to change leaf.
+        self._later = min(self._later + count + count // 4, int(self._state.counts[LIVE]))
         if self._owed >= _WORTH_ARRANGING:
             self._arrange()
 
-    def tidy(self, most: int) -> None:
-        """Arrange about so many rows anew, if far moves have left trees loose.
+    def tidy(self, messages: int) -> None:
+        """Make up for far moves that have left trees loose, before so many messages are matched.
 
-        Called before each batch of messages, with their number, it costs them little, and after as
-        many messages as rows have moved far, matching is as fast as after a fresh build.
+        A row is arranged anew for each message, which costs it little; all is built anew where
+        that takes less time than the messages do.
         """
-        if self._later:
-            paid = min(most, self._later)
-            self._later -= paid
-            self._owed += paid
-            if self._owed >= _WORTH_ARRANGING or not self._later:
-                self._arrange()
+        if not self._later:
+            return
+        live = int(self._state.counts[LIVE])
+        if 8 * self._later >= live and live <= max(_FOR_A_MESSAGE * messages, _WORTH_ARRANGING):
+            self.merge()
+            return
+        paid = min(messages, self._later)
+        self._later -= paid
+        self._owed += paid
+        if self._owed >= _WORTH_ARRANGING or not self._later:
+            self._arrange()
 
     def merge(self) -> None:
-        """Arrange all trees anew, at once."""
-        self._arranged = 0
-        while True:
-            self._owed = int(self._state.counts[LIVE])
-            self._arrange()
-            if self._arranged == 0:
-                break
-        self._owed = self._later = 0
+        """Arrange all anew, at once: what lies together in a tree lies together in memory then.
+
+        All rows of the table must have been inserted.
+        """
+        self.build()
 
     def _arrange(self) -> None:
         """Arrange as many rows anew as are owed: trees that many have moved in become loose."""
@@ -252,6 +256,7 @@ class RarestTerm:
     def describe(self) -> dict[str, int]:
         """Say what `attach` needs to find the index again in the memory of its table."""
         return {
+            "version": _VERSION,
             "runs": len(self._state.runs),
             "places": len(self._state.places),
             "units": len(self._state.memory) // RECORD,
@@ -263,7 +268,12 @@ class RarestTerm:
 
     @classmethod
     def attach(cls, table: Table, described: Mapping[str, int]) -> Self:
-        """Find an index again in the memory of a table that is kept in files."""
+        """Find an index again in the memory of a table that is kept in files.
+
+        A KeyError if it was laid out in another way.
+        """
+        if described["version"] != _VERSION:
+            raise KeyError("version")
         index, home = cls.__new__(cls), table.memory
         index.table, index._work = table, Workshop()
         index._scratch = np.zeros(SCRATCH, np.int32)
