@@ -109,3 +109,23 @@ def test_a_message_on_both_sides_of_the_antimeridian_lasts_too() -> None:
     assert engine.subscribe("s", "storm", Box(-180, 0, -179.5, 1)) == [Update("add", "s", "m")]
     assert engine.move("s", Box(-178, 0, -177, 1)) == [Update("remove", "s", "m")]
     assert engine.move("s", Box(179.5, 0, 180, 1)) == [Update("add", "s", "m")]
+
+
+@pytest.mark.parametrize("room", [4, 1 << 20])
+def test_an_answer_stays_what_it_is_when_the_next_one_comes(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it was copied out of the work space, or got the work space itself as a large one."""
+    monkeypatch.setattr("nearcast.lasting.store._ROOM_KEPT", room)
+    engine = Engine(window_count=1)
+    engine.publish_table(burst(0, 300, at=0, ttl=100))
+    engine.subscribe("s", "sale", Box(-10, -10, 0, 10))
+    engine.subscribe("t", "sale", Box(0, -10, 10, 10))
+    core, events, times = core_of(engine), np.zeros(1, np.int32), np.zeros(1)
+    answers = [
+        core.lasting.wanted_by_rows(core.boolean.rows_of(id), events, times) for id in "stst"
+    ]
+    found = [set(answer.slots.tolist()) for answer in answers]
+    assert found[:2] == found[2:]
+    assert found[0] | found[1] == set(range(300))
+    assert all((answer.ops == 1).all() for answer in answers)

@@ -40,7 +40,7 @@ from nearcast.lasting._visit import PLAN
 _VERSION = 2
 _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
-_ROOM_KEPT = 1 << 20  # for changes: an answer that needed more gives its memory back
+_ROOM_KEPT = 1 << 20  # for changes: an answer that needed more is not copied
 _WORTH_PACKING = 1 << 12
 _PACK_BELOW = 8  # messages are put together anew when only one slot in so many is in use
 _AT_ONCE = 1 << 14  # more of them would be a pause: they wait until one slot in 64 is in use
@@ -303,14 +303,16 @@ class ActiveStore:
                     longest_list += int(self._state.areas[1::HEAD].max(initial=0))
                 self._found = np.empty(max(2 * len(self._found), longest_list), np.int32)
             elif why != DONE:
-                room = 2 * len(self._out.slots)
+                # As much as all will need if the others have as many, and a little more.
+                room = max(2 * len(self._out.slots), filled * len(which) // max(1, start) * 9 // 8)
                 self._out = Changes(*(longer(column, filled, room) for column in self._out))
-        events_found, slots, ops = self._out.part(0, filled)
-        found = Changes(events_found.copy(), slots.copy(), ops.copy())
+        found = self._out.part(0, filled)
+        if len(self._out.slots) > _ROOM_KEPT:
+            self._out = _empty_changes(_ROOM_KEPT)  # the answer keeps the larger one
+        else:
+            found = Changes(found.events.copy(), found.slots.copy(), found.ops.copy())
         if boxes is None:
             found.ops[:] = 1
-        if len(self._out.slots) > _ROOM_KEPT:
-            self._out = _empty_changes(_ROOM_KEPT)
         return found
 
     def _reserve_terms(self, count: int, *, areas: bool) -> None:
