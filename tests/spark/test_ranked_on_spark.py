@@ -81,4 +81,4 @@ def test_a_killed_stream_ranks_on_where_it_was(tmp_path: Path) -> None:
         stream.finish("--workers", "3")
     found = read_updates(stream.output)
     assert found.equals(log.expected(Engine(window_count=150)))
-    assert found["score"].null_count < len(found) // 2
+    assert len(found) - found["score"].null_count > 1000
