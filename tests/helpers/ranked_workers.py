@@ -23,7 +23,6 @@ from nearcast.spark.dskype.columns import (
     Terms,
     Updates,
     Wanted,
-    no_terms,
     starts_of,
 )
 from nearcast.spark.dskype.finder import Finder
@@ -71,8 +70,6 @@ class Decider:
 
     def terms(self, bags: Sequence[Counter[str]]) -> tuple[Terms, np.ndarray]:
         """Terms in the order of their letters, as hashes, and their counts."""
-        if not bags:
-            return no_terms(), np.empty(0, np.int32)
         words = [word for bag in bags for word in sorted(bag)]
         counts = [bag[word] for bag in bags for word in sorted(bag)]
         hashes = np.array([term_hash(word) for word in words], np.uint64)

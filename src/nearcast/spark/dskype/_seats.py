@@ -227,11 +227,6 @@ def take_step(
     return len(found.seats), written, DONE
 
 
-def no_room() -> Entries:
-    """Entries for buffers of every class."""
-    return room_for(LARGEST)
-
-
 def room_for(count: int) -> Entries:
     """Room for so many entries."""
     return Entries(

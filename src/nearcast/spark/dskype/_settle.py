@@ -59,14 +59,13 @@ def depth_of(k: int) -> int:
 
 
 @inner_inlined
-def _mark(entries: Entries, count: int, before_: Int32s, start: int, stop: int) -> int:
-    """Mark the entries that are among some numbers, both by age; give the first number missing."""
-    at = start
+def _mark(entries: Entries, count: int, numbers: Int32s, had: int) -> None:
+    """Mark the entries that are among so many numbers, both by age."""
+    at = 0
     for n in range(count):
-        while at < stop and before_[at] < entries.numbers[n]:
+        while at < had and numbers[at] < entries.numbers[n]:
             at += 1
-        entries.was[n] = at < stop and before_[at] == entries.numbers[n]
-    return at
+        entries.was[n] = at < had and numbers[at] == entries.numbers[n]
 
 
 @lean_kernel
@@ -94,7 +93,7 @@ def settle(
             had = asked.before_starts[n + 1] - asked.before_starts[n]
             for m in range(had):
                 carried[m] = asked.before[asked.before_starts[n] + m]
-        _mark(entries, count, carried, 0, had)
+        _mark(entries, count, carried, had)
         if written + had > len(changes.events):
             return chain, chain_written, MORE_CHANGES
         # What it had and nobody answered is not among the best any more, nor will be.

@@ -96,9 +96,6 @@ class Requests(NamedTuple):
     before_starts: Int64s
     before: Int64s
 
-    def __bool__(self) -> bool:
-        return len(self.since) > 0
-
 
 class Replies(NamedTuple):
     """Messages that may matter to requests: those of request i between its starts."""
@@ -154,11 +151,6 @@ def starts_of(sizes: Int64s | Int32s) -> Int64s:
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
-
-
-def no_terms() -> Terms:
-    """The terms of no texts."""
-    return Terms(np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty(0))
 
 
 def joined_terms(parts: list[Terms]) -> Terms:
