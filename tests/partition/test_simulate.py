@@ -170,6 +170,6 @@ def test_figures_by_hand() -> None:
 
 
 def test_costs_can_be_measured() -> None:
-    """Whatever this machine is doing, every cost comes out above zero."""
+    """Whatever this machine is doing, every cost comes out above zero; updates are not measured."""
     costs = calibrate(rows=2000, messages=500)
-    assert min(costs) > 0
+    assert min(costs.check_ns, costs.message_ns, costs.operation_ns) > 0

@@ -222,7 +222,7 @@ def test_a_socket_that_nobody_serves_is_told(capfd: Out) -> None:
         (["--state", "in"], "--state: 'in' given; expected another folder"),
         (["--trigger", "often"], "--trigger: 'often' given; expected a number and a unit"),
         (["--trigger", "1s", "--available-now"], "no --trigger together with --available-now"),
-        (["--partitioner", "luck"], "--partitioner: 'luck' given; expected one of auto, shared"),
+        (["--partitioner", "luck"], "--partitioner: 'luck' given; expected one of auto, hash"),
         (["--workers", "0"], "--workers"),
         (["--plan", "none.plan"], "none.plan"),
         (["--window-count", "1", "--window-seconds", "1"], "only one of"),

@@ -171,7 +171,7 @@ def test_a_function_gets_each_batch_with_its_number(
     found: dict[int, Updates] = {}
 
     def take(updates: DataFrame, number: int) -> None:
-        assert updates.columns == ["event", "op", "subscription", "message"]
+        assert updates.columns == ["event", "op", "subscription", "message", "score"]
         found[number] = updates_of(updates)
 
     stream = spark.readStream.schema(NUMBERED_EVENTS).option("maxFilesPerTrigger", 1)
@@ -227,7 +227,7 @@ def test_an_unknown_partitioner_is_refused(spark: SparkSession, events: Path) ->
     ("change", "said"),
     [
         ({"settings": {"window": [5, None]}}, "belongs to a pipeline with other settings"),
-        ({"kind": "something else"}, "holds 'something else' of version 2"),
+        ({"kind": "something else"}, "holds 'something else' of version 3"),
         ({"version": 999}, "of version 999, this reads"),
     ],
 )

@@ -116,7 +116,8 @@ class _World:
         everyone = np.arange(plan.subscriptions, dtype=np.int64)
         size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
         boxes = _around(vehicles.places(everyone), size)
-        self.subscriptions = self.subscriptions._replace(boxes=boxes)
+        _, starts, terms, either = self.subscriptions
+        self.subscriptions = Subscriptions(boxes, starts, terms, either)
         targets = []
         for step, who in zip(plan.steps, self.who, strict=True):
             vehicles.drive(who.astype(np.int64), np.full(len(who), step * _TIMESTAMP_S))
