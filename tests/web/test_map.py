@@ -154,7 +154,7 @@ def test_what_moves_on_the_server_moves_on_the_map(site: Served, watch: Watched)
 
     put(151.18)
     page = watch.open(f"{site.url}/{SYDNEY}")
-    expect(page.locator("#in-view")).to_have_text("1")
+    expect(page.locator("#map")).to_have_attribute("data-outlines", "1")  # it knows the place
     put(151.2)
     expect(page.locator("#effects")).to_have_attribute("data-movers", "1")
     where = page.evaluate("() => nearcast.effects.where('bus').center[0]")
