@@ -166,7 +166,9 @@ def test_hybrids_of_one_level_are_the_plain_mechanisms() -> None:
         keyword_first(sample, 6, SPACE, (6, 1)),
     ):
         one, other = (place(each, ordered(each, sample.wishes)) for each in (hybrid, text))
-        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+        assert all(
+            np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(one, other, strict=True)
+        )
 
 
 def test_levels_must_make_up_the_workers() -> None:

@@ -111,7 +111,9 @@ def test_a_spread_is_the_same_after_it_was_saved(data: st.DataObject) -> None:
     assert again.by_text == spread.by_text
     wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
     one, other = place(spread, wishes), place(again, wishes)
-    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    assert all(
+        np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(one, other, strict=True)
+    )
 
 
 def wish(terms: list[int], weights: list[float], alpha: float, theta: float) -> Wishes:
