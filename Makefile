@@ -29,7 +29,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev $(VENV)/.kernels
-	$(BIN)/pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev $(VENV)/.kernels
 	$(BIN)/pytest -m soak $(PYTEST_ARGS)
