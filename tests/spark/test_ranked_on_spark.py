@@ -65,6 +65,7 @@ def test_replay_ranks_on_spark_as_the_embedded_engine_does(
     assert written[0][0].count(b'"score"') > 20
 
 
+@pytest.mark.soak
 def test_a_killed_stream_ranks_on_where_it_was(tmp_path: Path) -> None:
     """What a killed worker held is built again; another run does so with more workers."""
     log = Log(tmp_path / "log", 4000, 8, Ranked(4000, names=60))
