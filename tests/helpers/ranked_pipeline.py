@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from crashes import Crash, Crashes
 from naive import Given
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.geo import WORLD, Box
 from nearcast.model import event_from_json
+from nearcast.partition.plan import Plan
 from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
@@ -22,6 +24,7 @@ from nearcast.spark.pipeline import Pipeline, Runner, planner
 from nearcast.spark.sink import Refused, Sink
 from nearcast.spark.slices import EventFile
 from nearcast.spark.state import State
+from nearcast.spark.tasks import Report, Work
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
 
@@ -111,3 +114,42 @@ class Ranked:
         file = EventFile.look(str(path))
         assert file is not None
         self.pipeline.step(0, file.slices(self.pipeline.next_seq))
+
+
+def take_through_crashes(
+    ranked: Ranked, crashes: Crashes, table: pa.Table, size: int, way: str, restart: int
+) -> int:
+    """Take a log in steps, dying between any two changes of files; give how often it died.
+
+    With every step of number `restart - 1`, and after a death, it is opened with other workers.
+    """
+    deaths = 0
+    for step, first in enumerate(range(0, len(table), size)):
+        taken = False
+        while not taken:
+            try:
+                with crashes.anywhere_new(ranked.folder):
+                    if ranked.pipeline is None or step % restart == restart - 1:
+                        ranked.start(way, [2, 1, 3][step % 3])
+                    assert ranked.pipeline is not None
+                    if ranked.pipeline.next_seq == first:
+                        ranked.take(table[first : first + size])
+                    taken = True
+            except Crash:
+                ranked.pipeline = None
+                deaths += 1
+    return deaths
+
+
+class Twice:
+    """Runs every job twice, as if its tasks had been lost, and sees that they say the same."""
+
+    def __init__(self) -> None:
+        self._inner = InlineRunner()
+        self.tasks = self._inner.tasks
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        """Run it, and run it again."""
+        first, second = (self._inner.run(work, plan) for _ in range(2))
+        assert [each.updates for each in first] == [each.updates for each in second]
+        return second

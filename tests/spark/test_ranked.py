@@ -16,26 +16,23 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from boolean_logs import records
-from crashes import Crash, Crashes, install
+from crashes import Crashes, install
 from event_logs import logs, worlds
 from naive import Given
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError, StateError
-from nearcast.partition.plan import Plan
 from nearcast.spark.events import table_of
 from nearcast.spark.files import Files
 from nearcast.spark.history import Upkeep
-from nearcast.spark.inline import InlineRunner
 from nearcast.spark.ranked.building import in_words, told, under_way
 from nearcast.spark.ranked.dealing import Dealing, ask_for, spread
 from nearcast.spark.ranked.work import evenly
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports, write_report
 from nearcast.spark.state import State
-from nearcast.spark.tasks import Report, Work
 from nearcast.topk import Window
 from ranked_logs import ranked_log
-from ranked_pipeline import Ranked, scored, settings_of
+from ranked_pipeline import Ranked, Twice, scored, settings_of, take_through_crashes
 
 OFTEN = Upkeep(snapshot_every=5, rebase_every=4, most_steps=3)
 RUNS = st.lists(
@@ -98,37 +95,10 @@ def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
     expected, refused = scored(log, chosen)
     table = table_of(records(log))
     ranked = Ranked(tmp_path, chosen, OFTEN)
-    deaths = 0
-    for step, first in enumerate(range(0, len(log), size)):
-        taken = False
-        while not taken:
-            try:
-                with crashes.anywhere_new(tmp_path):
-                    if ranked.pipeline is None or step % 7 == 6:
-                        ranked.start("shared", [2, 1, 3][step % 3])
-                    assert ranked.pipeline is not None
-                    if ranked.pipeline.next_seq == first:
-                        ranked.take(table[first : first + size])
-                    taken = True
-            except Crash:
-                ranked.pipeline = None
-                deaths += 1
+    deaths = take_through_crashes(ranked, crashes, table, size, "shared", 7)
     assert ranked.output.updates == expected
     assert ranked.output.refused == refused
     assert deaths == len(crashes.known) > 100
-
-
-class Tried:
-    """Runs every step again once its workers have taken it, and sees that they say the same."""
-
-    def __init__(self) -> None:
-        self._inner = InlineRunner()
-        self.tasks = self._inner.tasks
-
-    def run(self, work: Work, plan: Plan) -> list[Report]:
-        first, second = (self._inner.run(work, plan) for _ in range(2))
-        assert [each.updates for each in first] == [each.updates for each in second]
-        return second
 
 
 def test_a_task_that_is_run_again_says_the_same(
@@ -139,7 +109,7 @@ def test_a_task_that_is_run_again_says_the_same(
     chosen = Settings(window=Window(count=8))
     log = ranked_log(150, seed=4)
     ranked = Ranked(tmp_path, chosen)
-    ranked.runner = Tried()
+    ranked.runner = Twice()
     ranked.start("shared", 2)
     table = table_of(records(log))
     for first in range(0, len(log), 30):
