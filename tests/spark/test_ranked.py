@@ -74,6 +74,30 @@ def test_any_steps_and_any_stops_give_the_updates_of_scan(
     assert ranked.output.refused == refused
 
 
+def test_an_id_that_comes_again_as_its_message_expires_changes_nothing_for_who_has_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One event lets the old one go and brings the new one: the pair stays a result."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    top: dict[str, Any] = {
+        "op": "subscribe",
+        "query": "jazz",
+        "point": [0, 0],
+        "top": {"k": 2, "alpha": 0.5},
+    }
+    message: dict[str, Any] = {"op": "publish", "id": "m", "text": "jazz", "point": [1, 1]}
+    log = [
+        top | {"id": "s"}, message | {"at": 0.0}, message | {"at": 2.0},
+        message | {"at": 4.0, "text": "blues"},
+    ]  # fmt: skip
+    chosen = Settings(window=Window(seconds=2.0))
+    ranked = Ranked(tmp_path, chosen)
+    ranked.start("shared", 2)
+    ranked.take(table_of(records(log)))
+    assert [each[:2] for each in ranked.output.updates] == [(1, "add"), (3, "remove")]
+    assert ranked.output.updates == scored(log, chosen)[0]
+
+
 WINDOWS = [pytest.param(Window(count=6), marks=pytest.mark.soak), Window(seconds=2.0)]
 
 
