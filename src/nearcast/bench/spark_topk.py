@@ -141,7 +141,7 @@ class _Run:
         recovered = self._recover()
         timed = rounds[_WARM_UP:]
         cpu = np.median([r.cpu for r in timed], axis=0) / plan.batch * 1e6
-        pipeline, embedded, engine_cpu = np.median([r[:3] for r in timed], axis=0)
+        pipeline, embedded, engine_cpu = np.median([r[:3] for r in timed], axis=0).tolist()
         p50, p99 = np.quantile(took, [0.5, 0.99]).tolist() if took else (None, None)
         return TopkReport(
             subscriptions=plan.subscriptions,
