@@ -5,8 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast._jit import kernel
-from nearcast.topk._lanes import lane_of, lane_of_plain, reached, reached_plain
-from nearcast.topk._layout import POSTING_PLANES, Int32s, Shorts
+from nearcast.topk._lanes import (
+    lane_of,
+    lane_of_plain,
+    may_score,
+    may_score_plain,
+    raise_peaks,
+    raise_peaks_plain,
+    reached,
+    reached_plain,
+)
+from nearcast.topk._layout import MESSAGE_PLANES, POSTING_PLANES, Floats, Int32s, Shorts, Singles
 from nearcast.topk.core import TopK
 from nearcast.topk.window import Window
 
@@ -19,9 +28,21 @@ def _reached(planes: Shorts, at: int, size: int, x: float, y: float, a: float, b
 
 
 @kernel
-def _lane_of(numbers: Int32s, number: int) -> int:
-    found: int = lane_of(numbers, number)
-    return found if found == lane_of_plain(numbers, number) else -1
+def _lane_of(numbers: Int32s, at: int, number: int) -> int:
+    found: int = lane_of(numbers, at, number)
+    return found if found == lane_of_plain(numbers, at, number) else -1
+
+
+@kernel
+def _looked_at(
+    ints: Int32s, at: int, size: int, asked: Floats, one: Singles, other: Singles
+) -> int:
+    x, y, a = np.float32(asked[0]), np.float32(asked[1]), np.float32(asked[2])
+    b, theta, alpha = np.float32(asked[3]), np.float32(asked[4]), np.float32(asked[5])
+    raise_peaks(ints, at, size, one, 3, x, y, a, alpha)
+    raise_peaks_plain(ints, at, size, other, 3, x, y, a, alpha)
+    found: int = may_score(ints, at, size, x, y, a, b, theta, alpha)
+    return found if found == may_score_plain(ints, at, size, x, y, a, b, theta, alpha) else -1
 
 
 @settings(max_examples=200, deadline=None)
@@ -42,7 +63,25 @@ def test_some_postings_pass_and_some_do_not() -> None:
 
 def test_a_term_is_found_where_it_stands() -> None:
     numbers = np.array([*range(100, 84, -1), 7], np.int32)
-    assert [_lane_of(numbers, n) for n in (100, 85, 93, 7, -1)] == [0, 15, 7, 16, 16]
+    assert [_lane_of(numbers, 0, n) for n in (100, 85, 93, 7, -1)] == [0, 15, 7, 16, 16]
+    assert [_lane_of(numbers, 1, n) for n in (100, 99, 7)] == [16, 0, 15]
+
+
+def test_entries_of_a_circle_are_looked_at_as_by_a_loop() -> None:
+    draw = np.random.default_rng(6)
+    bits = 0
+    for _ in range(300):
+        size = int(draw.choice([16, 32, 64]))
+        at = int(draw.integers(0, 20))
+        ints = draw.integers(-(2**31), 2**31, MESSAGE_PLANES * size + 40).astype(np.int32)
+        asked = draw.random(6) * [65535, 65535, 1, 1, 65535, 1]
+        peaks = (draw.random(20) * 2e5 - 1e5).astype(np.float32)
+        other = peaks.copy()
+        found = _looked_at(ints, at, size, asked, peaks, other)
+        assert found >= 0
+        assert peaks.tolist() == other.tolist()
+        bits += bin(found).count("1")
+    assert 0 < bits < 16 * 300
 
 
 @settings(max_examples=100, deadline=None)

@@ -12,7 +12,7 @@ displaced too, so a seat may find, when its time comes, that it has to wait for 
 from __future__ import annotations
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.topk._evaluate import before, evaluate, keep_best
+from nearcast.topk._evaluate import evaluate
 from nearcast.topk._layout import (
     ADDED,
     BEGIN,
@@ -42,6 +42,7 @@ from nearcast.topk._layout import (
     State,
     Work,
 )
+from nearcast.topk._order import before, keep_best
 from nearcast.topk._postings import set_theta
 from nearcast.topk._seats import (
     depth_for,

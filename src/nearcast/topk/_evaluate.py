@@ -1,24 +1,24 @@
 """A subscription against the whole window: the best messages, from the circles of its terms.
 
-The threshold rises as better messages are found. The bound of `_postings` holds here too, with the
-parts of message and query exchanged; a message with several of the terms counts at the first.
+What so many messages are known to reach (`_floor`) is the first threshold; it rises as better ones
+are found. The bound of `_postings` holds here too, with the parts of message and query exchanged; a
+message with several of the terms counts at the first.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.geo.kernels import planar_distance
-from nearcast.index.rarest_term._lanes import prefetch
+from nearcast.index.rarest_term._lanes import lowest, prefetch
+from nearcast.index.rarest_term._layout import LANES
+from nearcast.topk._floor import entries_between, floor_of
+from nearcast.topk._lanes import STEPS, lane_of, may_score
 from nearcast.topk._layout import (
     ALPHA,
-    COUNT,
     FIRST,
     FIRST_TERM,
-    FLAGS,
     LENGTH,
     LIST,
     MESSAGE,
@@ -38,58 +38,23 @@ from nearcast.topk._layout import (
     X,
     Y,
 )
+from nearcast.topk._order import before, keep_best
 from nearcast.topk._postings import rest_of, term_of
-from nearcast.topk._wide import unsigned, wide
+from nearcast.topk._wide import wide
 from nearcast.topk._window import SLACK, message_row
 from nearcast.topk.score import weighed as _weighed
 
 weighed = inner_inlined(_weighed)
 
-_STEP = np.float32(1.0 / 65535.0)
-_LOW = np.int32(0xFFFF)
-_ZERO = np.float32(0.0)
 _AHEAD = 6
+_STRETCH = 1024  # entries, after which the threshold that has risen counts
 
 
 @inner_inlined
-def before(score: float, number: int, other_score: float, other: int) -> bool:
-    """Whether a message ranks before another."""
-    return score > other_score or (score == other_score and number > other)
-
-
-@inner
-def keep_best(scores: Floats, numbers: Int32s, start: int, count: int, wanted: int) -> None:
-    """Bring the best `wanted` of `count` messages to the front, the worst of them last."""
-    low, high, place = start, start + count - 1, start + wanted - 1
-    while low < high:
-        middle = (low + high) // 2
-        score, number = scores[middle], numbers[middle]
-        i, j = low, high
-        while i <= j:
-            while before(scores[i], numbers[i], score, number):
-                i += 1
-            while before(score, number, scores[j], numbers[j]):
-                j -= 1
-            if i <= j:
-                scores[i], scores[j] = scores[j], scores[i]
-                numbers[i], numbers[j] = numbers[j], numbers[i]
-                i += 1
-                j -= 1
-        if place <= j:
-            high = j
-        elif place >= i:
-            low = i
-        else:
-            return
-
-
-@inner_inlined
-def score_at(state: State, sub: int, number: int, term: int) -> float:
-    """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
-    row = message_row(state, number) * MESSAGE
-    start, length = wide(state.message_i[row + FIRST_TERM]), state.message_i[row + LENGTH]
+def _dot_slowly(state: State, sub: int, start: int, length: int) -> tuple[float, int]:
+    """The product of both vectors, and the first term of both, however they lie."""
     capacity = len(state.message_terms)
-    dot = 0.0
+    dot, first = 0.0, wide(-1)
     for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
         wanted = term_of(state, sub, n)
         at = start
@@ -97,12 +62,40 @@ def score_at(state: State, sub: int, number: int, term: int) -> float:
             found = state.message_terms[at] == wanted
             at = at + 1 if at + 1 < capacity else 0
             if found:
-                if wanted > term:
-                    return NOTHING
                 idf = state.idf[wanted]
                 count = wide(state.message_terms[at]) if m + 1 < length else wide(0)
                 dot += idf * (max(-count, 1) * idf)
+                first = max(first, wanted)
                 break
+    return dot, first
+
+
+@inner_inlined
+def _dot(state: State, sub: int, start: int, length: int) -> tuple[float, int]:
+    """The same for a message of few terms in a row, without branches to guess."""
+    dot, first = 0.0, wide(-1)
+    for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
+        wanted = term_of(state, sub, n)
+        lane = lane_of(state.message_terms, start, wanted)
+        has = lane < length
+        idf = state.idf[wanted]
+        count = wide(state.message_terms[start + lane + 1]) if lane + 1 < length else wide(0)
+        dot += idf * (max(-count, 1) * idf) if has else 0.0
+        first = max(first, wanted if has else wide(-1))
+    return dot, first
+
+
+@inner_inlined
+def score_at(state: State, sub: int, number: int, term: int) -> float:
+    """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
+    row = message_row(state, number) * MESSAGE
+    start, length = wide(state.message_i[row + FIRST_TERM]), wide(state.message_i[row + LENGTH])
+    if length <= LANES and start + LANES <= len(state.message_terms):
+        dot, first = _dot(state, sub, start, length)
+    else:
+        dot, first = _dot_slowly(state, sub, start, length)
+    if first != term:
+        return NOTHING
     record = SUB * sub
     distance = planar_distance(
         state.sub_f[record + X],
@@ -120,27 +113,6 @@ def score_at(state: State, sub: int, number: int, term: int) -> float:
     )
 
 
-@inner
-def _flag(
-    ints: Int32s, flags: Any, at: int, size: int, count: int,
-    x: np.float32, y: np.float32, weight: np.float32, rest: np.float32, theta: np.float32,
-    alpha: np.float32,
-) -> None:  # fmt: skip
-    """Mark the entries of a stretch of a circle that may reach a threshold."""
-    first, second = unsigned(at + size), unsigned(at + 2 * size)
-    for m in range(count):
-        n = unsigned(m)
-        place, weights = ints[first + n], ints[second + n]
-        dx = np.float32((place >> np.int32(16)) & _LOW) * _STEP - x
-        dy = np.float32(place & _LOW) * _STEP - y
-        u = (
-            np.float32((weights >> np.int32(16)) & _LOW) * _STEP * weight
-            + np.float32(weights & _LOW) * _STEP * rest
-            - theta
-        )
-        flags[n] = (u >= _ZERO) & (alpha * (dx * dx + dy * dy) <= u * u)
-
-
 @inner_inlined
 def _ask_for_message(state: State, work: Work, n: int, count: int) -> None:
     """Ask for the row of the n-th message found, and for the terms of one whose row is here."""
@@ -153,22 +125,6 @@ def _ask_for_message(state: State, work: Work, n: int, count: int) -> None:
         terms = wide(state.message_i[row + FIRST_TERM])
         prefetch(state.message_terms, terms)
         prefetch(state.message_terms, min(terms + 16, len(state.message_terms) - 1))
-
-
-@inner_inlined
-def _entries_before(state: State, term: int, number: int) -> int:
-    """How many entries of a circle are of messages before one."""
-    at_list = term * LIST
-    start, oldest = wide(state.lists[at_list + OFFSET]), wide(state.lists[at_list + OLDEST])
-    last = (wide(1) << state.lists[at_list + SIZE]) - 1
-    low, high = wide(0), wide(state.lists[at_list + COUNT])
-    while low < high:
-        middle = (low + high) // 2
-        if state.list_i[start + ((oldest + middle) & last)] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inner_inlined
@@ -196,10 +152,11 @@ def evaluate_between(
     """
     row = SUB * sub
     alpha = state.sub_f[row + ALPHA]
-    x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2])
-    y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2])
+    x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2] * STEPS)
+    y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2] * STEPS)
     norm = np.sqrt(state.sub_f[row + SQUARED])
     found, low_number = 0, wide(-1)
+    low = max(low, floor_of(state, work, sub, wanted, since, until, scores, numbers))
     terms = state.sub_i[2 * row + TERM_COUNT]
     done = wide(1) << 40  # terms are taken from the highest number down
     for _ in range(terms):
@@ -210,11 +167,7 @@ def evaluate_between(
                 term = other
         done = term
         at_list = term * LIST
-        left, skipped = wide(state.lists[at_list + COUNT]), wide(0)
-        if left > 0 and until < state.scalars[NEXT]:
-            left = _entries_before(state, term, until)
-        if left > 0 and since > state.scalars[FIRST]:
-            skipped = _entries_before(state, term, since)
+        skipped, left = entries_between(state, term, since, until)
         if left <= skipped:
             continue
         if found >= wanted:
@@ -231,23 +184,21 @@ def evaluate_between(
             end = (oldest + left) & (size - 1)
             if end == 0:
                 end = size
-            stretch = min(min(end, left - skipped), FLAGS)
+            stretch = min(min(end, left - skipped), _STRETCH)
             at = start + end - stretch
-            theta = np.float32(low - alpha - SLACK)
-            _flag(
-                state.list_i, work.flags, at, size, stretch, x, y, weight, rest, theta,
-                np.float32(alpha * alpha),
-            )  # fmt: skip
+            theta = np.float32((low - alpha - SLACK) * STEPS)
             flagged = 0
-            for n in range(stretch, (stretch + 7) & ~7):
-                work.flags[n] = 0
-            for back in range((stretch + 7) // 8):
-                word = (stretch + 7) // 8 - 1 - back
-                if work.flag_words[word] != 0:
-                    for n in range(8 * word + 7, 8 * word - 1, -1):
-                        if work.flags[n] != 0:
-                            work.found[flagged] = state.list_i[at + n]
-                            flagged += 1
+            for back in range(LANES, stretch + LANES, LANES):
+                begin, lanes = stretch - back, wide((1 << LANES) - 1)
+                if begin < 0:
+                    begin, lanes = wide(0), (wide(1) << (begin + LANES)) - 1
+                lanes &= may_score(
+                    state.list_i, at + begin, size, x, y, weight, rest, theta, np.float32(alpha)
+                )
+                while lanes != 0:
+                    work.found[flagged] = state.list_i[at + begin + lowest(lanes)]
+                    lanes &= lanes - 1
+                    flagged += 1
             for n in range(min(flagged, 2 * _AHEAD)):
                 _ask_for_message(state, work, n, flagged)
             for n in range(flagged):

@@ -22,7 +22,6 @@ Shorts = npt.NDArray[np.uint16]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
 
 # A subscription: 8 floats, 16 integers. What matching reads.
 SUB = 8
@@ -127,9 +126,8 @@ class Work(NamedTuple):
     keys: Int32s  # a small table of them
     key_weights: Floats
     key_idfs: Floats
-    flags: Bytes
-    flag_words: Words  # the same memory
-    found: Int32s  # pairs of a subscription and a term
+    peaks: Singles  # what the best of some messages are known to score
+    found: Int32s  # pairs of a subscription and a term, or messages
     affected: Int32s
     scores: Floats
     best_scores: Floats
@@ -138,7 +136,7 @@ class Work(NamedTuple):
     change_scores: Floats
 
 
-FLAGS = 1024
+PEAKS = 4096
 FOUND = 4096
 
 

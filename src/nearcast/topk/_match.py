@@ -142,7 +142,7 @@ def _verify(
         if length <= LANES and state.sub_i[2 * row + TERM_COUNT] <= INLINE:
             for m in range(INLINE):
                 wanted = wide(state.sub_i[2 * row + TERMS + m])
-                lane = lane_of(work.terms, wanted)
+                lane = lane_of(work.terms, 0, wanted)
                 dot += work.products[lane]  # 0 where the message does not have it
                 first = max(first, wanted if lane < LANES else wide(-1))
         else:

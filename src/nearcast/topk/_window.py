@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined
+from nearcast.index.rarest_term._layout import LANES
 from nearcast.topk._layout import (
     AT,
     COUNT,
@@ -118,7 +119,7 @@ def room_to_enter(state: State, work: Work, length: int) -> int:
     if used + 2 * length >= capacity:
         scalars[NEEDED] = used + 2 * length + 1
         return MORE_TERMS
-    needed = wide(0)
+    needed = wide(LANES)  # sixteen entries are read at a time, also behind the last
     for n in range(length):
         row = wide(work.terms[n]) * LIST
         kind = wide(state.lists[row + SIZE])

@@ -37,7 +37,6 @@ from nearcast.topk._layout import (
     END,
     EVENT_START,
     FIRST,
-    FLAGS,
     FOUND,
     K_AND_CLASS,
     LIST,
@@ -54,6 +53,7 @@ from nearcast.topk._layout import (
     MORE_TERMS,
     NEEDED,
     NEXT,
+    PEAKS,
     POSTING_END,
     SIZE,
     SUB,
@@ -368,7 +368,6 @@ def _work(longest: int, subscriptions: int, changes: int) -> Work:
     table = 16
     while table < 2 * longest:
         table *= 2
-    words = np.zeros(FLAGS // 8 + 1, np.uint64)
     best = 2 * 2816
     return Work(
         np.empty(longest, np.int32),
@@ -380,8 +379,7 @@ def _work(longest: int, subscriptions: int, changes: int) -> Work:
         np.empty(table, np.int32),
         np.empty(table),
         np.empty(table),
-        words.view(np.uint8),
-        words,
+        np.empty(PEAKS, np.float32),
         np.empty(2 * FOUND, np.int32),
         np.empty(subscriptions + 1, np.int32),
         np.empty(subscriptions + 1),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nearcast._jit import inner_inlined, lean_kernel
 from nearcast.spark.dskype._settle import STAYS, Bytes, depth_of
-from nearcast.topk._evaluate import evaluate_between, keep_best
+from nearcast.topk._evaluate import evaluate_between
 from nearcast.topk._events import free_record, write_record
 from nearcast.topk._layout import (
     DONE,
@@ -21,6 +21,7 @@ from nearcast.topk._layout import (
     Work,
 )
 from nearcast.topk._message import prepare
+from nearcast.topk._order import keep_best
 from nearcast.topk._wide import wide
 from nearcast.topk._window import enter, leave_oldest, room_to_enter
 

@@ -15,8 +15,8 @@ import numpy as np
 from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.spark.dskype._walk import NO_ROOM, Changes, Entries, kth_of, walk
 from nearcast.spark.dskype.clock import Clock
-from nearcast.topk._evaluate import before
 from nearcast.topk._layout import BUFFER_SIZES, NOTHING, Floats, Int32s, Int64s
+from nearcast.topk._order import before
 from nearcast.topk._regions import give_back, take
 from nearcast.topk._seats import largest_class, size_of_class
 from nearcast.topk._wide import wide

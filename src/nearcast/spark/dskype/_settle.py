@@ -11,8 +11,8 @@ from nearcast._jit import inner_inlined, lean_kernel
 from nearcast.spark.dskype._seats import DONE, MORE_CHANGES, MORE_ENTRIES
 from nearcast.spark.dskype._walk import NO_ROOM, Changes, Entries, kth_of, walk
 from nearcast.spark.dskype.clock import Clock
-from nearcast.topk._evaluate import before
 from nearcast.topk._layout import NOTHING, Floats, Int32s, Int64s
+from nearcast.topk._order import before
 from nearcast.topk._seats import depth_for, largest_class, size_of_class
 from nearcast.topk._wide import wide
 

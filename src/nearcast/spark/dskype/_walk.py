@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.spark.dskype.clock import Clock
-from nearcast.topk._evaluate import before, keep_best
 from nearcast.topk._layout import NOTHING, Floats, Int32s
+from nearcast.topk._order import before, keep_best
 from nearcast.topk._wide import wide
 
 NO_ROOM = -1

@@ -10,7 +10,7 @@ from math import log
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.topk._buffers import log_change
-from nearcast.topk._evaluate import before, evaluate
+from nearcast.topk._evaluate import evaluate
 from nearcast.topk._layout import (
     ADDED,
     CHANGES,
@@ -27,6 +27,7 @@ from nearcast.topk._layout import (
     State,
     Work,
 )
+from nearcast.topk._order import before
 from nearcast.topk._wide import wide
 from nearcast.topk._window import message_row
 from nearcast.topk.skype._disseminate import change_theta
