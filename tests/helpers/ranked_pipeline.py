@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +93,14 @@ class Ranked:
         self.runner: Runner = InlineRunner()
         self.pipeline: Pipeline | None = None
 
-    def start(self, scheme: str, workers: int, partitioner: str = "shared") -> None:
+    def start(
+        self, scheme: str, workers: int, partitioner: str = "shared", *, adjust: bool = False
+    ) -> None:
         """Open it, as a new process would."""
         state = State(str(self.folder / "state"), {})
         self.pipeline = Pipeline(
             state, self.chosen, planner(partitioner, workers, self.chosen), self.output,
-            self.runner, self.upkeep, ranking=ranking_for(scheme, workers),
+            self.runner, self.upkeep, ranking=ranking_for(scheme, workers, adjust=adjust),
         )  # fmt: skip
         standing = self.pipeline.history.plan
         if standing is None or (standing.about.get("asked"), standing.workers) != (
@@ -139,6 +142,21 @@ def take_through_crashes(
                 ranked.pipeline = None
                 deaths += 1
     return deaths
+
+
+class Weighing:
+    """Runs tasks here; how much those that rank had to do is what it is told, not what it took."""
+
+    def __init__(self, load: Callable[[Report], float]) -> None:
+        self._inner, self._load = InlineRunner(), load
+        self.tasks = self._inner.tasks
+
+    def run(self, work: Work, plan: Plan) -> list[Report]:
+        """Run it."""
+        reports = self._inner.run(work, plan)
+        for report in reports:
+            report.cpu_s = self._load(report) if report.ranked else 0.0
+        return reports
 
 
 class Twice:

@@ -25,7 +25,7 @@ from nearcast.errors import SourceError, StateError
 from nearcast.spark.events import table_of
 from nearcast.spark.files import Files
 from nearcast.spark.history import Upkeep
-from nearcast.spark.ranked.building import in_words, told, under_way
+from nearcast.spark.ranked.building import EVERYBODY, in_words, told, under_way
 from nearcast.spark.ranked.dealing import Dealing, ask_for, spread
 from nearcast.spark.ranked.work import evenly
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports, write_report
@@ -219,6 +219,9 @@ def test_who_builds_is_seen_while_it_does(
         assert main(["spark", "status", state, "--json"]) == 0
         assert json.loads(capfd.readouterr().out)["building"][0]["done"] == 250
         assert under_way(files, time.time() + 3600) == []  # it must have been killed
+        with told(files, EVERYBODY) as tell_of_all:
+            tell_of_all(3, 4)
+            assert in_words(under_way(files, time.time())).endswith("75% of 4 subscriptions")
     assert under_way(files, time.time()) == []
 
 

@@ -53,6 +53,7 @@ def report(batch: int, *, plan: int = 1, loads: tuple[float, ...] = (1.0, 3.0)) 
         window=400,
         rankers=[WorkerReport(0, 0.5, updates=10, rows=60, active=400)],
         moved_buckets=2,
+        recalled=30,
     )
 
 
@@ -177,6 +178,7 @@ def test_metrics_count_up_and_show_the_last_state() -> None:
     assert "nearcast_spark_active_messages 30\n" in text
     assert "nearcast_spark_batches_total 2\n" in text
     assert "nearcast_spark_moved_buckets_total 4\n" in text
+    assert "nearcast_spark_recalled_total 60\n" in text
     assert 'nearcast_spark_ranker_load_seconds_total{worker="0"} 1.0\n' in text
     assert 'nearcast_spark_worker_load_seconds_total{worker="0"} 3.0\n' in text
     assert 'nearcast_spark_worker_index_rows{worker="1"}' not in text

@@ -33,6 +33,9 @@ BATCH_TOTALS = {
     "moved_buckets": Metric(
         "moved_buckets_total", "counter", "Buckets of top-k subscriptions that changed hands."
     ),
+    "recalled": Metric(
+        "recalled_total", "counter", "Top-k subscriptions asked for again from nothing."
+    ),
 }
 BATCHES = Metric("batches_total", "counter", "Batches committed.")
 LAST_BATCH = Metric("last_batch", "gauge", "The number of the last batch.")

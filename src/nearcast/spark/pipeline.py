@@ -262,6 +262,8 @@ class Pipeline:
             window=history.registrar.ledger.next - history.registrar.ledger.first,
             rankers=by_worker([each.summary() for each in rankers]),
             moved_buckets=self._ranking.moved if rankers else 0,
+            spread=self._ranking.spread,
+            recalled=self._ranking.recalled if rankers else 0,
         )
         self._ranking.look(report.rankers)
         write_report(self.state.path, report)

@@ -48,6 +48,8 @@ class Line:
         ]
         if report.rankings:
             parts.append(f"{report.rankings:,} of them top-k")
+        if report.recalled:
+            parts.append(f"{report.recalled:,} asked for again")
         if report.active:
             parts.append(f"{report.active:,} active messages")
         if report.moved is not None:

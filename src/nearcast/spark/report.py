@@ -100,7 +100,8 @@ class BatchReport:
     hands if another version of the plan took over, `advice` whether a better one was found.
     `rankings` of the subscriptions are top-k, `ranked_updates` of the updates are theirs, the
     `window` has so many messages, and `rankers` are the workers that rank, between which
-    `moved_buckets` changed hands.
+    `moved_buckets` changed hands. Where they are distributed, `spread` counts how often a run has
+    spread them, and `recalled` had to be asked for from nothing before the batch.
     """
 
     batch: int
@@ -124,6 +125,8 @@ class BatchReport:
     window: int = 0
     rankers: list[WorkerReport] = field(default_factory=list)
     moved_buckets: int = 0
+    spread: int = 0
+    recalled: int = 0
 
     @property
     def total_s(self) -> float:

@@ -27,7 +27,7 @@ from nearcast.spark.dskype.spreading import spread_for
 from nearcast.spark.history import History
 from nearcast.spark.node import Step
 from nearcast.spark.operations import RANKED, begun_in, of_kind
-from nearcast.spark.ranked.building import told
+from nearcast.spark.ranked.building import EVERYBODY, told
 from nearcast.spark.ranked.ranking import Ranking, Runner
 from nearcast.spark.ranked.reading import tops_in
 from nearcast.spark.ranked.window import read_messages
@@ -83,6 +83,7 @@ class Distributed(Ranking):
             self._spread = self._new_spread(history, ranked, log)
             self._spread_from = max(count, 1)
             self._left = None
+            self.spread += 1
         if self._last != step.number - 1:
             self._left = None
         assert self._spread is not None  # noqa: S101 - just made, if there was none
@@ -110,6 +111,7 @@ class Distributed(Ranking):
 
     def run(self, runner: Runner, work: Work, plan: Plan) -> list[Report]:
         """Take a step; begin an epoch before it if anything is missing, or turns out to be."""
+        self.recalled = 0
         if work.ranked is None:
             return runner.run(work, plan)
         for attempt in range(_TRIES):
@@ -136,6 +138,8 @@ class Distributed(Ranking):
         loads = [one.load for one in workers]
         if not self._adjust or sum(loads) < _IDLE_S:
             return
+        if self._spread is None or self._spread.by_id:
+            return  # which would come to the same again
         uneven = max(loads) * len(loads) > _UNEVEN * sum(loads)
         self._uneven = self._uneven + 1 if uneven else 0
         if self._uneven >= self._patience:
@@ -146,9 +150,10 @@ class Distributed(Ranking):
         """Ask for the buffers of all subscriptions that stood before the step."""
         assert work.ranked is not None  # noqa: S101 - called for those that rank
         self._epochs += 1
+        self.recalled += self._standing
         extra = work.ranked.extra | {"epoch": self._epochs, "base": [], "left": []}
         portions = -(-self._standing // PORTION)
-        with told(self._files, 0) as tell:
+        with told(self._files, EVERYBODY) as tell:
             for portion in range(portions):
                 tell(portion * PORTION, self._standing)
                 asked = replace(work.ranked, extra=extra | {"portion": [portion, portions]})

@@ -15,6 +15,9 @@ import msgspec
 from nearcast.errors import SourceError
 from nearcast.spark.files import Files
 
+EVERYBODY = -1
+"""The worker for whom the driver tells that buffers are asked for."""
+
 _FOLDER, _ENDING = "building", ".json"
 _EVERY_S = 1.0
 _STALE_S = 60.0  # a worker that was killed says nothing any more
@@ -22,7 +25,10 @@ _STALE_S = 60.0  # a worker that was killed says nothing any more
 
 @dataclass(frozen=True)
 class Building:
-    """How many of how many messages and subscriptions a worker has entered, and when it said so."""
+    """How many of how many messages and subscriptions a worker has entered, and when it said so.
+
+    Of `EVERYBODY` it is how many subscriptions have their buffers again, wherever these are.
+    """
 
     worker: int
     done: int
@@ -67,8 +73,10 @@ def under_way(files: Files, now: float) -> list[Building]:
 
 def in_words(building: list[Building]) -> str:
     """Say how far they are together."""
+    for one in building:
+        if one.worker == EVERYBODY:
+            share = one.done / max(one.of, 1)
+            return f"top-k buffers are asked for anew: {share:.0%} of {one.of:,} subscriptions"
     done, of = sum(one.done for one in building), sum(one.of for one in building)
-    return (
-        f"{len(building)} workers build their top-k state: {done / max(of, 1):.0%} of {of:,} "
-        "messages and subscriptions"
-    )
+    who = "1 worker builds its" if len(building) == 1 else f"{len(building)} workers build their"
+    return f"{who} top-k state: {done / max(of, 1):.0%} of {of:,} messages and subscriptions"

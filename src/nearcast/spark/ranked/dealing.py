@@ -23,7 +23,7 @@ MOST_AT_ONCE = 32
 
 _DEALT, _TARGET = "ranked.json", "ranked-target.json"
 _UNEVEN = 1.2  # the busiest worker by the average, from which on it is worth something
-_TIMES = 2  # in a row
+_TIMES = 2  # in a row; twice as often after each time that did not make it even
 _IDLE_S = 0.05  # what all do in a step, below which nothing can be said
 _KEPT = 0.5  # of what was measured before
 
@@ -36,7 +36,7 @@ class Dealing:
         self.buckets = evenly(workers)
         self._target = self.buckets
         self._loads: np.ndarray | None = None
-        self._uneven = 0
+        self._uneven, self._patience = 0, _TIMES
 
     @property
     def workers(self) -> int:
@@ -82,10 +82,14 @@ class Dealing:
             loads = _KEPT * before + (1 - _KEPT) * loads
         self._loads = loads
         uneven = loads.max() > _UNEVEN * loads.mean()
-        self._uneven = self._uneven + 1 if uneven else 0
-        if self._uneven >= _TIMES:
+        if not uneven:
+            self._uneven, self._patience = 0, _TIMES
+            return
+        self._uneven += 1
+        if self._uneven >= self._patience:
+            # One bucket may be all of it, and must not go round for ever.
             self._target = relieved(self.buckets, loads)
-            self._uneven = 0
+            self._uneven, self._patience = 0, 2 * self._patience
 
 
 def relieved(buckets: Buckets, loads: np.ndarray) -> Buckets:

@@ -48,6 +48,10 @@ class Ranking:
         self._vocabulary: str | None = None
         self.moved = 0
         """How many buckets changed hands with the last step."""
+        self.spread = 0
+        """How often subscriptions were spread over those that find for them."""
+        self.recalled = 0
+        """How many were asked for from nothing before the last step."""
 
     def begin(self, state: State, settings: Settings) -> None:
         """Keep what tasks have to know of the settings where they can find it."""
