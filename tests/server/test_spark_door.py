@@ -11,11 +11,15 @@ import pytest
 from websockets.sync.client import connect
 
 from nearcast.cli.main import main
-from nearcast.model import Publish, event_from_json
+from nearcast.engine import Engine
+from nearcast.engine.settings import Given
+from nearcast.errors import NearcastError
+from nearcast.model import Publish, Unsubscribe, event_from_json
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.register import RegisterEngine
+from nearcast.text import Vocabulary
+from ranked_logs import ranked_log
 from served import IPAD, SALE, Ear, Served, serving
-from small_pipeline import churn
 
 SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 2}
 
@@ -75,32 +79,111 @@ def lasting_messages_and_moves(server: Served, ear: Ear) -> None:
         while json.loads(socket.recv(timeout=30))["type"] != "ok":
             pass
     assert [heard(), heard()] == [("add", "s2", "n1"), ("remove", "s2", "n3")]
+    the_best_few(server, ear)
+
+
+def the_best_few(server: Served, ear: Ear) -> None:
+    """Updates come with scores, and are what the results say at once."""
+    top = {"query": "vinyl", "point": [0, 0], "top": {"k": 1, "alpha": 1.0}, "at": 4e9}
+    path = "/v1/subscriptions/t1"
+
+    def heard() -> tuple[str, str, float | None]:
+        told = msgspec.json.decode(ear.event()["data"])
+        assert told["subscription"] == "t1"
+        return told["op"], told["message"], told.get("score")
+
+    def best() -> list[tuple[str, float]]:
+        results = server.http.get(f"{path}/results").json()["results"]
+        return [(each["message"], each["score"]) for each in results]
+
+    for id, lon in (("v1", 0), ("v2", 90)):
+        vinyl = {"id": id, "text": "vinyl", "point": [lon, 0], "at": 4e9}
+        assert server.post("/v1/messages", vinyl).status_code == 200
+    assert server.http.put(path, json=top).status_code == 201
+    assert best() == [("v1", 1.0)]
+    assert heard() == ("add", "v1", 1.0)
+    moved = server.http.patch(path, json={"point": [90, 0], "at": 4e9 + 1})
+    assert moved.status_code == 200
+    assert best() == [("v2", 1.0)]
+    assert [heard(), heard()] == [("remove", "v1", None), ("add", "v2", 1.0)]
+    assert server.http.patch(path, json={"region": IPAD["region"]}).status_code == 409
 
 
 def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> None:
-    """Subscriptions that come, change, move and go, messages at points and over boxes."""
+    """Subscriptions of both kinds that come, change, move and go, weighed by a history."""
     log = tmp_path / "log.jsonl"
-    log.write_text("".join(json.dumps(fields) + "\n" for fields in churn(1500, seed=9)))
+    fields = ranked_log(1200, seed=9, names=30)
+    log.write_text("".join(json.dumps(each) + "\n" for each in fields))
+    history = Vocabulary.from_documents([{"jazz", "tea"}, {"jazz"}, {"sale"}])
+    history.save(tmp_path / "history.parquet")
+    world = ["--window-seconds", "5", "--history", str(tmp_path / "history.parquet")]
     aside = ["--on-error", f"quarantine={tmp_path / 'aside.jsonl'}"]
     written = []
-    with serving(tmp_path / "data", **SPARK) as server:
-        for engine in ("scan", f"http={server.url}"):
+    given = Given(window_seconds=5.0, history=history)
+    with serving(tmp_path / "data", given=given, **SPARK) as server:
+        for engine, more in (("scan", world), (f"http={server.url}", [])):
             output = tmp_path / "updates.jsonl"
-            more = ["--engine", engine, "--output", str(output)]
+            more = [*more, "--engine", engine, "--output", str(output)]
             assert main(["replay", str(log), *aside, *more]) == 0
             written.append((output.read_bytes(), (tmp_path / "aside.jsonl").read_bytes()))
     assert written[1][0] == written[0][0]
-    assert written[0][0].count(b"\n") > 500
+    assert written[0][0].count(b'"score"') > 500
     places = [[json.loads(line)["line"] for line in aside.splitlines()] for _, aside in written]
     assert places[0] == places[1] != []
 
 
-def test_what_the_pipeline_cannot_do_yet_is_refused(tmp_path: Path) -> None:
-    top = {"query": "jazz", "point": [0, 0], "top": {"k": 1, "alpha": 1.0}}
+@pytest.mark.parametrize("window", [{"window_count": 8}, {"window_seconds": 3.0}])
+def test_results_are_those_of_scan_though_updates_come_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: dict[str, Any]
+) -> None:
+    """The k best and the lasting messages of every subscription, also by the next process."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    scan = Engine(index="scan", **window)
+    engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast", **window)
+    found = refused = 0
+    for position, fields in enumerate(ranked_log(300, seed=3)):
+        try:
+            event = event_from_json(fields)
+        except NearcastError:
+            continue  # which never gets as far as an engine
+        outcomes = [each.apply_all([event])[0] for each in (engine, scan)]
+        assert len({str(outcome.error) for outcome in outcomes}) == 1
+        refused += outcomes[0].error is not None
+        if position % 60 == 0:
+            engine.close()
+            engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
+        if position % 10 == 0:
+            known = {each.id for each in scan.subscriptions()}
+            assert {each.id for each in engine.subscriptions()} == known
+            for id in known:
+                assert engine.results(id) == scan.results(id)
+                found += len(scan.results(id))
+    assert refused > 10
+    assert found > 100
+    engine.close()
+
+
+def test_an_update_tells_of_its_own_message_and_not_of_the_one_that_caused_it(
+    tmp_path: Path,
+) -> None:
+    """An arrival displaces another message, and the end of a subscription lets time pass."""
     engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
-    [outcome] = engine.apply_all([event_from_json({"op": "subscribe", "id": "t", **top})])
-    assert "--engine embedded" in str(outcome.error)
-    assert not list(tmp_path.glob("*.jsonl"))
+    events = [publish("m1", 1.0), publish("m2", 2.0), Unsubscribe("s9", 3.0)]
+    top = {"query": "ipad", "point": [0, 0], "top": {"k": 1, "alpha": 1.0}}
+    engine.apply_all([event_from_json({"op": "subscribe", "id": id, **top}) for id in ("s1", "s9")])
+    engine.apply_all(events)
+    entries, messages = engine.deliver(
+        [
+            (2, "add", "s1", "m1", 0.5),
+            (3, "remove", "s1", "m1", None),
+            (4, "remove", "s1", "m2", None),
+        ]
+    )
+    assert [(each.at, each.message, each.score) for each in entries] == [
+        (1.0, "m1", 0.5), (2.0, "m1", None), (3.0, "m2", None),
+    ]  # fmt: skip
+    assert {id: message.id for id, message in messages.items()} == {"m1": "m1", "m2": "m2"}
+    assert [each.score for each in engine.log.read(0, 10)] == [0.5, None, None]
     engine.close()
 
 
@@ -139,17 +222,19 @@ def test_a_crash_between_file_and_commit_loses_nothing(
         None,
         4,
     ]
-    entries, messages = again.deliver([(1, "add", "s1", "m1"), (2, "add", "s1", "m2")])
+    entries, messages = again.deliver([(1, "add", "s1", "m1", None), (2, "add", "s1", "m2", None)])
     assert [(each.id, each.seq, each.at, each.message) for each in entries] == [
         (1, 2, 1.0, "m1"),
         (2, 3, 2.0, "m2"),
     ]
     assert set(messages) == {"m1", "m2"}
-    assert again.deliver([(1, "add", "s1", "m1"), (2, "add", "s1", "m2")]) == ([], {})
+    assert again.deliver([(1, "add", "s1", "m1", None), (2, "add", "s1", "m2", None)]) == ([], {})
     again.close()
     once_more = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
-    assert once_more.deliver([(2, "add", "s1", "m2")]) == ([], {})
-    assert [entry.message for entry in once_more.deliver([(3, "add", "s1", "m4")])[0]] == ["m4"]
+    assert once_more.deliver([(2, "add", "s1", "m2", None)]) == ([], {})
+    assert [entry.message for entry in once_more.deliver([(3, "add", "s1", "m4", None)])[0]] == [
+        "m4"
+    ]
     assert once_more.log.last == 3
     once_more.close()
 

@@ -39,7 +39,7 @@ class Feed:
         self._client = client
         self._say = say
         self._stop = stop
-        self._piped = piped  # before Spark: no top-k, nothing that lasts, and matches come later
+        self._piped = piped  # before Spark: matches come later
         self._city = City(Random(seed), on_land)  # noqa: S311 - a story to repeat, not a secret
         self.messages = self.matches = self.moves = 0
 
@@ -106,8 +106,6 @@ class Feed:
         return f"{self.messages:,} messages, {self.matches:,} matches, {self.moves:,} moves"
 
     def _send(self, path: str, bodies: Iterable[dict[str, Any]]) -> int:
-        if self._piped:
-            bodies = [body for body in bodies if "top" not in body]
         lines = "".join(_lines(bodies))
         if not lines:
             return 0

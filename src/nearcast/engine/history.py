@@ -11,7 +11,12 @@ from nearcast.text import DEFAULT, Analyser, Vocabulary
 
 
 def read_history(path: str | Path, analyser: Analyser = DEFAULT) -> Vocabulary:
-    """Count in how many messages of a log each term stands; other events are passed over."""
+    """Count in how many messages of a log each term stands; other events are passed over.
+
+    Counts that `Vocabulary.save` wrote are taken as they are.
+    """
+    if Vocabulary.is_saved(path):
+        return Vocabulary.load(path)
     with open_log(path) as log:
 
         def documents() -> Iterator[frozenset[str]]:

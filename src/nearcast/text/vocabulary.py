@@ -129,6 +129,17 @@ class Vocabulary:
             unfinished.unlink(missing_ok=True)
             raise SourceError(f"{target}: the vocabulary cannot be written: {error}") from error
 
+    @staticmethod
+    def is_saved(path: str | PathLike[str]) -> bool:
+        """Whether a file looks like one that `save` wrote."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return _VERSION_KEY in (pq.read_schema(path).metadata or {})
+        except (OSError, pa.ArrowException):
+            return False
+
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Vocabulary:
         """Read a vocabulary that `save` wrote."""

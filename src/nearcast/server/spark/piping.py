@@ -88,6 +88,10 @@ def _options(config: Config, settings: Settings, places: Places) -> list[str]:
         given += ["--window-count", str(window.count)]
     if space != WORLD:
         given.append(f"--space={space.west!r},{space.south!r},{space.east!r},{space.north!r}")
+    if settings.history is not None:
+        history = places.state.with_name("history.parquet")
+        settings.history.save(history)
+        given += ["--history", str(history)]
     if analyser.stemmer is not None:
         given += ["--stem", analyser.stemmer]
     if analyser.stop_words:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from heapq import heappop
 from pathlib import Path
 from typing import Any, Literal
@@ -16,20 +17,21 @@ from nearcast.engine import Engine
 from nearcast.engine.core import Core
 from nearcast.engine.engine import Answers
 from nearcast.engine.outcome import Outcome
+from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Everyone, Interest, Remembered, Results
+from nearcast.engine.standing import Arrived, Everyone, Interest, Ranking, Remembered, Results
 from nearcast.engine.update_log import Entry
-from nearcast.errors import InvalidValue
-from nearcast.model import Event, Message, Publish, Result, Subscribe, Unsubscribe, Update
+from nearcast.model import Event, Message, Publish, Result, Subscription, Update
 from nearcast.server.spark.event_files import EventFiles
+from nearcast.topk.score import Bag
 
 _KEPT = 1_000_000
 """Events that are kept behind the latest update, for a pipeline that must read them again."""
 
 
-Row = tuple[int, Literal["add", "remove"], str, str]
-"""An update as the pipeline gives it: event, op, subscription, message."""
+Row = tuple[int, Literal["add", "remove"], str, str, float | None]
+"""An update as the pipeline gives it: event, op, subscription, message, and score if it has one."""
 
 
 class _Silent(Everyone):
@@ -78,24 +80,67 @@ class _Found(Remembered):
         return interest.among(found[number] for number in sorted(found))
 
 
+class _Unranked(PlainRankings):
+    """Top-k subscriptions that are told nothing, and a window in which messages have their ids."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._bags: dict[str, Bag] = {}
+        self._arrived: dict[str, Arrived] = {}  # those of the window, by id
+
+    def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
+        """Add one, or replace the one with its id; it is ranked when somebody asks."""
+        bag = self._bags[subscription.id] = self._scorer.bag(terms)
+        self._rankings[subscription.id] = Ranking(subscription, bag, self._scorer)
+
+    def drop(self, id: str) -> None:
+        """Forget one that is there."""
+        super().drop(id)
+        del self._bags[id]
+
+    def enter(self, arrived: Arrived) -> None:
+        """Let a message enter the window, and the oldest leave it."""
+        self._window.append(arrived)
+        self._arrived[arrived.message.id] = arrived
+        self.advance(arrived.at)
+
+    def advance(self, now: float) -> None:
+        """Drop the oldest messages until the window holds no more than it should."""
+        for oldest in self._window.leaving(now):
+            del self._arrived[oldest.message.id]
+
+    def message(self, id: str) -> Message | None:
+        """Look up a message of the window."""
+        arrived = self._arrived.get(id)
+        return None if arrived is None else replace(arrived.message, at=arrived.at)
+
+    def best(self, id: str) -> Results:
+        """The results of one that is there, best first, from the window as it is now."""
+        bag = self._bags[id]
+        ranking = Ranking(self._rankings[id].subscription, bag, self._scorer)
+        for arrived in self._window:
+            if not arrived.terms.isdisjoint(bag.weights):
+                ranking.enter(arrived)
+        return ranking.best()
+
+    def changes(self) -> list[Update]:
+        """Nothing: that is for the pipeline to find out."""
+        return []
+
+
 class Register(Scan):
-    """Knows the subscriptions, the ids in use and the active messages, and matches nothing."""
+    """Knows the subscriptions, the ids in use and the messages that count, and matches nothing."""
 
     def __init__(self, settings: Settings) -> None:
         self._found = _Found()
-        super().__init__(settings, _Silent(), active=self._found)
-
-    def apply(self, event: Event) -> list[Update]:
-        """Take one event, unless the pipeline could not."""
-        if isinstance(event, Subscribe) and event.subscription.top is not None:
-            raise InvalidValue("top", event.subscription.top, "none: top-k needs --engine embedded")
-        return super().apply(event)
+        super().__init__(settings, _Silent(), _Unranked(settings), self._found)
 
     def results(self, id: str) -> list[Result]:
-        """The active messages in a subscription's results, after all events accepted so far."""
+        """What is in a subscription's results, after all events accepted so far."""
         self._known(id)
         interest = self.population.find(id)
-        assert interest is not None  # noqa: S101 - others are refused
+        if interest is None:
+            return super().results(id)
         return [Result(message, None) for message in self._found.results_of(interest)]
 
 
@@ -156,14 +201,13 @@ class RegisterEngine(Engine):
         return {}
 
     def _send(self, number: int, event: Event) -> None:
-        """Remember an event until its updates have come; ends have none."""
+        """Remember an event until its updates have come; if only its time causes any."""
         self._time = self._time if event.at is None else event.at
-        if not isinstance(event, Unsubscribe):
-            message = event.message if isinstance(event, Publish) else None
-            self.sent.append((number, self._time, message))
+        message = event.message if isinstance(event, Publish) else None
+        self.sent.append((number, self._time, message))
 
     def deliver(self, updates: Sequence[Row]) -> tuple[list[Entry], dict[str, Message]]:
-        """Take updates of the pipeline into the log: event, op, subscription, message, in order.
+        """Take updates of the pipeline into the log, in order.
 
         Those that are there are passed over: they come again after a crash. Gives the others as
         the log has them, and their messages as far as they are known.
@@ -178,13 +222,13 @@ class RegisterEngine(Engine):
             times[seq] = at, sent
         entries, messages = [], {}
         with self._call() as (core, changes):
-            for event, op, subscription, message_id in fresh:
+            for event, op, subscription, message_id, score in fresh:
                 at, message = times.get(event + 1) or (0.0, None)
-                update = Update(op, subscription, message_id)
+                update = Update(op, subscription, message_id, score)
                 id = changes.add_updates(event + 1, at, [update])
-                entries.append(Entry(id, event + 1, at, op, subscription, message_id, None))
-                if message is None and message_id not in messages:
-                    message = core.message(message_id)
+                entries.append(Entry(id, event + 1, at, op, subscription, message_id, score))
+                if message is None or message.id != message_id:
+                    message = messages.get(message_id) or core.message(message_id)
                 if message is not None:
                     messages[message_id] = message
             self._journal.commit(core, changes, {})

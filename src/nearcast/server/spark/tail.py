@@ -80,7 +80,7 @@ class Tail:
 
 def read_step(folder: Path) -> list[Row]:
     """The updates of a step, in order."""
-    names = ["event", "op", "subscription", "message"]
+    names = ["event", "op", "subscription", "message", "score"]
     tables = [pq.read_table(path, columns=names) for path in sorted(folder.glob("*.parquet"))]
     if not tables:
         return []
