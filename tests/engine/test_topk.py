@@ -237,6 +237,9 @@ def test_a_history_is_read_from_the_messages_of_a_log(tmp_path: Path) -> None:
     )
     history = history_from(log)
     assert (history.documents, history.document_frequency("jazz")) == (2, 1)
+    history.save(tmp_path / "counts.parquet")
+    again = history_from(tmp_path / "counts.parquet")
+    assert (again.documents, again.document_frequency("jazz")) == (2, 1)
 
 
 def test_boolean_and_ranked_subscriptions_live_side_by_side() -> None:
