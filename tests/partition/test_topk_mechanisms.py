@@ -22,7 +22,13 @@ from nearcast.partition.topk.mechanisms import (
     prefix,
     spatial_first,
 )
-from nearcast.partition.topk.placing import Wishes, ordered, place, route_messages
+from nearcast.partition.topk.placing import (
+    Wishes,
+    ordered,
+    place,
+    route_messages,
+    steepness_of,
+)
 from nearcast.partition.topk.words import Lists, best_cut, deal, units_of
 
 numbers = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=12).map(np.array)
@@ -43,8 +49,13 @@ def made(subscriptions: int = 600, messages: int = 800, seed: int = 1) -> Sample
     texts = [np.unique((draw.pareto(0.8, 6) * 3).astype(np.int64) % 3000) for _ in range(messages)]
     return Sample(
         wishes, draw.normal(0, 3, (messages, 2)).clip(-10, 10), np.cumsum([0, *map(len, texts)]),
-        hashed(np.concatenate(texts)),
+        hashed(np.concatenate(texts)), steepness_of_texts(texts),
     )  # fmt: skip
+
+
+def steepness_of_texts(texts: list[np.ndarray]) -> np.ndarray:
+    starts, terms = np.cumsum([0, *map(len, texts)]), np.concatenate(texts)
+    return steepness_of(starts, np.ones(len(terms), int), 1 + np.log1p(terms.astype(np.float64)))
 
 
 @settings(max_examples=80, deadline=None)
@@ -138,7 +149,9 @@ def test_what_each_mechanism_repeats() -> None:
     sample = made()
     sent = {}
     for name, make in MECHANISMS.items():
-        numbers_of, _ = route_messages(make(sample, 12, SPACE), sample.starts, sample.terms)
+        numbers_of, _ = route_messages(
+            make(sample, 12, SPACE), sample.starts, sample.terms, sample.steepness
+        )
         sent[name] = len(numbers_of) / (len(sample.starts) - 1)
     assert sent["hashing"] == sent["location"] == 12
     assert sent["prefix"] < sent["spatial-first"] < 12

