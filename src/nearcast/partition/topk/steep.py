@@ -24,9 +24,10 @@ USUAL = 0.05
 
 def limit_for(share: float, steepness: Floats) -> float:
     """Give the limit above which at most such a share of messages is; infinity for no share."""
-    if share == 0.0 or not len(steepness):
+    said = steepness[steepness > 0.0]  # the others have no terms, and go nowhere
+    if share == 0.0 or not len(said):
         return inf
-    return float(np.quantile(steepness, 1.0 - share, method="higher"))
+    return float(np.quantile(said, 1.0 - share, method="higher"))
 
 
 def choose_limit(wishes: Wishes, starts: Int64s, steepness: Floats, ways: int) -> float:
