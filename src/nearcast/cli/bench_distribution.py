@@ -14,7 +14,7 @@ from rich.table import Table
 
 from nearcast.bench.distribution import (
     COMPARED,
-    PLACES,
+    REAL,
     TEXTS,
     Arrangement,
     Outcome,
@@ -35,7 +35,7 @@ def distribution(
         typer.Option(
             metavar="NAME,...",
             help=f"Of {', '.join(TEXTS)}, made up like those of the paper, of 9, 7 and 37 terms; "
-            f"{PLACES}, real names of towns; or an event log, whose messages are taken.",
+            f"{', '.join(REAL)}, real towns; or an event log, whose messages are taken.",
         ),
     ] = ",".join(TEXTS),
     workers: Annotated[
@@ -55,8 +55,12 @@ def distribution(
     ] = 4_000,
     k: Annotated[int, typer.Option(metavar="K", min=1, max=1000, help="Results of each.")] = 20,
     keywords: Annotated[
-        str, typer.Option(metavar="N-M", help="How many terms a subscription has.")
-    ] = "1-5",
+        str,
+        typer.Option(
+            metavar="N-M",
+            help="How many terms a subscription has. The paper says 1-5, but its table 5 takes 2-5.",
+        ),
+    ] = "2-5",
     echo: Annotated[
         float,
         typer.Option(
@@ -99,8 +103,8 @@ def distribution(
 def _texts(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
-        if name not in TEXTS and name != PLACES and not Path(name).is_file():
-            known = ", ".join([*TEXTS, PLACES])
+        if name not in TEXTS and name not in REAL and not Path(name).is_file():
+            known = ", ".join([*TEXTS, *REAL])
             raise InvalidValue("--texts", name, f"one of {known}, or the path of an event log")
     return names
 
