@@ -20,9 +20,11 @@ from nearcast.partition.topk.mechanisms import (
     keyword_first,
     location,
     prefix,
+    prefix_any,
     spatial_first,
 )
 from nearcast.partition.topk.placing import (
+    NO_THRESHOLD,
     Wishes,
     ordered,
     place,
@@ -159,6 +161,28 @@ def test_what_each_mechanism_repeats() -> None:
     assert sent["keyword"] < 6
     assert copies(sample, hashing(sample, 12)) == copies(sample, location(sample, 12)) == 1
     assert 1 < copies(sample, prefix(sample, 12)) < copies(sample, keyword(sample, 12)) < 4
+
+
+def test_a_few_messages_go_to_all_workers_where_that_spares_copies() -> None:
+    sample = made()
+    one, other = prefix(sample, 12), prefix_any(sample, 12)
+    assert (one.prefix, other.prefix, other.steepest) == ("length", "length", np.inf)
+    assert 0 < one.is_steep(sample.steepness).mean() <= 0.2
+    assert copies(sample, one) < copies(sample, other)
+    # Where all messages are alike, every limit would let all of them be steep or none.
+    alike = prefix(sample._replace(steepness=np.full(len(sample.steepness), 0.3)), 12)
+    assert not alike.is_steep(np.array([0.3])).any()
+    # Prefixes that cannot be shorter are not worth one message more.
+    low = sample.wishes._replace(thetas=np.full(sample.wishes.size, 1e-6))
+    assert prefix(sample._replace(wishes=low), 12).steepest == np.inf
+
+
+@pytest.mark.parametrize(("workers", "share"), [(2, 0.2), (200, 0.04)])
+def test_without_thresholds_messages_go_to_few_workers_more(workers: int, share: float) -> None:
+    sample = made()
+    unknown = sample.wishes._replace(thetas=np.full(sample.wishes.size, NO_THRESHOLD))
+    spread = prefix(sample._replace(wishes=unknown), workers)
+    assert spread.is_steep(sample.steepness).mean() == pytest.approx(share, abs=0.01)
 
 
 def test_hybrids_of_one_level_are_the_plain_mechanisms() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,12 +86,19 @@ def test_the_numbers_of_ordered_terms_fit_their_hashes(world: World) -> None:
         assert (np.diff(mine) < 0).all()  # rare and heavy first, as the core has them
 
 
+@pytest.mark.parametrize("all_steep", [False, True])
 def test_a_simulated_worker_does_what_a_core_with_its_share_does(
-    data: TopkArrays, world: World
+    data: TopkArrays, world: World, all_steep: bool
 ) -> None:
+    """Those whose first term is its own are its share if all messages are steep."""
     spread = hashing(world.sample, 3)
+    if all_steep:
+        spread = replace(prefix(world.sample, 3), steepest=1e-9)
     simulation = simulate(spread, world.population, COSTS)
-    subs, workers = place(spread, world.population.wishes).holders
+    wishes = world.population.wishes
+    subs, workers = place(spread, wishes, np.ones(wishes.size, np.int32)).holders
+    assert simulation.report["steep"] == all_steep
+    assert (simulation.messages == len(world.messages.points)).all()
     made = world.made
     for worker in range(3):
         mine = np.sort(subs[workers == worker])

@@ -58,7 +58,7 @@ def distribution(
         str,
         typer.Option(
             metavar="N-M",
-            help="How many terms a subscription has. The paper says 1-5, but its table 5 takes 2-5.",
+            help="Terms of a subscription. The paper says 1-5; its table 5 must have had 2-5.",
         ),
     ] = "2-5",
     echo: Annotated[
@@ -121,13 +121,13 @@ def _span(text: str) -> tuple[int, int]:
 
 
 _CAPTION = (
-    "copies: workers that hold a subscription; sent, p99: workers that a message goes to; subs, "
-    "load: the heaviest worker by the mean, in what it holds and does; read: postings for a "
+    "copies: workers that hold a subscription; sent, p99: workers that a message goes to; steep: "
+    "messages in a hundred that go to all, so that prefixes are shorter; subs, load: the heaviest worker by the mean, in what it holds and does; read: postings for a "
     "message, by all workers; bound: messages a second that the busiest worker allows, and by that "
     "of hashing; even: microseconds that a message must cost a worker beside matching for it to be "
     "as fast as hashing"
 )
-_COLUMNS = ("copies", "sent", "p99", "subs", "load", "read", "bound", "x", "even")
+_COLUMNS = ("copies", "sent", "p99", "steep", "subs", "load", "read", "bound", "x", "even")
 
 
 def _show(outcome: Outcome) -> None:
@@ -165,6 +165,7 @@ def _table(title: str, rows: list[Row]) -> Table:
             f"{it['replication']:.2f}",
             f"{it['workers_per_message']:.1f}",
             f"{it['workers_per_message_p99']:.0f}",
+            f"{100 * it['steep']:.0f}",
             f"{it['balance_subscriptions']:.2f}",
             f"{it['balance_load']:.2f}",
             f"{it['visited']:,.0f}",

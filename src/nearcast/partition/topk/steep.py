@@ -39,7 +39,7 @@ def choose_limit(wishes: Wishes, starts: Int64s, steepness: Floats, ways: int) -
     sent = _parts(np.diff(starts), ways) / ways
     if not (wishes.thetas > 0.0).any():
         most = SHARES[-1]
-        share = most if _UNWEIGHED >= most * (1.0 - sent) else _UNWEIGHED / (1.0 - sent)
+        share = most if most * (1.0 - sent) <= _UNWEIGHED else _UNWEIGHED / (1.0 - sent)
         return limit_for(share, steepness)
     whole = _parts(np.diff(wishes.starts), ways)
     best, least = inf, inf
