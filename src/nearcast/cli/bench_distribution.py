@@ -122,10 +122,10 @@ def _span(text: str) -> tuple[int, int]:
 
 _CAPTION = (
     "copies: workers that hold a subscription; sent, p99: workers that a message goes to; steep: "
-    "messages in a hundred that go to all, so that prefixes are shorter; subs, load: the heaviest worker by the mean, in what it holds and does; read: postings for a "
-    "message, by all workers; bound: messages a second that the busiest worker allows, and by that "
-    "of hashing; even: microseconds that a message must cost a worker beside matching for it to be "
-    "as fast as hashing"
+    "messages in a hundred that go to all, so that prefixes are shorter; subs, load: the heaviest "
+    "worker by the mean, in what it holds and does; read: postings for a message, by all workers; "
+    "bound: messages a second that the busiest worker allows, and by that of hashing; even: "
+    "microseconds that a message must cost a worker beside matching for it to be as fast as hashing"
 )
 _COLUMNS = ("copies", "sent", "p99", "steep", "subs", "load", "read", "bound", "x", "even")
 
