@@ -21,11 +21,13 @@ def test_the_report_has_every_mechanism_for_every_number_of_workers(
     rows = {
         (row["simulated"]["mechanism"], row["simulated"]["workers"]): row for row in outcome["rows"]
     }
-    assert len(rows) == 14
+    assert len(rows) == 16
     assert rows["hashing", 32]["of_hashing"] == 1
     assert rows["hashing", 3]["simulated"]["workers_per_message"] == 3
     keyword, prefix = (rows[name, 32]["simulated"] for name in ("keyword", "prefix"))
-    assert 1 < prefix["replication"] <= keyword["replication"] <= 5
+    assert 1 < prefix["replication"] <= rows["prefix-any", 32]["simulated"]["replication"]
+    assert prefix["replication"] <= keyword["replication"] <= 5
+    assert keyword["steep"] == 0 <= prefix["steep"] < 0.5
     assert [bar["promise"] for bar in outcome["bars"]] == [
         "yelp, 32 workers, keyword: copies of a subscription",
         "yelp, 32 workers, prefix: copies of a subscription",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +15,17 @@ from nearcast.partition.topk.mechanisms import (
     MECHANISMS,
     Sample,
     keyword_first,
+    prefix_any,
     prefix_sum,
     spatial_first,
 )
-from nearcast.partition.topk.placing import NO_THRESHOLD, Wishes
+from nearcast.partition.topk.placing import NO_THRESHOLD, Wishes, steepness_of
 from nearcast.partition.topk.spread import Spread
 
 SPACE = Box(-10.0, -10.0, 10.0, 10.0)
 DIAGONAL = float(np.hypot(20.0, 20.0))
 TERMS = hashed(np.arange(12)).tolist()
-ALL_MECHANISMS = {**MECHANISMS, "prefix-sum": prefix_sum}
+ALL_MECHANISMS = {**MECHANISMS, "prefix-any": prefix_any, "prefix-sum": prefix_sum}
 
 coordinates = st.sampled_from([-10.0, -2.5, 0.0, 0.0, 4.0, 10.0]) | st.floats(-10, 10)
 points = st.tuples(coordinates, coordinates)
@@ -38,6 +41,10 @@ class Counted(NamedTuple):
     starts: Any
     terms: Any
     counts: Any
+
+    def steepness(self, idf: dict[int, float]) -> Any:
+        weights = np.array([idf[int(term)] for term in self.terms], np.float64)
+        return steepness_of(self.starts, self.counts, weights)
 
 
 @st.composite
@@ -77,7 +84,7 @@ def weights(draw: st.DrawFn) -> dict[int, float]:
 @st.composite
 def spreads(draw: st.DrawFn, idf: dict[int, float]) -> Spread:
     seen = draw(messages(20))
-    sample = Sample(draw(wishes(idf)), seen.points, seen.starts, seen.terms)
+    sample = Sample(draw(wishes(idf)), seen.points, seen.starts, seen.terms, seen.steepness(idf))
     workers = draw(st.integers(1, 7))
     name = draw(st.sampled_from(list(ALL_MECHANISMS)))
     if name in ("spatial-first", "keyword-first") and draw(st.booleans()):
@@ -88,10 +95,21 @@ def spreads(draw: st.DrawFn, idf: dict[int, float]) -> Spread:
 
 
 @st.composite
-def barely_reached(draw: st.DrawFn, wishes: Wishes, seen: Counted) -> tuple[Wishes, Counted]:
-    """Let some thresholds be the best scores that messages with the last terms only can have.
+def limited(draw: st.DrawFn, spread: Spread, seen: Counted, idf: dict[int, float]) -> Spread:
+    """Let the steepest ordinary message be one of those seen, if prefixes are made for these."""
+    limits = [each for each in seen.steepness(idf).tolist() if each > 0]
+    if spread.prefix != "length" or not limits:
+        return spread
+    return replace(spread, steepest=draw(st.sampled_from([spread.steepest, inf, *limits])))
 
-    Such a message says the last terms of a subscription, and nothing else, where that is.
+
+@st.composite
+def barely_reached(
+    draw: st.DrawFn, wishes: Wishes, seen: Counted, idf: dict[int, float]
+) -> tuple[Wishes, Counted]:
+    """Let some thresholds be scores of messages that have only the last terms of the query.
+
+    Such a message is where the subscription is, and may say more that is not in the query.
     """
     thetas, columns = wishes.thetas.copy(), [list(column) for column in seen]
     points, starts, terms, counts = columns
@@ -99,13 +117,17 @@ def barely_reached(draw: st.DrawFn, wishes: Wishes, seen: Counted) -> tuple[Wish
         first, end = int(wishes.starts[s]), int(wishes.starts[s + 1])
         if draw(st.booleans()):
             last = draw(st.integers(first, end - 1))
-            rest, whole = ((wishes.weights[n:end] ** 2).sum() for n in (last, first))
-            alpha = wishes.alphas[s]
-            thetas[s] = alpha + (1 - alpha) * np.sqrt(rest / whole)
+            said = wishes.terms[last:end].tolist()
+            query = wishes.terms[first:end].tolist()
+            more = [term for term in draw(term_sets) if term not in query]
             points.append(wishes.points[s])
-            terms.extend(wishes.terms[last:end])
-            counts.extend([1] * (end - last))
+            terms.extend(said + more)
+            counts.extend([draw(st.integers(1, 3))] * len(said) + [1] * len(more))
             starts.append(len(terms))
+            made = Counted(points, starts, terms, counts)
+            reached = score(wishes, s, made, len(points) - 1, idf)
+            assert reached is not None
+            thetas[s] = reached
     made = Counted(
         np.array(points, np.float64).reshape(-1, 2), np.array(starts), np.array(terms, np.uint64),
         np.array(counts, np.int64),

@@ -20,9 +20,17 @@ from nearcast.partition.topk.mechanisms import (
     keyword_first,
     location,
     prefix,
+    prefix_any,
     spatial_first,
 )
-from nearcast.partition.topk.placing import Wishes, ordered, place, route_messages
+from nearcast.partition.topk.placing import (
+    NO_THRESHOLD,
+    Wishes,
+    ordered,
+    place,
+    route_messages,
+    steepness_of,
+)
 from nearcast.partition.topk.words import Lists, best_cut, deal, units_of
 
 numbers = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=12).map(np.array)
@@ -43,8 +51,13 @@ def made(subscriptions: int = 600, messages: int = 800, seed: int = 1) -> Sample
     texts = [np.unique((draw.pareto(0.8, 6) * 3).astype(np.int64) % 3000) for _ in range(messages)]
     return Sample(
         wishes, draw.normal(0, 3, (messages, 2)).clip(-10, 10), np.cumsum([0, *map(len, texts)]),
-        hashed(np.concatenate(texts)),
+        hashed(np.concatenate(texts)), steepness_of_texts(texts),
     )  # fmt: skip
+
+
+def steepness_of_texts(texts: list[np.ndarray]) -> np.ndarray:
+    starts, terms = np.cumsum([0, *map(len, texts)]), np.concatenate(texts)
+    return steepness_of(starts, np.ones(len(terms), int), 1 + np.log1p(terms.astype(np.float64)))
 
 
 @settings(max_examples=80, deadline=None)
@@ -138,7 +151,9 @@ def test_what_each_mechanism_repeats() -> None:
     sample = made()
     sent = {}
     for name, make in MECHANISMS.items():
-        numbers_of, _ = route_messages(make(sample, 12, SPACE), sample.starts, sample.terms)
+        numbers_of, _ = route_messages(
+            make(sample, 12, SPACE), sample.starts, sample.terms, sample.steepness
+        )
         sent[name] = len(numbers_of) / (len(sample.starts) - 1)
     assert sent["hashing"] == sent["location"] == 12
     assert sent["prefix"] < sent["spatial-first"] < 12
@@ -146,6 +161,28 @@ def test_what_each_mechanism_repeats() -> None:
     assert sent["keyword"] < 6
     assert copies(sample, hashing(sample, 12)) == copies(sample, location(sample, 12)) == 1
     assert 1 < copies(sample, prefix(sample, 12)) < copies(sample, keyword(sample, 12)) < 4
+
+
+def test_a_few_messages_go_to_all_workers_where_that_spares_copies() -> None:
+    sample = made()
+    one, other = prefix(sample, 12), prefix_any(sample, 12)
+    assert (one.prefix, other.prefix, other.steepest) == ("length", "length", np.inf)
+    assert 0 < one.is_steep(sample.steepness).mean() <= 0.2
+    assert copies(sample, one) < copies(sample, other)
+    # Where all messages are alike, every limit would let all of them be steep or none.
+    alike = prefix(sample._replace(steepness=np.full(len(sample.steepness), 0.3)), 12)
+    assert not alike.is_steep(np.array([0.3])).any()
+    # Prefixes that cannot be shorter are not worth one message more.
+    low = sample.wishes._replace(thetas=np.full(sample.wishes.size, 1e-6))
+    assert prefix(sample._replace(wishes=low), 12).steepest == np.inf
+
+
+@pytest.mark.parametrize(("workers", "share"), [(2, 0.2), (200, 0.04)])
+def test_without_thresholds_messages_go_to_few_workers_more(workers: int, share: float) -> None:
+    sample = made()
+    unknown = sample.wishes._replace(thetas=np.full(sample.wishes.size, NO_THRESHOLD))
+    spread = prefix(sample._replace(wishes=unknown), workers)
+    assert spread.is_steep(sample.steepness).mean() == pytest.approx(share, abs=0.01)
 
 
 def test_hybrids_of_one_level_are_the_plain_mechanisms() -> None:

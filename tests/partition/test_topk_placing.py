@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from nearcast.partition.topk.placing import (
     place,
     prefix_lengths,
     route_messages,
+    steepness_of,
 )
 from nearcast.partition.topk.spread import FORMAT_VERSION, Spread, Tree, only, single_leaf
 
@@ -56,13 +59,18 @@ def reached(wishes: Wishes, seen: Counted, idf: dict[int, float]) -> list[tuple[
 
 
 def check_answers(
-    spread: Spread, wishes: Wishes, holders: set[tuple[int, int]], seen: Counted, wanted: list[Any]
+    spread: Spread,
+    wishes: Wishes,
+    holders: set[tuple[int, int]],
+    seen: Counted,
+    steepness: Any,
+    wanted: list[Any],
 ) -> None:
     """Every wanted pair is answered by one worker, which holds the one and sees the other."""
-    sent = pairs_of(route_messages(spread, seen.starts, seen.terms))
+    sent = pairs_of(route_messages(spread, seen.starts, seen.terms, steepness))
     assert len(set(sent)) == len(sent)
     subs, numbers = (np.array(column, np.int32) for column in zip(*wanted, strict=True))
-    by = answering(spread, wishes, seen.starts, seen.terms, subs, numbers).tolist()
+    by = answering(spread, wishes, seen.starts, seen.terms, steepness, subs, numbers).tolist()
     for (s, m), worker in zip(wanted, by, strict=True):
         assert (s, worker) in holders
         assert (m, worker) in set(sent)
@@ -74,7 +82,10 @@ def test_every_pair_that_counts_is_answered_once(data: st.DataObject) -> None:
     idf = data.draw(any_spreads.weights())
     spread = data.draw(any_spreads.spreads(idf))
     wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
-    wishes, seen = data.draw(any_spreads.barely_reached(wishes, data.draw(any_spreads.messages())))
+    seen = data.draw(any_spreads.messages())
+    wishes, seen = data.draw(any_spreads.barely_reached(wishes, seen, idf))
+    spread = data.draw(any_spreads.limited(spread, seen, idf))
+    steepness = seen.steepness(idf)
     wanted = reached(wishes, seen, idf)
     lengths = prefix_lengths(spread, wishes)
     held = place(spread, wishes)
@@ -82,7 +93,7 @@ def test_every_pair_that_counts_is_answered_once(data: st.DataObject) -> None:
     assert len(set(holders)) == len(holders)
     assert {s for s, _ in holders} == set(range(wishes.size))
     if wanted:
-        check_answers(spread, wishes, set(holders), seen, wanted)
+        check_answers(spread, wishes, set(holders), seen, steepness, wanted)
 
     # Thresholds change: only prefixes that must grow do, and what is added makes it right again.
     thetas = data.draw(
@@ -96,7 +107,7 @@ def test_every_pair_that_counts_is_answered_once(data: st.DataObject) -> None:
     assert Counter(more + holders) == Counter(pairs_of(place(spread, later, longer).holders))
     wanted = reached(later, seen, idf)
     if wanted:
-        check_answers(spread, later, {*holders, *more}, seen, wanted)
+        check_answers(spread, later, {*holders, *more}, seen, steepness, wanted)
 
 
 @settings(max_examples=60, deadline=None)
@@ -128,7 +139,7 @@ EMPTY = Sample(
         np.empty(0, np.uint64), np.empty((0, 2)), np.empty(0), np.zeros(1, np.int64),
         np.empty(0, np.uint64), np.empty(0), np.empty(0),
     ),
-    np.empty((0, 2)), np.zeros(1, np.int64), np.empty(0, np.uint64),
+    np.empty((0, 2)), np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty(0),
 )  # fmt: skip
 
 
@@ -162,6 +173,44 @@ def test_prefixes_by_threshold(alpha: float, theta: float, length: int) -> None:
     assert prefix_lengths(spread, wish(TERMS[:3], [1.0] * 3, alpha, theta)).tolist() == [length]
 
 
+@pytest.mark.parametrize(
+    ("steepest", "length"),
+    [
+        (inf, 3),  # each of three equal terms is 0.577
+        (0.5, 2),  # a term adds at most 0.289 now, and two of them 0.577
+        (0.49, 2),
+        (0.2, 1),
+    ],
+)
+def test_prefixes_are_shorter_where_ordinary_messages_are_less_steep(
+    steepest: float, length: int
+) -> None:
+    spread = replace(prefix(EMPTY, 2), steepest=steepest)
+    assert prefix_lengths(spread, wish(TERMS[:3], [1.0] * 3, 0.0, 0.5)).tolist() == [length]
+
+
+def test_steepness_is_the_most_that_a_term_adds_by_its_weight() -> None:
+    found = steepness_of(
+        np.array([0, 2, 2, 3, 5]), np.array([1, 1, 3, 2, 1], np.int32),
+        np.array([3.0, 4.0, 0.5, 1.5, 4.0]),
+    )  # fmt: skip
+    assert found.tolist() == [0.2, 0.0, 2.0, 0.4]
+
+
+def test_steep_messages_go_to_all_and_the_first_term_answers() -> None:
+    a, b, c = sorted(TERMS[:3])
+    map_ = TextMap(np.array([a, b, c], np.uint64), np.array([0, 1, 2]), np.array([0]))
+    spread = Spread("made", 3, only(0), maps=[map_], prefix="length", steepest=0.3)
+    wishes = ordered(spread, wish([a, b, c], [2.0, 1.0, 3.0], 0.0, 0.35))
+    assert pairs_of(place(spread, wishes).holders) == [(0, 2), (0, 0)]
+    starts, terms, steepness = np.array([0, 1, 2]), np.array([a, a], np.uint64), [0.3, 0.31]
+    sent = pairs_of(route_messages(spread, starts, terms, np.array(steepness)))
+    assert sent == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    pairs = np.array([0, 0], np.int32), np.array([0, 1], np.int32)
+    by = answering(spread, wishes, starts, terms, np.array(steepness), *pairs)
+    assert by.tolist() == [0, 2]
+
+
 def test_terms_stand_by_weight_then_rarity_then_hash() -> None:
     a, b, c, d, e = sorted(TERMS[:5])
     order = np.array([b, c], np.uint64), np.array([9, 4])
@@ -172,8 +221,12 @@ def test_terms_stand_by_weight_then_rarity_then_hash() -> None:
 
 def test_a_message_without_terms_goes_nowhere() -> None:
     for make in MECHANISMS.values():
-        numbers, _ = route_messages(make(EMPTY, 3, SPACE), np.array([0, 0, 1]), np.array([7], "u8"))
-        assert set(numbers.tolist()) == {1}
+        for steepest in (inf, 0.5):
+            spread = replace(make(EMPTY, 3, SPACE), steepest=steepest)
+            numbers, _ = route_messages(
+                spread, np.array([0, 0, 1]), np.array([7], "u8"), np.ones(2)
+            )
+            assert set(numbers.tolist()) == {1}
 
 
 def two_leaves() -> Tree:
@@ -195,6 +248,8 @@ def two_leaves() -> Tree:
         ({"trees": [single_leaf()._replace(low=np.array([4]))]}, "trees"),
         ({"order_terms": np.array([2, 1], np.uint64), "order_counts": np.ones(2)}, "order_terms"),
         ({"mechanism": 3}, "mechanism"),
+        ({"steepest": 0.0}, "steepest"),
+        ({"steepest": float("nan")}, "steepest"),
     ],
 )
 def test_a_spread_that_cannot_be_is_refused(changes: dict[str, Any], problem: str) -> None:
@@ -215,15 +270,18 @@ def test_other_files_are_refused() -> None:
         Spread.from_bytes(later)
 
 
-def test_a_file_of_the_first_version_is_read() -> None:
-    """The file was written once and is never changed; a later version has a file of its own."""
-    path = Path(__file__).parents[1] / "golden" / "spread-1.plan"
+@pytest.mark.parametrize(("version", "steepest"), [(1, inf), (2, 0.125)])
+def test_a_file_of_each_version_is_read(version: int, steepest: float) -> None:
+    """Files were written once and are never changed; a later version has a file of its own."""
+    path = Path(__file__).parents[1] / "golden" / f"spread-{version}.plan"
     spread = Spread.load(path)
     assert (spread.mechanism, spread.workers, spread.levels) == ("keyword-first", 6, (3, 2))
     assert (spread.prefix, spread.number, spread.by_text) == ("length", 2, True)
+    assert spread.steepest == steepest
     assert spread.about == {"made": "for the golden file"}
     assert [tree.leaves for tree in spread.trees] == [2, 2, 2]
-    assert spread.to_bytes() == path.read_bytes()
+    assert Spread.from_bytes(spread.to_bytes()) == spread
+    assert (spread.to_bytes() == path.read_bytes()) == (version == FORMAT_VERSION)
 
 
 def test_a_spread_changes_under_the_next_number(tmp_path: Any) -> None:

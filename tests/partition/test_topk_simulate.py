@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from nearcast.geo import Box
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.calibrate import calibrate
 from nearcast.partition.topk.mechanisms import MECHANISMS, Sample, hashing, prefix
-from nearcast.partition.topk.placing import Wishes, place
+from nearcast.partition.topk.placing import Wishes, place, steepness_of
 from nearcast.partition.topk.simulate import (
     Costs,
     Messages,
@@ -53,11 +55,13 @@ class World:
             hashed(made.terms), data.idf[made.terms], core.thetas,
         )  # fmt: skip
         self.made, self.core = made, core
-        self.sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms))
+        steepness = steepness_of(seen.starts, seen.counts, data.idf[seen.terms])
+        self.sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms), steepness)
         posts = data.messages(1000, 1080)
         self.messages = Messages(
-            posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts
-        )
+            posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts,
+            steepness_of(posts.starts, posts.counts, data.idf[posts.terms]),
+        )  # fmt: skip
         order = hashing(self.sample, 1)
         self.population: Population = population_of(core, wishes, made.terms, order, self.messages)
 
@@ -82,12 +86,19 @@ def test_the_numbers_of_ordered_terms_fit_their_hashes(world: World) -> None:
         assert (np.diff(mine) < 0).all()  # rare and heavy first, as the core has them
 
 
+@pytest.mark.parametrize("all_steep", [False, True])
 def test_a_simulated_worker_does_what_a_core_with_its_share_does(
-    data: TopkArrays, world: World
+    data: TopkArrays, world: World, all_steep: bool
 ) -> None:
+    """Those whose first term is its own are its share if all messages are steep."""
     spread = hashing(world.sample, 3)
+    if all_steep:
+        spread = replace(prefix(world.sample, 3), steepest=1e-9)
     simulation = simulate(spread, world.population, COSTS)
-    subs, workers = place(spread, world.population.wishes).holders
+    wishes = world.population.wishes
+    subs, workers = place(spread, wishes, np.ones(wishes.size, np.int32)).holders
+    assert simulation.report["steep"] == all_steep
+    assert (simulation.messages == len(world.messages.points)).all()
     made = world.made
     for worker in range(3):
         mine = np.sort(subs[workers == worker])

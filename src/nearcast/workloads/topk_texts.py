@@ -1,4 +1,4 @@
-"""Top-k subscriptions to given texts: names of real towns, or the messages of a log.
+"""Top-k subscriptions to given texts: real towns, by name or as in a gazetteer, or those of a log.
 
 Unlike made-up words, those of people come together again and again, so the best messages of a
 window are much more like a query. Messages come in a random order, each once; subscriptions are
@@ -19,7 +19,7 @@ from nearcast.model.log import events_of, open_log
 from nearcast.text import DEFAULT
 from nearcast.workloads.corpus import Ragged, offsets_of, picked_terms
 from nearcast.workloads.draws import Draws, Floats, Ints
-from nearcast.workloads.places import Places, PlacesOptions
+from nearcast.workloads.places import Places, PlacesOptions, gazetteer
 from nearcast.workloads.space import Space, space_named
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import Posts, Wishes
@@ -91,6 +91,13 @@ def topk_places(seed: int, options: TopkOptions) -> TopkTexts:
     places = Places(seed, PlacesOptions())
     points, texts = places.named(np.arange(places.size))
     return TopkTexts(seed, options, points, texts, np.ones(len(texts.values), np.int64))
+
+
+def topk_gazetteer(seed: int, options: TopkOptions) -> TopkTexts:
+    """Take towns as a gazetteer has them: a name, and the parts of the world it is in."""
+    points, entries = gazetteer()
+    texts, counts = _numbered([Counter(DEFAULT.tokens(entry)) for entry in entries])
+    return TopkTexts(seed, options, points, texts, counts)
 
 
 def topk_log(path: str | Path, seed: int, options: TopkOptions) -> TopkTexts:

@@ -68,6 +68,7 @@ def answering(
     terms: Terms,
     message_starts: Int64s,
     message_terms: Terms,
+    steep: Bools,
     subscriptions: Int32s,
     messages: Int32s,
 ) -> Int32s:
@@ -81,6 +82,8 @@ def answering(
         )  # fmt: skip
         workers[at] = -1
         if place >= 0:
+            if steep[m]:
+                place = starts[s]
             workers[at] = worker_for(a, keys[s], points[s, 0], points[s, 1], terms[place])
     return workers
 
@@ -113,10 +116,33 @@ def _comes_before(terms: Terms, weights: Floats, counts: Int64s, one: int, other
 
 
 @kernel
+def steepness(starts: Int64s, counts: Int64s, weights: Floats) -> Floats:
+    """Give the most that a term of each message adds to its vector, for each unit of its weight."""
+    found = np.zeros(len(starts) - 1)
+    for m in range(len(found)):
+        squared, most = 0.0, 0
+        for at in range(starts[m], starts[m + 1]):
+            weight = counts[at] * weights[at]
+            squared += weight * weight
+            most = max(most, counts[at])
+        if most > 0:
+            found[m] = most / sqrt(squared)
+    return found
+
+
+@kernel
 def prefix_lengths(
-    by_sum: bool, starts: Int64s, weights: Floats, alphas: Floats, thetas: Floats
+    by_sum: bool,
+    steepest: float,
+    starts: Int64s,
+    weights: Floats,
+    alphas: Floats,
+    thetas: Floats,
 ) -> Int32s:
-    """Give how many terms of each subscription, in order, no message that counts can do without."""
+    """Give how many terms of each subscription, in order, no message that counts can do without.
+
+    Messages that are steeper than `steepest` are not thought of.
+    """
     lengths = np.empty(len(alphas), np.int32)
     for s in range(len(alphas)):
         start, end = starts[s], starts[s + 1]
@@ -124,11 +150,14 @@ def prefix_lengths(
         for at in range(start, end):
             squared += weights[at] * weights[at]
         norm = sqrt(squared) if squared > 0.0 else 1.0
-        length, rest = end - start, 0.0
+        length, total, rest = end - start, 0.0, 0.0
         while length > 1:
-            weight = weights[start + length - 1] / norm
-            rest += weight if by_sum else weight * weight
-            likeness = rest if by_sum else sqrt(rest)
+            idf = weights[start + length - 1]
+            weight = idf / norm
+            if idf > 0.0:
+                total += weight * min(1.0, steepest * idf)
+            rest += weight * weight
+            likeness = total if by_sum else min(total, sqrt(rest))
             # Not `>= theta`, so that a threshold that is not a number leaves the whole.
             if not alphas[s] + (1.0 - alphas[s]) * likeness + _SLACK < thetas[s]:
                 break
@@ -174,10 +203,11 @@ def post(
 
 
 @kernel
-def route(a: SpreadArrays, starts: Int64s, terms: Terms) -> tuple[Int32s, Int32s]:
+def route(a: SpreadArrays, starts: Int64s, terms: Terms, steep: Bools) -> tuple[Int32s, Int32s]:
     """Give the workers of each message, each once: those of its terms, wherever a subscription is.
 
-    Pairs of the number of a message and a worker, in the order of messages.
+    Those that are steep go to all workers. Pairs of the number of a message and a worker, in the
+    order of messages.
     """
     numbers, workers = np.empty(len(terms) + 16, np.int32), np.empty(len(terms) + 16, np.int32)
     seen = np.full(a.workers, -1, np.int64)
@@ -186,6 +216,11 @@ def route(a: SpreadArrays, starts: Int64s, terms: Terms) -> tuple[Int32s, Int32s
         if filled + a.workers > len(numbers):
             room = 2 * len(numbers) + a.workers
             numbers, workers = _longer(numbers, room), _longer(workers, room)
+        if steep[m] and starts[m + 1] > starts[m]:
+            for worker in range(a.workers):
+                numbers[filled], workers[filled] = m, worker
+                filled += 1
+            continue
         for at in range(starts[m], starts[m + 1]):
             group = outcome_of(a, 0, terms[at])
             for leaf in range(a.leaf_starts[group], a.leaf_starts[group + 1]):

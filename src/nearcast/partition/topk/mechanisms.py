@@ -8,11 +8,15 @@
 | `prefix`        | the workers of its prefix                 | the workers of its terms       |
 | `spatial-first` | the workers of its prefix, in its place   | those of its terms, everywhere |
 | `keyword-first` | the workers of its place, for its prefix  | all workers of its terms       |
+
+With the last three, messages that are steep (`placing`) go to all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from typing import NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
@@ -27,6 +31,7 @@ from nearcast.partition.text_map import TextMap, starts_of
 from nearcast.partition.topk.kd import kd_tree
 from nearcast.partition.topk.placing import Wishes, ordered, prefix_lengths
 from nearcast.partition.topk.spread import Prefix, Spread, only, single_leaf
+from nearcast.partition.topk.steep import choose_limit
 from nearcast.partition.topk.words import BUCKETS, Lists, Units, deal, units_of
 
 Levels: TypeAlias = tuple[int, int]
@@ -39,6 +44,7 @@ class Sample(NamedTuple):
     points: Floats
     starts: Int64s
     terms: Terms
+    steepness: Floats  # of the messages
 
     @property
     def order(self) -> tuple[Terms, Int64s]:
@@ -88,8 +94,13 @@ def prefix(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
     return _by_text(sample, (1, workers), space, "prefix", "length")
 
 
+def prefix_any(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+    """Do as `prefix` does, with prefixes for any message, however steep: longer ones."""
+    return _by_text(sample, (1, workers), space, "prefix-any", "length", inf)
+
+
 def prefix_sum(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
-    """Do as `prefix` does, with prefixes by sums of weights (equation 3): longer ones."""
+    """Do as `prefix_any` does, with prefixes by sums of weights (equation 3): longer ones."""
     return _by_text(sample, (1, workers), space, "prefix-sum", "sum")
 
 
@@ -105,7 +116,7 @@ def keyword_first(
 ) -> Spread:
     """Cut the vocabulary into l1 parts, and space for each of them into l2 (section 8.2)."""
     l1, l2 = _levels(workers, levels)
-    plan = _Text(sample, "length")
+    plan = _Text(sample, "length", l1)
     parts = deal(plan.units.size, plan.subscriptions, plan.messages, l1)
     trees = []
     for group in range(l1):
@@ -119,6 +130,7 @@ def keyword_first(
         trees,
         [only(worker) for worker in range(workers)],
         prefix="length",
+        steepest=plan.steepest,
         levels=(l1, l2),
         **_order_of(plan.order),
     )
@@ -145,22 +157,38 @@ def mechanism_named(name: str) -> Mechanism:
 class _Text:
     """A sample in units of text, subscriptions under their prefixes only."""
 
-    def __init__(self, sample: Sample, prefix: Prefix) -> None:
+    def __init__(
+        self, sample: Sample, prefix: Prefix, ways: int, steepest: float | None = None
+    ) -> None:
         self.order = sample.order
         self.units: Units = units_of(*self.order)
         # Only the order and the kind of prefix matter here: who gets what is still to be found.
         blank = Spread("", 1, only(0), prefix=prefix, **_order_of(self.order))
         wishes = ordered(blank, sample.wishes)
+        if steepest is None and prefix == "length":
+            steepest = choose_limit(wishes, sample.starts, sample.steepness, ways)
+        self.steepest = inf if steepest is None else steepest
+        blank = replace(blank, steepest=self.steepest)
         self.points = wishes.points
         starts, places = _runs(wishes.starts[:-1], prefix_lengths(blank, wishes))
         self.subscriptions = Lists(starts, self.units.of(wishes.terms[places]))
         self.messages = Lists(sample.starts, self.units.of(sample.terms))
 
 
-def _by_text(sample: Sample, levels: Levels, space: Box, name: str, prefix: Prefix) -> Spread:
-    """Cut space into l1 parts, and text in each of them into l2."""
+def _by_text(
+    sample: Sample,
+    levels: Levels,
+    space: Box,
+    name: str,
+    prefix: Prefix,
+    steepest: float | None = None,
+) -> Spread:
+    """Cut space into l1 parts, and text in each of them into l2.
+
+    How steep ordinary messages may be is chosen unless it is given.
+    """
     l1, l2 = levels
-    plan = _Text(sample, prefix)
+    plan = _Text(sample, prefix, l2, steepest)
     tree = kd_tree(plan.points, sample.points, l1, space) if l1 > 1 else single_leaf()
     leaf = tree.leaves_of(plan.points)
     maps = []
@@ -169,7 +197,15 @@ def _by_text(sample: Sample, levels: Levels, space: Box, name: str, prefix: Pref
         dealt = deal(plan.units.size, mine, plan.messages, l2)
         maps.append(plan.units.mapped(dealt + np.int32(part * l2)))
     return Spread(
-        name, l1 * l2, only(0), [tree], maps, prefix=prefix, levels=levels, **_order_of(plan.order)
+        name,
+        l1 * l2,
+        only(0),
+        [tree],
+        maps,
+        prefix=prefix,
+        steepest=plan.steepest,
+        levels=levels,
+        **_order_of(plan.order),
     )
 
 

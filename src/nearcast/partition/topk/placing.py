@@ -8,6 +8,14 @@ many that whoever has none of them cannot reach its threshold, even at its own p
 reaches the threshold therefore has its first common term in the prefix; the worker of that term
 holds the subscription, the message is sent there, and it alone answers.
 
+Of what messages are like, prefixes assume one thing only, and that goes beyond the paper. A term w
+adds q(w) m(w) to the cosine, and m(w) is tf(w) idf(w) / |m|. The *steepness* of a message is its
+largest tf / |m|: so m(w) is at most its steepness times idf(w). Short texts are steep, and those
+whose words are all common. A spread has a limit. *Ordinary* messages, up to it, go to the workers
+of their terms, and prefixes are made for them: what is left out adds at most the sum of
+q(w) min(1, limit idf(w)), and at most the length of that part of the query. The few *steep* ones go
+to all workers, and for those the worker of a subscription's very first term answers.
+
 Where the paper is loose, this is what is done:
 
 - equation 18 divides by 1 - alpha. Here both sides are multiplied by it, so alpha = 1 needs no case
@@ -92,7 +100,12 @@ def prefix_lengths(spread: Spread, wishes: Wishes) -> Int32s:
     if spread.prefix == "whole":
         return np.diff(wishes.starts).astype(np.int32)
     return kernels.prefix_lengths(
-        spread.prefix == "sum", wishes.starts, wishes.weights, wishes.alphas, wishes.thetas
+        spread.prefix == "sum",
+        spread.steepest,
+        wishes.starts,
+        wishes.weights,
+        wishes.alphas,
+        wishes.thetas,
     )
 
 
@@ -117,14 +130,22 @@ def grow(spread: Spread, wishes: Wishes, had: Int32s) -> tuple[Int32s, Postings]
     return have, _posted(spread, wishes, had, have)
 
 
-def route_messages(spread: Spread, starts: Int64s, terms: Terms) -> Pairs:
+def steepness_of(starts: Int64s, counts: Int32s | Int64s, weights: Floats) -> Floats:
+    """Give the steepness of messages, by how often each term stands in them and its idf.
+
+    0 for a message without terms.
+    """
+    return kernels.steepness(starts, np.asarray(counts, np.int64), weights)
+
+
+def route_messages(spread: Spread, starts: Int64s, terms: Terms, steepness: Floats) -> Pairs:
     """Give the workers that must see each message, as pairs of message and worker, each once.
 
     Where a message is does not matter: a subscription far away may have no better one. A message
     without terms concerns nobody and goes nowhere.
     """
     if spread.by_text:
-        return kernels.route(spread.arrays, starts, terms)
+        return kernels.route(spread.arrays, starts, terms, spread.is_steep(steepness))
     some = np.flatnonzero(np.diff(starts) > 0).astype(np.int32)
     everyone = np.arange(spread.workers, dtype=np.int32)
     return np.repeat(some, spread.workers), np.tile(everyone, len(some))
@@ -135,17 +156,19 @@ def answering(
     wishes: Wishes,
     message_starts: Int64s,
     message_terms: Terms,
+    steepness: Floats,
     subscriptions: Int32s,
     messages: Int32s,
 ) -> Int32s:
     """Give the worker that answers for each pair of an ordered subscription and a message.
 
-    Every worker comes to the same answer: the worker of the first term, in order, that both have;
-    -1 where there is none. Kernels call `first_common` and `worker_for`.
+    Every worker comes to the same answer: the worker of the first term, in order, that both have,
+    or of the very first if the message is steep; -1 where they have none in common. Kernels call
+    `first_common` and `worker_for`.
     """
     return kernels.answering(
         spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms,
-        message_starts, message_terms, subscriptions, messages,
+        message_starts, message_terms, spread.is_steep(steepness), subscriptions, messages,
     )  # fmt: skip
 
 

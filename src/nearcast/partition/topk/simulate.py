@@ -2,7 +2,8 @@
 
 Subscriptions are placed and messages are routed as the pipeline does it. What each worker looks at
 is counted with the real core at real thresholds (`topk.shares`): a worker posts a subscription
-under those terms of its prefix that are its own, so every posting stands at one worker.
+under those terms of its prefix that are its own, so every posting stands at one worker. For
+messages that are steep it has lists of their own, of all terms: that of the first term answers.
 
 The bound is the messages a second that the heaviest worker allows, when handling a message, reading
 a posting and scoring a candidate cost what they were measured to cost. Buffers, expiry and
@@ -18,9 +19,15 @@ import numpy as np
 from nearcast.partition._tables import Terms
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.load import balance_of, rate_of
-from nearcast.partition.topk.placing import Wishes, ordered, place, prefix_lengths, route_messages
+from nearcast.partition.topk.placing import (
+    Wishes,
+    ordered,
+    place,
+    prefix_lengths,
+    route_messages,
+)
 from nearcast.partition.topk.spread import Spread
-from nearcast.topk.shares import SharedCore
+from nearcast.topk.shares import SharedCore, Shares
 
 
 class Costs(NamedTuple):
@@ -39,11 +46,22 @@ class Messages(NamedTuple):
     terms: Terms
     numbers: Int32s
     counts: Int32s
+    steepness: Floats
 
     @property
     def size(self) -> int:
         """How many there are."""
         return len(self.points)
+
+    def of(self, which: Int64s) -> Messages:
+        """Some of them."""
+        sizes = np.diff(self.starts)[which]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        places = np.repeat(self.starts[which] - starts[:-1], sizes) + np.arange(starts[-1])
+        return Messages(
+            self.points[which], starts, self.terms[places], self.numbers[places],
+            self.counts[places], self.steepness[which],
+        )  # fmt: skip
 
 
 class Population(NamedTuple):
@@ -66,6 +84,7 @@ class Report(TypedDict):
     - `prefix_terms`, `query_terms`: terms that one stands under, of all it has;
     - `workers_per_message`, `workers_per_message_p99`: how many workers a message goes to;
     - `sent`: the same by the number of workers;
+    - `steep`: the share of messages that go to all workers because they are steep;
     - `balance_subscriptions`, `balance_load`: the heaviest worker in means of all, by what it holds
       and by what it has to do;
     - `visited`, `candidates`: postings read and scored for a message, by all workers together;
@@ -82,6 +101,7 @@ class Report(TypedDict):
     workers_per_message: float
     workers_per_message_p99: float
     sent: float
+    steep: float
     balance_subscriptions: float
     balance_load: float
     visited: float
@@ -114,13 +134,19 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
     holders = np.full(len(wishes.terms), -1, np.int32)
     holders[postings.places] = postings.workers
     held = np.bincount(postings.workers[postings.fresh], minlength=workers)
-    numbers, sent = route_messages(spread, messages.starts, messages.terms)
+    numbers, sent = route_messages(spread, messages.starts, messages.terms, messages.steepness)
     each = np.bincount(numbers, minlength=messages.size)
     received = np.bincount(sent, minlength=workers)
-    visited, candidates = population.core.shares(
-        wishes.starts, population.numbers, holders, workers,
-        (messages.points, messages.starts, messages.numbers, messages.counts),
-    )  # fmt: skip
+    steep = spread.is_steep(messages.steepness)
+    visited, candidates = _work(population, holders, workers, np.flatnonzero(~steep))
+    if steep.any():
+        first = np.repeat(holders[wishes.starts[:-1]], np.diff(wishes.starts))
+        for counted, more in zip(
+            (visited, candidates),
+            _work(population, first, workers, np.flatnonzero(steep)),
+            strict=True,
+        ):
+            counted += more
     count, many = max(wishes.size, 1), max(messages.size, 1)
     report = Report(
         mechanism=spread.mechanism,
@@ -132,6 +158,7 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
         workers_per_message=float(each.mean()) if len(each) else 0.0,
         workers_per_message_p99=float(np.percentile(each, 99)) if len(each) else 0.0,
         sent=float(each.mean()) / workers if len(each) else 0.0,
+        steep=float(steep.mean()) if len(steep) else 0.0,
         balance_subscriptions=balance_of(held.astype(np.float64)),
         balance_load=1.0,
         visited=float(visited.sum()) / many,
@@ -145,6 +172,15 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
     report["total_us"] = float(ns.sum()) / many / 1e3
     report["messages_per_s"] = rate_of(messages.size, ns)
     return simulation
+
+
+def _work(population: Population, holders: Int32s, workers: int, which: Int64s) -> Shares:
+    """What each worker does for some of the messages, if it holds these postings."""
+    some = population.messages.of(which)
+    return population.core.shares(
+        population.wishes.starts, population.numbers, holders, workers,
+        (some.points, some.starts, some.numbers, some.counts),
+    )  # fmt: skip
 
 
 def population_of(

@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
@@ -39,8 +41,8 @@ from nearcast.partition.text_map import (
     unpacked,
 )
 
-FORMAT_VERSION = 1
-"""The version of the bytes that `Spread.to_bytes` writes."""
+FORMAT_VERSION = 2
+"""The version of the bytes that `Spread.to_bytes` writes; all earlier ones are read."""
 
 Prefix = Literal["whole", "length", "sum"]
 PREFIXES: tuple[Prefix, ...] = ("whole", "length", "sum")
@@ -129,6 +131,7 @@ class Spread:
     - `trees`: one for each group;
     - `maps`: one for each leaf, of the trees one after the other;
     - `prefix`: under which of its terms a subscription stands;
+    - `steepest`: messages up to this steepness go to the workers of their terms, others to all;
     - `order_terms`, `order_counts`: frequent terms, sorted, and in how many sampled messages each
       occurs: of terms that weigh the same the rarer comes first;
     - `levels`: how many partitions each level has;
@@ -142,6 +145,7 @@ class Spread:
     maps: Sequence[TextMap] = field(default_factory=lambda: (only(0),))
     by_id: bool = False
     prefix: Prefix = "whole"
+    steepest: float = inf
     order_terms: Terms = field(default_factory=_no_terms)
     order_counts: Int64s = field(default_factory=_no_counts)
     levels: tuple[int, int] = (1, 1)
@@ -174,6 +178,10 @@ class Spread:
         split = (len(each.terms) > 0 or len(each.others) > 1 for each in (self.groups, *self.maps))
         return not self.by_id and any(split)
 
+    def is_steep(self, steepness: Floats) -> npt.NDArray[np.bool_]:
+        """Say which messages go to all workers, by their steepness."""
+        return np.asarray(steepness > self.steepest)
+
     @cached_property
     def arrays(self) -> SpreadArrays:
         """The spread for kernels, with a hash table for each map and for the frequent terms."""
@@ -186,6 +194,7 @@ class Spread:
             "workers": self.workers,
             "by_id": self.by_id,
             "prefix": self.prefix,
+            "steepest": None if self.steepest == inf else self.steepest,
             "levels": list(self.levels),
             "number": self.number,
             "about": dict(self.about),
@@ -209,7 +218,7 @@ class Spread:
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "plan") -> Spread:
         """Read what `to_bytes` wrote; `name` is what errors call it."""
-        facts, arrays = _plan_file.unpack(FORMAT_VERSION, data, name, _MARK)
+        facts, arrays = _plan_file.unpack(FORMAT_VERSION, data, name, _MARK, oldest=1)
         try:
             maps = unpacked(arrays)
             starts = arrays["tree_starts"]
@@ -226,6 +235,7 @@ class Spread:
                 maps=maps[1:],
                 by_id=facts["by_id"],
                 prefix=facts["prefix"],
+                steepest=inf if facts.get("steepest") is None else facts["steepest"],
                 order_terms=arrays["order_terms"],
                 order_counts=arrays["order_counts"],
                 levels=(first, second),
@@ -286,6 +296,8 @@ def _check(spread: Spread) -> None:
         raise InvalidValue("mechanism", spread.mechanism, "the name of a mechanism")
     if spread.prefix not in PREFIXES:
         raise InvalidValue("prefix", spread.prefix, f"one of {', '.join(PREFIXES)}")
+    if type(spread.steepest) is not float or not spread.steepest > 0:
+        raise InvalidValue("steepest", spread.steepest, "a number above 0, or infinity")
     if type(spread.number) is not int or spread.number < 0:
         raise InvalidValue("number", spread.number, "a whole number from 0")
     if len(spread.levels) != 2:

@@ -21,7 +21,7 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.dskype.analysis import terms_of
-from nearcast.spark.dskype.columns import Wanted
+from nearcast.spark.dskype.columns import Messages, Wanted
 from nearcast.spark.dskype.desk import FOLDER
 from nearcast.spark.dskype.spreading import spread_for
 from nearcast.spark.history import History
@@ -178,9 +178,10 @@ class Distributed(Ranking):
         )  # fmt: skip
         rows = read_messages(self._files, ranked.files[-1])
         rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0))))
-        texts, _ = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
+        texts, counts = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
         points = np.column_stack([rows["lon"].to_numpy(), rows["lat"].to_numpy()])
-        return spread_for(self.scheme, ranked.workers, settings.space, wanted, points, texts)
+        messages = Messages(rows["number"].to_numpy(), points, texts, counts)
+        return spread_for(self.scheme, ranked.workers, settings.space, wanted, messages)
 
 
 def _few(places: np.ndarray) -> np.ndarray:

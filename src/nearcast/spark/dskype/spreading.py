@@ -9,9 +9,16 @@ import numpy as np
 from nearcast.geo import Box
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.partition.topk.mechanisms import Sample, mechanism_named
-from nearcast.partition.topk.placing import NO_THRESHOLD, Wishes, ordered, place, route_messages
+from nearcast.partition.topk.placing import (
+    NO_THRESHOLD,
+    Wishes,
+    ordered,
+    place,
+    route_messages,
+    steepness_of,
+)
 from nearcast.partition.topk.spread import Spread
-from nearcast.spark.dskype.columns import Messages, Refills, Terms, Wanted, starts_of
+from nearcast.spark.dskype.columns import Messages, Refills, Wanted, starts_of
 from nearcast.spark.dskype.numbering import unit
 from nearcast.topk._layout import NOTHING
 
@@ -39,17 +46,24 @@ def _wishes(wanted: Wanted, thetas: Floats) -> Wishes:
 
 
 def spread_for(
-    mechanism: str, workers: int, space: Box, wanted: Wanted, points: Floats, terms: Terms
+    mechanism: str, workers: int, space: Box, wanted: Wanted, messages: Messages
 ) -> Spread:
     """Make a spread from subscriptions, whose thresholds are not known, and messages."""
     wishes = _wishes(wanted, np.full(len(wanted.owners), NOTHING))
-    sample = Sample(wishes, points, terms.starts, terms.hashes)
+    terms = messages.terms
+    sample = Sample(wishes, messages.points, terms.starts, terms.hashes, _steepness(messages))
     return mechanism_named(mechanism)(sample, workers, space)
 
 
 def deal_messages(spread: Spread, messages: Messages) -> Dealt:
     """Which finders must see messages."""
-    return _dealt(spread, *route_messages(spread, messages.terms.starts, messages.terms.hashes))
+    terms = messages.terms
+    return _dealt(spread, *route_messages(spread, terms.starts, terms.hashes, _steepness(messages)))
+
+
+def _steepness(messages: Messages) -> Floats:
+    terms = messages.terms
+    return steepness_of(terms.starts, messages.counts, unit(terms.idf, len(terms.hashes)))
 
 
 def _dealt(spread: Spread, things: Int32s, workers: Int32s) -> Dealt:
