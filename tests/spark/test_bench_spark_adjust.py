@@ -18,7 +18,7 @@ from nearcast.spark.report import BatchReport, Moved, WorkerReport
 
 
 def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:
-    """From messages of the interval, and those who have subscribed by the middle of it."""
+    """From messages of all intervals, and those who have subscribed by the middle of them."""
     log = write_log(tmp_path, "festival", subscriptions=60, intervals=2, batches=4, ratio=5, seed=1)
     assert len(log.calm) == CALM
     assert [len(each) for each in log.intervals] == [4, 4]
@@ -26,14 +26,15 @@ def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:
     files = sorted(log.intervals[1][3].iterdir())
     assert sum(pq.read_metadata(file).num_rows for file in files) == log.events_per_batch
     foresight = Foresight(log)
-    begun, messages, operations = foresight._look(1)
-    ids = [int(id[1:]) for id in begun["id"].to_pylist()]
-    first = 15 * (CALM + 2)  # who came in the calm and in half of the interval, as many went
-    assert sorted(ids) == list(range(first + 1, first + 61))
-    assert messages.size == 4 * 150
-    assert operations == 4 * 30
-    plan = foresight.plan(1, 3)
-    assert (plan.kind, plan.workers) == ("grid", 3)
+    for drifts, batches, came in ((False, CALM, CALM // 2), (True, 8, CALM + 4)):
+        begun, messages, operations = foresight._look(drifts)
+        ids = [int(id[1:]) for id in begun["id"].to_pylist()]
+        first = 15 * came  # as many as came have gone
+        assert sorted(ids) == list(range(first + 1, first + 61))
+        assert messages.size == batches * 150
+        assert operations == batches * 30
+    for plan in (foresight.for_calm(3), foresight.for_drift(3)):
+        assert (plan.kind, plan.workers) == ("grid", 3)
 
 
 def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float = 2.0) -> Fed:
@@ -46,7 +47,7 @@ def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float =
 
 
 def test_figures_follow_from_what_was_fed() -> None:
-    """A drift has settled after the last batch that was uneven; the first is not paid for.
+    """A drift has settled after the last batch that was uneven.
 
     Batches that carry something have that to do besides, and do not count there.
     """
@@ -57,8 +58,8 @@ def test_figures_follow_from_what_was_fed() -> None:
     assert auto["cpu_balance"] == pytest.approx(15 / 13)
     assert auto["work_balance"] == pytest.approx(15 / 13)
     assert (auto["moves"], auto["last_move"], auto["moved_bytes"]) == (1, 2, 700)
-    assert (auto["moving_s"], auto["still_s"]) == ([3.0], [1.0, 1.0])
-    assert auto["cpu_s"] == 6.0
+    assert (auto["moving_s"], auto["still_s"]) == ([3.0], [1.0, 1.0, 1.0])
+    assert auto["cpu_s"] == 8.0
     assert auto["adjusting_cpu_s"] == pytest.approx(0.25)
     assert auto["updates"] == 28
     off = interval_of("regions", 3, 1, "off", [fed([4, 1, 1])] * 4)
@@ -69,7 +70,7 @@ def test_figures_follow_from_what_was_fed() -> None:
     runs = [Run("regions", 3, name, 28, "x") for name in ("auto", "off", "oracle")]
     bars = {bar["promise"]: bar for bar in bars_of([auto, off, oracle], runs)}
     assert [bar["holds"] for bar in bars.values()] == [True, False, False, True, True]
-    assert bars["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 6
+    assert bars["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 8
     assert bars["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
     assert bars["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(1 / 3)
     odd = [*runs[:2], Run("regions", 3, "oracle", 28, "y")]

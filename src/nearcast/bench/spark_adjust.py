@@ -1,9 +1,9 @@
 """`nearcast bench spark-adjust`: does a stream on Spark stay balanced while its load drifts?
 
 Three streams take the same drifting log, batch by batch in turn, so that they see the same minutes
-of the machine: one keeps itself balanced (`auto`), one keeps the plan it began with (`off`), and
-one gets a plan for every interval that was made from what is to come in it (`oracle`). What that
-takes is not counted, nor is the first batch of an interval, with which the new plan takes over.
+of the machine: one keeps itself balanced (`auto`), one keeps the plan it began with (`off`), made
+from the calm before the drift, and one keeps a plan that was made with foresight (`oracle`), from
+subscribers and messages of all the intervals to come.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nearcast.bench.spark import Arm, Running
 from nearcast.bench.spark_adjust_report import Fed, Interval, Outcome, Run, bars_of, interval_of
 from nearcast.bench.spark_drift import Foresight, Log, write_log
+from nearcast.text.query import forget_parsed
 from nearcast.workloads.drift import DRIFTS, Drift
 
 if TYPE_CHECKING:
@@ -82,13 +83,9 @@ class _Stream:
         """Hand a batch over, and wait for it."""
         adjuster = self._feed.pipeline.adjuster
         before = adjuster.spent_s
+        forget_parsed()  # all streams have one driver, and the same queries
         seconds, used = self._running.feed(batch)
         self.fed.append(Fed(seconds, used, self._reports[-1], adjuster.spent_s - before))
-
-    def adopt(self, plan: Plan) -> None:
-        """Go on by another plan, for which all shards are cut anew."""
-        history = self._feed.pipeline.history
-        history.adopt(plan.changed(number=max(history.state.plans()) + 1))
 
     def digest(self) -> tuple[int, str]:
         """How many updates there are, and something that says which."""
@@ -158,19 +155,22 @@ def _run(
     """Let all arms follow one drift."""
     told = f"{drift}, {workers} workers"
     tell(f"{told}: planning")
-    plans = [foresight.plan(number, workers) for number in range(len(log.intervals) + 1)]
+    calm, best = foresight.for_calm(workers), foresight.for_drift(workers)
     streams: list[_Stream] = []
     try:
-        modes: dict[str, Mode] = {"auto": "auto", "off": "off", "oracle": "off"}
-        for name, mode in modes.items():
+        arms: dict[str, tuple[Mode, Plan]] = {
+            "auto": ("auto", calm),
+            "off": ("off", calm),
+            "oracle": ("off", best),
+        }
+        for name, (mode, plan) in arms.items():
             tell(f"{told}: starting {name}")
-            streams.append(_Stream(name, mode, plans[0], log, session, folder / name))
+            streams.append(_Stream(name, mode, plan, log, session, folder / name))
             streams[-1].feed(log.population)
         _feed_all(streams, log.calm, partial(_tell_of, tell, f"{told}, calm"))
         for stream in streams:
             stream.fed.clear()
         for number, batches in enumerate(log.intervals, start=1):
-            streams[-1].adopt(plans[number])
             _feed_all(streams, batches, partial(_tell_of, tell, f"{told}, interval {number}"))
         tell(f"{told}: comparing updates")
         runs = [Run(drift, workers, stream.name, *stream.digest()) for stream in streams]

@@ -43,8 +43,8 @@ class Interval(TypedDict):
       by CPU and by counted work;
     - `moves`, `last_move`: batches with which cells changed hands, and the last of them;
     - `moving_p99_s`, `still_p99_s`: how long batches took that moved something, and all others;
-    - `cpu_s`: of all processes, but for the first batch; `driver_cpu_s`, `worker_cpu_s`: of it,
-      that of the driver, and that of the tasks of workers;
+    - `cpu_s`: of all processes; `driver_cpu_s`, `worker_cpu_s`: of it, that of the driver, and
+      that of the tasks of workers;
     - `adjusting_cpu_s`: what went into adjusting: searching for plans and cutting out what is
       carried, and what the tasks took more when they got it.
     """
@@ -115,10 +115,10 @@ def interval_of(drift: str, workers: int, number: int, arm: str, fed: Sequence[F
         moved_bytes=sum(each.bytes for each in moved),
         moved_subscriptions=sum(each.subscriptions for each in moved),
         moving_s=[fed[at].seconds for at in moves],
-        still_s=[fed[at].seconds for at in range(1, len(fed)) if at not in moves],
-        cpu_s=sum(each.cpu.total for each in fed[1:]),
-        driver_cpu_s=sum(each.cpu.driver for each in fed[1:]),
-        worker_cpu_s=float(cpu[1:].sum()),
+        still_s=[fed[at].seconds for at in range(len(fed)) if at not in moves],
+        cpu_s=sum(each.cpu.total for each in fed),
+        driver_cpu_s=sum(each.cpu.driver for each in fed),
+        worker_cpu_s=float(cpu.sum()),
         adjusting_cpu_s=_adjusting(fed, cpu.sum(axis=1), moves),
         updates=sum(each.report.updates for each in fed),
     )

@@ -77,26 +77,33 @@ def write_log(
 
 
 class Foresight:
-    """Plans for what is to come: for the messages and the subscribers of an interval."""
+    """Plans for what is to come."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._known: dict[int, tuple[pa.Table, SampleMessages, int]] = {}
+        self._known: dict[bool, tuple[pa.Table, SampleMessages, int]] = {}
 
-    def plan(self, interval: int, workers: int) -> Plan:
-        """Plan for an interval, numbered from 1; for the calm before them, number 0."""
-        if interval not in self._known:
-            self._known[interval] = self._look(interval)
-        begun, messages, operations = self._known[interval]
+    def for_calm(self, workers: int) -> Plan:
+        """Plan for the batches before the first drift."""
+        return self._plan(False, workers)
+
+    def for_drift(self, workers: int) -> Plan:
+        """Plan for all intervals together."""
+        return self._plan(True, workers)
+
+    def _plan(self, drifts: bool, workers: int) -> Plan:
+        if drifts not in self._known:
+            self._known[drifts] = self._look(drifts)
+        begun, messages, operations = self._known[drifts]
         sample = sample_of(rows_in(begun), messages, operations)
         limited = sample.limited(_MOST_ROWS, _MOST_MESSAGES)
         return plan_for(_PARTITIONER, workers, self._log.settings.space, limited)
 
-    def _look(self, interval: int) -> tuple[pa.Table, SampleMessages, int]:
+    def _look(self, drifts: bool) -> tuple[pa.Table, SampleMessages, int]:
         """Who has subscribed by the middle of it, some of its messages, and changes meanwhile."""
         log = self._log
-        parts = [log.calm, *log.intervals]
-        now, before = parts[interval], [path for part in parts[:interval] for path in part]
+        now = [path for part in log.intervals for path in part] if drifts else log.calm
+        before = log.calm if drifts else []
         population = _events([log.population], "subscribe")
         came = _events([*before, *now[: len(now) // 2]], "subscribe")
         standing = pa.concat_tables([population, came]).slice(len(came), len(population))

@@ -45,10 +45,10 @@ def spark_adjust(
     """Measure whether a stream on Spark stays balanced while its load drifts.
 
     Three streams take the same log, batch by batch in turn: `auto` keeps itself balanced, `off`
-    keeps its plan, and `oracle` gets for every interval a plan made from what is to come in it, at
-    no cost. Regions: a tenth of the regions of the map changes its kind of subscriptions with
-    every interval (PS2Stream, section VI-D). Festival: besides, three in ten messages come from
-    one city, each interval another. All must find the same updates.
+    keeps its plan, and `oracle` keeps one that was made from all that is to come. Regions: a tenth
+    of the regions of the map changes its kind of subscriptions with every interval (PS2Stream,
+    section VI-D). Festival: besides, three in ten messages come from one city, each interval
+    another. All must find the same updates.
 
     [bold]Example[/bold]
 

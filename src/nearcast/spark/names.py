@@ -65,10 +65,14 @@ class Names:
         self._dead += int(self._size.array[numbers].sum())
         self._size.array[numbers] = 0
         if self._dead > max(_WORTH_TIDYING, self._letters.size // 2):
-            letters = np.empty(self._letters.size, np.uint8)
-            used = _copy(self._letters.array, self._start.array, self._size.array, letters)
-            self._letters.replace(letters[:used])
-            self._dead = 0
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Give the room of forgotten ids back."""
+        letters = np.empty(self._letters.size, np.uint8)
+        used = _copy(self._letters.array, self._start.array, self._size.array, letters)
+        self._letters.replace(letters[:used])
+        self._dead = 0
 
     def renumber(self, old: Int32s) -> None:
         """Let the number `old[i]` be `i` from now on, for all that have an id."""
@@ -99,11 +103,10 @@ def _copy(
 ) -> int:
     used = 0
     for number in range(len(start)):
-        length = int(size[number])
-        if length:
-            out[used : used + length] = names[start[number] : start[number] + length]
-            start[number] = used
-            used += length
+        begin, start[number] = start[number], used
+        for place in range(begin, begin + int(size[number])):
+            out[used] = names[place]
+            used += 1
     return used
 
 

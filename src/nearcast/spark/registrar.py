@@ -339,11 +339,14 @@ class Registrar:
         self, events: pa.Table, seq: Int64s, rows: Int64s, owners: Int32s, parsed: _Parsed
     ) -> pa.Table:
         ids = events["id"].take(pa.array(rows)).to_pylist()
+        conjuncts = [c for row in rows.tolist() for c in parsed.queries[row].conjuncts]
+        words = sorted({term for c in conjuncts for term in c.required | c.excluded})
+        hashes = dict(zip(words, hash_terms(words).tolist(), strict=True))
         entries = []
         for row, owner, id in zip(rows.tolist(), owners.tolist(), ids, strict=True):
             query = parsed.queries[row]
-            required = [hash_terms(sorted(c.required)).tolist() for c in query.conjuncts]
-            excluded = [hash_terms(sorted(c.excluded)).tolist() for c in query.conjuncts]
+            required = [[hashes[term] for term in sorted(c.required)] for c in query.conjuncts]
+            excluded = [[hashes[term] for term in sorted(c.excluded)] for c in query.conjuncts]
             known = {"id": id, "query": query.text, "required": required, "excluded": excluded}
             entries.append(_entry(owner, int(seq[row]), known, parsed.regions[row]))
         return pa.Table.from_pylist(entries, schema=LOG)

@@ -12,6 +12,7 @@ match on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -189,15 +190,14 @@ class Shard:
             return
         owners = self._enter(operations)
         boxes = boxes_in(operations)
-        lists = operations["terms"].combine_chunks()
-        starts = np.asarray(lists.offsets.to_numpy(), np.int64)
-        terms = self._terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]])
+        starts, hashes = _flat(operations["terms"])
+        terms = self._terms.numbers_of(hashes)
         fresh = self.table.live == 0
         circles = None
         if kind == ROUND:
             circles = circles_in(operations)
             circles[:, 2] = circle_columns(circles[:, :2].copy(), circles[:, 2].copy())[1]
-        rows = self.table.add_boxes(owners, boxes, starts - starts[0], terms, circles)
+        rows = self.table.add_boxes(owners, boxes, starts, terms, circles)
         self._follow_rows()
         self._first_row.array[owners] = rows
         self._next_row.array[rows] = _NO_ROW
@@ -211,32 +211,37 @@ class Shard:
     def _begin_others(self, operations: pa.Table) -> None:
         if not len(operations):
             return
-        owners = self._enter(operations).tolist()
-        columns = [operations[name].to_pylist() for name in ("region", "required", "excluded")]
-        added = []
-        for owner, text, required, excluded, keys in zip(
-            owners, *columns, operations["keys"].to_pylist(), strict=True
+        owners = self._enter(operations)
+        required, excluded = (self._numbered(operations[name]) for name in ("required", "excluded"))
+        added, boxes = [], []
+        for owner, text, *conjuncts in zip(
+            owners.tolist(), operations["region"].to_pylist(), required, excluded, strict=True
         ):
             region = region_from_json(decode_json(text.encode(), "region"))
-            conjuncts = [
-                (
-                    self._terms.numbers_of(_hashes(has)).tolist(),
-                    self._terms.numbers_of(_hashes(lacks)).tolist(),
-                )
-                for has, lacks in zip(required, excluded, strict=True)
-            ]
-            rows = self.table.add(owner, conjuncts, region) if conjuncts else np.empty(0, np.int32)
-            self._follow_rows()
-            if len(rows):
-                each = len(rows) // len(keys)
-                self._first_row.array[owner] = rows[0]
-                self._next_row.array[rows[:-1]] = rows[1:]
-                self._next_row.array[rows[-1]] = _NO_ROW
-                self._ordinal.array[rows] = np.arange(len(rows))
-                self._row_key.array[rows] = np.repeat(_hashes(keys), each)
-                added.append(rows)
-        if added:
-            self.index.insert(np.concatenate(added))
+            boxes.append(len(region.bounds()))
+            if conjuncts[0]:  # else no text can be what is asked for
+                added.append(self.table.add(owner, list(zip(*conjuncts, strict=True)), region))
+        if not added:
+            return
+        self._follow_rows()
+        rows = np.concatenate(added)
+        starts, keys = _flat(operations["keys"])
+        self._row_key.array[rows] = np.repeat(keys, np.repeat(boxes, np.diff(starts)))
+        owners, counts = owners[np.diff(starts) > 0], np.array([len(each) for each in added])
+        first = np.cumsum(counts) - counts
+        self._first_row.array[owners] = rows[first]
+        self._next_row.array[rows[:-1]] = rows[1:]
+        self._next_row.array[rows[first + counts - 1]] = _NO_ROW
+        self._ordinal.array[rows] = np.arange(len(rows)) - np.repeat(first, counts)
+        self.index.insert(rows)
+
+    def _numbered(self, column: pa.ChunkedArray) -> list[list[list[int]]]:
+        """The numbers of terms, by conjunct, by subscription."""
+        outer, conjuncts = _flat(column)
+        inner, hashes = _flat(conjuncts)
+        numbers = self._terms.numbers_of(hashes).tolist()
+        lists = [numbers[start:stop] for start, stop in pairwise(inner.tolist())]
+        return [lists[start:stop] for start, stop in pairwise(outer.tolist())]
 
     def _follow_rows(self) -> None:
         more = len(self.table) - self._next_row.size
@@ -316,8 +321,14 @@ class Shard:
         }
 
 
-def _hashes(values: list[int]) -> Hashes:
-    return np.array(values, np.uint64)
+def _flat(lists: pa.ListArray | pa.ChunkedArray) -> tuple[Int64s, Any]:
+    """Where lists start in the row of all that they have, and that row."""
+    if isinstance(lists, pa.ChunkedArray):
+        lists = lists.combine_chunks()
+    starts = np.asarray(lists.offsets.to_numpy(), np.int64)
+    values = lists.values.slice(starts[0], starts[-1] - starts[0])
+    nested = pa.types.is_list(values.type)
+    return starts - starts[0], values if nested else values.to_numpy()
 
 
 @kernel

@@ -18,6 +18,7 @@ from nearcast.partition.plan import Plan, TextMap
 from nearcast.partition.routing import route_messages
 from nearcast.spark.events import table_of
 from nearcast.spark.messages import messages_of
+from nearcast.spark.names import Names
 from nearcast.spark.operations import BEGUN, END, of_kind
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.placing import place
@@ -85,7 +86,10 @@ def warm_tasks() -> None:
                     found.rows,
                 )  # fmt: skip
                 shard.names_of(found.owners)
-        del shard, router
+        names = Names(memory, "names")  # that are so many only later that tidying pays
+        names.put(np.zeros(1, np.int32), pa.array(["a"]))
+        names.tidy()
+        del shard, router, names
 
 
 def _warm_ranking() -> None:

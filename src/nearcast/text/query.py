@@ -76,6 +76,11 @@ def parse_bag(text: str, analyser: Analyser = DEFAULT) -> tuple[str, ...]:
     return tuple(sorted(terms))
 
 
+def forget_parsed() -> None:
+    """Let every query be parsed again, so that who comes second is not spared it."""
+    _parse_cached.cache_clear()
+
+
 @lru_cache(maxsize=_CACHED_QUERIES)
 def _parse_cached(text: str, analyser: Analyser) -> Query:
     return Query(text, disjunctive_normal_form(parse_expression(text, analyser), text))
