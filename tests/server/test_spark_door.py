@@ -14,7 +14,7 @@ from nearcast.cli.main import main
 from nearcast.engine import Engine
 from nearcast.engine.settings import Given
 from nearcast.errors import NearcastError
-from nearcast.model import Publish, Unsubscribe, event_from_json
+from nearcast.model import Event, Publish, Unsubscribe, event_from_json
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.register import RegisterEngine
 from nearcast.text import Vocabulary
@@ -168,7 +168,7 @@ def test_an_update_tells_of_its_own_message_and_not_of_the_one_that_caused_it(
 ) -> None:
     """An arrival displaces another message, and the end of a subscription lets time pass."""
     engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
-    events = [publish("m1", 1.0), publish("m2", 2.0), Unsubscribe("s9", 3.0)]
+    events: list[Event] = [publish("m1", 1.0), publish("m2", 2.0), Unsubscribe("s9", 3.0)]
     top = {"query": "ipad", "point": [0, 0], "top": {"k": 1, "alpha": 1.0}}
     engine.apply_all([event_from_json({"op": "subscribe", "id": id, **top}) for id in ("s1", "s9")])
     engine.apply_all(events)

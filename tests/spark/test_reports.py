@@ -246,7 +246,7 @@ def test_progress_tells_totals_and_the_recent_rate() -> None:
     line.take(report(0))
     assert line.take(report(1)) == (
         "batch 1  1,200 events  300 a second  81 updates  100 subscriptions  "
-        "60 of them top-k  30 active messages  [red]1 refused[/red]"
+        "60 of them top-k  30 asked for again  30 active messages  [red]1 refused[/red]"
     )
 
 

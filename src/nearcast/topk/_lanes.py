@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nearcast._jit import kernel
@@ -124,7 +123,7 @@ def _raise_peaks(
         kind = signature.args[0]
         across, up, likeness, _ = _entries(context, builder, kind, array, at, size)
         kind = ir.FunctionType(_FLOATS, [_FLOATS])
-        root = cgutils.get_or_insert_function(builder.module, kind, _ROOT)
+        root = builder.module.globals.get(_ROOT) or ir.Function(builder.module, kind, _ROOT)
         distance = builder.call(root, [_squared(builder, across, up, x, y)])
         value = builder.fsub(builder.fmul(a, likeness), builder.fmul(alpha, distance))
         data = context.make_array(signature.args[3])(context, builder, peaks).data

@@ -220,7 +220,8 @@ class RegisterEngine(Engine):
         while self.sent and self.sent[0][0] <= last:
             seq, at, sent = self.sent.popleft()
             times[seq] = at, sent
-        entries, messages = [], {}
+        entries: list[Entry] = []
+        messages: dict[str, Message] = {}
         with self._call() as (core, changes):
             for event, op, subscription, message_id, score in fresh:
                 at, message = times.get(event + 1) or (0.0, None)

@@ -93,12 +93,21 @@ class Dealing:
 
 
 def relieved(buckets: Buckets, loads: np.ndarray) -> Buckets:
-    """Let the busiest worker give the idlest so many buckets that both have the same to do."""
-    busy, idle = int(loads.argmax()), int(loads.argmin())
-    own = np.flatnonzero(buckets == busy)
-    count = int(len(own) * (loads[busy] - loads[idle]) / 2 / loads[busy])
+    """Let those with more than the average to do give buckets to those with less, for as much.
+
+    What a bucket has to do is not known, so they are taken from all over what a worker has.
+    """
+    mean = loads.mean()
+    going = [np.empty(0, np.int64)]
+    for busy in np.flatnonzero(loads > mean).tolist():
+        own = np.flatnonzero(buckets == busy)
+        count = min(int(len(own) * (1 - mean / loads[busy])), len(own) - 1)
+        going.append(own[np.arange(count) * len(own) // max(count, 1)])
+    all_going = np.concatenate(going)
+    lacking = np.cumsum(np.maximum(mean - loads, 0.0))
+    edges = np.round(lacking / lacking[-1] * len(all_going)).astype(np.int64)
     after = buckets.copy()
-    after[own[: min(count, len(own) - 1)]] = idle
+    after[all_going] = np.repeat(np.arange(len(loads)), np.diff(edges, prepend=0))
     return after
 
 
