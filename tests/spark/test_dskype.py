@@ -98,7 +98,9 @@ def _spreading(kind: str, finders: int, steepest: float) -> tuple[Place, Route]:
         return by_key, everywhere
     if kind == "by terms":
         return by_terms, to_terms
-    by_hash = TextMap(np.empty(0, np.uint64), np.empty(0, np.int32), np.arange(finders))
+    by_hash = TextMap(
+        np.empty(0, np.uint64), np.empty(0, np.int32), np.arange(finders, dtype=np.int32)
+    )
     spread = Spread("made", finders, only(0), maps=[by_hash], prefix="length", steepest=steepest)
     return (
         lambda refills, _: list(deal_refills(spread, refills)),
