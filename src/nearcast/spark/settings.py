@@ -79,5 +79,8 @@ QUIET = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # From 33 folders on Spark would start a job to list them, with a task for each: seconds of CPU
+    # for every batch, where one machine lists thousands in milliseconds.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 """What a session on this machine has besides: nothing listens to the outside, nothing chatters."""
