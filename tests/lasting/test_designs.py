@@ -109,3 +109,16 @@ def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> 
     assert numbered(changes_of(tree, which, boxes, 300.0)) == before
     assert {(lon, lat) for _, lon, lat, _ in before} <= {tuple(p) for p in places.tolist()}
     assert before
+
+
+def test_lists_that_were_swept_leave_nothing_behind() -> None:
+    """The same messages, again and again, take no more memory than the second time."""
+    world = World(5)
+    tree = UnifiedApPlusTree(world.table(), world.messages(50))
+    tree.build()
+    batch, taken = world.messages(MESSAGES), []
+    for turn in range(1, 6):
+        tree.publish(batch, np.full(MESSAGES, float(turn)))
+        taken.append(tree.nbytes()[0])
+        assert tree.expire(float(turn), MESSAGES) == MESSAGES
+    assert taken[2:] == [taken[1]] * 3

@@ -27,6 +27,7 @@ from nearcast.lasting._cells import add_entry, room_wanted
 from nearcast.lasting._entries import CAME, WENT, pick_entries
 from nearcast.lasting._heap import push
 from nearcast.lasting._layout import (
+    CLASS,
     COUNT,
     END,
     GIVEN,
@@ -407,3 +408,5 @@ def sweep(state: State, nodes: int, now: float, ended: Int32s) -> None:
                     ints[base + kept * UNIT + field] = ints[base + at * UNIT + field]
                 kept += 1
         state.heads[head + COUNT] = kept
+        if kept == 0 and count > 0:
+            give_back(state, base // UNIT, wide(state.heads[head + CLASS]))
