@@ -68,7 +68,7 @@ def plain_cost(node: Node, depth: int, terms: int) -> float:
     """Equations 9 and 13."""
     number = len(node.rows)
     speeds = np.abs(node.motion.speed[node.rows])
-    passed = (speeds / 20).sum(axis=1).tolist()
+    passed: list[float] = (speeds / 20).sum(axis=1).tolist()
     updates = sum(2 * min(1, zeta) * depth * log2(FANOUT) for zeta in passed) / EVERY
     levels = max(0, log(number / CAPACITY) / log(FANOUT)) + 1
     again = number * log2(FANOUT) + (number * sqrt(FANOUT) + FANOUT * terms) * levels

@@ -45,9 +45,9 @@ from nearcast.lasting._layout import (
     class_for,
     give_back,
     room_in_arena,
+    room_to_take,
     signature,
     single,
-    size_of,
     take,
     wide,
 )
@@ -127,7 +127,7 @@ def _keep(
     ints, counts = state.ints, state.counts
     first, stop = starts[message], starts[message + 1]
     own = class_for((stop - first + UNIT) // UNIT)
-    wanted = size_of(own)
+    wanted = room_to_take(own)
     for at in range(count):
         wanted += room_wanted(state.heads, ints, homes[at] * HEAD, wide(NOTHING))
     if counts[USED] + wanted > room_in_arena(state):
