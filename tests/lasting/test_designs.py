@@ -8,7 +8,9 @@ import pytest
 from nearcast.bench.designs import DESIGNS, AnyDesign
 from nearcast.index import Batch, Table
 from nearcast.index.table import Floats, Int32s
+from nearcast.lasting import Texts
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
+from nearcast.lasting.located import LocatedMessages, grid
 
 TERMS = 40
 SPACE = np.array([0.0, 0.0, 10.0, 10.0])
@@ -109,3 +111,28 @@ def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> 
     assert numbered(changes_of(tree, which, boxes, 300.0)) == before
     assert {(lon, lat) for _, lon, lat, _ in before} <= {tuple(p) for p in places.tolist()}
     assert before
+
+
+def test_lists_that_were_swept_leave_nothing_behind() -> None:
+    """The same messages, again and again, take no more memory than the second time."""
+    world = World(5)
+    tree = UnifiedApPlusTree(world.table(), world.messages(50))
+    tree.build()
+    batch, taken = world.messages(MESSAGES), []
+    for turn in range(1, 6):
+        tree.publish(batch, np.full(MESSAGES, float(turn)))
+        taken.append(tree.nbytes()[0])
+        assert tree.expire(float(turn), MESSAGES) == MESSAGES
+    assert taken[2:] == [taken[1]] * 3
+
+
+@pytest.mark.parametrize("terms", [1, 3, 5])
+def test_lists_that_are_full_at_the_same_time_find_room(terms: int) -> None:
+    """Messages of the same terms in one place: all of their lists grow with the same message."""
+    store, many = LocatedMessages(grid(SPACE)), 1100
+    texts = Texts(
+        np.arange(0, many * terms + 1, terms), np.tile(np.arange(terms, dtype=np.int32), many)
+    )
+    slots = store.add(texts, np.ones((many, 4)), np.arange(1.0, many + 1.0))
+    assert sorted(slots.tolist()) == list(range(many))
+    assert store.expire(float(many), many).slots.tolist() == slots.tolist()

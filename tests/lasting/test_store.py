@@ -8,7 +8,8 @@ import pytest
 
 from nearcast import Box, Circle, Engine, Message, Update
 from nearcast.engine.indexed import Indexed
-from nearcast.errors import IdInUseError
+from nearcast.errors import IdInUseError, StateError
+from nearcast.lasting import ActiveStore, Texts
 
 
 def core_of(engine: Engine) -> Indexed:
@@ -109,6 +110,33 @@ def test_a_message_on_both_sides_of_the_antimeridian_lasts_too() -> None:
     assert engine.subscribe("s", "storm", Box(-180, 0, -179.5, 1)) == [Update("add", "s", "m")]
     assert engine.move("s", Box(-178, 0, -177, 1)) == [Update("remove", "s", "m")]
     assert engine.move("s", Box(179.5, 0, 180, 1)) == [Update("add", "s", "m")]
+
+
+def test_a_group_with_as_many_terms_as_there_is_room_for() -> None:
+    """Sixteen messages of 1024 terms each come, and end."""
+    store, many, long = ActiveStore(), 16, 1024
+    terms = np.tile(np.arange(long, dtype=np.int32), many)
+    slots = store.add(
+        Texts(np.arange(0, many * long + 1, long), terms), np.zeros((many, 4)), np.ones(many)
+    )
+    assert sorted(slots.tolist()) == list(range(many))
+    assert len(store.expire(1.0, 100).slots) == many
+    assert len(store) == 0
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_MESSAGES", 4), ("_MOST_ENTRIES", 8)])
+def test_more_messages_than_can_be_counted_are_refused(
+    limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything has changed."""
+    monkeypatch.setattr(f"nearcast.lasting.store.{limit}", most)
+    engine = Engine(window_count=1)
+    for number in range(4):
+        engine.publish(f"m{number}", "two terms", (0, 0), ttl=9)
+    with pytest.raises(StateError, match="5 active ones with 10 terms in all given; expected"):
+        engine.publish("m4", "two terms", (0, 0), ttl=9)
+    assert len(core_of(engine).lasting) == 4
+    assert len(engine.subscribe("s", "terms", Box(0, 0, 1, 1))) == 4
 
 
 @pytest.mark.parametrize("room", [4, 1 << 20])

@@ -12,7 +12,18 @@ from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.lasting._cells import strip_of
 from nearcast.lasting._entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
 from nearcast.lasting._heap import pop, push
-from nearcast.lasting._layout import FIRST, Float32s, State, empty_state, signature, wide
+from nearcast.lasting._layout import (
+    FIRST,
+    SPARE,
+    UNIT,
+    USED,
+    Float32s,
+    State,
+    empty_state,
+    signature,
+    take,
+    wide,
+)
 
 NEAR = [-1.0, 0.0, 0.5, 1.0, 2.0]
 
@@ -47,6 +58,31 @@ def pick(
     for term in terms:
         sign |= signature(term)
     return pick_entries(state, wide(0), count, sides[:4], sides[4:], boxes, sign, found, wide(0))
+
+
+@lean_kernel
+def take_some(state: State, kinds: Int64s, units: Int64s) -> None:
+    """Take a piece of each of some size classes."""
+    for i in range(len(kinds)):
+        units[i] = take(state, kinds[i])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=80))
+def test_no_piece_begins_in_the_middle_of_a_line_and_goes_on_in_the_next(kinds: list[int]) -> None:
+    """What that leaves is not lost: it waits for those that it is enough for."""
+    sizes = [1, 1, 2, 3, 4, 6, 8, 12, 16, 24]
+    state = empty_state(1, 40 * 80, 1)
+    units = np.empty(len(kinds), np.int64)
+    take_some(state, np.array(kinds, np.int64), units)
+    taken: set[int] = set()
+    for unit, kind in zip(units.tolist(), kinds, strict=True):
+        assert unit % UNIT + min(sizes[kind], UNIT) <= UNIT
+        piece = set(range(unit, unit + sizes[kind]))
+        assert not piece & taken
+        taken |= piece
+    used, spare = state.counts[USED], state.counts[SPARE]
+    assert max(taken, default=-1) < used == len(taken) + spare
 
 
 @pytest.mark.parametrize("level", range(1, 8))

@@ -12,7 +12,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 
-from nearcast.errors import SourceError
+from nearcast.errors import InvalidValue, SourceError
 from nearcast.workloads import generate
 from nearcast.workloads.roads import Vehicles, build_roads
 from nearcast.workloads.space import SPACES, Space
@@ -53,6 +53,17 @@ def test_a_tenth_of_the_messages_is_there_first() -> None:
     later = [e["at"] - 1_700_000_000 for e in stream if e["op"] == "publish"][100:]
     counts, _ = np.histogram(later, bins=10, range=(0, 3000))
     assert counts.tolist() == [90] * 10
+
+
+def test_so_many_messages_come_at_each_timestamp() -> None:
+    """With `arrivals`, the others are there first, and more than there are is refused."""
+    stream = log(20, 100, timestamps=10, arrivals=7)[20:]
+    assert [event["op"] for event in stream[:30]] == ["publish"] * 30
+    later = [e["at"] - 1_700_000_000 for e in stream if e["op"] == "publish"][30:]
+    counts, _ = np.histogram(later, bins=10, range=(0, 300))
+    assert counts.tolist() == [7] * 10
+    with pytest.raises(InvalidValue, match="arrivals: 11 given; expected fewer: that makes 110"):
+        log(20, 100, timestamps=10, arrivals=11)
 
 
 def test_circles_keep_their_radius() -> None:

@@ -27,6 +27,7 @@ from nearcast.lasting._cells import add_entry, room_wanted
 from nearcast.lasting._entries import CAME, WENT, pick_entries
 from nearcast.lasting._heap import push
 from nearcast.lasting._layout import (
+    CLASS,
     COUNT,
     END,
     GIVEN,
@@ -44,9 +45,9 @@ from nearcast.lasting._layout import (
     class_for,
     give_back,
     room_in_arena,
+    room_to_take,
     signature,
     single,
-    size_of,
     take,
     wide,
 )
@@ -126,7 +127,7 @@ def _keep(
     ints, counts = state.ints, state.counts
     first, stop = starts[message], starts[message + 1]
     own = class_for((stop - first + UNIT) // UNIT)
-    wanted = size_of(own)
+    wanted = room_to_take(own)
     for at in range(count):
         wanted += room_wanted(state.heads, ints, homes[at] * HEAD, wide(NOTHING))
     if counts[USED] + wanted > room_in_arena(state):
@@ -407,3 +408,5 @@ def sweep(state: State, nodes: int, now: float, ended: Int32s) -> None:
                     ints[base + kept * UNIT + field] = ints[base + at * UNIT + field]
                 kept += 1
         state.heads[head + COUNT] = kept
+        if kept == 0 and count > 0:
+            give_back(state, base // UNIT, wide(state.heads[head + CLASS]))

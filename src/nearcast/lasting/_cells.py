@@ -29,6 +29,7 @@ from nearcast.lasting._layout import (
     class_for,
     give_back,
     room_in_arena,
+    room_to_take,
     size_of,
     take,
     wide,
@@ -100,7 +101,7 @@ def room_wanted(lists: Int32s, ints: Int32s, head: int, cell: int) -> int:
         count, kind = wide(ints[cell + 1]) >> CLASS_BITS, wide(ints[cell + 1]) & _MASK
     if count == 0:
         return wide(1)
-    return size_of(kind + 2) if count == size_of(kind) else wide(0)
+    return room_to_take(kind + 2) if count == size_of(kind) else wide(0)
 
 
 @inner
@@ -118,7 +119,7 @@ def _grown(state: State, piece: int, count: int, kind: int) -> tuple[int, int]:
     return fresh, larger
 
 
-@inner
+@inner_inlined
 def add_entry(
     state: State, lists: Int32s, head: int, cell: int, x: float, y: float, slot: int, sign: int
 ) -> bool:
@@ -156,7 +157,7 @@ def _fits(state: State, units: int) -> bool:
     return bool(state.counts[USED] + units <= room_in_arena(state))
 
 
-@inner
+@inner_inlined
 def drop_entry(state: State, lists: Int32s, head: int, cell: int, slot: int) -> bool:
     """Take the entry of a slot out; tell whether the list had better be divided anew."""
     ints = state.ints
@@ -175,7 +176,7 @@ def drop_entry(state: State, lists: Int32s, head: int, cell: int, slot: int) -> 
         ints[to + at] = ints[last + at]
     if count == 0:
         give_back(state, piece, kind)
-    elif 3 * count < size_of(kind) and _fits(state, size_of(kind) >> 1):
+    elif 3 * count < size_of(kind) and _fits(state, size_of(kind)):
         smaller = class_for(count + (count >> 1))
         fresh = take(state, smaller)
         for at in range(count * UNIT):

@@ -29,9 +29,9 @@ from nearcast.lasting._layout import (
     class_for,
     give_back,
     room_in_arena,
+    room_to_take,
     signature,
     single,
-    size_of,
     take,
     wide,
 )
@@ -78,6 +78,7 @@ def _ask_for_new(
     given = wide(state.counts[GIVEN])
     for at in range(max(wide(0), given - (stop - start)), given):
         prefetch(state.messages, wide(state.spare[at]) * MESSAGE)
+        prefetch(state.messages, wide(state.spare[at]) * MESSAGE + END)
     for at in range(starts[start], starts[stop]):
         _ask_for_edges(state, wide(terms[at]) * HEAD)
     base = starts[start]
@@ -133,7 +134,7 @@ def add_messages(
             lists = heads if point else state.areas
             x, y = single(boxes[i, 0]), single(boxes[i, 1])
             own = class_for((stop - first + UNIT) // UNIT)
-            wanted = size_of(own)
+            wanted = room_to_take(own)
             sign = wide(0)
             single_cell = wide(NOTHING)
             if only >= 0:
@@ -155,16 +156,13 @@ def add_messages(
             state.messages[slot, TERMS] = piece
             ints[piece * UNIT] = stop - first
             for at in range(first, stop):
-                term, cell = wide(terms[at]), cells[at - base]
-                ints[piece * UNIT + 1 + at - first] = term
-                if only >= 0:
-                    continue
+                ints[piece * UNIT + 1 + at - first] = terms[at]
+            for at in range(first, stop if only < 0 else first + 1):
+                term = wide(terms[at]) if only < 0 else wide(only)
+                cell = cells[at - base] if only < 0 else single_cell
                 if add_entry(state, lists, term * HEAD, cell, x, y, slot, sign) and point:
                     due[late] = term
                     late += 1
-            if only >= 0 and add_entry(state, lists, only * HEAD, single_cell, x, y, slot, sign):
-                due[late] = only
-                late += 1
             push(state.heap, state.due_at, counts[LIVE], slot, ends[i])
             counts[LIVE] += 1
     return len(boxes), late
@@ -183,7 +181,6 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
     for i in range(start, stop):
         piece = terms_at(state, wide(gone[i]))
         prefetch(ints, piece)
-        prefetch(ints, piece + LINE)
     for i in range(start, stop):
         piece = terms_at(state, wide(gone[i]))
         for at in range(piece + 1, piece + 1 + ints[piece]):
@@ -224,7 +221,7 @@ def _is_empty(state: State, term: int) -> bool:
     )
 
 
-@inner
+@inner_inlined
 def _take_out(
     state: State, slot: int, cells: Int64s, used: int, emptied: Int32s, empty: int, due: Int32s,
     late: int, only: int,
@@ -235,18 +232,17 @@ def _take_out(
     lists = state.heads if point else state.areas
     piece = terms_at(state, slot)
     count = wide(ints[piece])
-    if only >= 0:
+    single_cell = wide(NOTHING)
+    if only >= 0 and point:
         x, y = single(state.messages[slot, 0]), single(state.messages[slot, 1])
-        cell = cell_at(state, only * HEAD, x, y) if point else wide(NOTHING)
-        if drop_entry(state, lists, only * HEAD, cell, slot):
-            due[late] = only
-            late += 1
-    for at in range(count if only < 0 else 0):
-        term = wide(ints[piece + 1 + at])
-        if drop_entry(state, lists, term * HEAD, cells[used + at], slot) and point:
+        single_cell = cell_at(state, only * HEAD, x, y)
+    for at in range(count if only < 0 else 1):
+        term = wide(ints[piece + 1 + at]) if only < 0 else wide(only)
+        cell = cells[used + at] if only < 0 else single_cell
+        if drop_entry(state, lists, term * HEAD, cell, slot) and point:
             due[late] = term
             late += 1
-        if _is_empty(state, term):
+        if only < 0 and _is_empty(state, term):
             emptied[empty] = term
             empty += 1
     give_back(state, piece // UNIT, class_for((count + UNIT) // UNIT))
@@ -281,6 +277,7 @@ def expire(
                 break
             gone[count] = pop(state.heap, state.due_at, counts[LIVE])
             prefetch(state.messages, wide(gone[count]) * MESSAGE)
+            prefetch(state.messages, wide(gone[count]) * MESSAGE + END)
             counts[LIVE] -= 1
             count += 1
         if count == start:

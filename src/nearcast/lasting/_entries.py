@@ -11,10 +11,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nearcast._jit import inner
-from nearcast.index.rarest_term._lanes import as_number, load_plane, lowest, splat
+from nearcast.index.rarest_term._lanes import as_number, bit_count, load_plane, splat
 from nearcast.index.table import Int32s
 from nearcast.lasting._layout import SIGNATURE, SLOT, UNIT, Float32s, State, wide
 
@@ -25,6 +26,7 @@ KNOWN_BITS = 2
 _LANES = 16
 _FOUR = _LANES // UNIT
 _FIRSTS = 0x1111  # the lowest of each entry's four bits
+_TOGETHER = 0x1248  # brings those four bits to bits 12 to 15 of a product
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
 
@@ -115,6 +117,45 @@ The lowest bit says that a move from the old box to the new one may concern it; 
 it surely came, or went. Nothing is sure if `sure` is 0; else it is -1."""
 
 
+def _note(typing: Any, ints: Any, at: Any, bits: Any, found: Any, where: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, place, bits, target, start = args
+        few = ir.VectorType(_INT32, _FOUR)
+
+        def of_entries(shift: int) -> Any:
+            """Bits 0, 4, 8 and 12, shifted, as four truths: a product brings them together."""
+            shifted = builder.lshr(bits, ir.Constant(_INT64, shift))
+            alone = builder.and_(shifted, ir.Constant(_INT64, _FIRSTS))
+            together = builder.mul(alone, ir.Constant(_INT64, _TOGETHER))
+            together = builder.lshr(together, ir.Constant(_INT64, _LANES - _FOUR))
+            whole = builder.trunc(together, ir.IntType(_FOUR))
+            return builder.bitcast(whole, ir.VectorType(ir.IntType(1), _FOUR))
+
+        words = load_plane(context, builder, signature.args[0], array, place)
+        order = ir.Constant(few, list(range(SLOT, _LANES, UNIT)))
+        slots = builder.shuffle_vector(words, words, order)
+        values = builder.shl(slots, ir.Constant(few, [KNOWN_BITS] * _FOUR))
+        nothing = ir.Constant(few, [0] * _FOUR)
+        for known in (CAME, WENT):
+            value = ir.Constant(few, [known] * _FOUR)
+            values = builder.or_(values, builder.select(of_entries(known), value, nothing))
+        data = context.make_array(signature.args[3])(context, builder, target).data
+        pointer = builder.gep(data, [start])
+        chosen = of_entries(0)
+        kind = ir.FunctionType(ir.VoidType(), [few, pointer.type, chosen.type])
+        name = "llvm.masked.compressstore.v4i32"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call] # numba is half typed
+        builder.call(function, [values, pointer, chosen])
+        return context.get_dummy_value()
+
+    return types.void(ints, types.int64, types.int64, found, types.int64), generate
+
+
+note: Any = intrinsic(_note)
+"""note(ints, at, bits, found, where): write the slots of those of four entries that `bits`, as
+`judge` gives them, are about, with what is known of each, to `found[where]` and behind it."""
+
+
 @inner
 def pick_entries(
     state: State, base: int, count: int, old: Float32s, new: Float32s, boxes: bool, sign: int,
@@ -133,13 +174,9 @@ def pick_entries(
     stop = base + count * UNIT
     for at in range(base, stop, _LANES):
         bits = judge(memory, at, x0, y0, x1, y1, u0, v0, u1, v1, sign, sure)
-        chosen = bits & _FIRSTS
         if stop - at < _LANES:
-            chosen &= (wide(1) << (stop - at)) - 1
-        while chosen:
-            entry = lowest(chosen)
-            chosen &= chosen - 1
-            known = (bits >> (entry + 1)) & 3
-            found[filled] = (wide(ints[at + entry + SLOT]) << KNOWN_BITS) | known
-            filled += 1
+            bits &= (wide(1) << (stop - at)) - 1
+        if bits & _FIRSTS:
+            note(ints, at, bits, found, filled)
+            filled += wide(bit_count(bits & _FIRSTS))
     return filled

@@ -10,8 +10,8 @@ fine cells as a quiet one. The columns and lines at the border reach to infinity
 Range messages stand in lists of their own, `areas`, which are never divided.
 
 Lists, cells, edges and the terms of messages share one arena, counted in units of 16 bytes, the
-size of an entry. Pieces have 1, 2, 3, 4, 6, 8, 12, ... units; those given back wait in a list for
-the next of their size.
+size of an entry. Pieces have 1, 2, 3, 4, 6, 8, 12, ... units; none begins in the middle of a cache
+line and goes on in the next. Those given back wait in a list for the next of their size.
 """
 
 from __future__ import annotations
@@ -169,6 +169,12 @@ def class_for(units: int) -> int:
     return kind
 
 
+@inner_inlined
+def room_to_take(kind: int) -> int:
+    """Give how many units to take a piece may need, with what is left in front of it."""
+    return size_of(kind) + UNIT - 1
+
+
 @inner
 def take(state: State, kind: int) -> int:
     """Take a piece, uninitialised; there must be room for it."""
@@ -181,8 +187,14 @@ def take(state: State, kind: int) -> int:
         if following != NOTHING:
             prefetch(state.ints, following * UNIT)  # the next that is taken is there by then
         return unit
-    unit = counts[USED]
-    counts[USED] += size_of(kind)
+    unit, size = counts[USED], size_of(kind)
+    spare = -unit & (UNIT - 1)
+    if 0 < spare < min(size, wide(UNIT)):
+        # What is left of a cache line is for others: whoever reads this reads no line more.
+        counts[USED] += spare
+        give_back(state, unit, spare if spare > 1 else wide(0))
+        unit += spare
+    counts[USED] += size
     return unit
 
 

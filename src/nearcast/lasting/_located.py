@@ -28,9 +28,9 @@ from nearcast.lasting._layout import (
     class_for,
     give_back,
     room_in_arena,
+    room_to_take,
     signature,
     single,
-    size_of,
     take,
     wide,
 )
@@ -130,7 +130,7 @@ def add_located(
             for cell in range(places_of_point(places, terms[at], x, y, cells)):
                 prefetch(table.keys, start_of(table.keys, key_of(cells[cell], terms[at])))
         own = class_for((stop - first + UNIT) // UNIT)
-        wanted = size_of(own)
+        wanted = room_to_take(own)
         if 2 * (table.lists[0] + (stop - first) * (places.levels + 1)) > len(table.keys):
             return i
         if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):

@@ -180,7 +180,7 @@ def _find_group_strips(state: State, count: int, sides: Float32s, plan: Int64s) 
             find_strips(state, head, sides, plan, at)
 
 
-@inner
+@inner_inlined
 def _pick(
     state: State, plan: Int64s, at: int, sides: Float32s, boxes: bool, cells: Int64s, start: int,
     found: Int32s, filled: int, numbered: bool,
@@ -270,8 +270,7 @@ def _pick_group(
                 break
             filled = after
             if not _is_alone(state, rows, wide(which[i]), times[events[i]], only):
-                for one in range(first, filled):
-                    prefetch(state.messages, (wide(found[one]) >> KNOWN_BITS) * MESSAGE)
+                ask_for_messages(state, found, first, filled)
         start = plan[at + UPTO]
         plan[at + UPTO] = filled
     first = wide(0)
@@ -281,6 +280,16 @@ def _pick_group(
             ask_for_terms(state, found, first, last)
         first = last
     return stop
+
+
+@inner_inlined
+def ask_for_messages(state: State, found: Int32s, start: int, stop: int) -> None:
+    """Ask for the ends of candidates, and where their terms are; for places of those unsure."""
+    for at in range(start, stop):
+        message = (wide(found[at]) >> KNOWN_BITS) * MESSAGE
+        prefetch(state.messages, message + END)
+        if found[at] & KNOWN == UNSURE:
+            prefetch(state.messages, message)
 
 
 @inner_inlined
@@ -294,8 +303,7 @@ def ask_for_terms(state: State, found: Int32s, start: int, stop: int) -> None:
 @inner
 def ask_for_candidates(state: State, found: Int32s, count: int) -> None:
     """Ask for the messages of candidates, and then for their terms."""
-    for at in range(count):
-        prefetch(state.messages, (wide(found[at]) >> KNOWN_BITS) * MESSAGE)
+    ask_for_messages(state, found, wide(0), count)
     ask_for_terms(state, found, wide(0), count)
 
 

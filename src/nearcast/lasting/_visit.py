@@ -100,7 +100,7 @@ def _note_cells(state: State, first: int, last: int, cells: Int64s, count: int) 
     return count
 
 
-@inner
+@inner_inlined
 def find_strips(state: State, head: int, sides: Float32s, plan: Int64s, at: int) -> None:
     """Find the columns and lines of a divided list that an old and a new box reach from and to.
 
@@ -130,7 +130,7 @@ def find_strips(state: State, head: int, sides: Float32s, plan: Int64s, at: int)
             prefetch(state.ints, start + plan[to + 2] * CELL)
 
 
-@inner
+@inner_inlined
 def list_cells(
     state: State, head: int, plan: Int64s, at: int, circles: Any, moves: bool, cells: Int64s,
     count: int,

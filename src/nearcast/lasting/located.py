@@ -28,6 +28,7 @@ from nearcast.index.verify import bitmap_for
 from nearcast.lasting._held import hold_rows, match_held, rarest_of
 from nearcast.lasting._layout import (
     END,
+    GIVEN,
     HEAD,
     LIVE,
     SLOT_BYTES,
@@ -129,16 +130,21 @@ class _Lists:
         return int(state.counts[SLOTS]) * SLOT_BYTES + arena + heads + 12 * len(self._hash.keys)
 
     def _grow(self, most: int) -> None:
-        """Make what may keep a kernel from going on larger; `most` lists come at a time."""
+        """Make what keeps a kernel from going on larger; `most` lists come at a time.
+
+        If it is neither the slots nor the hash, it is the arena, however much of it is free.
+        """
         state = self._state
         used, slots = int(state.counts[USED]), int(state.counts[SLOTS])
-        if slots == len(state.messages):
+        full = slots == len(state.messages) and state.counts[GIVEN] == 0
+        crowded = 2 * (int(self._hash.lists[0]) + most) > len(self._hash.keys)
+        if full:
             state = more_slots(state, slots, 2 * slots)
-        if used + used // 4 + 64 * most > len(state.ints) // UNIT:
+        if not (full or crowded):
             room = 2 * len(state.ints) // UNIT + 128 * most
             memory = longer(state.memory, used * UNIT, room * UNIT)
             state = state._replace(memory=memory, ints=memory.view(np.int32))
-        if 2 * (int(self._hash.lists[0]) + most) > len(self._hash.keys):
+        if crowded:
             fresh = _empty_hash(4 * len(self._hash.keys))
             rehash(self._hash, fresh)
             fresh.lists[0] = self._hash.lists[0]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nearcast.errors import StateError
 from nearcast.index.memory import Memory
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.lasting._cells import SAMPLE, divide, longest
@@ -38,6 +39,8 @@ from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, ev
 from nearcast.lasting._visit import PLAN
 
 _VERSION = 2
+_MOST_MESSAGES = (1 << 25) - 1  # what the word of a cell can count, if all are in one place
+_MOST_ENTRIES = 1 << 28  # an arena has 2^31 units, and an entry takes fewer than eight
 _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
 _ROOM_KEPT = 1 << 20  # for changes: an answer that needed more is not copied
@@ -182,10 +185,11 @@ class ActiveStore:
         if not count:
             return slots
         starts = texts.starts
+        self._check_room(count, int(starts[-1] - starts[0]))
         most = int(texts.terms[starts[0] : starts[-1]].max(initial=-1)) + 1
         self._reserve_terms(most, areas=bool((boxes[:, :2] != boxes[:, 2:]).any()))
         widest = int(np.diff(starts).max())
-        self._reserve_work(TOGETHER * widest)
+        self._reserve_work(TOGETHER * (widest + 1))
         done = 0
         while True:
             state = self._state
@@ -329,8 +333,18 @@ class ActiveStore:
         array = getattr(self._state, name)
         return longer(array, used, room, cleared=cleared, home=self._home, name=name)
 
+    def _check_room(self, messages: int, terms: int) -> None:
+        """Refuse messages that 32 bits could not count any more, before anything has changed."""
+        messages += len(self)
+        entries = terms + int(self._state.counts[ENTRIES])
+        if messages > _MOST_MESSAGES or entries > _MOST_ENTRIES:
+            raise StateError(
+                f"messages: {messages} active ones with {entries} terms in all given; expected at "
+                f"most {_MOST_MESSAGES} with {_MOST_ENTRIES}: use several engines"
+            )
+
     def _reserve_work(self, terms: int) -> None:
-        """Make room for the terms of the longest message."""
+        """Make room for the terms of a group of messages, and one more list for each of them."""
         if terms > len(self._due):
             self._due = np.empty(2 * terms, np.int32)
         if len(self._due) > len(self._cells):

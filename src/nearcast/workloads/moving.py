@@ -13,7 +13,8 @@ not apply; `seconds` still measures how long messages live.
 
 Departures: the road network, its size and the speeds are made up, in a box around San Joaquin
 County. Regions are circles of 0.5 to 5 km unless `shape` asks for the paper's boxes. `mobility` of
-20 % and `area` of 0.01 % are values of the paper's table 3, chosen here; `initial` is our own.
+20 % and `area` of 0.01 % are values of the paper's table 3, chosen here; `initial` is our own, and
+the paper's arrival rate is `arrivals`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from collections.abc import Iterator
 from itertools import chain
 from math import sqrt
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
+from nearcast.errors import InvalidValue
 from nearcast.workloads.base import (
     START,
     Amount,
@@ -57,6 +60,8 @@ class MovingOptions(Options, frozen=True):
     - `velocity`: a factor on all speeds (30 to 60 km/h, half more on main roads);
     - `life`: steps that a message lives on average; from half of it to one and a half times it;
     - `initial`: the share of the messages that is there before anyone moves;
+    - `arrivals`: in place of `initial`, how many messages come at each step; those that are left
+      are there before anyone moves;
     - `tracks`: a Parquet or CSV file of recorded tracks: `id`, `time`, `lon`, `lat`.
     """
 
@@ -74,6 +79,7 @@ class MovingOptions(Options, frozen=True):
     velocity: Positive = 1.0
     life: Positive = 10.0
     initial: Share = 0.1
+    arrivals: Annotated[int, Meta(ge=0)] = 0
     tracks: str = ""
 
 
@@ -129,10 +135,9 @@ class _Log:
                 for number, region, at in zip(who.tolist(), regions, times.tolist(), strict=True):
                     yield {"op": "move", "id": f"s{number + 1}", "region": region, "at": at}
 
-    def messages(self, start: float, end: float) -> Iterator[Event]:
+    def messages(self, start: float, end: float, initial: int) -> Iterator[Event]:
         """Publish the initial messages at the start, and the others up to the end."""
         corpus, options, total = self._corpus, self._options, self._request.messages
-        initial = int(options.initial * total)
         average = options.life * options.seconds
         for numbers in corpus.chunks(0, total):
             step = (end - start) / max(1, total - initial)
@@ -176,6 +181,18 @@ def _followed(tracks: Tracks, count: int, chunk: int) -> Iterator[_Report]:
         yield _Report(who, tracks.points[row], tracks.times[row])
 
 
+def _there_first(total: int, options: MovingOptions, lasts: float) -> int:
+    """How many messages are there before anyone moves, if there are moves for so many seconds."""
+    if not options.arrivals:
+        return int(options.initial * total)
+    later = round(options.arrivals * lasts / options.seconds)
+    if later > total:
+        raise InvalidValue(
+            "arrivals", options.arrivals, f"fewer: that makes {later} messages of {total} in all"
+        )
+    return total - later
+
+
 def _events(request: Request, options: MovingOptions) -> Iterator[Event]:
     ordered("radius", options.min_radius, options.max_radius)
     count = request.subscriptions
@@ -194,7 +211,9 @@ def _events(request: Request, options: MovingOptions) -> Iterator[Event]:
         start, end = START, START + options.timestamps * options.seconds
         reports = _drives(request.seed, options, vehicles, count)
     log = _Log(request, options, corpus)
-    stream = heapq.merge(log.messages(start, end), log.moves(reports), key=itemgetter("at"))
+    initial = _there_first(request.messages, options, end - start)
+    messages = log.messages(start, end, initial)
+    stream = heapq.merge(messages, log.moves(reports), key=itemgetter("at"))
     return chain(log.subscriptions(places), stream)
 
 

@@ -77,6 +77,11 @@ class ApPlusTree(ApTree):
         return self._rank
 
     @property
+    def speeds(self) -> Floats:
+        """By row: the degrees east and north in one timestamp that its reports say."""
+        return self._speed
+
+    @property
     def dummy_share(self) -> float:
         """A row that covers more than this share of the cells is in the dummy cell."""
         return self._plan.share
@@ -159,6 +164,7 @@ class ApPlusTree(ApTree):
         """Learn speeds, in degrees a timestamp, from the way between two reports."""
         new, old = self.table.rows.box[rows], self._boxes[rows]
         way = (new[:, :2] + new[:, 2:] - old[:, :2] - old[:, 2:]) / 2
+        way[:, 0] = (way[:, 0] + 180.0) % 360.0 - 180.0  # across the antimeridian, if that is less
         latest = way / self._moving[1]
         self._speed[rows] = _MEMORY * self._speed[rows] + (1 - _MEMORY) * latest
 
