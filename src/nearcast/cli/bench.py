@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +22,7 @@ from nearcast.cli import (
     bench_spark_topk,
     bench_topk,
 )
+from nearcast.cli.measuring import give
 from nearcast.cli.options import JsonOption
 
 bench = typer.Typer(no_args_is_help=True)
@@ -75,9 +76,10 @@ def ingest(
       nearcast bench ingest --messages 1000000 --json
     """
     report = measure_ingest(messages=messages, words=words, path=file)
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
+    give(report, as_json, _show)
+
+
+def _show(report: Mapping[str, float]) -> None:
     table = Table("measure", "value")
     for name, value in report.items():
         table.add_row(name, f"{value:,.1f}" if isinstance(value, float) else f"{value:,}")
