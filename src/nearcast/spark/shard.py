@@ -22,9 +22,10 @@ from nearcast._jit import kernel
 from nearcast.geo import region_from_json
 from nearcast.geo.circles import circle_columns
 from nearcast.index import Batch, Table
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
 from nearcast.index.rarest_term.index import RarestTerm
-from nearcast.index.table import SHARED, Column, Floats, Int32s, Int64s
+from nearcast.index.table import SHARED, Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
 from nearcast.spark.held import Held, first_of_each
 from nearcast.spark.names import Names

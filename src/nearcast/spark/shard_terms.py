@@ -15,8 +15,9 @@ import numpy.typing as npt
 from nearcast._jit import kernel
 from nearcast._slots import Slots, empty_slots, find, mixed, move_slots, put, remove
 from nearcast.index import Table
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column, Int32s, Int64s
+from nearcast.index.table import Int32s, Int64s
 from nearcast.text.columns import HashedTexts, Hashes
 
 _PIECE = 1 << 14

@@ -28,8 +28,8 @@ from nearcast._slots import (
     move_slots,
     put,
 )
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, not_ascii, spliced
 from nearcast.topk._layout import Bytes, Int32s, Int64s
