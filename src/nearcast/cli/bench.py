@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearcast.bench.ingest import measure_ingest
+from nearcast.bench.ingest import IngestReport, measure_ingest
 from nearcast.cli import (
     bench_adjust,
     bench_distribution,
@@ -79,7 +78,7 @@ def ingest(
     give(report, as_json, _show)
 
 
-def _show(report: Mapping[str, float]) -> None:
+def _show(report: IngestReport) -> None:
     table = Table("measure", "value")
     for name, value in report.items():
         table.add_row(name, f"{value:,.1f}" if isinstance(value, float) else f"{value:,}")

@@ -22,6 +22,7 @@ from nearcast.workloads.registry import convert_options
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import TopkArrays
 
+Outcome = Mapping[str, Sequence[Mapping[str, Any]]]
 _METHODS = f"{OURS},{LAZY},taat+kmax:parameter=45,igpt+cskyband:traversal=term,{ENGINE}"
 _MATCHING = "taat,ciq,igpt:traversal=term,igpt"
 
@@ -109,10 +110,11 @@ def topk(
             del core
     if plot is not None:
         _draw(plot, runs, compared)
-    give({"matching": compared, "runs": runs, "engine": whole}, as_json, _show_all)
+    outcome: Outcome = {"matching": compared, "runs": runs, "engine": whole}
+    give(outcome, as_json, _show_all)
 
 
-def _show_all(outcome: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _show_all(outcome: Outcome) -> None:
     _show("whom a message affects, at equal thresholds", outcome["matching"], _MATCHING_COLUMNS)
     _show("a stream", outcome["runs"], _RUN_COLUMNS)
     _show("a stream of texts, through the engine", outcome["engine"], _ENGINE_COLUMNS)
