@@ -5,7 +5,7 @@ would take each other's machine code for their own.
 
 Processes that start together wait for each other's kernels: one compiles, the others read what it
 wrote. Numba alone would compile in each of them. And numba would compile a kernel anew for every
-constant that another kernel calls it with; here one version takes them all.
+constant that another kernel calls it with; here most have one version for all values.
 """
 
 import logging
@@ -35,15 +35,16 @@ _PATIENCE_S = 1.0
 _being_compiled: set[Path] = set()
 
 
-def _njit(**options: Any) -> Callable[[Callable[..., object]], Any]:
+def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
     """Numba's decorator, with the option `_nrt` that its stubs do not know.
 
-    Nobody calls a kernel from C: the function for that is left out.
+    Nobody calls a kernel from C: the function for that is left out. With `by_value` it is compiled
+    anew for every constant that it is called with.
     """
 
     def decorate(function: Callable[..., object]) -> Any:
         made = cast("Any", numba.njit)(no_cfunc_wrapper=True, **options)(function)
-        return _compiled_once(_for_any_value(made))
+        return _compiled_once(made if by_value else _for_any_value(made))
 
     return decorate
 
@@ -117,9 +118,13 @@ def inner(function: F) -> F:
     """Compile, as `lean_kernel` does, a function that only other kernels call.
 
     Python cannot call it: what would take the arguments from Python is as long to compile as a
-    small kernel, and is left out.
+    small kernel, and is left out. Many of these are called for every message or row: constants
+    that they are called with are compiled into them.
     """
-    return cast("F", _njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True)(function))
+    return cast(
+        "F",
+        _njit(by_value=True, cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True)(function),
+    )
 
 
 def inner_counting(function: F) -> F:
