@@ -11,6 +11,9 @@ DEMO_ARGS ?=
 
 .PHONY: demo test java lint unit soak bench clean
 
+# Where this is set, each of the many processes would read every source anew, and every test.
+unexport PYTHONDONTWRITEBYTECODE
+
 # `make demo ENGINE=embedded DEMO_ARGS="--duration 60 --no-browser"`. Spark is only installed where
 # there is a Java that it can run on.
 demo: $(VENV)/.core $(VENV)/.kernels $(if $(filter embedded,$(ENGINE)),,$(VENV)/.spark)

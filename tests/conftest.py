@@ -1,6 +1,57 @@
-"""How Hypothesis works in every test."""
+"""How all tests run: in how many processes, in which order, with what around them."""
 
+from __future__ import annotations
+
+import os
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("nearcast", deadline=None)  # a busy machine is no defect
 settings.load_profile("nearcast")
+
+# A JVM that lives for a minute spends most of it on optimising what it will not run again.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+_HERE = Path(__file__).parent
+_LANES = (
+    ("spark",),
+    ("bench", "experiments", "engine", "index", "lasting", "topk"),
+    ("web", "store", "server", "spark/test_kills.py", "cli/test_demo.py"),
+)
+"""What takes long, by what it takes: Spark, of which one process should have the session; kernels
+that have to be compiled; and other processes that have to be waited for."""
+_LONG = set(chain.from_iterable(_LANES))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than processors, as some test always waits for something."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let every process begin with tests that take long, and leave short ones to be given away.
+
+    Processes get equal parts of the tests, one after the other, and take from each other's ends.
+    """
+    of_folder: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        of_folder.setdefault(_folder_of(item.path), []).append(item)
+    lanes = [[item for name in lane for item in of_folder.pop(name, [])] for lane in _LANES]
+    short = chain.from_iterable(of_folder.values())
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    size = -(-len(items) // processes)
+    ordered: list[pytest.Item] = []
+    for number in range(processes):
+        ordered += chain.from_iterable(lanes[number::processes])
+        ordered += islice(short, max(0, (number + 1) * size - len(ordered)))
+    items[:] = [*ordered, *short]
+
+
+def _folder_of(path: Path) -> str:
+    """The folder of a test below this one, or its file if that stands in a lane of its own."""
+    inside = path.relative_to(_HERE)
+    return inside.as_posix() if inside.as_posix() in _LONG else inside.parts[0]

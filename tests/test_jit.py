@@ -1,8 +1,14 @@
-"""Kernels are compiled by one process, however many start together."""
+"""Kernels are compiled by one process, however many start together, and not more than needed."""
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from nearcast._jit import inner, kernel, read_only
 
 _MODULE = """
 import sys
@@ -44,3 +50,40 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
         process.stdin.flush()
     compiled = [int(process.communicate()[0]) for process in started]
     assert sorted(compiled) == [0, 0, 1]
+
+
+@kernel
+def _added(values: Any, more: int) -> float:
+    return float(values[0] + more)
+
+
+@inner
+def _by_value(more: int) -> int:
+    return 2 * more
+
+
+@kernel
+def _calling(values: Any) -> float:
+    return _added(values, 1) + _added(values, 2) + _by_value(3) + _by_value(4)
+
+
+def test_constants_are_values_like_any_other_where_kernels_call_kernels() -> None:
+    """One version is compiled for all of them, but of `inner` functions one for each."""
+    calling, added, by_value = cast("Any", (_calling, _added, _by_value))
+    assert _calling(np.zeros(1)) == 17.0
+    calling.recompile()  # found on the disk, it would come without those that it calls
+    assert (len(added.signatures), len(by_value.signatures)) == (1, 2)
+
+
+def test_arrays_of_any_kind_become_one_kind() -> None:
+    """A kernel is compiled once for what can be written, what cannot, and what has gaps."""
+    plain = np.arange(4.0)
+    frozen, gaps = np.frombuffer(plain.tobytes()), np.arange(8.0)[::2]
+    for given in (plain, frozen, gaps):
+        assert read_only(given).tolist() == given.tolist()
+        assert _calling(read_only(given)) == 17.0 + 2 * given[0]
+    signatures = cast("Any", _calling).signatures
+    assert len([each for each in signatures if not each[0].mutable]) == 1
+    with pytest.raises(ValueError, match="read-only"):
+        read_only(plain)[0] = 1.0
+    plain[0] = 5.0  # whoever has it may still write

@@ -4,7 +4,8 @@ A function is compiled by one policy only: its name on the disk does not tell of
 would take each other's machine code for their own.
 
 Processes that start together wait for each other's kernels: one compiles, the others read what it
-wrote. Numba alone would compile in each of them.
+wrote. Numba alone would compile in each of them. And numba would compile a kernel anew for every
+constant that another kernel calls it with; here most have one version for all values.
 """
 
 import logging
@@ -16,6 +17,9 @@ from threading import Timer
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+import numpy.typing as npt
+from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 
 try:
@@ -24,19 +28,39 @@ except ImportError:  # pragma: no cover - where there is none, each process comp
     fcntl = None  # type: ignore[assignment]
 
 F = TypeVar("F", bound=Callable[..., object])
+D = TypeVar("D", bound=np.generic)
 
 _PATIENCE_S = 1.0
 
 _being_compiled: set[Path] = set()
 
 
-def _njit(**options: Any) -> Callable[[Callable[..., object]], Any]:
-    """Numba's decorator, with the option `_nrt` that its stubs do not know."""
+def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
+    """Numba's decorator, with the option `_nrt` that its stubs do not know.
+
+    Nobody calls a kernel from C: the function for that is left out. With `by_value` it is compiled
+    anew for every constant that it is called with.
+    """
 
     def decorate(function: Callable[..., object]) -> Any:
-        return _compiled_once(cast("Any", numba.njit)(**options)(function))
+        made = cast("Any", numba.njit)(no_cfunc_wrapper=True, **options)(function)
+        return _compiled_once(made if by_value else _for_any_value(made))
 
     return decorate
+
+
+def _for_any_value(dispatcher: Any) -> Any:
+    """Let kernels that call this one with a constant use the version for any value."""
+    resolve = getattr(dispatcher, "get_call_template", None)
+    if resolve is None:
+        return dispatcher  # numba is switched off, and it is a plain function
+    plain: Callable[[Any], Any] = types.unliteral
+
+    def resolve_types(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return resolve(tuple(map(plain, given)), {name: plain(named[name]) for name in named})
+
+    dispatcher.get_call_template = resolve_types
+    return dispatcher
 
 
 def _compiled_once(dispatcher: Any) -> Any:
@@ -90,16 +114,22 @@ def lean_kernel(function: F) -> F:
     return cast("F", _njit(cache=True, nogil=True, _nrt=False)(function))
 
 
-_FOR_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
 def inner(function: F) -> F:
     """Compile, as `lean_kernel` does, a function that only other kernels call.
 
     Python cannot call it: what would take the arguments from Python is as long to compile as a
-    small kernel, and is left out.
+    small kernel, and is left out. Many of these are called for every message or row: constants
+    that they are called with are compiled into them.
     """
-    return cast("F", _njit(cache=True, nogil=True, _nrt=False, **_FOR_KERNELS)(function))
+    return cast(
+        "F",
+        _njit(by_value=True, cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True)(function),
+    )
+
+
+def inner_counting(function: F) -> F:
+    """Compile, as `kernel` does, a function that only other kernels call."""
+    return cast("F", _njit(cache=True, nogil=True, _nrt=True, no_cpython_wrapper=True)(function))
 
 
 def inlined(function: F) -> F:
@@ -114,8 +144,20 @@ def inner_inlined(function: F) -> F:
     """Compile, as `inner` does, a small function that becomes part of each kernel that calls it."""
     return cast(
         "F",
-        _njit(cache=True, nogil=True, _nrt=False, forceinline=True, **_FOR_KERNELS)(function),
+        _njit(cache=True, nogil=True, _nrt=False, forceinline=True, no_cpython_wrapper=True)(
+            function
+        ),
     )
+
+
+def read_only(array: npt.NDArray[D]) -> npt.NDArray[D]:
+    """The same array, side by side and not to be written, as those of Arrow are.
+
+    Numba compiles a kernel apart for arrays that can be written, and for those with gaps.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
@@ -37,20 +37,20 @@ def empty_slots(size: int) -> Slots:
     return np.full((size, 2), _EMPTY)
 
 
-@kernel
+@inner_counting
 def mixed(value: np.uint64) -> np.uint64:
     """Spread what the low and high bits of a hash know over all of them."""
     value = (value ^ (value >> np.uint64(32))) * np.uint64(0x9FB21C651E98DF25)
     return value ^ (value >> np.uint64(29))
 
 
-@kernel
+@inner_counting
 def _value_in(word: np.uint64) -> int:
     # Signed, or numba would take a choice between it and -1 for a float.
     return np.int64(word & _VALUE)  # type: ignore[return-value]  # an int to every caller
 
 
-@kernel
+@inner_counting
 def slot_of(slots: Slots, first: np.uint64, second: np.uint64) -> int:
     """Give the slot of a key, or -1."""
     mask = np.uint64(len(slots) - 1)

@@ -4,132 +4,32 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast.errors import SourceError
-from nearcast.geo import Box, Circle, Polygon, Region
-from nearcast.index import Batch, Pairs, Table, index_named, match
+from nearcast.geo import Box
+from nearcast.index import Table, index_named, match
 from nearcast.index.rarest_term import RarestTerm
-from nearcast.index.sequential import Sequential
-
-Rng = np.random.Generator
-Ints = npt.NDArray[np.int32]
-GRID = [-120.0, -0.1, 0.0, 0.1, 1 / 3, 25.7, 25.700001, 60.0]
-
-
-def coordinate(rng: Rng, limit: float) -> float:
-    """A number that often equals another one, or is its neighbour in 64 bits."""
-    if rng.random() < 0.4:
-        return float(rng.uniform(-limit, limit))
-    value = float(np.clip(GRID[rng.integers(len(GRID))], -limit, limit))
-    way = rng.integers(4)
-    if way == 0:
-        return float(np.clip(np.nextafter(value, -np.inf), -limit, limit))
-    if way == 1:
-        return float(np.clip(np.nextafter(value, np.inf), -limit, limit))
-    return value
-
-
-def box(rng: Rng) -> tuple[float, float, float, float]:
-    west, east = sorted((coordinate(rng, 180.0), coordinate(rng, 180.0)))
-    south, north = sorted((coordinate(rng, 90.0), coordinate(rng, 90.0)))
-    if rng.random() < 0.2:
-        return west, south, west, south
-    if rng.random() < 0.4:
-        east, north = min(180.0, west + rng.random()), min(90.0, south + rng.random())
-    return west, south, east, north
-
-
-def region(rng: Rng) -> Region:
-    kind = rng.random()
-    west, south, east, north = box(rng)
-    if kind < 0.1:
-        return Circle((west, south), radius=float(rng.uniform(0, 2e6)))
-    if kind < 0.2 and east - west > 1e-6 and north - south > 1e-6:
-        return Polygon([[(west, south), (east, south), (west, north), (west, south)]])
-    if kind < 0.3:
-        return Box(east, south, west, north)  # across the antimeridian, most of the time
-    return Box(west, south, east, north)
-
-
-def term_set(rng: Rng, vocabulary: int, most: int) -> list[int]:
-    """Some different terms, the low numbers often."""
-    drawn = (vocabulary * rng.random(rng.integers(1, most + 1)) ** 3).astype(int)
-    return sorted(set(drawn.tolist()))
-
-
-def subscribe(rng: Rng, table: Table, owner: int, vocabulary: int) -> Ints:
-    conjuncts: list[tuple[list[int], list[int]]] = []
-    for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        required = term_set(rng, vocabulary, 6)
-        excluded = term_set(rng, vocabulary, 2) if rng.random() < 0.2 else []
-        conjuncts.append((required, [term for term in excluded if term not in required]))
-    return table.add(owner, conjuncts, region(rng))
-
-
-def batch_of(term_sets: Sequence[Sequence[int]], boxes: Sequence[Sequence[float]]) -> Batch:
-    starts = np.cumsum([0, *map(len, term_sets)]).astype(np.int64)
-    terms = [term for some in term_sets for term in some]
-    return Batch(starts, np.array(terms, np.int32), np.array(boxes, np.float64).reshape(-1, 4))
-
-
-def some_messages(rng: Rng, count: int, vocabulary: int) -> Batch:
-    boxes: list[tuple[float, ...]] = []
-    for _ in range(count):
-        sides = box(rng)
-        boxes.append(sides[:2] * 2 if rng.random() < 0.5 else sides)
-    return batch_of([term_set(rng, vocabulary, 12) for _ in range(count)], boxes)
-
-
-def pairs(found: Pairs) -> list[tuple[int, int]]:
-    listed = list(zip(found.messages.tolist(), found.rows.tolist(), strict=True))
-    assert found.messages.tolist() == sorted(found.messages.tolist())
-    assert len(listed) == len(set(listed))
-    return sorted(listed)
-
-
-def check(index: RarestTerm, batch: Batch) -> int:
-    """Compare with a look at every row, and give how many pairs there were."""
-    expected = pairs(Sequential(index.table).candidates(batch))
-    assert pairs(index.candidates(batch)) == expected
-    return len(expected)
-
-
-def check_order(index: RarestTerm) -> None:
-    """Every live row stands where the index says, and blocks lie inside what is said of them."""
-    state, stats = index._state, index.stats()
-    assert stats["rows"] == index.table.live
-    bounds = state.memory.reshape(-1, 8)
-    for row in index.table.live_rows():
-        place = int(state.places[row])
-        if place >= 0:
-            assert state.ints.reshape(-1, 8)[place, 4] in (row, ~row)
-            continue
-        leaf, lane = ~place // 16 * 16, ~place % 16
-        block = state.memory[leaf * 8 : leaf * 8 + 128].reshape(8, 16)
-        ints = state.ints[leaf * 8 : leaf * 8 + 128].reshape(8, 16)
-        assert ints[4, lane] in (row, ~row)
-        assert (block[0] < np.inf).sum() == ints[7, 2]
-        inner = block[:4, lane]
-        parent = int(ints[7, 0])
-        while parent != -1:
-            start = parent // 16 * 16
-            node = bounds[start : start + 16].reshape(8, 16)
-            outer = node[:4, parent % 16]
-            assert (block[7, 8:12] == outer).all()  # a block knows what is said of it
-            block = node
-            assert (outer[:2] <= inner[:2]).all()
-            assert (outer[2:] >= inner[2:]).all()
-            parent = int(node.view(np.int32)[7, 0])
+from rarest_rows import (
+    Ints,
+    add_boxes,
+    batch_of,
+    box,
+    check,
+    check_order,
+    far_messages,
+    many_boxes,
+    pairs,
+    some_messages,
+    subscribe,
+)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -186,38 +86,6 @@ def test_any_order_of_changes_leaves_the_answer_right(
         check(index, some_messages(rng, 15, vocabulary))
 
 
-def many_boxes(rng: Rng, count: int, vocabulary: int) -> Table:
-    """A table of plain boxes, small ones among large ones, whose terms follow Zipf's law."""
-    table = Table()
-    table.ensure_terms(vocabulary)
-    add_boxes(rng, table, count, vocabulary)
-    table.frequency[:vocabulary] = 100_000 // (1 + np.arange(vocabulary))
-    return table
-
-
-def add_boxes(rng: Rng, table: Table, count: int, vocabulary: int) -> Ints:
-    terms = (vocabulary ** rng.random((count, 3)) - 1).astype(np.int32)
-    keep = np.ones((count, 3), np.bool_)
-    keep[:, 1] = (terms[:, 1] != terms[:, 0]) & (rng.random(count) < 0.7)
-    keep[:, 2] = (terms[:, 2] != terms[:, 0]) & (terms[:, 2] != terms[:, 1]) & keep[:, 1]
-    starts = np.concatenate(([0], np.cumsum(keep.sum(axis=1)))).astype(np.int64)
-    middle = np.column_stack((rng.uniform(-170, 170, count), rng.uniform(-80, 80, count)))
-    half = 10 ** rng.uniform(-3, 0.9, (count, 2))
-    boxes = np.column_stack((middle - half, middle + half))
-    first = len(table)
-    owners = np.arange(first, first + count, dtype=np.int32)
-    return table.add_boxes(owners, boxes, starts, terms[keep])
-
-
-def far_messages(rng: Rng, count: int, vocabulary: int, terms: int = 9) -> Batch:
-    points = np.column_stack((rng.uniform(-170, 170, count), rng.uniform(-80, 80, count)))
-    sizes = rng.choice([0.0, 0.0, 5.0], count)[:, None]
-    drawn = [
-        np.unique((vocabulary ** rng.random(terms) - 1).astype(int)).tolist() for _ in range(count)
-    ]
-    return batch_of(drawn, np.column_stack((points - sizes, points + sizes)).tolist())
-
-
 def test_deep_trees_built_and_grown_agree() -> None:
     """Thousands of rows in a run: several levels, split many times, with sizes mixed."""
     rng = np.random.default_rng(7)
@@ -231,164 +99,6 @@ def test_deep_trees_built_and_grown_agree() -> None:
     check_order(index)
     assert check(index, batch) > 200
     assert index.stats()["directories"] > 100
-
-
-def large_boxes(rng: Rng, table: Table, count: int) -> Ints:
-    """Boxes of one term that overlap so much that parting them saves nothing."""
-    middle = np.column_stack((rng.uniform(-100, 100, count), rng.uniform(-50, 50, count)))
-    half = rng.uniform(4, 30, (count, 2))
-    owners = len(table) + np.arange(count, dtype=np.int32)
-    boxes = np.column_stack((middle - half, middle + half))
-    return table.add_boxes(owners, boxes, np.arange(count + 1), np.zeros(count, np.int32))
-
-
-def test_a_fifth_more_makes_a_message_look_at_hardly_more() -> None:
-    """Full leaves are not split where one beside them has room: the new rows fill those."""
-    rng = np.random.default_rng(21)
-    table = Table()
-    large_boxes(rng, table, 10_000)
-    index = RarestTerm(table)
-    index.build()
-    index.insert(large_boxes(rng, table, 2000))
-    check_order(index)
-    batch = far_messages(rng, 200, 8)
-    assert check(index, batch) > 1000
-    fresh = RarestTerm(table)
-    fresh.build()
-    assert index.candidates(batch).candidates < 1.1 * fresh.candidates(batch).candidates
-    assert index.stats()["blocks"] < 1.2 * fresh.stats()["blocks"]
-
-
-def test_deleting_everything_frees_everything() -> None:
-    """No leaf, node or record stays behind, and the room is used again."""
-    rng = np.random.default_rng(8)
-    table = many_boxes(rng, 4000, 60)
-    index = RarestTerm(table)
-    index.build()
-    for _ in range(4):
-        rows = rng.permutation(table.live_rows()).astype(np.int32)
-        assert len(index.delete(rows)) == len(rows)
-        table.remove(rows)
-        stats = index.stats()
-        assert [stats[name] for name in ("rows", "runs", "blocks", "directories", "records")] == [
-            0
-        ] * 5
-        assert pairs(index.candidates(far_messages(rng, 20, 60))) == []
-        index.insert(add_boxes(rng, table, 4000, 60))
-        check_order(index)
-    check(index, far_messages(rng, 100, 60))
-    assert index.stats()["bytes"] < 3 * 4000 * 32 + 4 * len(table) + 2048
-
-
-def test_churn_keeps_memory_and_bounding_boxes_in_bounds() -> None:
-    """After each row has been replaced several times, a message looks at hardly more rows."""
-    rng = np.random.default_rng(9)
-    table = many_boxes(rng, 5000, 30)
-    index = RarestTerm(table)
-    index.build()
-    batch = far_messages(rng, 300, 30)
-    for _ in range(30):
-        gone = rng.permutation(table.live_rows())[:1000].astype(np.int32)
-        index.delete(gone)
-        table.remove(gone)
-        index.insert(add_boxes(rng, table, 1000, 30))
-    check(index, batch)
-    fresh = RarestTerm(table)
-    fresh.build()
-    assert index.candidates(batch).candidates < 2 * fresh.candidates(batch).candidates
-    assert index.stats()["blocks"] < 2.5 * fresh.stats()["blocks"]
-
-
-def test_a_population_that_shrinks_gives_its_leaves_back() -> None:
-    """Of a tenth of the rows, a few a leaf remain nowhere."""
-    rng = np.random.default_rng(16)
-    table = many_boxes(rng, 6000, 10)
-    index = RarestTerm(table)
-    index.build()
-    before = index.stats()["blocks"]
-    gone = rng.permutation(6000)[:5400].astype(np.int32)
-    for part in np.array_split(gone, 9):
-        index.delete(part)
-        table.remove(part)
-        check_order(index)
-    assert index.stats()["blocks"] < before / 3
-    check(index, far_messages(rng, 100, 10))
-
-
-def test_moves_far_and_near() -> None:
-    """A row is found where it is now, and nowhere else, and blocks do not sprawl."""
-    rng = np.random.default_rng(10)
-    table = many_boxes(rng, 3000, 25)
-    index = RarestTerm(table)
-    index.build()
-    batch = far_messages(rng, 200, 25)
-    for way in (0.01, 1.0, 300.0):
-        rows = rng.permutation(3000)[:2000].astype(np.int32)
-        boxes = table.rows.box[rows]
-        step = rng.normal(0, way, (len(rows), 2))
-        half = (boxes[:, 2:] - boxes[:, :2]) / 2
-        middle = (boxes[:, 2:] + boxes[:, :2]) / 2 + step
-        corner = np.array([170.0, 80.0])
-        middle = (middle + corner) % (2 * corner) - corner
-        table.move(rows, np.column_stack((middle - half, middle + half)))
-        index.move(rows)
-        check_order(index)
-        check(index, batch)
-    fresh = RarestTerm(table)
-    fresh.build()
-    assert index.candidates(batch).candidates < 2 * fresh.candidates(batch).candidates
-
-
-def test_after_twenty_moves_of_everyone_a_message_looks_at_hardly_more() -> None:
-    """Trees are arranged anew as moves loosen them, the longest of them too."""
-    rng = np.random.default_rng(22)
-    table = Table()
-    large_boxes(rng, table, 9000)
-    index = RarestTerm(table)
-    index.build()
-    batch = far_messages(rng, 200, 8)
-    for share in [0.01] * 10 + [0.1] * 10:
-        for rows in np.array_split(rng.permutation(9000).astype(np.int32), 3):
-            boxes = table.rows.box[rows]
-            turn = rng.uniform(0, 2 * np.pi, (len(rows), 1))
-            way = share * (boxes[:, 2:] - boxes[:, :2]) * np.hstack([np.cos(turn), np.sin(turn)])
-            table.move(rows, boxes + np.hstack([way, way]))
-            index.move(rows)
-    check_order(index)
-    assert check(index, batch) > 1000
-    fresh = RarestTerm(table)
-    fresh.build()
-    assert index.candidates(batch).candidates < 1.1 * fresh.candidates(batch).candidates
-    assert index.stats()["blocks"] < 1.05 * fresh.stats()["blocks"]
-
-
-@pytest.mark.parametrize("messages", [1000, 9000])
-def test_after_far_jumps_of_everyone_messages_look_at_hardly_more_in_the_end(
-    messages: int,
-) -> None:
-    """Trees that jumps have left loose are arranged anew, as messages come, or for many at once."""
-    rng = np.random.default_rng(23)
-    table = many_boxes(rng, 9000, 8)
-    index = RarestTerm(table)
-    index.build()
-    batch = far_messages(rng, 200, 8)
-    places = table.rows.box[rng.permutation(9000)]
-    for rows in np.array_split(np.arange(9000, dtype=np.int32), 9):
-        table.move(rows, places[rows])
-        index.move(rows)
-    fresh = RarestTerm(table)
-    fresh.build()
-    assert index.stats()["blocks"] > 1.1 * fresh.stats()["blocks"]
-    for _ in range(0, 9000, messages):
-        index.tidy(messages)
-    check_order(index)
-    assert check(index, batch) > 100
-    wanted = fresh.candidates(batch).candidates
-    assert index.candidates(batch).candidates < 1.03 * wanted
-    assert index.stats()["blocks"] == fresh.stats()["blocks"]
-    before = index._state.places.copy()
-    index.tidy(9000)  # there is nothing left to do
-    assert (before == index._state.places).all()
 
 
 def test_frequencies_may_be_wrong_and_are_caught_up_with() -> None:

@@ -67,7 +67,7 @@ def test_a_design_finds_what_ours_finds(name: str) -> None:
     ours, other = (DESIGNS[one](world.table(), SPACE, first) for one in ("ours", name))
     for design in (ours, other):
         design.build()
-    now = found = 0
+    now, found = 0.0, 0
     for _ in range(6):
         batch: Batch = world.messages(MESSAGES)
         ends: Floats = (now + 100 + world.rng.permutation(MESSAGES)).astype(np.float64)

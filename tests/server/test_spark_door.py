@@ -25,7 +25,10 @@ SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 
 
 
 def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -> None:
-    """Acknowledged when durable, delivered when committed, also by the next server."""
+    """Acknowledged when durable, delivered when committed, also by the next server.
+
+    A pipeline takes long to start: whatever else goes through the door is tried on the second.
+    """
     with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
         assert ear.place() == 0
         assert server.http.put("/v1/subscriptions/s1", json=IPAD).status_code == 201

@@ -20,24 +20,24 @@ def test_a_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:
     Meanwhile it comes to another plan, with one worker more.
     """
     events = EventStream(seed=3, subscriptions=2000, kind="tweets", vocabulary=2000)
-    log = Log(tmp_path / "log", 20_000, 20, events)
+    log = Log(tmp_path / "log", 19_600, 14, events)
     stream = Stream(tmp_path, "--files-per-batch", "1", "--partitioner", "hybrid", "--workers", "2")
     with stream.watched():
-        log.give(stream, 6)
+        log.give(stream, 5)
         stream.start()
         stream.wait_for_commits(2)
         wish(stream, Random(1), workers=3)
         assert stream.kill("worker")
-        log.give(stream, 3)
+        log.give(stream, 2)
         stream.wait_for_commits(3)
         assert stream.kill("jvm")
         assert stream.run.wait() == 1
         assert "Spark has ended" in stream.log.read_text()
-        log.give(stream, 7)
+        log.give(stream, 4)
         stream.start()
         stream.wait_for_commits(2)
         assert stream.kill("driver")
-        log.give(stream, 4)
+        log.give(stream, 3)
         stream.finish()
     found = read_updates(stream.output)
     assert len(found) > 10_000

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearcast.bench.ingest import measure_ingest
+from nearcast.bench.ingest import IngestReport, measure_ingest
 from nearcast.cli import (
     bench_adjust,
     bench_distribution,
@@ -22,6 +21,7 @@ from nearcast.cli import (
     bench_spark_topk,
     bench_topk,
 )
+from nearcast.cli.measuring import give
 from nearcast.cli.options import JsonOption
 
 bench = typer.Typer(no_args_is_help=True)
@@ -75,9 +75,10 @@ def ingest(
       nearcast bench ingest --messages 1000000 --json
     """
     report = measure_ingest(messages=messages, words=words, path=file)
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
+    give(report, as_json, _show)
+
+
+def _show(report: IngestReport) -> None:
     table = Table("measure", "value")
     for name, value in report.items():
         table.add_row(name, f"{value:,.1f}" if isinstance(value, float) else f"{value:,}")

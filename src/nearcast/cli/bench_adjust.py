@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,8 +12,7 @@ from rich.table import Table
 from nearcast.bench.adjust import METHODS, Arrangement, Outcome, measure_adjust
 from nearcast.bench.adjust_selection import Selection
 from nearcast.bench.promises import table_of
-from nearcast.cli.bench_match import numbers, status_line
-from nearcast.cli.bench_partition import cells, named
+from nearcast.cli.measuring import cells, give, named, numbers, status_line
 from nearcast.cli.options import JsonOption
 
 
@@ -65,10 +63,7 @@ def adjust(
     )
     with status_line() as tell:
         outcome = measure_adjust(arrangement, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(outcome).decode())
-        return
-    _show(outcome)
+    give(outcome, as_json, _show)
 
 
 def _show(outcome: Outcome) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -22,8 +21,7 @@ from nearcast.bench.distribution import (
     measure_distribution,
 )
 from nearcast.bench.promises import table_of
-from nearcast.cli.bench_match import numbers, status_line
-from nearcast.cli.bench_partition import named
+from nearcast.cli.measuring import give, named, numbers, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
 from nearcast.partition.topk.simulate import Report
@@ -94,10 +92,7 @@ def distribution(
     )
     with status_line() as tell:
         outcome = measure_distribution(arrangement, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(outcome).decode())
-        return
-    _show(outcome)
+    give(outcome, as_json, _show)
 
 
 def _texts(text: str) -> list[str]:

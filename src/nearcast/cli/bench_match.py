@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -16,10 +13,11 @@ from rich.table import Table
 
 from nearcast.bench.choices import named_options, read_choices
 from nearcast.bench.groups import GroupReport, measure_groups, read_groups
-from nearcast.bench.match import MatchReport, Plan, Tell, measure_match
+from nearcast.bench.match import MatchReport, Plan, measure_match
 from nearcast.bench.plot import log_log_plot
+from nearcast.cli.measuring import give, numbers, status_line, write_plot
 from nearcast.cli.options import JsonOption
-from nearcast.errors import InvalidValue, SourceError
+from nearcast.errors import InvalidValue
 from nearcast.index import INDEXES
 from nearcast.workloads.registry import ARRAY_WORKLOADS, array_workload
 
@@ -92,49 +90,16 @@ def match(
     if groups is not None:
         wanted = read_groups(groups)
         with status_line() as tell:
-            _show_groups(
-                measure_groups(
-                    plan._replace(budget_s=1.0),
-                    wanted,
-                    kind,
-                    seed,
-                    dict(options),
-                    populations,
-                    tell,
-                ),
-                as_json,
-            )
+            short = plan._replace(budget_s=1.0)
+            found = measure_groups(short, wanted, kind, seed, dict(options), populations, tell)
+        give(found, as_json, _show_groups)
         return
     with status_line() as tell:
         made = array_workload(kind, seed=seed, **options)
         reports = measure_match(plan, made, populations, tell)
     if plot is not None:
         _draw(plot, workload, reports)
-    if as_json:
-        typer.echo(msgspec.json.encode(reports).decode())
-        return
-    _show(reports)
-
-
-def numbers(text: str, field: str) -> list[int]:
-    """Read whole numbers with commas between them."""
-    try:
-        read = [int(part.replace("_", "")) for part in text.split(",")]
-    except ValueError:
-        read = []
-    if not read or min(read) < 1:
-        raise InvalidValue(field, text, "whole numbers above 0 with commas between them")
-    return read
-
-
-@contextmanager
-def status_line() -> Iterator[Tell]:
-    """Say what is being done, where a person is looking."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+    give(reports, as_json, _show)
 
 
 def _draw(path: str, workload: str, reports: Sequence[MatchReport]) -> None:
@@ -147,16 +112,10 @@ def _draw(path: str, workload: str, reports: Sequence[MatchReport]) -> None:
     drawn = log_log_plot(
         f"Matching, workload {workload}", "subscriptions", "messages per CPU second", lines
     )
-    try:
-        Path(path).write_text(drawn, encoding="utf-8")
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be written ({error.strerror}); name another") from None
+    write_plot(path, drawn)
 
 
-def _show_groups(reports: Sequence[GroupReport], as_json: bool) -> None:
-    if as_json:
-        typer.echo(msgspec.json.encode(reports).decode())
-        return
+def _show_groups(reports: Sequence[GroupReport]) -> None:
     console = Console()
     for subscriptions in dict.fromkeys(report["subscriptions"] for report in reports):
         checked = ", answers checked" if reports[0]["checked"] else ""

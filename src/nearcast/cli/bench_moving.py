@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,9 +13,9 @@ from nearcast.bench.choices import named_options
 from nearcast.bench.designs import DESIGNS, designs_named
 from nearcast.bench.moving import FAR, MovingReport, Plan, measure_moving, step_of
 from nearcast.bench.plot import log_log_plot
-from nearcast.cli.bench_match import status_line
+from nearcast.cli.measuring import give, status_line, write_plot
 from nearcast.cli.options import JsonOption
-from nearcast.errors import InvalidValue, SourceError
+from nearcast.errors import InvalidValue
 from nearcast.workloads.registry import ARRAY_WORKLOADS, array_workload
 
 
@@ -81,10 +79,7 @@ def moving(
         reports = measure_moving(plan, array_workload(kind, seed=seed, **options), tell)
     if plot is not None:
         _draw(plot, plan, reports)
-    if as_json:
-        typer.echo(msgspec.json.encode(reports).decode())
-        return
-    _show(reports)
+    give(reports, as_json, _show)
 
 
 def _steps(text: str) -> list[float]:
@@ -114,10 +109,7 @@ def _draw(path: str, plan: Plan, reports: list[MovingReport]) -> None:
         "microseconds of CPU a move",
         lines,
     )
-    try:
-        Path(path).write_text(drawn, encoding="utf-8")
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be written ({error.strerror}); name another") from None
+    write_plot(path, drawn)
 
 
 def _show(reports: list[MovingReport]) -> None:

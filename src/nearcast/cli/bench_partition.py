@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,9 +11,8 @@ from rich.table import Table
 
 from nearcast.bench.partition import Arrangement, Outcome, PartitionReport, measure_partition
 from nearcast.bench.promises import table_of
-from nearcast.cli.bench_match import numbers, status_line
+from nearcast.cli.measuring import cells, give, named, numbers, status_line
 from nearcast.cli.options import JsonOption
-from nearcast.errors import InvalidValue
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.workloads.sts_arrays import STS_WORKLOADS
 
@@ -78,31 +76,7 @@ def partition(
     )
     with status_line() as tell:
         outcome = measure_partition(arrangement, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(outcome).decode())
-        return
-    _show(outcome)
-
-
-def named(text: str, field: str, known: list[str]) -> list[str]:
-    """Read a list of names, each of which must be known."""
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in known:
-            raise InvalidValue(field, name, f"one of {', '.join(known)}")
-    return names
-
-
-def cells(text: str) -> dict[str, int]:
-    """Read how many columns and rows a grid has."""
-    columns, _, rows = text.partition("x")
-    try:
-        read = {"columns": int(columns), "rows": int(rows)}
-    except ValueError:
-        read = {"columns": 0}
-    if min(read.values()) < 1:
-        raise InvalidValue("--grid", text, "columns and rows, such as 512x256")
-    return read
+    give(outcome, as_json, _show)
 
 
 _CAPTION = (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearcast.cli.bench_match import status_line
+from nearcast.cli.measuring import give, status_line
 from nearcast.cli.need import need
 from nearcast.cli.options import JsonOption
 
@@ -72,9 +72,10 @@ def serve(
     )
     with status_line() as tell:
         report = measure_serve(plan, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
+    give(report, as_json, _show)
+
+
+def _show(report: Mapping[str, object]) -> None:
     table = Table("measure", "value")
     for name, value in report.items():
         for inner, each in value.items() if isinstance(value, dict) else (("", value),):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from nearcast.bench.spark import ARMS, Plan, SparkReport, measure_spark
 from nearcast.bench.spark_latency import LatencyReport
-from nearcast.cli.bench_match import numbers, status_line
+from nearcast.cli.measuring import give, numbers, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 from nearcast.errors import InvalidValue
@@ -64,10 +63,7 @@ def spark(
     plan = Plan(sizes, rounds, subscriptions, ratio, seed, master, workload, rate)
     with status_line() as tell:
         reports, timed = measure_spark(plan, chosen, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode([*reports, *timed]).decode())
-        return
-    _show(reports, timed)
+    give([*reports, *timed], as_json, lambda _: _show(reports, timed))
 
 
 def _show(reports: list[SparkReport], timed: list[LatencyReport]) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, cast
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.promises import table_of
-from nearcast.cli.bench_match import numbers, status_line
-from nearcast.cli.bench_partition import named
+from nearcast.cli.measuring import give, named, numbers, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 from nearcast.workloads.drift import DRIFTS, Drift
@@ -69,10 +67,7 @@ def spark_adjust(
     )
     with status_line() as tell:
         outcome = measure_spark_adjust(arrangement, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(outcome).decode())
-        return
-    _show(outcome)
+    give(outcome, as_json, _show)
 
 
 def _show(outcome: Outcome) -> None:

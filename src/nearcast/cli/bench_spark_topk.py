@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.spark_topk import Plan, TopkReport, measure_spark_topk
-from nearcast.cli.bench_match import status_line
+from nearcast.cli.measuring import give, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 
@@ -51,10 +50,7 @@ def spark_topk(
     plan = Plan(subscriptions, window, batch, rounds, rate, master=master, seed=seed)
     with status_line() as tell:
         report = measure_spark_topk(plan, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
-    _show(report)
+    give(report, as_json, _show)
 
 
 def _show(report: TopkReport) -> None:

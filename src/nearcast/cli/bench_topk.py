@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,14 +14,15 @@ from nearcast.bench.bars import bar_chart
 from nearcast.bench.choices import named_options
 from nearcast.bench.topk import LAZY, OURS, Matching, Plan, Run, make, measure_matching, measure_run
 from nearcast.bench.topk_engine import ENGINE, EngineRun, measure_engine
-from nearcast.cli.bench_match import status_line
+from nearcast.cli.measuring import give, status_line, write_plot
 from nearcast.cli.options import JsonOption
-from nearcast.errors import InvalidValue, SourceError
+from nearcast.errors import InvalidValue
 from nearcast.topk.window import Window
 from nearcast.workloads.registry import convert_options
 from nearcast.workloads.topk import TopkOptions
 from nearcast.workloads.topk_arrays import TopkArrays
 
+Outcome = Mapping[str, Sequence[Mapping[str, Any]]]
 _METHODS = f"{OURS},{LAZY},taat+kmax:parameter=45,igpt+cskyband:traversal=term,{ENGINE}"
 _MATCHING = "taat,ciq,igpt:traversal=term,igpt"
 
@@ -111,14 +110,14 @@ def topk(
             del core
     if plot is not None:
         _draw(plot, runs, compared)
-    if as_json:
-        typer.echo(
-            msgspec.json.encode({"matching": compared, "runs": runs, "engine": whole}).decode()
-        )
-        return
-    _show("whom a message affects, at equal thresholds", compared, _MATCHING_COLUMNS)
-    _show("a stream", runs, _RUN_COLUMNS)
-    _show("a stream of texts, through the engine", whole, _ENGINE_COLUMNS)
+    outcome: Outcome = {"matching": compared, "runs": runs, "engine": whole}
+    give(outcome, as_json, _show_all)
+
+
+def _show_all(outcome: Outcome) -> None:
+    _show("whom a message affects, at equal thresholds", outcome["matching"], _MATCHING_COLUMNS)
+    _show("a stream", outcome["runs"], _RUN_COLUMNS)
+    _show("a stream of texts, through the engine", outcome["engine"], _ENGINE_COLUMNS)
 
 
 _MATCHING_COLUMNS = {
@@ -186,9 +185,4 @@ def _draw(path: str, runs: Sequence[Run], compared: Sequence[Matching]) -> None:
         )
         for run in runs
     ]
-    try:
-        Path(path).write_text(
-            bar_chart("What a message costs", "microseconds of CPU", bars), encoding="utf-8"
-        )
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be written ({error.strerror}); name another") from None
+    write_plot(path, bar_chart("What a message costs", "microseconds of CPU", bars))

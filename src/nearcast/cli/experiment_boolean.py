@@ -6,13 +6,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from nearcast.cli.bench_match import status_line
+from nearcast.cli.measuring import give, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
 from nearcast.experiments.boolean import SCALES, SECTIONS, measure
@@ -65,10 +64,7 @@ def boolean(
     with status_line() as tell:
         report = measure(chosen, seed, tell, parts)
     output.write_text(page(report), encoding="utf-8")
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
-    _show(report, output)
+    give(report, as_json, lambda report: _show(report, output))
 
 
 def _show(report: Report, output: Path) -> None:

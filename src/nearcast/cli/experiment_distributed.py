@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearcast.cli.bench_match import numbers, status_line
-from nearcast.cli.bench_partition import cells
+from nearcast.cli.measuring import cells, give, numbers, status_line
 from nearcast.cli.options import JsonOption
-from nearcast.experiments.distributed import Scale, measure
+from nearcast.experiments.distributed import Finding, Scale, measure
 from nearcast.experiments.report import agreement, html_report
 
 
@@ -62,9 +61,10 @@ def distributed(
         )
         page = html_report("PS2Stream, section VI, measured again", about, findings)
         output.write_text(page, encoding="utf-8")
-    if as_json:
-        typer.echo(msgspec.json.encode(findings).decode())
-        return
+    give(findings, as_json, _show)
+
+
+def _show(findings: Sequence[Finding]) -> None:
     table = Table("figure", "the paper says", "found here", "agrees")
     for finding in findings:
         table.add_row(finding["figure"], finding["claim"], finding["found"], agreement(finding))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from nearcast.bench.plot import log_log_plot
-from nearcast.cli.bench_match import status_line
+from nearcast.cli.measuring import give, status_line, write_plot
 from nearcast.cli.options import JsonOption
-from nearcast.errors import SourceError
-from nearcast.experiments.moving import curves_by_area, run_moving
+from nearcast.experiments.moving import Finding, curves_by_area, run_moving
 
 
 def moving(
@@ -47,9 +45,10 @@ def moving(
         return
     with status_line() as tell:
         findings = run_moving(subscriptions, moves, seed, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(findings).decode())
-        return
+    give(findings, as_json, _show)
+
+
+def _show(findings: Sequence[Finding]) -> None:
     table = Table("figure", "the paper says", "measured here", "agrees")
     for finding in findings:
         agrees = "yes" if finding["agrees"] else "no"
@@ -64,7 +63,4 @@ def _draw(path: str, messages: int, curves: dict[str, list[tuple[float, float]]]
         "microseconds of CPU a move",
         curves,
     )
-    try:
-        Path(path).write_text(drawn, encoding="utf-8")
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be written ({error.strerror}); name another") from None
+    write_plot(path, drawn)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from nearcast.cli.bench_distribution import distribution_tables
-from nearcast.cli.bench_match import status_line
-from nearcast.cli.bench_partition import named
+from nearcast.cli.measuring import give, named, status_line
 from nearcast.cli.options import JsonOption
 from nearcast.experiments.topk import SECTIONS, Report, Scale, measure
 
@@ -52,10 +50,7 @@ def topk(
     sections = named(section, "--section", list(SECTIONS))
     with status_line() as tell:
         report = measure(scale, sections, tell)
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
-    _show(report)
+    give(report, as_json, _show)
 
 
 def _show(report: Report) -> None:

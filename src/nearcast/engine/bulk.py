@@ -25,6 +25,7 @@ from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
 from nearcast.index import Matches
+from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.table import Floats, Int32s
 from nearcast.model.values import LARGEST_K, LONGEST_ID
 
@@ -210,7 +211,7 @@ def _sort_within(messages: Int32s, ranks: Int32s) -> None:
     start = 0
     for stop in range(1, len(messages) + 1):
         if stop == len(messages) or messages[stop] != messages[start]:
-            ranks[start:stop].sort()
+            sort(ranks, start, stop)
             start = stop
 
 

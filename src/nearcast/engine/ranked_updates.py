@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast._slots import Bytes, Int64s
 from nearcast.engine.message_ids import strings_at
 from nearcast.engine.ranked import FastRankings
@@ -14,7 +14,7 @@ from nearcast.index.table import Int32s
 from nearcast.topk.core import Changes
 
 
-@kernel
+@inner_counting
 def _comes_before(data: Bytes, starts: Int64s, stops: Int64s, one: int, other: int) -> bool:
     at, there = starts[one], starts[other]
     while at < stops[one] and there < stops[other]:

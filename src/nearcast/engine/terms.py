@@ -18,23 +18,18 @@ import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast._slots import (
-    FIRST_FACTOR,
-    FIRST_SEED,
-    SECOND_FACTOR,
-    SECOND_SEED,
     Bytes,
     Slots,
     empty_slots,
     find,
     hash_strings,
-    mixed,
     move_slots,
     put,
     remove,
 )
 from nearcast.index.table import Int32s, Int64s, Table
 from nearcast.text import Analyser
-from nearcast.text.columns import buffers, not_ascii, spliced
+from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
 
 _FRESH_TERMS = 1 << 16  # as many new terms as a pass over some texts can number
 
@@ -95,24 +90,7 @@ def _read_texts(
             return text, added
         if odd[text]:
             continue
-        tokens = 0
-        while at < stop:
-            first, second = FIRST_SEED, SECOND_SEED
-            begin = at
-            while at < stop:
-                letter = data[at]
-                if 65 <= letter <= 90:
-                    letter += np.uint8(32)
-                elif not (97 <= letter <= 122 or 48 <= letter <= 57):
-                    break
-                first = (first ^ np.uint64(letter)) * FIRST_FACTOR
-                second = (second + np.uint64(letter)) * SECOND_FACTOR
-                at += 1
-            if at > begin:
-                hashes[tokens, 0], hashes[tokens, 1] = mixed(first), mixed(second)
-                spans[tokens, 0], spans[tokens, 1] = begin, at
-                tokens += 1
-            at += 1
+        tokens = cut_ascii(data, at, stop, hashes, spans)
         for token in range(tokens):
             first, second = hashes[token, 0], hashes[token, 1]
             term = find(slots, first, second)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, kernel
+from nearcast._jit import inner, inner_counting
 from nearcast.geo.kernels import box_meets_circle
 from nearcast.geo.predicates import plain_box_meets_polygon, point_in_polygon
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Parts, Rows
@@ -63,7 +63,7 @@ def accepts_text(rows: Rows | Parts, row: int, bitmap: Bitmap) -> bool:
     return True
 
 
-@kernel
+@inner_counting
 def _meets_shape(
     flags: int, shape: int, circles: Floats, rings: Int32s, starts: Int32s, lons: Floats,
     lats: Floats, west: float, south: float, east: float, north: float,

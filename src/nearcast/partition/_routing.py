@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel, lean_kernel
+from nearcast._jit import inner, kernel, lean_kernel
 from nearcast._slots import mixed
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.partition._tables import Terms
@@ -41,7 +41,7 @@ def owner_workers(workers: int, owners: Terms) -> Int32s:
     return chosen
 
 
-@lean_kernel
+@inner
 def _send(worker: int, number: int, seen: Any, numbers: Int32s, chosen: Int32s, filled: int) -> int:
     """Write a pair that counts only if it is new; give how many there are.
 
@@ -92,7 +92,7 @@ def route_rows(
     return len(boxes), filled
 
 
-@lean_kernel
+@inner
 def _look_ahead(
     grid: Grid, slots: Words, starts: Int64s, terms: Terms, number: int, cell: int
 ) -> None:
@@ -103,7 +103,7 @@ def _look_ahead(
         prefetch(slots, home_of(slots, word_of(0, block, terms[at])))
 
 
-@lean_kernel
+@inner
 def _look_ahead_in_map(
     plan: PlanArrays, starts: Int64s, terms: Terms, number: int, cell: int
 ) -> None:
@@ -114,7 +114,7 @@ def _look_ahead_in_map(
         prefetch(plan.map_slots, base + np.int64(terms[at] & mask))
 
 
-@lean_kernel
+@inner
 def _is_wanted(
     grid: Grid, slots: Words, levels: int, box: Floats, terms: Terms, begin: int, end: int
 ) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel, lean_kernel
+from nearcast._jit import inner, kernel
 
 Terms = npt.NDArray[np.uint64]
 Int32s = npt.NDArray[np.int32]
@@ -44,7 +44,7 @@ def _fill_counts(keys: Terms, values: Int64s, terms: Terms, counts: Int64s) -> N
         values[slot] = counts[at]
 
 
-@lean_kernel
+@inner
 def count_of(keys: Terms, values: Int64s, term: np.uint64) -> int:
     """Find the count of a term, 0 if it is not there."""
     mask = len(keys) - 1
@@ -71,7 +71,7 @@ def fill_workers(slots: Terms, terms: Terms, workers: Int32s) -> None:
         slots[slot] = terms[at] << _WORKER_BITS | np.uint64(workers[at] + 1)
 
 
-@lean_kernel
+@inner
 def worker_in(slots: Terms, start: int, mask: int, term: np.uint64) -> int:
     """Find the worker of a term, -1 if it has none, in the table that begins at `start`."""
     tag = term << _WORKER_BITS

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel, lean_kernel
+from nearcast._jit import inlined, inner, kernel, lean_kernel
 from nearcast._slots import mixed
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.partition._tables import Terms
@@ -52,13 +52,13 @@ def word_of(level: int, block: int, key: np.uint64) -> np.uint64:
     return word if word != _ZERO else _MASK + np.uint64(1)
 
 
-@lean_kernel
+@inner
 def home_of(slots: Words, word: np.uint64) -> int:
     """Give the slot at which the search for an entry begins."""
     return np.int64((word >> _BITS) & np.uint64(len(slots) - 1))  # type: ignore[return-value]
 
 
-@lean_kernel
+@inner
 def cells_wanted(slots: Words, word: np.uint64) -> int:
     """Give the cells of an entry as bits; 0 if there is none."""
     last = len(slots) - 1
@@ -76,7 +76,7 @@ def _flag_of(level: int) -> np.uint64:
     return word_of(level, -1, _ZERO)
 
 
-@lean_kernel
+@inner
 def levels_in_use(slots: Words) -> int:
     """Give the levels above 0 that have entries, as bits."""
     levels = 0
@@ -86,7 +86,7 @@ def levels_in_use(slots: Words) -> int:
     return levels
 
 
-@lean_kernel
+@inner
 def _wanted_coarsely(
     slots: Words, levels: int, across: int, x: int, y: int, key: np.uint64
 ) -> bool:
@@ -102,7 +102,7 @@ def _wanted_coarsely(
     return False
 
 
-@lean_kernel
+@inner
 def wanted_in_block(slots: Words, levels: int, across: int, x: int, y: int, key: np.uint64) -> int:
     """Give, as bits, the cells of a block in which a key is wanted, by any of these levels.
 
@@ -125,7 +125,7 @@ def cells_in_block(x: int, y: int, x0: int, y0: int, x1: int, y1: int) -> int:
     return bits
 
 
-@lean_kernel
+@inner
 def _give_back(uses: Int32s, counters: Int32s, state: Int64s, at: int) -> None:
     row = -1 - uses[at]
     counters[row, 0] = np.int32(state[FREE])
@@ -133,7 +133,7 @@ def _give_back(uses: Int32s, counters: Int32s, state: Int64s, at: int) -> None:
     uses[at] = 0
 
 
-@lean_kernel
+@inner
 def _counted_apart(uses: Int32s, counters: Int32s, state: Int64s, at: int, held: int) -> int:
     """Give the row with a count for each cell; make one if uses were all alike until now."""
     use = uses[at]
@@ -151,7 +151,7 @@ def _counted_apart(uses: Int32s, counters: Int32s, state: Int64s, at: int, held:
     return int(row)
 
 
-@lean_kernel
+@inner
 def _change(
     slots: Words,
     uses: Int32s,
@@ -199,7 +199,7 @@ def _change(
     return missing
 
 
-@lean_kernel
+@inner
 def _has_room(slots: Words, counters: Int32s, state: Int64s, entries: int) -> bool:
     return bool(
         2 * (state[TAKEN] + entries) <= len(slots) and state[ROWS] + entries <= len(counters)
@@ -261,7 +261,7 @@ def change_boxes(
     return len(boxes), 0, missing
 
 
-@lean_kernel
+@inner
 def _place_of(grid: Grid, cell: int) -> tuple[int, int]:
     """Give the block of a cell, and the bit of the cell in it."""
     x, y = cell % grid.columns, cell // grid.columns
@@ -292,7 +292,7 @@ def change_cells(
     return len(cells), 0, missing
 
 
-@lean_kernel
+@inner
 def _count_of(slots: Words, uses: Int32s, counters: Int32s, word: np.uint64, bit: int) -> int:
     last = len(slots) - 1
     at = home_of(slots, word)

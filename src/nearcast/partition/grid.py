@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inlined, kernel, lean_kernel
+from nearcast._jit import inlined, inner, kernel
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
 
@@ -85,7 +85,7 @@ def cell_of(grid: Grid, lon: float, lat: float) -> int:
     return row_of(grid, lat) * grid.columns + column_of(grid, lon)
 
 
-@lean_kernel
+@inner
 def span_of(grid: Grid, box: Any) -> tuple[int, int, int, int]:
     """Give the first column, first row, last column and last row that a plain box meets."""
     return (

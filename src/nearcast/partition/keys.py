@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import kernel, read_only
 from nearcast.errors import InvalidValue
 from nearcast.partition._tables import Terms, count_of, count_table
 from nearcast.partition.grid import Int64s
@@ -22,12 +22,12 @@ def choose(arrays: PlanArrays, starts: Int64s, terms: Terms) -> Terms:
     if len(starts) > 1 and np.diff(starts).min() < 1:
         empty = int(np.argmin(np.diff(starts)))
         raise InvalidValue(f"starts[{empty}]", int(starts[empty]), "a conjunct with a term")
-    return _choose(arrays.order_terms, arrays.order_counts, starts, terms)
+    return _choose(arrays.order_terms, arrays.order_counts, starts, read_only(terms))
 
 
 def choose_by(order: tuple[Terms, Int64s], starts: Int64s, terms: Terms) -> Terms:
     """Give the keys that a plan with these frequent terms and counts would choose."""
-    return _choose(*count_table(*order), starts, terms)
+    return _choose(*count_table(*order), starts, read_only(terms))
 
 
 @kernel

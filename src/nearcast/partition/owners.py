@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel, lean_kernel
+from nearcast._jit import inner, kernel, read_only
 from nearcast.partition._tables import Terms, worker_in
 from nearcast.partition.grid import Floats, Int32s, cell_of
 from nearcast.partition.plan import Plan, PlanArrays
 
 
-@lean_kernel
+@inner
 def worker_of_term(
     slots: Any, starts: Any, masks: Any, other_starts: Any, others: Any,
     number: int, term: np.uint64,
@@ -34,7 +34,7 @@ def worker_of_term(
     return np.int64(others[other_starts[number] + other])  # type: ignore[return-value]
 
 
-@lean_kernel
+@inner
 def worker_of(arrays: PlanArrays, code: int, term: np.uint64) -> int:
     """Give the worker of a term in a cell with this code."""
     if code >= 0:
@@ -84,7 +84,7 @@ def owns(
     """
     if plan.kind != "grid":
         return np.ones(len(messages), np.bool_)
-    return _owns(plan.arrays, worker, message_boxes, row_boxes, keys, messages, rows)
+    return _owns(plan.arrays, worker, read_only(message_boxes), row_boxes, keys, messages, rows)
 
 
 @kernel

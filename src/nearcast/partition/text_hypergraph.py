@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.partition._term_loads import TermLoads, term_loads, text_plan
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
 from nearcast.partition.plan import Plan
@@ -41,7 +41,7 @@ def _some_nets(loads: TermLoads, most: int) -> tuple[Int64s, Int32s]:
     return ends.astype(np.int64), loads.holders[kept] // np.int32(step)
 
 
-@kernel
+@inner_counting
 def _benefits(nets: Int32s, pins: Int32s, own: int, benefit: Int64s) -> None:
     """Count for each part how many nets need not be in one part more if a term goes there."""
     benefit[:] = 0

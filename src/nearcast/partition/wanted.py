@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from nearcast._jit import read_only
 from nearcast.errors import InvalidValue, SourceError, StateError
 from nearcast.index.memory import Memory
 from nearcast.index.storage import load_arrays, save_arrays
@@ -73,11 +74,11 @@ class Wanted:
 
     def add_rows(self, boxes: Floats, keys: Terms) -> None:
         """Want each key in all cells that its box meets, if large also in some around it."""
-        self._change(_wanted.change_boxes, boxes, keys, 1)
+        self._change(_wanted.change_boxes, read_only(boxes), keys, 1)
 
     def remove_rows(self, boxes: Floats, keys: Terms) -> None:
         """Undo `add_rows` for the same boxes and keys."""
-        self._change(_wanted.change_boxes, boxes, keys, -1)
+        self._change(_wanted.change_boxes, read_only(boxes), keys, -1)
 
     def add(self, cells: npt.NDArray[np.integer], keys: Terms) -> None:
         """Want each key in one cell."""
@@ -118,7 +119,7 @@ class Wanted:
             raise InvalidValue(
                 "keys", len(keys), f"as many keys as places, which are {len(places)}"
             )
-        done, missing = 0, 0
+        done, missing, keys = 0, 0, read_only(keys)
         while True:
             done, entries, short = kernel(self.grid, *self.arrays, places, keys, done, delta)
             missing += short

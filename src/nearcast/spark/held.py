@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column, Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.lasting import ActiveStore, Texts
 from nearcast.spark.names import Names
 from nearcast.spark.operations import Changes, boxes_in

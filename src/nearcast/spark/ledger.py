@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel, read_only
 from nearcast._slots import Slots, change, empty_slots, find, move_slots, put, remove, slot_of
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.topk import Window
@@ -113,10 +113,10 @@ class Ledger:
         again = np.zeros(count, np.bool_)
         by_count = self.window.count if self.window.seconds is None else None
         self.now = _decide(
-            kinds, flawed, ids, at, self.now, verdict, begins, ends, times, self._ids, self._free,
-            self._numbers, self._window_ids, self._ring, self._ring_times,
-            by_count or 2**62, self.window.seconds or np.inf,
-            until if ttl is None else ttl, until, self._active_ids, self._active,
+            kinds, flawed, ids, read_only(at), self.now, verdict, begins, ends, times, self._ids,
+            self._free, self._numbers, self._window_ids, self._ring, self._ring_times,
+            by_count or 2**62, float(self.window.seconds or np.inf),
+            read_only(until if ttl is None else ttl), until, self._active_ids, self._active,
             self._active_until, self._ranked, number, first, again,
         )  # fmt: skip
         self._ended = ends[ends != NOBODY]
@@ -227,14 +227,14 @@ def _roomy(slots: Slots, count: int) -> Slots:
     return larger
 
 
-@kernel
+@inner_counting
 def _forget_oldest(numbers: Int64s, window_ids: Slots, ring: Slots) -> None:
     oldest = numbers[_OLDEST]
     remove(window_ids, ring[oldest, 0], ring[oldest, 1])
     numbers[_OLDEST] += 1
 
 
-@kernel
+@inner_counting
 def _time_of(
     numbers: Int64s, ring: Slots, ring_times: Floats, first: np.uint64, second: np.uint64
 ) -> float:

@@ -67,7 +67,8 @@ def unpack(packets: Iterable[bytes]) -> Texts:
     lists = columns["terms"]
     starts = lists.offsets.to_numpy().astype(np.int64)
     texts = HashedTexts(starts - starts[0], lists.values.to_numpy()[starts[0] : starts[-1]])
-    boxes = columns["box"].flatten().to_numpy().reshape(-1, 4)
+    # Copied, as all other boxes can be written and the index would be compiled for both.
+    boxes = np.array(columns["box"].flatten().to_numpy()).reshape(-1, 4)
     number = (np.cumsum(fresh) - 1).astype(np.int32)
     first = pa.array(fresh)
     seq = columns["seq"].filter(first).to_numpy()

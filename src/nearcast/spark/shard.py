@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast._jit import kernel
+from nearcast._jit import kernel, read_only
 from nearcast.geo import region_from_json
 from nearcast.geo.circles import circle_columns
 from nearcast.index import Batch, Table
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
 from nearcast.index.rarest_term.index import RarestTerm
-from nearcast.index.table import SHARED, Column, Floats, Int32s, Int64s
+from nearcast.index.table import SHARED, Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
 from nearcast.spark.held import Held, first_of_each
 from nearcast.spark.names import Names
@@ -256,7 +257,8 @@ class Shard:
         pairs = self.index.candidates(batch)
         rows = self.table.rows
         owners = rows.owner[pairs.rows]
-        seen = _seen(self._span.array, owners, messages.seq, messages.number, pairs.messages)
+        seq = read_only(messages.seq)
+        seen = _seen(self._span.array, owners, seq, messages.number, pairs.messages)
         places, found, owners = pairs.messages[seen], pairs.rows[seen], owners[seen]
         if self.table.shared or len(messages.boxes) > len(messages.seq):
             several = (rows.flags[found] & SHARED) != 0

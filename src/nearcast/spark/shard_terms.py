@@ -12,11 +12,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import kernel
+from nearcast._jit import kernel, read_only
 from nearcast._slots import Slots, empty_slots, find, mixed, move_slots, put, remove
 from nearcast.index import Table
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column, Int32s, Int64s
+from nearcast.index.table import Int32s, Int64s
 from nearcast.text.columns import HashedTexts, Hashes
 
 _PIECE = 1 << 14
@@ -59,7 +60,7 @@ class ShardTerms:
 
         They are kept for ever, or, not `kept`, until they are given back.
         """
-        numbers = np.empty(len(hashes), np.int32)
+        numbers, hashes = np.empty(len(hashes), np.int32), read_only(hashes)
         # In pieces, as most terms are known and room is made for each as if it were new.
         for start in range(0, len(hashes), _PIECE):
             some = hashes[start : start + _PIECE]
@@ -101,7 +102,7 @@ class ShardTerms:
         """The numbers of the terms of texts, where they have one, and where each text starts."""
         starts = np.zeros(len(texts.starts), np.int64)
         terms = np.empty(len(texts.hashes), np.int32)
-        count = _known(self._slots, *texts, starts, terms)
+        count = _known(self._slots, texts.starts, read_only(texts.hashes), starts, terms)
         return starts, terms[:count]
 
 

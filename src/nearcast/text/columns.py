@@ -12,12 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast._jit import kernel
+from nearcast._jit import inlined, inner, kernel, read_only
 from nearcast._slots import (
     FIRST_FACTOR,
     FIRST_SEED,
+    SECOND_FACTOR,
+    SECOND_SEED,
     Bytes,
     Int64s,
+    Slots,
     hash_strings,
     mixed,
 )
@@ -25,6 +28,7 @@ from nearcast.text.analyser import DEFAULT, Analyser
 
 Hashes = npt.NDArray[np.uint64]
 
+_NO_BYTES = read_only(np.empty(0, np.uint8))
 _FEW = 48  # tokens of a text that are quicker compared with each other than sorted
 
 
@@ -40,11 +44,9 @@ def buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:
     array = texts.cast(pa.large_string())
     _, offsets, data = array.buffers()
     if offsets is None or not offsets.size:
-        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+        return _NO_BYTES, np.zeros(1, np.int64)
     ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    if data is None:
-        return np.empty(0, np.uint8), ends
-    return np.frombuffer(data, np.uint8), ends
+    return _NO_BYTES if data is None else read_only(np.frombuffer(data, np.uint8)), ends
 
 
 @kernel
@@ -76,6 +78,33 @@ def hash_texts(texts: pa.StringArray, analyser: Analyser = DEFAULT) -> HashedTex
     return HashedTexts(*spliced(fast.starts, fast.hashes, odd, slow.starts, slow.hashes))
 
 
+@inlined
+def cut_ascii(data: Bytes, at: int, stop: int, hashes: Slots, spans: Int64s) -> int:
+    """Cut an ASCII text into tokens, and give how many there are.
+
+    `hashes` gets both hashes of each, `spans` where it starts and where it stops.
+    """
+    tokens = 0
+    while at < stop:
+        first, second = FIRST_SEED, SECOND_SEED
+        begin = at
+        while at < stop:
+            letter = data[at]
+            if 65 <= letter <= 90:
+                letter += np.uint8(32)
+            elif not (97 <= letter <= 122 or 48 <= letter <= 57):
+                break
+            first = (first ^ np.uint64(letter)) * FIRST_FACTOR
+            second = (second + np.uint64(letter)) * SECOND_FACTOR
+            at += 1
+        if at > begin:
+            hashes[tokens, 0], hashes[tokens, 1] = mixed(first), mixed(second)
+            spans[tokens, 0], spans[tokens, 1] = begin, at
+            tokens += 1
+        at += 1
+    return tokens
+
+
 @kernel
 def _hash_ascii(
     data: Bytes, offsets: Int64s, odd: npt.NDArray[np.bool_], starts: Int64s, hashes: Hashes
@@ -104,11 +133,27 @@ def _hash_ascii(
     starts[len(offsets) - 1] = written
 
 
-@kernel
+@inner
+def _sort(values: Hashes, begin: int, end: int) -> None:
+    """Sort a part of an array; numba's own sort takes longer to compile than all else here."""
+    gap = 1
+    while gap < (end - begin) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for n in range(begin + gap, end):
+            value, at = values[n], n
+            while at >= begin + gap and values[at - gap] > value:
+                values[at] = values[at - gap]
+                at -= gap
+            values[at] = value
+        gap //= 3
+
+
+@inner
 def _once_each(hashes: Hashes, begin: int, end: int) -> int:
     """Leave out what comes again between two places, and give where what is left ends."""
     if end - begin > _FEW:
-        hashes[begin:end].sort()
+        _sort(hashes, begin, end)
         kept = begin + 1
         for at in range(begin + 1, end):
             if hashes[at] != hashes[kept - 1]:

@@ -70,10 +70,11 @@ def log_change(state: State, work: Work, op: int, sub: int, number: int, score: 
 
 
 @inner_inlined
-def _log_displaced(state: State, work: Work, sub: int, number: int) -> None:
-    """Log that a member is displaced; one that this very event had promoted was never there."""
-    seat = 2 * SUB * sub
-    at = wide(state.seat_i[seat + LOGGED])
+def log_displaced(state: State, work: Work, at: int, sub: int, number: int) -> None:
+    """Log that a member is displaced; one that this very event had promoted was never there.
+
+    What the event did to the subscription is logged from `at` on, if there is anything.
+    """
     last = state.scalars[CHANGES] - 1
     if at >= state.scalars[EVENT_START]:
         while at <= last and work.changes[4 * at + 2] == sub:
@@ -276,7 +277,7 @@ def append(state: State, work: Work, sub: int, score: float, number: int) -> Non
         return
     log_change(state, work, 1, sub, number, score)
     if members == k:
-        _log_displaced(state, work, sub, kth)
+        log_displaced(state, work, wide(state.seat_i[seat + LOGGED]), sub, kth)
     elif members == 0:
         file_seat(state, sub, number)
     members = min(members + 1, k)

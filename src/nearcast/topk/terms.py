@@ -17,21 +17,16 @@ import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast._slots import (
-    FIRST_FACTOR,
-    FIRST_SEED,
-    SECOND_FACTOR,
-    SECOND_SEED,
     Slots,
     find,
     hash_strings,
-    mixed,
     move_slots,
     put,
 )
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column
 from nearcast.text import Analyser
-from nearcast.text.columns import buffers, not_ascii, spliced
+from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
 from nearcast.topk._layout import Bytes, Int32s, Int64s
 from nearcast.topk._wide import wide
 from nearcast.topk.core import TopK
@@ -139,22 +134,7 @@ def _read_texts(
             return text, added
         if odd[text]:
             continue
-        tokens = 0
-        while at < stop:
-            first, second = FIRST_SEED, SECOND_SEED
-            begin = at
-            while at < stop:
-                letter = _lower(data[at])
-                if not (97 <= letter <= 122 or 48 <= letter <= 57):
-                    break
-                first = (first ^ np.uint64(letter)) * FIRST_FACTOR
-                second = (second + np.uint64(letter)) * SECOND_FACTOR
-                at += 1
-            if at > begin:
-                hashes[tokens, 0], hashes[tokens, 1] = mixed(first), mixed(second)
-                spans[tokens, 0], spans[tokens, 1] = begin, at
-                tokens += 1
-            at += 1
+        tokens = cut_ascii(data, at, stop, hashes, spans)
         _sort_tokens(data, hashes, spans, order, tokens, by_letters)
         last = -1
         for n in range(tokens):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,7 +43,7 @@ mixed = kernel(_mixed)
 """Hash one 64-bit number, inside a kernel."""
 
 
-@kernel
+@inner_counting
 def as_unit(bits: Any) -> Any:
     """Turn 64 random bits into a number of [0, 1), inside a kernel."""
     return np.float64(bits >> _S11) * _UNIT

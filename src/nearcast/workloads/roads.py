@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.workloads.draws import STEP, Draws, Floats, Ints, as_unit, mixed, stream_key
 from nearcast.workloads.space import KM_PER_DEGREE, Space, cosine
 
@@ -72,7 +72,7 @@ _STATE = np.dtype(
 the next, the junctions it has passed, and where it is heading."""
 
 
-@kernel
+@inner_counting
 def _leave_junction(number: Any, one: Any, turn_key: Any, goal_key: Any, shape: Any) -> None:
     """Stand at the next junction, and choose the one after it."""
     rows, columns = shape

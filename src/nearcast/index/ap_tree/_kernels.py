@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel, lean_kernel
+from nearcast._jit import inner, inner_counting, kernel
 from nearcast.index.ap_tree.arrays import sort, taller
 from nearcast.index.ap_tree.tree import (
     CHILD,
@@ -19,7 +19,7 @@ from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 
-@kernel
+@inner_counting
 def push_cuts(tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, height: int) -> int:
     """Note the cuts that a term from `start` on falls into, each with the term that follows."""
     first, cuts, count = tree.nodes[node].first, tree.nodes[node].aux, tree.nodes[node].count
@@ -37,7 +37,7 @@ def push_cuts(tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, h
     return height
 
 
-@kernel
+@inner_counting
 def push_cells(
     tree: Tree, node: int, start: int, box: Floats, stack: Int64s, height: int
 ) -> tuple[Int64s, int]:
@@ -59,7 +59,7 @@ def push_cells(
     return stack, height
 
 
-@lean_kernel
+@inner
 def _is_home(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
     """Tell whether a row is to be reported from here.
 
@@ -70,7 +70,7 @@ def _is_home(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
     return bool(region[0] <= lon < region[2] and region[1] <= lat < region[3])
 
 
-@lean_kernel
+@inner
 def scan_leaf(
     entries: Int32s, first: int, stop: int, rows: Rows, box: Floats, region: Floats,
     bitmap: Bitmap, message: int, messages: Int32s, found: Int32s, written: int,

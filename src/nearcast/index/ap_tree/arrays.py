@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 
 _RUN = 16
 
 
-@kernel
+@inner_counting
 def longer(array: Any, size: int) -> Any:
     """Give an array with room for `size` entries: the same one, or one twice as long."""
     if size <= len(array):
@@ -25,7 +25,7 @@ def longer(array: Any, size: int) -> Any:
     return fresh
 
 
-@kernel
+@inner_counting
 def taller(array: Any, size: int) -> Any:
     """Give an array with room for `size` lines: the same one, or one twice as tall."""
     if size <= len(array):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.ap_tree.cost import Hits, hit_of
 from nearcast.index.ap_tree.keyword import heuristic_cuts, optimal_cuts, partition_cost
@@ -74,7 +74,7 @@ class ByPlace(NamedTuple):
     cost: float
 
 
-@kernel
+@inner_counting
 def keyword_partition(
     work: Int32s, start: int, stop: int, offset: int, starts: Int64s, ranks: Int32s, hits: Hits,
     plan: Plan, wanted: bool,
@@ -122,7 +122,7 @@ def keyword_partition(
     return ByTerm(keys, short[:few], terms[: distinct + 1], stops, cost)
 
 
-@kernel
+@inner_counting
 def node_bounds(tree: Tree, node: int, hits: Hits) -> Floats:
     """Give the region of a node as far as there are rows."""
     bounds, region = np.empty(4), tree.nodes[node].region
@@ -132,7 +132,7 @@ def node_bounds(tree: Tree, node: int, hits: Hits) -> Floats:
     return bounds
 
 
-@kernel
+@inner_counting
 def _dimension(
     box: Floats, side: int, chosen: Int32s, work: Int32s, start: int, stop: int, points: Floats,
     low: float, high: float, count: int,
@@ -148,7 +148,7 @@ def _dimension(
     return strip_edges(lows, highs, points, low, high, count)
 
 
-@kernel
+@inner_counting
 def spatial_partition(
     tree: Tree, node: int, box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int,
     hits: Hits, points: Int32s, seen: int, known: int, plan: Plan, wanted: bool,
@@ -196,7 +196,7 @@ def spatial_partition(
     return nothing
 
 
-@kernel
+@inner_counting
 def fill_leaf(
     tree: Tree, node: int, chosen: Int32s, work: Int32s, start: int, stop: int, capacity: int
 ) -> None:
@@ -212,7 +212,7 @@ def fill_leaf(
     tree.sizes[ENTRIES] += count
 
 
-@kernel
+@inner_counting
 def _add_slots(tree: Tree, node: int, kind: int, buckets: int) -> None:
     at = tree.sizes[SLOTS]
     for slot in range(at, at + buckets + 1):
@@ -224,7 +224,7 @@ def _add_slots(tree: Tree, node: int, kind: int, buckets: int) -> None:
     tree.sizes[SLOTS] += buckets + 1
 
 
-@kernel
+@inner_counting
 def make_keyword_node(tree: Tree, node: int, found: ByTerm) -> None:
     """Turn a node into a keyword node, without children yet."""
     buckets = len(found.stops)
@@ -241,7 +241,7 @@ def make_keyword_node(tree: Tree, node: int, found: ByTerm) -> None:
     tree.sizes[CUTS] += buckets
 
 
-@kernel
+@inner_counting
 def make_spatial_node(tree: Tree, node: int, found: ByPlace) -> None:
     """Turn a node into a spatial node, without children yet."""
     _add_slots(tree, node, SPATIAL, len(found.weights))
@@ -255,7 +255,7 @@ def make_spatial_node(tree: Tree, node: int, found: ByPlace) -> None:
     tree.sizes[EDGES] += columns + lines
 
 
-@kernel
+@inner_counting
 def deal_cells(
     box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int, found: ByPlace, share: float,
     top: int, ends: Int64s,

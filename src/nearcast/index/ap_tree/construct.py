@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.index.ap_tree.arrays import longer, taller
 from nearcast.index.ap_tree.build import (
     KEYWORD_FIRST,
@@ -63,7 +63,7 @@ def gather(tree: Tree, top: int) -> Int32s:
     return found[:count]
 
 
-@kernel
+@inner_counting
 def _longest(work: Int32s, start: int, stop: int, starts: Int64s) -> int:
     most = 0
     for at in range(start, stop):
@@ -188,7 +188,7 @@ def construct(
     return tree
 
 
-@kernel
+@inner_counting
 def _depth(tree: Tree, node: int) -> int:
     """Give the length of the path from the root to a node, itself included."""
     depth = 0
@@ -198,7 +198,7 @@ def _depth(tree: Tree, node: int) -> int:
     return depth
 
 
-@kernel
+@inner_counting
 def _bucket(
     tree: Tree, node: int, bucket: int, offset: int, keyed: bool, placed: bool, count: int
 ) -> int:
@@ -207,7 +207,7 @@ def _bucket(
     return add_node(tree, node, slot, offset, keyed, placed)
 
 
-@kernel
+@inner_counting
 def _thinned(points: Int32s, seen: int, known: int, number: int) -> tuple[Int32s, int, int]:
     """Keep some of many places, so that a node of few rows costs little."""
     step = (known - seen) // (4 * number + 64)
@@ -221,7 +221,7 @@ def _thinned(points: Int32s, seen: int, known: int, number: int) -> tuple[Int32s
     return points, known, stop
 
 
-@kernel
+@inner_counting
 def _deal_points(
     tree: Tree, node: int, hits: Hits, points: Int32s, seen: int, known: int
 ) -> Int64s:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.ap_tree.tree import rank_of
 from nearcast.index.base import Batch
@@ -134,13 +134,13 @@ def hits_from(
     return Hits(term, relative, lons, lats, space, float(term.min(initial=1.0)))
 
 
-@kernel
+@inner_counting
 def hit_of(hits: Hits, rank: int) -> float:
     """Give the probability, or the frequency, of a term; that of a rare one if it came later."""
     return float(hits.term[rank]) if rank < len(hits.term) else hits.rare
 
 
-@kernel
+@inner_counting
 def points_within(hits: Hits, region: Floats) -> Int32s:
     """Find the places of messages within a region."""
     found = np.empty(len(hits.lons), np.int32)
@@ -166,7 +166,7 @@ def ranked_terms(rows: Rows, rank: Int32s, chosen: Int32s) -> tuple[Int64s, Int3
     return starts, ranks
 
 
-@kernel
+@inner_counting
 def sorted_ranks(rows: Rows, rank: Int32s, row: int, ranks: Int32s, start: int) -> None:
     """Write the ranks of a row's terms, in order, from `start` on."""
     first, count = rows.first[row], rows.required[row]

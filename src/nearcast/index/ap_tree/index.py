@@ -31,7 +31,7 @@ from nearcast.index.ap_tree.cost import (
 )
 from nearcast.index.ap_tree.maintain import delete_rows, drifted, insert_rows
 from nearcast.index.ap_tree.pack import figures, packed
-from nearcast.index.ap_tree.tree import NOW, Tree, single_leaf, trimmed, with_room
+from nearcast.index.ap_tree.tree import NODE, NOW, Tree, single_leaf, trimmed, with_room
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.storage import load_arrays, save_arrays
 from nearcast.index.table import Int32s, Int64s, Table
@@ -237,6 +237,8 @@ class ApTree:
         options, arrays = load_arrays(folder, cls.name, _VERSION)
         index = cls(table, **options)
         plain = {name: array.view(np.ndarray) for name, array in arrays.items()}
+        # Files do not say that records are aligned, and kernels would be compiled for both kinds.
+        plain["tree_nodes"] = plain["tree_nodes"].view(NODE)
         index._tree = Tree(*(plain[f"tree_{field}"] for field in Tree._fields))
         index._hits = Hits(
             plain["hits_term"],

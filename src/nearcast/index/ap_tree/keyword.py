@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.index.table import Floats, Int64s
 
 SWEEPS = 8
@@ -23,7 +23,7 @@ def cut_cost(weight: Floats, hit: Floats, start: int, stop: int) -> float:
     return float((weight[stop] - weight[start]) * (hit[stop] - hit[start]))
 
 
-@kernel
+@inner_counting
 def partition_cost(weight: Floats, hit: Floats, stops: Int64s) -> float:
     """Give the cost of a partition; no cut is hit more than once a message."""
     total, start = 0.0, 0
@@ -55,7 +55,7 @@ def even_cuts(weight: Floats, count: int) -> Int64s:
     return stops
 
 
-@kernel
+@inner_counting
 def improve_cuts(weight: Floats, hit: Floats, stops: Int64s) -> None:
     """Move each border between two cuts to its best place (Algorithm 3).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import inner, kernel, lean_kernel
+from nearcast._jit import inner, inner_counting, kernel, lean_kernel
 from nearcast.index.ap_tree.arrays import longer, sort, taller
 from nearcast.index.ap_tree.cost import sorted_ranks
 from nearcast.index.ap_tree.tree import (
@@ -90,7 +90,7 @@ def way_of(
     return size
 
 
-@kernel
+@inner_counting
 def locate(
     tree: Tree, rows: Rows, row: int, ranks: Int32s, share: float, visited: Int64s
 ) -> tuple[Int64s, int]:
@@ -102,7 +102,7 @@ def locate(
         visited = taller(visited, 2 * len(visited))
 
 
-@kernel
+@inner_counting
 def search(tree: Tree, rows: Rows, row: int, ranks: Int32s) -> Int64s:
     """Find all slots above entries of a row whose former box is not known any more."""
     count = rows.required[row]
@@ -163,7 +163,7 @@ def _room_wanted(tree: Tree, visited: Int64s, size: int) -> tuple[int, int]:
     return nodes, entries
 
 
-@kernel
+@inner_counting
 def leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
     """Make the missing leaf of a slot."""
     bucket = slot - tree.nodes[above].first
@@ -301,7 +301,7 @@ def _take_out(tree: Tree, node: int, row: int) -> None:
             return
 
 
-@kernel
+@inner_counting
 def divergence(tree: Tree, node: int) -> tuple[float, float]:
     """Give the Kullback-Leibler divergence of a node's weights from those it was made with.
 

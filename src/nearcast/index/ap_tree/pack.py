@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.index.ap_tree.arrays import taller
 from nearcast.index.ap_tree.tree import (
     CHILD,
@@ -71,7 +71,7 @@ def figures(tree: Tree) -> Figures:
     return Figures(keyword, spatial, leaves, slots, cuts, edges, regions, entries, deepest)
 
 
-@kernel
+@inner_counting
 def _copy_line(old: Any, source: int, new: Any, target: int) -> None:
     for column in range(old.shape[1]):
         new[target, column] = old[source, column]

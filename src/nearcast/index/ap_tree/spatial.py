@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.ap_tree.tree import is_wide, strip_of
 from nearcast.index.table import Floats, Int32s, Int64s
@@ -23,7 +23,7 @@ PSEUDO = 10.0
 """So many messages are thought to be spread evenly beside those of a history."""
 
 
-@kernel
+@inner_counting
 def share_before(x: float, low: float, high: float, points: Floats) -> float:
     """Give the share of messages between `low` and `high` that lie before x."""
     even = min(1.0, max(0.0, (x - low) / (high - low))) if high > low else 0.0
@@ -104,7 +104,7 @@ def strip_edges(
     return edges
 
 
-@kernel
+@inner_counting
 def cell_weights(
     box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int, across: Floats, up: Floats,
     share: float,
@@ -138,7 +138,7 @@ def cell_weights(
     return weights, wide, copies
 
 
-@kernel
+@inner_counting
 def cell_hits(
     region: Floats, across: Floats, up: Floats, lons: Floats, lats: Floats, points: Int32s,
     start: int, stop: int,

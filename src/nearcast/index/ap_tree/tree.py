@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner, kernel
+from nearcast._jit import inner, inner_counting
 from nearcast.index.ap_tree.arrays import longer, taller
 from nearcast.index.table import Floats, Int32s, Int64s
 
@@ -110,7 +110,7 @@ def trimmed(tree: Tree) -> Tree:
     )
 
 
-@kernel
+@inner_counting
 def reserve(
     tree: Tree, nodes: int, slots: int, cuts: int, edges: int, regions: int, entries: int
 ) -> Tree:
@@ -127,7 +127,7 @@ def reserve(
     )
 
 
-@kernel
+@inner_counting
 def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: bool, placed: bool) -> int:
     """Add a leaf without entries under a slot, in the region of its parent."""
     nodes = tree.nodes
@@ -150,7 +150,7 @@ def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: bool, place
     return int(node)
 
 
-@kernel
+@inner_counting
 def narrow_region(tree: Tree, parent: int, bucket: int, child: int) -> None:
     """Give a node the region of one cell of the spatial node above it."""
     at = tree.sizes[REGIONS]

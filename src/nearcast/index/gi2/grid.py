@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import lean_kernel
+from nearcast._jit import inner
 
 Spans = npt.NDArray[Any]
 """For each row its cells (`pack`); for a deleted row how many lists still hold it."""
@@ -44,19 +44,19 @@ def spans_for(count: int, side: int) -> Spans:
     return np.zeros(count, np.uint32 if side <= 256 else np.uint64)
 
 
-@lean_kernel
+@inner
 def column_of(grid: Grid, lon: float) -> int:
     """Give the column of a longitude; it never decreases from west to east."""
     return min(max(int((lon - grid.west) * grid.per_lon), 0), grid.side - 1)
 
 
-@lean_kernel
+@inner
 def line_of(grid: Grid, lat: float) -> int:
     """Give the line of a latitude; it never decreases from south to north."""
     return min(max(int((lat - grid.south) * grid.per_lat), 0), grid.side - 1)
 
 
-@lean_kernel
+@inner
 def pack(grid: Grid, box: Any) -> int:
     """Pack the first column and line and the last column and line that a box touches."""
     bits = grid.bits
@@ -68,7 +68,7 @@ def pack(grid: Grid, box: Any) -> int:
     )
 
 
-@lean_kernel
+@inner
 def unpack(grid: Grid, span: Any) -> tuple[Any, Any, Any, Any]:
     """Give the first column, first line, last column and last line of a span."""
     bits = grid.bits
@@ -82,7 +82,7 @@ def unpack(grid: Grid, span: Any) -> tuple[Any, Any, Any, Any]:
     )
 
 
-@lean_kernel
+@inner
 def cells_in(grid: Grid, span: Any) -> Any:
     """Count the cells of a span."""
     x0, y0, x1, y1 = unpack(grid, span)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import lean_kernel
+from nearcast._jit import inner, lean_kernel
 from nearcast.index.gi2.grid import Spans
 from nearcast.index.table import Int32s, Int64s
 
@@ -48,20 +48,20 @@ class Lists(NamedTuple):
     spans: Spans
 
 
-@lean_kernel
+@inner
 def key_of(cell: int, term: int) -> Any:
     """Give the key of a list, which is never 0."""
     return (np.uint64(cell) << _HALF | np.uint64(term)) + np.uint64(1)
 
 
-@lean_kernel
+@inner
 def _home(key: Any, slots: int) -> Any:
     mixed = key * _SPREAD
     mixed = (mixed ^ mixed >> _HALF) * _AGAIN
     return np.int64((mixed >> _HALF) * np.uint64(slots) >> _HALF)
 
 
-@lean_kernel
+@inner
 def place_of(slots: Any, key: Any) -> Any:
     """Give the slot of a key, or the free slot where it would stand."""
     at = _home(key, len(slots))
@@ -72,31 +72,31 @@ def place_of(slots: Any, key: Any) -> Any:
     return at
 
 
-@lean_kernel
+@inner
 def block_of(slot: Any) -> Any:
     """Give where the block of a list begins."""
     return np.int64(slot[1] >> _HALF)
 
 
-@lean_kernel
+@inner
 def count_of(slot: Any) -> Any:
     """Give how many entries a list has."""
     return np.int64(slot[1] & _COUNT_MASK)
 
 
-@lean_kernel
+@inner
 def kind_of(slot: Any) -> Any:
     """Give the size of a list's block, as a place in `SIZES`."""
     return np.int64(slot[1] >> _COUNT_BITS & _KIND_MASK)
 
 
-@lean_kernel
+@inner
 def describe(slot: Any, block: int, kind: int, count: int) -> None:
     """Note in a slot where its list is."""
     slot[1] = np.uint64(block) << _HALF | np.uint64(kind) << _COUNT_BITS | np.uint64(count)
 
 
-@lean_kernel
+@inner
 def kind_for(count: int) -> int:
     """Give the smallest size that holds so many entries, as a place in `SIZES`."""
     kind = 0
@@ -105,7 +105,7 @@ def kind_for(count: int) -> int:
     return kind
 
 
-@lean_kernel
+@inner
 def _allocate(lists: Lists, kind: int) -> int:
     block = lists.free[kind]
     if block >= 0:
@@ -118,20 +118,20 @@ def _allocate(lists: Lists, kind: int) -> int:
     return int(block)
 
 
-@lean_kernel
+@inner
 def _give_back(lists: Lists, block: int, kind: int) -> None:
     lists.arena[block, 0] = lists.free[kind]
     lists.free[kind] = block
 
 
-@lean_kernel
+@inner
 def copy_entry(arena: Int32s, source: int, target: int) -> None:
     """Copy an entry to another place."""
     for number in range(arena.shape[1]):
         arena[target, number] = arena[source, number]
 
 
-@lean_kernel
+@inner
 def _relocate(lists: Lists, slot: Any, kind: int) -> bool:
     """Move a list to a block of another size, if there is one."""
     count, old, old_kind = count_of(slot), block_of(slot), kind_of(slot)
@@ -145,7 +145,7 @@ def _relocate(lists: Lists, slot: Any, kind: int) -> bool:
     return True
 
 
-@lean_kernel
+@inner
 def append(lists: Lists, key: Any) -> Any:
     """Make a list one entry longer, and give the place to write it, or what there is none of."""
     at = place_of(lists.slots, key)
@@ -169,7 +169,7 @@ def append(lists: Lists, key: Any) -> Any:
     return block_of(slot) + count
 
 
-@lean_kernel
+@inner
 def shorten(lists: Lists, slot: Any, count: int) -> None:
     """Keep the first `count` entries of a list, in a smaller block where that saves half."""
     lists.counts[ENTRIES] -= count_of(slot) - count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import lean_kernel
+from nearcast._jit import inner
 from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Int32s, Int64s, Rows
 
 Bounds32 = npt.NDArray[np.float32]
@@ -15,13 +15,13 @@ COARSENESS = 2.0**-16
 """No side of a box is moved further than this by rounding to single precision."""
 
 
-@lean_kernel
+@inner
 def row_of(entry: int) -> int:
     """Give the row of an entry, from its first number (see `write_record`)."""
     return entry if entry >= 0 else ~entry
 
 
-@lean_kernel
+@inner
 def rarest_term(rows: Rows, row: int, frequency: Int64s) -> int:
     """Give the required term of a row that is expected least often."""
     first = rows.first[row]
@@ -32,7 +32,7 @@ def rarest_term(rows: Rows, row: int, frequency: Int64s) -> int:
     return int(best)
 
 
-@lean_kernel
+@inner
 def write_box(bounds: Bounds32, at: int, rows: Rows, row: int) -> None:
     """Write a row's box into its record, rounded outward to single precision."""
     for side in range(4):
@@ -45,7 +45,7 @@ def write_box(bounds: Bounds32, at: int, rows: Rows, row: int) -> None:
         bounds[at, BOX + side] = rounded
 
 
-@lean_kernel
+@inner
 def write_record(
     arena: Int32s, bounds: Bounds32, at: int, rows: Rows, row: int, key: int, frequency: Int64s
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast._jit import lean_kernel
+from nearcast._jit import inner, lean_kernel
 from nearcast.index.gi2.grid import Grid, column_of, line_of, unpack
 from nearcast.index.gi2.lists import Lists, block_of, count_of, key_of, place_of
 from nearcast.index.gi2.records import BOX, COARSENESS, Bounds32, row_of
@@ -14,7 +14,7 @@ from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, has_term, set_terms
 
 
-@lean_kernel
+@inner
 def _may_match(arena: Int32s, bounds: Bounds32, at: int, box: Any, bitmap: Bitmap) -> bool:
     """Tell whether an inline record leaves it open that its row matches."""
     return bool(
@@ -28,7 +28,7 @@ def _may_match(arena: Int32s, bounds: Bounds32, at: int, box: Any, bitmap: Bitma
     )
 
 
-@lean_kernel
+@inner
 def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
     """Tell whether an inline record that may match settles it, without the table."""
     return bool(
@@ -40,7 +40,7 @@ def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
     )
 
 
-@lean_kernel
+@inner
 def _is_first(grid: Grid, span: Any, x: int, y: int, x0: int, y0: int) -> bool:
     """Tell whether this is the first cell common to a row and a message that begins at x0, y0."""
     row_x0, row_y0, _, _ = unpack(grid, span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import lean_kernel
+from nearcast._jit import inner, lean_kernel
 from nearcast.index.gi2.grid import Grid, cells_in, pack, unpack
 from nearcast.index.gi2.lists import (
     Lists,
@@ -60,7 +60,7 @@ def delete_rows(lists: Lists, grid: Grid, old: Int32s) -> int:
     return total
 
 
-@lean_kernel
+@inner
 def _clean(lists: Lists, at: int, owner: Int32s, freed: Int32s, count: int) -> int:
     """Drop deleted rows from a list; rows that no list holds any more are added to `freed`."""
     slot = lists.slots[at]
@@ -103,7 +103,7 @@ def clean_lists(lists: Lists, keys: Int64s, owner: Int32s, freed: Int32s) -> int
     return count
 
 
-@lean_kernel
+@inner
 def _withdraw(lists: Lists, bounds: Bounds32, rows: Rows, row: int, cell: int, keep: bool) -> int:
     """Take a row out of the list of a cell, or renew its box there, and give the list's term.
 

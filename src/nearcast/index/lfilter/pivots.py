@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting, kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.lfilter.arena import Arena, allocate, give_back, has_room
 from nearcast.index.lfilter.quadtree import DONE, NO_SETS, Quadtree, add_pivot
@@ -12,7 +12,7 @@ from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import Int32s, Int64s, Rows
 
 
-@kernel
+@inner_counting
 def _hitting_set(
     rows: Rows, labels: Int32s, listed: Int32s, first: int, count: int, seen: Int32s
 ) -> Int32s:
@@ -84,7 +84,7 @@ def _hitting_set(
     return chosen[:picked]
 
 
-@kernel
+@inner_counting
 def _write_set(sets: Arena, block: int, count: int, values: Int32s, size: int) -> int:
     """Let a set have other values, in order; give where it is now."""
     give_back(sets, block, count)
@@ -97,7 +97,7 @@ def _write_set(sets: Arena, block: int, count: int, values: Int32s, size: int) -
     return fresh
 
 
-@kernel
+@inner_counting
 def _tally(sets: Arena, block: int, count: int, seen: Int32s, values: Int32s, known: int) -> int:
     """Count the values of a set in `seen`, and note those that are new."""
     for at in range(block, block + count):
@@ -109,7 +109,7 @@ def _tally(sets: Arena, block: int, count: int, seen: Int32s, values: Int32s, kn
     return known
 
 
-@kernel
+@inner_counting
 def _without(
     sets: Arena, block: int, count: int, seen: Int32s, children: int, scratch: Int32s
 ) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def _without(
     return _write_set(sets, block, count, scratch, kept), kept
 
 
-@kernel
+@inner_counting
 def _choose(quad: Quadtree, rows: Rows, labels: Int32s, node: int, seen: Int32s) -> int:
     """Give a node its sets, from its list and from the sets of its children."""
     sets, nodes = quad.sets, quad.nodes

@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearcast._jit import kernel
+from nearcast._jit import inner_counting
 from nearcast.index.rarest_term._layout import LANES
 
 _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -261,7 +261,7 @@ bit_count: Any = intrinsic(_bit_count)
 """bit_count(mask): count the bits of a mask."""
 
 
-@kernel
+@inner_counting
 def meets_plain(planes: Any, at: int, west: float, south: float, east: float, north: float) -> int:
     """Say the same as `meets`, lane by lane."""
     mask = 0
@@ -276,7 +276,7 @@ def meets_plain(planes: Any, at: int, west: float, south: float, east: float, no
     return mask
 
 
-@kernel
+@inner_counting
 def overlaps_plain(
     planes: Any, at: int, west: float, south: float, east: float, north: float
 ) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.message_ids import Texts
+from nearcast.index.column import Column
 from nearcast.index.memory import MappedMemory, Memory
-from nearcast.index.table import Column, Floats, Int32s, Int64s
+from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.spark.dskype.asking import Operations, lead
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Messages, Pairs, Refills, joined_pairs

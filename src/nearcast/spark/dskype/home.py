@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column, Floats, Int32s, Int64s
+from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.spark.dskype import _seats
 from nearcast.spark.dskype._walk import Changes
 from nearcast.spark.dskype.clock import Timeline

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column, Int32s
+from nearcast.index.table import Int32s
 from nearcast.spark.dskype.columns import Terms
 from nearcast.spark.dskype.numbering import Numbers, unit
 from nearcast.topk._layout import DONE, NEXT, State, Work

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.index.table import Column
+from nearcast.index.column import Column
 from nearcast.spark.dskype import _answer
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Messages, Replies, Requests, squares

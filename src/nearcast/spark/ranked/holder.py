@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from nearcast.engine.message_ids import Texts
 from nearcast.geo import Box, planar_distance
+from nearcast.index.column import Column
 from nearcast.index.memory import MappedMemory, Memory
-from nearcast.index.table import Column, Int32s
+from nearcast.index.table import Int32s
 from nearcast.spark.names import Names
 from nearcast.spark.outputs import UPDATES
 from nearcast.spark.ranked.steps import Begun, Mask, Posts, RankedStep, Told

@@ -115,7 +115,7 @@ def _expire(state: State, work: Work, index: Index, now: float, coming: int) -> 
 @lean_kernel
 def advance(state: State, work: Work, index: Index, now: float) -> int:
     """Let time pass."""
-    code = _expire(state, work, index, now, 0)
+    code = _expire(state, work, index, now, wide(0))
     if code == DONE:
         stamp_event(state, work, 0)
     return code
@@ -130,7 +130,7 @@ def publish(
     scalars = state.scalars
     for message in range(begin, end):
         clock = cycles()
-        code = _expire(state, work, index, at[message], 1)
+        code = _expire(state, work, index, at[message], wide(1))
         if code != DONE:
             return message, code
         now = cycles()

@@ -9,12 +9,10 @@ from __future__ import annotations
 from math import log
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.topk._buffers import log_change
+from nearcast.topk._buffers import log_change, log_displaced
 from nearcast.topk._evaluate import evaluate
 from nearcast.topk._layout import (
-    ADDED,
     CHANGES,
-    EVENT_START,
     FIRST,
     MESSAGE,
     NEXT,
@@ -240,24 +238,6 @@ def _leave_out_dominated(index: Index, sub: int, k: int) -> None:
 
 
 @inner
-def _log_displaced(state: State, work: Work, index: Index, sub: int, number: int) -> None:
-    """Log that a result is displaced; one that this very event had promoted was never there."""
-    at = wide(index.ranks[RANKS * sub + LOGGED])
-    last = state.scalars[CHANGES] - 1
-    if at >= state.scalars[EVENT_START]:
-        while at <= last and work.changes[4 * at + 2] == sub:
-            if work.changes[4 * at + 3] == number and work.changes[4 * at + 1] > 0:
-                for field in range(4):
-                    work.changes[4 * at + field] = work.changes[4 * last + field]
-                work.change_scores[at] = work.change_scores[last]
-                state.scalars[CHANGES] = last
-                state.scalars[ADDED] -= 1
-                return
-            at += 1
-    log_change(state, work, -1, sub, number, 0.0)
-
-
-@inner
 def arrive(state: State, work: Work, index: Index, sub: int, score: float, number: int) -> None:
     """Buffer a message that reaches the threshold, and say what that changes."""
     row = RANKS * sub
@@ -268,7 +248,8 @@ def arrive(state: State, work: Work, index: Index, sub: int, score: float, numbe
     if rank < k:
         log_change(state, work, 1, sub, number, score)
         if length > k:
-            _log_displaced(state, work, index, sub, _number_at(index, base, room, k))
+            displaced = _number_at(index, base, room, k)
+            log_displaced(state, work, wide(index.ranks[row + LOGGED]), sub, displaced)
     add_node(state, index, sub, number)
     if index.options[POLICY] == K_MAX:
         most = max(k, min(MOST, wide(index.options[PARAMETER]) * k // 20))
