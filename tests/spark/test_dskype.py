@@ -164,8 +164,8 @@ def test_a_steep_message_reaches_those_who_left_its_term_out(history: tuple[str,
             )
             for n in range(6)
         ],
-        *([_said(word, word)] for query in queries for word in query),
     ]
+    steps += [[_said(word, word)] for query in queries for word in query]
     chosen = Settings(Window(200), WORLD, vocabulary)
     decider = Decider(chosen)
     workers = Workers(chosen, 3, 1, 1, *_spreading("by prefixes", 3, 0.3))
