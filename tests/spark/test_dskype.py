@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -143,3 +144,38 @@ def test_every_update_is_the_one_of_scan(
         found = workers.step(batch, decider.names)
         assert len(found) == len(set(found))
         assert set(found) == expected
+
+
+@pytest.mark.parametrize("history", [(), ("w1 w5", "w8 w9 w15")])
+def test_a_steep_message_reaches_those_who_left_its_term_out(history: tuple[str, ...]) -> None:
+    """Long texts make prefixes short; a word alone is then better than all of them."""
+    vocabulary = Vocabulary.from_documents(text.split() for text in history) if history else None
+    queries = [[f"w{4 * n + m}" for m in range(4)] for n in range(6)]
+    more = " ".join(f"x{n}" for n in range(21))
+    steps: list[list[Event]] = [
+        [
+            _said(f"long{n}.{m}", f"{' '.join(queries[n])} {more}")
+            for n in range(6)
+            for m in range(12)
+        ],
+        [
+            Subscribe(
+                Subscription(f"s{n}", " ".join(queries[n]), point=(0.0, 0.0), top=Top(1, 0.0))
+            )
+            for n in range(6)
+        ],
+    ]
+    steps += [[_said(word, word)] for query in queries for word in query]
+    chosen = Settings(Window(200), WORLD, vocabulary)
+    decider = Decider(chosen)
+    workers = Workers(chosen, 3, 1, 1, *_spreading("by prefixes", 3, 0.3))
+    told = 0
+    for step in steps:
+        batch, expected = decider.step(step)
+        assert set(workers.step(batch, decider.names)) == expected
+        told += len(expected)
+    assert told >= 24  # every word comes to be the best
+
+
+def _said(id: str, text: str) -> Publish:
+    return Publish(Message(id, text, (0.0, 0.0)))
