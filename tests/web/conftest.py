@@ -40,8 +40,9 @@ def _chromium(own: str) -> str | None:
     return installed or (own if Path(own).exists() else None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for a file of tests; its event loop must be gone when others start theirs."""
     with sync_playwright() as playwright:
         program = _chromium(playwright.chromium.executable_path)
         if program is None:
