@@ -26,7 +26,7 @@ BYTES_A_MINUTE = 64_000_000
 
 _MINUTE_S = 60.0
 _CELL_BYTES = 64  # what a cell counts for at least
-_PART = 0.25  # of the time of a step that may go into carrying
+_PART = 0.5  # of the time of a step that may go into carrying; every version costs besides
 _BYTES_A_SECOND = 20e6  # that are cut out, handed over, and entered into shards
 _LEAST_AT_ONCE = 256_000.0
 
@@ -68,7 +68,7 @@ class Allowance:
 
 
 class Pace:
-    """How much is carried with one step: what takes a quarter of the time of a usual one."""
+    """How much is carried with one step: what takes half the time of a usual one."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock

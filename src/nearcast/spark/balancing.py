@@ -51,7 +51,8 @@ They are put together by whoever wants them.
 """
 
 MOST_SUBSCRIPTIONS = 100_000
-"""Of more subscriptions so many stand for all."""
+"""Of more subscriptions so many stand for all; fewer, if there are few workers."""
+_FOR_A_WORKER = 2_500  # of them, which is enough for its load to be known to some hundredths
 
 _FEWEST_MESSAGES = 500  # for each worker, in a window
 _SECONDS_A_MINUTE = 6.0  # of CPU, for looking for better plans
@@ -225,7 +226,7 @@ class Balancer:
             return
         if self._wait or self._effort.left <= 0:
             return
-        begun, of = standing(MOST_SUBSCRIPTIONS)
+        begun, of = standing(min(_FOR_A_WORKER * plan.workers, MOST_SUBSCRIPTIONS))
         measured = loads.lately()
         if self._beside:
             self._threads = self._threads or ThreadPoolExecutor(1, "nearcast-balancer")
