@@ -336,9 +336,9 @@ def test_a_step_carries_what_takes_a_part_of_the_usual_time() -> None:
         pace.begin()
         now[0] += took
         pace.end(carried)
-    assert pace.bytes == pytest.approx(10e6)
+    assert pace.bytes == pytest.approx(20e6)
     pace.end(False)  # without a beginning it says nothing
-    assert pace.bytes == pytest.approx(10e6)
+    assert pace.bytes == pytest.approx(20e6)
     assert least < 1e6
     allowance = Allowance(600, lambda: now[0])
     assert allowance.affordable(np.array([200, 100, 100]), 300) == 2
