@@ -68,3 +68,19 @@ def test_batches_of_any_size_give_the_updates_of_scan(
     assert found_refused == refused
     assert len(found) == len(set(found))
     assert set(found) == expected
+
+
+def test_rows_are_counted_from_the_first_of_each_subscription() -> None:
+    """However many come at once: of several ways to match, all shards must take the same first."""
+    region = {"type": "Box", "bbox": [170, 0, -170, 9]}  # of two boxes
+    queries = ["a OR b", "c NOT c", "d OR e OR f", "g NOT h"]
+    log = [
+        {"op": "subscribe", "id": f"s{number}", "query": query, "region": region}
+        for number, query in enumerate(queries)
+    ]
+    reading = Registrar(Settings()).read(table_of(records(log)), np.arange(len(log)))
+    shard = Shard()
+    shard.apply(place_whole(PLAN, reading.log, reading.changes).shards[0])
+    rows, places = shard._rows_of(np.arange(len(log), dtype=np.int32))
+    assert places.tolist() == [0] * 4 + [2] * 6 + [3] * 2
+    assert shard._ordinal.array[rows].tolist() == [*range(4), *range(6), *range(2)]

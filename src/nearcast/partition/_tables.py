@@ -20,6 +20,16 @@ _WORKER_BITS = np.uint64(16)
 _WORKER = np.uint64(0xFFFF)
 
 
+def no_terms() -> Terms:
+    """Terms, of which there are none."""
+    return np.empty(0, np.uint64)
+
+
+def no_counts() -> Int64s:
+    """And how often they occur."""
+    return np.empty(0, np.int64)
+
+
 def table_size(count: int) -> int:
     """Give the number of slots for so many terms."""
     return 1 << max(2 * count - 1, 1).bit_length()

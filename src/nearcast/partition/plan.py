@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
-from nearcast.partition._tables import Terms, count_table
+from nearcast.partition._tables import Terms, count_table, no_counts, no_terms
 from nearcast.partition.grid import Grid, Int32s, Int64s, checked
 from nearcast.partition.text_map import TextMap as TextMap  # whoever has a plan needs it
 from nearcast.partition.text_map import (
@@ -64,14 +64,6 @@ class PlanArrays(NamedTuple):
     order_counts: Int64s
 
 
-def _no_terms() -> Terms:
-    return np.empty(0, np.uint64)
-
-
-def _no_counts() -> Int64s:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A routing table, made by a partitioner and never changed; a change is a new plan.
@@ -92,8 +84,8 @@ class Plan:
     grid: Grid
     cell_worker: Int32s
     maps: Sequence[TextMap] = ()
-    order_terms: Terms = field(default_factory=_no_terms)
-    order_counts: Int64s = field(default_factory=_no_counts)
+    order_terms: Terms = field(default_factory=no_terms)
+    order_counts: Int64s = field(default_factory=no_counts)
     number: int = 1
     about: Mapping[str, Any] = field(default_factory=dict)
 

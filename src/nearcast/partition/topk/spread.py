@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
-from nearcast.partition._tables import Terms, count_table
+from nearcast.partition._tables import Terms, count_table, no_counts, no_terms
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.text_map import (
     TextMap,
@@ -115,14 +115,6 @@ class SpreadArrays(NamedTuple):
     order_counts: Int64s
 
 
-def _no_terms() -> Terms:
-    return np.empty(0, np.uint64)
-
-
-def _no_counts() -> Int64s:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Spread:
     """Made by a mechanism and never changed; a change is a new spread under the next number.
@@ -146,8 +138,8 @@ class Spread:
     by_id: bool = False
     prefix: Prefix = "whole"
     steepest: float = inf
-    order_terms: Terms = field(default_factory=_no_terms)
-    order_counts: Int64s = field(default_factory=_no_counts)
+    order_terms: Terms = field(default_factory=no_terms)
+    order_counts: Int64s = field(default_factory=no_counts)
     levels: tuple[int, int] = (1, 1)
     number: int = 1
     about: Mapping[str, Any] = field(default_factory=dict)
