@@ -61,12 +61,20 @@ class Candidate(NamedTuple):
 
 
 def auto(
-    sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED, finer: bool = True
+    sample: Sample,
+    workers: int,
+    grid: Grid,
+    costs: Costs = MEASURED,
+    finer: bool = True,
+    whole: bool = False,
 ) -> Plan:
-    """Plan in several ways and take the best, with cells as given or `finer` ones if need be."""
+    """Plan in several ways and take the best, with cells as given or `finer` ones if need be.
+
+    `whole` says that workers hold subscriptions of several rows whole (`simulate`).
+    """
     made = fine_enough if finer else prepare
     prepared = made(sample, workers, grid, costs)
-    candidates = portfolio(prepared, workers, costs)
+    candidates = portfolio(prepared, workers, costs, whole)
     best = chosen_of(candidates)
     about: dict[str, Any] = {
         "chosen": best.name,
@@ -137,13 +145,15 @@ def _all_load(d: Digest) -> float:
     return float(d.cost.sum()) + d.message_ns * messages + d.row_ns * len(d.spans)
 
 
-def portfolio(prepared: Prepared, workers: int, costs: Costs = MEASURED) -> list[Candidate]:
+def portfolio(
+    prepared: Prepared, workers: int, costs: Costs = MEASURED, whole: bool = False
+) -> list[Candidate]:
     """Make all plans, and measure on held-out messages those that may be the best.
 
     What is hopeless by its estimate is left out. The best are evened out again, with what the
     index really looks at, as long as that helps.
     """
-    maker = _Maker(prepared, workers, costs)
+    maker = _Maker(prepared, workers, costs, whole)
     drafts = maker.drafts()
     best = max(draft.estimate for draft in drafts)
     measured = [maker.measured(each) for each in drafts if each.estimate >= _HOPELESS * best]
@@ -178,7 +188,7 @@ class _Measured(NamedTuple):
 class _Maker:
     """Makes and measures the plans of one portfolio."""
 
-    def __init__(self, prepared: Prepared, workers: int, costs: Costs) -> None:
+    def __init__(self, prepared: Prepared, workers: int, costs: Costs, whole: bool) -> None:
         self._prepared = prepared
         self._workers = workers
         self._costs = costs
@@ -192,7 +202,7 @@ class _Maker:
         arrived = max(self._sample.messages.size + self._sample.held_out.size, 1)
         operations = self._sample.operations / arrived * self._ends[1]
         population = population_of(self._sample.rows, joined_messages(parts), operations)
-        self._simulator = Simulator(population, costs)
+        self._simulator = Simulator(population, costs, whole=whole)
 
     def drafts(self) -> list[_Draft]:
         """Plan in every way."""

@@ -7,6 +7,10 @@ the index looks at, as `Index.candidates` counts them: all rows of a short run, 
 sixteen of a longer one.
 
 For kind "shared" every worker holds everything; one copy of the rows is simulated.
+
+A subscription of several rows (an `OR`) is one that PS2Stream's workers hold row by row, as its
+mergers drop what two of them found. Workers that do without mergers must hold it *whole*: each
+knows all rows, and so which of two workers tells. Then they look at rows of other workers too.
 """
 
 from __future__ import annotations
@@ -114,9 +118,13 @@ def simulate(
 class Simulator:
     """Simulates several plans; what plans with the same keys and grid have in common, once."""
 
-    def __init__(self, population: Population, costs: Costs = MEASURED) -> None:
+    def __init__(
+        self, population: Population, costs: Costs = MEASURED, *, whole: bool = False
+    ) -> None:
+        """Take what to simulate with; `whole` says that workers hold subscriptions whole."""
         self.population = population
         self._costs = costs
+        self._whole = whole
         self._subscriptions = max(len(np.unique(population.rows.owners)), 1)
         self._keys: tuple[Terms, Int64s, Terms] | None = None
         self._filter: Wanted | None = None
@@ -137,13 +145,16 @@ class Simulator:
             held = np.arange(rows.size, dtype=np.int32), np.zeros(rows.size, np.int32)
         else:
             held = route_rows(plan, rows.boxes, keys, rows.owners)
+        holders = held[1]  # by what workers take in: rows, or subscriptions
+        if self._whole and plan.kind != "shared":
+            held, holders = _made_whole(held, rows.owners, plan.workers)
         index = _Index(plan, population, held, copies)
         edges = np.searchsorted(routed[0], [0, *ends])
         found = []
         for part, messages in zip(pairwise(edges), pairwise([0, *ends]), strict=True):
             sent = routed[0][slice(*part)], routed[1][slice(*part)]
             size = messages[1] - messages[0]
-            found.append(self._told(plan, wanted, slots, held[1], index, sent, size))
+            found.append(self._told(plan, wanted, slots, (held[1], holders), index, sent, size))
         return found
 
     def _told(
@@ -151,7 +162,7 @@ class Simulator:
         plan: Plan,
         wanted: bool,
         slots: Words | None,
-        held: Int32s,
+        held: tuple[Int32s, Int32s],
         index: _Index,
         routed: tuple[Int32s, Int32s],
         messages: int,
@@ -161,11 +172,13 @@ class Simulator:
         rows = population.rows.size
         candidates = index.candidates(routed)
         counts = np.bincount(routed[1], minlength=plan.workers)
-        rows_held = np.bincount(held, minlength=plan.workers).astype(np.float64)
+        rows_held, taken_in = (
+            np.bincount(each, minlength=plan.workers).astype(np.float64) for each in held
+        )
         if plan.kind == "shared":
-            rows_held = np.full(plan.workers, float(rows))
+            rows_held = taken_in = np.full(plan.workers, float(rows))
         came = population.operations * messages / max(population.messages.size, 1)
-        operations = rows_held * came / self._subscriptions
+        operations = taken_in * came / self._subscriptions
         loads = Loads(candidates, counts.astype(np.float64), operations)
         ns = loads.ns(costs)
         sent = max(messages, 1)
@@ -251,6 +264,21 @@ class _Index:
             batch = Batch(batch_starts, batch_terms, messages.boxes[mine])
             looked[at] = self._index.candidates(batch).candidates
         return looked
+
+
+def _made_whole(
+    held: tuple[Int32s, Int32s], owners: Int32s, workers: int
+) -> tuple[tuple[Int32s, Int32s], Int32s]:
+    """Give each worker all rows of the subscriptions it has a row of; and the worker of each."""
+    pairs = np.unique(owners[held[0]].astype(np.int64) * workers + held[1])
+    order = np.argsort(owners, kind="stable").astype(np.int32)
+    first, end = (
+        np.searchsorted(owners[order], pairs // workers, side) for side in ("left", "right")
+    )
+    counts = end - first
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    holders = (pairs % workers).astype(np.int32)
+    return (order[np.repeat(first, counts) + within], np.repeat(holders, counts)), holders
 
 
 def _check_size(pairs: int) -> None:

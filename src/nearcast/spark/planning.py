@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from nearcast.geo import Box
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
+from nearcast.partition.load import Costs
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of, take
-from nearcast.spark.costs import PLANNED
+from nearcast.spark.costs import FIRST, STEADY
 from nearcast.spark.messages import Texts
 from nearcast.spark.operations import OTHER, boxes_in, of_kind
 from nearcast.spark.shaped import shaped_in
@@ -31,16 +32,20 @@ def make_plan(
 ) -> Plan:
     """Plan for what is known: subscriptions in the schema of the log, and some messages."""
     sample = _sample(begun, texts).limited(_MOST_ROWS, _MOST_MESSAGES)
-    plan = plan_for(name, workers, space, sample)
+    plan = plan_for(name, workers, space, sample, FIRST)
     return plan.changed(number=number, about={**plan.about, "messages": len(texts.ids)})
 
 
-def plan_for(name: str, workers: int, space: Box, sample: Sample) -> Plan:
+def plan_for(
+    name: str, workers: int, space: Box, sample: Sample, costs: Costs = STEADY
+) -> Plan:
     """Plan for a sample, and note by which name the partitioner was asked for."""
     cells = _FINE if workers > _MANY else _COARSE
     grid = Grid(space.west, space.south, space.east, space.north, *cells)
     partition = partitioner_named(name)
-    plan = (partial(auto, costs=PLANNED) if partition is auto else partition)(sample, workers, grid)
+    if partition is auto:
+        partition = partial(auto, costs=costs, whole=True)
+    plan = partition(sample, workers, grid)
     messages = sample.messages.size + sample.held_out.size
     return plan.changed(number=1, about={**plan.about, "asked": name, "messages": messages})
 

@@ -32,10 +32,11 @@ def propose(
     threshold: float = THRESHOLD,
     costs: Costs = MEASURED,
     partitioner: Callable[[Sample, int, Grid], Plan] = auto,
+    whole: bool = False,
 ) -> Proposal:
     """Plan anew for a recent sample, and compare on its held-out messages.
 
-    Another number of `workers` is always worthwhile: whoever asks for it has decided.
+    `whole` says that workers hold subscriptions of several rows whole (`simulate`). Another number of `workers` is always worthwhile: whoever asks for it has decided.
     """
     count = plan.workers if workers is None else workers
     if not sample.held_out.size:
@@ -43,7 +44,8 @@ def propose(
     after = partitioner(sample, count, plan.grid).changed(number=plan.number + 1)
     arrived = max(sample.messages.size + sample.held_out.size, 1)
     operations = sample.operations * sample.held_out.size / arrived
-    simulator = Simulator(population_of(sample.rows, sample.held_out, operations), costs)
+    population = population_of(sample.rows, sample.held_out, operations)
+    simulator = Simulator(population, costs, whole=whole)
     before, then = (simulator.run(each).report["messages_per_s"] for each in (plan, after))
     gain = then / before - 1.0 if 0 < before < float("inf") else 0.0
     return Proposal(after, gain, count != plan.workers or gain >= threshold)
