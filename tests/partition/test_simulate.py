@@ -82,21 +82,30 @@ def looked_at(plan: Plan, sample: Sample, rows: set[int], sent: set[int]) -> int
 
 
 @pytest.mark.parametrize("name", ["space-kd", "text-metric", "hybrid", "auto"])
-@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize(("wanted", "whole"), [(True, False), (False, False), (True, True)])
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 10_000), workers=st.integers(1, 5))
 def test_the_work_of_each_worker_is_counted(
-    name: str, wanted: bool, seed: int, workers: int
+    name: str, wanted: bool, whole: bool, seed: int, workers: int
 ) -> None:
-    """Rows, messages and candidates are those of one index for each worker, fed one by one."""
+    """Rows, messages and candidates are those of one index for each worker, fed one by one.
+
+    Who holds subscriptions whole has all rows of each, and takes each in once.
+    """
     sample = made_sample(seed, rows=120, messages=150, boxes=True)
     plan = PARTITIONERS[name](sample, workers, GRID)
     population = population_of(sample.rows, sample.held_out, operations=40.0)
-    loads, report = simulate(plan, population, wanted, COSTS)
+    loads, report = Simulator(population, COSTS, whole=whole).run(plan, wanted)
     held, sent = naively(plan, sample, wanted)
     assert loads.messages.tolist() == [len(each) for each in sent]
-    subscriptions = len(set(sample.rows.owners.tolist()))
-    assert loads.operations == pytest.approx([len(each) * 40.0 / subscriptions for each in held])
+    owners = sample.rows.owners.tolist()
+    taken_in = held
+    if whole:
+        taken_in = [{owners[row] for row in each} for each in held]
+        held = [{row for row, owner in enumerate(owners) if owner in each} for each in taken_in]
+    assert loads.operations == pytest.approx(
+        [len(each) * 40.0 / len(set(owners)) for each in taken_in]
+    )
     assert loads.candidates.tolist() == [
         looked_at(plan, sample, *each) for each in zip(held, sent, strict=True)
     ]

@@ -19,6 +19,7 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
 from nearcast.geo import Box
 from nearcast.partition.adjust.meter import Watch
+from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.spark.adjusting import Allowance, Pace
@@ -325,6 +326,25 @@ def test_searching_takes_little_and_less_while_it_is_in_vain(
     # ten seconds of CPU at six a minute: what the first overdraws is paid off in 40 s
     assert len(searched) == 2
     assert searched[1] - searched[0] >= 40
+
+
+@pytest.mark.parametrize(("workers", "asked"), [(2, 5_000), (8, 20_000), (64, 100_000)])
+def test_a_search_takes_as_many_subscriptions_as_its_workers_need(
+    workers: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few workers are judged by fewer subscriptions, which is quicker."""
+    monkeypatch.setattr("nearcast.spark.balancing._searched", lambda *_: (None, 0.0))
+    balancer = Balancer("auto", beside=False, watch=Watch(patience=1))
+    numbers = list[int]()
+
+    def standing(most: int) -> tuple[Any, int]:
+        numbers.append(most)
+        return (lambda: None), 10**6
+
+    grid = Grid(-180.0, -90.0, 180.0, 90.0, 1, 1)
+    loads: Any = Uneven()
+    balancer.look(Plan("any", workers, "grid", grid, np.zeros(1, np.int32)), loads, standing)
+    assert numbers == [asked]
 
 
 def test_a_step_carries_what_takes_a_part_of_the_usual_time() -> None:

@@ -198,3 +198,29 @@ def test_lines_from_a_socket_come_in_order_and_bad_ones_say_why(
     assert [row.error for row in rows[:-2]] == [None] * len(LINES)
     assert "one JSON object on one line" in rows[-2].error
     assert rows[-1].error.startswith("id: 5 given")
+
+
+def listings(spark: SparkSession) -> int:
+    """How often Spark has started a job only to list files."""
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    told = [jobs.apply(at).description() for at in range(jobs.size())]
+    return sum("Listing leaf files" in one.get() for one in told if one.isDefined())
+
+
+def test_many_folders_are_listed_without_a_job(spark: SparkSession, tmp_path: Path) -> None:
+    """A job with a task for each folder would cost every batch more than its events do."""
+    for number in range(40):
+        put(tmp_path / "in" / f"folder-{number}" / f"{number}.jsonl", number)
+    pattern = f"{tmp_path}/in/*"
+    threshold = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = listings(spark)
+    found = names(run(file_names(spark, pattern), tmp_path / "state"))
+    assert found == [[f"{number}.jsonl" for number in range(40)]]
+    assert listings(spark) == before
+    usual = spark.conf.get(threshold)
+    spark.conf.set(threshold, 32)  # what Spark does by itself
+    try:
+        run(file_names(spark, pattern), tmp_path / "other")
+    finally:
+        spark.conf.set(threshold, usual)
+    assert listings(spark) > before

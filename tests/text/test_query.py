@@ -228,3 +228,21 @@ def test_a_bag_takes_plain_words_only(text: str, position: int, problem: str) ->
 def test_a_bag_of_stop_words_only_is_rejected() -> None:
     with pytest.raises(QueryError, match="no term"):
         parse_bag("the the", Analyser(stop_words=["the"]))
+
+
+def test_a_query_is_parsed_once_until_all_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes second is spared it; after forgetting nobody is."""
+    parsed = list[str]()
+
+    def counted(text: str, analyser: Analyser) -> object:
+        parsed.append(text)
+        return parse_expression(text, analyser)
+
+    monkeypatch.setattr(module, "parse_expression", counted)
+    text = "forgotten OR (remembered NOT parsed)"
+    first = parse_query(text)
+    assert parse_query(text) == first
+    assert parsed == [text]
+    module.forget_parsed()
+    assert parse_query(text) == first
+    assert parsed == [text, text]

@@ -21,6 +21,7 @@ from nearcast.geo import Box
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import evenly
 from nearcast.partition.sample import SampleMessages, sample_of
+from nearcast.spark.costs import COSTS
 from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import begun_in
 from nearcast.spark.planning import plan_for, rows_in
@@ -97,7 +98,7 @@ class Foresight:
         begun, messages, operations = self._known[drifts]
         sample = sample_of(rows_in(begun), messages, operations)
         limited = sample.limited(_MOST_ROWS, _MOST_MESSAGES)
-        return plan_for(_PARTITIONER, workers, self._log.settings.space, limited)
+        return plan_for(_PARTITIONER, workers, self._log.settings.space, limited, COSTS)
 
     def _look(self, drifts: bool) -> tuple[pa.Table, SampleMessages, int]:
         """Who has subscribed by the middle of it, some of its messages, and changes meanwhile."""

@@ -47,7 +47,7 @@ _CORRECTED = 2  # of the best plans are evened out again
 _MOST_CORRECTIONS = 2
 _AS_GOOD = 0.96  # of the highest bound: within what luck does
 _MOST_SIMULATED = 200_000  # messages of each part
-_TRUSTED = 0.5, 2.0  # how far an estimate of what a worker looks at may be off
+_TRUSTED = 0.5, 2.0  # how far an estimate of what hits cost a worker may be off
 
 
 class Candidate(NamedTuple):
@@ -182,7 +182,7 @@ class _Draft(NamedTuple):
 class _Measured(NamedTuple):
     draft: _Draft
     candidate: Candidate
-    looked_at: Floats  # the rows that each worker looked at for the messages to plan by
+    hit_ns: Floats  # what looking and telling took each worker, for the messages to plan by
 
 
 class _Maker:
@@ -248,7 +248,9 @@ class _Maker:
             report["balance"],
             _steady(check.loads.ns(self._costs), self._ends[0]),
         )
-        return _Measured(draft, found, fit.loads.candidates)
+        costs, done = self._costs, fit.loads
+        hits = costs.check_ns * done.candidates + costs.update_ns * done.updates
+        return _Measured(draft, found, np.asarray(hits))
 
     def corrected(self, measured: _Measured) -> _Measured | None:
         """Even out once more, with hits as dear as the index says they are at each worker.
@@ -263,8 +265,8 @@ class _Maker:
         worker = hit_workers(draft.plan, traced)
         simulated = fit.message < self._ends[1] - self._ends[0]
         cost = np.where(simulated, fit.cost, 0.0)
-        estimated = np.bincount(worker, cost, minlength=self._workers) / fit.check_ns
-        ratio = np.clip(measured.looked_at / np.maximum(estimated, 1.0), *_TRUSTED)
+        estimated = np.bincount(worker, cost, minlength=self._workers)
+        ratio = np.clip(measured.hit_ns / np.maximum(estimated, fit.check_ns), *_TRUSTED)
         refinement.reweigh(fit._replace(cost=fit.cost * ratio[worker]))
         refinement.run(_STEPS * self._workers)
 

@@ -7,7 +7,8 @@ unit of text: some subscription nearby has a term of the message as its key. Hit
 
 What a hit costs is estimated from the rows of that key that the message's box meets, by what the
 index `rarest-term` looks at for so many (`looked_at`); in that index it hardly depends on how the
-rows are spread over workers, so hits can be added up.
+rows are spread over workers, so hits can be added up. Where updates cost something, those of them
+count that ask for nothing but that key: others may want terms that the message lacks.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Held(NamedTuple):
     grid: Grid
     block: int
     boxes: Floats
+    alone: npt.NDArray[np.bool_]  # whether each asks for one term only
     spans: Int32s  # first column, first row, last column, last row
     keys: Terms  # the distinct keys, sorted
     key: Int32s  # the key of each row
@@ -80,8 +82,13 @@ class Hits(NamedTuple):
     row: Int32s
     key: Int32s
     met: Int32s  # rows of that key that the message's box meets
+    told: Int32s  # and those of them that ask for nothing else
     candidates: Floats
     messages: int  # all of them, also those without a hit
+
+    def ns(self, costs: Costs) -> Floats:
+        """What each costs, beside its message."""
+        return np.asarray(costs.check_ns * self.candidates + costs.update_ns * self.told)
 
 
 class Digest(NamedTuple):
@@ -121,6 +128,7 @@ def hold(rows: SampleRows, keys: Terms, grid: Grid, block: int) -> Held:
         grid=grid,
         block=block,
         boxes=rows.boxes,
+        alone=np.diff(rows.starts) == 1,
         spans=spans,
         keys=distinct,
         key=key_of,
@@ -174,17 +182,17 @@ def hits_of(held: Held, messages: SampleMessages, scale: float = 1.0) -> Hits:
     keys[~known] = -1
     spans = spans_of(held.grid, messages.boxes)
     most = _count_places(spans // np.int32(held.block), messages.starts, keys)
-    places = np.empty((most, 5), np.int32)
+    places = np.empty((most, 6), np.int32)
     candidates = np.empty(most, np.float64)
     count = _find_hits(
         spans, messages.boxes, messages.starts, keys, held.grid, held.block, held.boxes,
-        held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys), scale,
-        places, candidates,
+        held.alone, held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys),
+        scale, places, candidates,
     )  # fmt: skip
-    message, column, row, key, met = (
-        np.ascontiguousarray(places[:count, field]) for field in range(5)
+    message, column, row, key, met, told = (
+        np.ascontiguousarray(places[:count, field]) for field in range(6)
     )
-    return Hits(message, column, row, key, met, candidates[:count].copy(), messages.size)
+    return Hits(message, column, row, key, met, told, candidates[:count].copy(), messages.size)
 
 
 @kernel
@@ -207,6 +215,7 @@ def _find_hits(
     grid: Grid,
     block: int,
     boxes: Floats,
+    alone: npt.NDArray[np.bool_],
     row_spans: Int32s,
     runs: Int64s,
     codes: Int64s,
@@ -232,7 +241,7 @@ def _find_hits(
                     found = np.searchsorted(codes, code)
                     if found == len(codes) or codes[found] != code:
                         continue
-                    met, wanted = 0, False
+                    met, told, wanted = 0, 0, False
                     for at_row in range(code_starts[found], code_starts[found + 1]):
                         row = listed[at_row]
                         wanted |= (
@@ -241,12 +250,14 @@ def _find_hits(
                             & (row_spans[row, 1] <= spans[at, 3])
                             & (row_spans[row, 3] >= spans[at, 1])
                         )
-                        met += (
+                        meets = (
                             (boxes[row, 0] <= east)
                             & (boxes[row, 2] >= west)
                             & (boxes[row, 1] <= north)
                             & (boxes[row, 3] >= south)
                         )
+                        met += meets
+                        told += meets & alone[row]
                     if not wanted:
                         continue
                     out[count, 0] = at
@@ -254,6 +265,7 @@ def _find_hits(
                     out[count, 2] = min(max(spans[at, 1], y * block), grid.rows - 1)
                     out[count, 3] = key
                     out[count, 4] = int(met * scale)
+                    out[count, 5] = int(told * scale)
                     candidates[count] = looked_at(int(runs[key] * scale), int(met * scale))
                     count += 1
     return count
@@ -262,7 +274,7 @@ def _find_hits(
 def units_for(held: Held, hits: Hits, costs: Costs, row_ns: float, share: float) -> Units:
     """Make a term a unit of its own if it carries more than this share of all load."""
     distinct = len(held.keys)
-    own = costs.check_ns * hits.candidates + costs.message_ns
+    own = hits.ns(costs) + costs.message_ns
     load = sums(hits.key, own, distinct) + row_ns * held.runs
     heavy = np.flatnonzero(load > share * load.sum())
     if len(heavy) > _MOST_HEAVY:
@@ -286,7 +298,7 @@ def digest_of(
         column=hits.column,
         row=hits.row,
         unit=unit_of_key[hits.key],
-        cost=costs.check_ns * hits.candidates,
+        cost=hits.ns(costs),
         spans=held.spans[placed],
         row_unit=unit_of_key[held.key[placed]],
         check_ns=costs.check_ns,

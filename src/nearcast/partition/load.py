@@ -5,11 +5,14 @@ if every message were compared with every subscription. The index of a worker lo
 of them, and not at the same part everywhere. So our load counts what that index really looks at:
 
     check_ns x rows looked at + message_ns x messages + operation_ns x insertions and deletions
+                                                      + update_ns x pairs that are told
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
 
 from nearcast.partition.grid import Floats
 
@@ -20,7 +23,7 @@ class Costs(NamedTuple):
     check_ns: float
     message_ns: float
     operation_ns: float
-    update_ns: float = 0.0  # what is answered; a simulator does not know
+    update_ns: float = 0.0
 
 
 MEASURED = Costs(check_ns=2.4, message_ns=250.0, operation_ns=200.0)
@@ -33,13 +36,15 @@ class Loads(NamedTuple):
     candidates: Floats
     messages: Floats
     operations: Floats
+    updates: Floats | float = 0.0  # counted only where they cost something
 
     def ns(self, costs: Costs) -> Floats:
         """Nanoseconds of each worker."""
-        return (
+        return np.asarray(
             costs.check_ns * self.candidates
             + costs.message_ns * self.messages
             + costs.operation_ns * self.operations
+            + costs.update_ns * self.updates
         )
 
 

@@ -30,6 +30,7 @@ from nearcast.partition._tables import Terms
 from nearcast.partition._wanted import Words
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.load import MEASURED, Costs, Loads, balance_of, rate_of
+from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages, route_rows
 from nearcast.partition.sample import SampleMessages, SampleRows
@@ -148,7 +149,7 @@ class Simulator:
         holders = held[1]  # by what workers take in: rows, or subscriptions
         if self._whole and plan.kind != "shared":
             held, holders = _made_whole(held, rows.owners, plan.workers)
-        index = _Index(plan, population, held, copies)
+        index = _Index(plan, population, keys, held, copies)
         edges = np.searchsorted(routed[0], [0, *ends])
         found = []
         for part, messages in zip(pairwise(edges), pairwise([0, *ends]), strict=True):
@@ -170,7 +171,7 @@ class Simulator:
         """Count the work for some messages, and report it."""
         population, costs = self.population, self._costs
         rows = population.rows.size
-        candidates = index.candidates(routed)
+        candidates, updates = index.counts(routed, costs.update_ns > 0)
         counts = np.bincount(routed[1], minlength=plan.workers)
         rows_held, taken_in = (
             np.bincount(each, minlength=plan.workers).astype(np.float64) for each in held
@@ -179,7 +180,7 @@ class Simulator:
             rows_held = taken_in = np.full(plan.workers, float(rows))
         came = population.operations * messages / max(population.messages.size, 1)
         operations = taken_in * came / self._subscriptions
-        loads = Loads(candidates, counts.astype(np.float64), operations)
+        loads = Loads(candidates, counts.astype(np.float64), operations, updates)
         ns = loads.ns(costs)
         sent = max(messages, 1)
         return Simulation(
@@ -226,12 +227,17 @@ class _Index:
     """The index of all workers in one, with the terms of each worker numbered apart."""
 
     def __init__(
-        self, plan: Plan, population: Population, held: tuple[Int32s, Int32s], copies: int
+        self,
+        plan: Plan,
+        population: Population,
+        keys: Terms,
+        held: tuple[Int32s, Int32s],
+        copies: int,
     ) -> None:
         rows = population.rows
+        self._plan = plan
         frequency = _frequencies(plan, population.hashes)
         self._population = population
-        self._workers = plan.workers
         self._numbers = np.full((copies, len(population.hashes)), -1, np.int32)
         order = np.argsort(held[1], kind="stable")
         row, worker = held[0][order], held[1][order]
@@ -242,18 +248,23 @@ class _Index:
         table.ensure_terms(len(owner_terms))
         table.frequency[: len(owner_terms)] = frequency[owner_terms]
         _check_size(len(row))
-        table.add_boxes(np.arange(len(row), dtype=np.int32), rows.boxes[row], starts, own_terms)
+        self._boxes, self._keys = rows.boxes[row], keys[row]
+        table.add_boxes(np.arange(len(row), dtype=np.int32), self._boxes, starts, own_terms)
         self._index = RarestTerm(table)
         self._index.build()
 
-    def candidates(self, routed: tuple[Int32s, Int32s]) -> Floats:
-        """Count the rows that each worker looks at for the messages it is sent."""
+    def counts(self, routed: tuple[Int32s, Int32s], tell: bool) -> tuple[Floats, Floats | float]:
+        """Count the rows that each worker looks at for the messages it is sent.
+
+        And, if it is to `tell`, the pairs that it answers for.
+        """
         messages = self._population.messages
         order = np.argsort(routed[1], kind="stable")
         message, worker = routed[0][order], routed[1][order]
-        edges = np.searchsorted(worker, np.arange(self._workers + 1))
-        looked = np.zeros(self._workers)
-        for at in range(self._workers):
+        workers = self._plan.workers
+        edges = np.searchsorted(worker, np.arange(workers + 1))
+        looked, told = np.zeros(workers), np.zeros(workers)
+        for at in range(workers):
             mine = message[edges[at] : edges[at + 1]]
             batch_starts, batch_terms = _batch_terms(
                 mine,
@@ -262,8 +273,12 @@ class _Index:
                 self._numbers[min(at, len(self._numbers) - 1)],
             )
             batch = Batch(batch_starts, batch_terms, messages.boxes[mine])
-            looked[at] = self._index.candidates(batch).candidates
-        return looked
+            found = self._index.candidates(batch)
+            looked[at] = found.candidates
+            if tell:
+                pairs = found.messages, found.rows
+                told[at] = owns(self._plan, at, batch.boxes, self._boxes, self._keys, *pairs).sum()
+        return looked, told if tell else 0.0
 
 
 def _made_whole(

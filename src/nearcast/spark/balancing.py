@@ -33,7 +33,7 @@ from nearcast.partition.registry import partitioner_named
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, SampleRows, sample_of
 from nearcast.spark.adjusting import Allowance
-from nearcast.spark.costs import COSTS, STEADY
+from nearcast.spark.costs import COSTS
 from nearcast.spark.loads import Loads, Measured
 from nearcast.spark.logs import tell
 from nearcast.spark.operations import OTHER
@@ -116,9 +116,7 @@ def suggest(
             found = _suggestion(plan, target, recent, rows, sizes)
     if rescaled or anew or (anew is None and not _is_enough(plan, found, recent)):
         sample = sample_of(rows, measured.messages, round(operations))
-        made = propose(
-            plan, sample, workers, costs=STEADY, partitioner=_same_way(plan), whole=True
-        )
+        made = propose(plan, sample, workers, costs=COSTS, partitioner=_same_way(plan), whole=True)
         if (rescaled or anew or made.worthwhile) and made.plan.kind == "grid":
             other = _suggestion(plan, made.plan, recent, rows, sizes)
             if rescaled or anew or other.gain > (0.0 if found is None else found.gain):
@@ -139,7 +137,7 @@ def _same_way(plan: Plan) -> Callable[[Sample, int, Grid], Plan]:
     """The partitioner by which a plan was made, for a plan in the same line."""
     partition = partitioner_named(str(plan.about.get("asked", "auto")))
     if partition is auto:  # all versions of a line have the same cells
-        partition = partial(auto, costs=STEADY, finer=False, whole=True)
+        partition = partial(auto, costs=COSTS, finer=False, whole=True)
     return lambda sample, workers, grid: in_line(plan, partition(sample, workers, grid))
 
 

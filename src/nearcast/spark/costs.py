@@ -14,8 +14,5 @@ COSTS = Costs(check_ns=20.0, message_ns=500.0, operation_ns=5000.0, update_ns=25
 Besides, a task takes 5 ms, whatever it does.
 """
 
-STEADY = Costs(check_ns=60.0, message_ns=500.0, operation_ns=5000.0)
-"""The same for planning, which does not know updates: one in six rows that are looked at is one."""
-
-FIRST = STEADY._replace(operation_ns=400.0)
+FIRST = COSTS._replace(operation_ns=400.0)
 """For a first plan: the operations it is made from may be a population that comes only once."""

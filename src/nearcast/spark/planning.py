@@ -16,7 +16,7 @@ from nearcast.partition.load import Costs
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of, take
-from nearcast.spark.costs import FIRST, STEADY
+from nearcast.spark.costs import FIRST
 from nearcast.spark.messages import Texts
 from nearcast.spark.operations import OTHER, boxes_in, of_kind
 from nearcast.spark.shaped import shaped_in
@@ -32,13 +32,11 @@ def make_plan(
 ) -> Plan:
     """Plan for what is known: subscriptions in the schema of the log, and some messages."""
     sample = _sample(begun, texts).limited(_MOST_ROWS, _MOST_MESSAGES)
-    plan = plan_for(name, workers, space, sample, FIRST)
+    plan = plan_for(name, workers, space, sample)
     return plan.changed(number=number, about={**plan.about, "messages": len(texts.ids)})
 
 
-def plan_for(
-    name: str, workers: int, space: Box, sample: Sample, costs: Costs = STEADY
-) -> Plan:
+def plan_for(name: str, workers: int, space: Box, sample: Sample, costs: Costs = FIRST) -> Plan:
     """Plan for a sample, and note by which name the partitioner was asked for."""
     cells = _FINE if workers > _MANY else _COARSE
     grid = Grid(space.west, space.south, space.east, space.north, *cells)

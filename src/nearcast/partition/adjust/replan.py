@@ -36,7 +36,8 @@ def propose(
 ) -> Proposal:
     """Plan anew for a recent sample, and compare on its held-out messages.
 
-    `whole` says that workers hold subscriptions of several rows whole (`simulate`). Another number of `workers` is always worthwhile: whoever asks for it has decided.
+    `whole` says that workers hold subscriptions of several rows whole (`simulate`). Another number
+    of `workers` is always worthwhile: whoever asks for it has decided.
     """
     count = plan.workers if workers is None else workers
     if not sample.held_out.size:
