@@ -25,12 +25,16 @@ looked_at = cast("Any", compiled_looked_at).py_func
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_hits_are_what_is_wanted_where_a_message_is(seed: int) -> None:
-    """A point hits a key if a row with that key meets its cell; as dear as the rows it meets."""
+    """A point hits a key if a row with that key meets its cell; as dear as the rows it meets.
+
+    It is told to those of them that ask for nothing but that key.
+    """
     sample = made_sample(seed, rows=80, messages=100)
     rows, messages = sample.rows, sample.messages
     chosen = keys.choose_by(frequent_terms(messages), rows.starts, rows.terms)
     found = hits_of(hold(rows, chosen, GRID, 4), messages)
     spans, places = spans_of(GRID, rows.boxes), spans_of(GRID, messages.boxes)
+    alone = np.diff(rows.starts) == 1
     expected = []
     for message in range(messages.size):
         x, y = places[message, :2]
@@ -43,8 +47,9 @@ def test_hits_are_what_is_wanted_where_a_message_is(seed: int) -> None:
             if (here & mine).any():
                 both = int((met & mine).sum())
                 dear = looked_at(int(mine.sum()), both)
-                expected.append((message, int(x), int(y), both, pytest.approx(dear)))
-    columns = (found.message, found.column, found.row, found.met, found.candidates)
+                told = int((met & mine & alone).sum())
+                expected.append((message, int(x), int(y), both, told, pytest.approx(dear)))
+    columns = (found.message, found.column, found.row, found.met, found.told, found.candidates)
     assert list(zip(*(each.tolist() for each in columns), strict=True)) == expected
     assert found.messages == messages.size
 

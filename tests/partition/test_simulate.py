@@ -120,6 +120,36 @@ def test_the_work_of_each_worker_is_counted(
     assert (report["wanted_bytes"] > 0) == wanted
 
 
+def matches(sample: Sample) -> int:
+    """How many held-out messages are what how many rows ask for."""
+    count, rows, messages = 0, sample.rows, sample.held_out
+    for message in range(messages.size):
+        west, south, east, north = messages.boxes[message]
+        said = set(terms_of(messages, message))
+        for row in range(rows.size):
+            box = rows.boxes[row]
+            near = box[0] <= east and box[2] >= west and box[1] <= north and box[3] >= south
+            count += bool(near and said.issuperset(terms_of(rows, row)))
+    return count
+
+
+@pytest.mark.parametrize("name", ["space-kd", "text-metric", "hybrid", "auto", "hash"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_told_is_counted_once_where_it_costs(name: str, whole: bool) -> None:
+    """Whatever workers hold beside their own, each pair is told by one of them."""
+    sample = made_sample(11, rows=400, messages=400, terms=12, boxes=True)
+    plan = PARTITIONERS[name](sample, 4, GRID)
+    population = population_of(sample.rows, sample.held_out, operations=40.0)
+    told = Simulator(population, COSTS._replace(update_ns=50.0), whole=whole).run(plan)
+    free = Simulator(population, COSTS, whole=whole).run(plan)
+    assert np.sum(told.loads.updates) == matches(sample) > 50
+    assert np.count_nonzero(told.loads.updates) == 4
+    assert np.sum(free.loads.updates) == 0
+    assert told.loads.candidates.tolist() == free.loads.candidates.tolist()
+    costs = told.loads.ns(COSTS._replace(update_ns=50.0)) - free.loads.ns(COSTS)
+    assert costs == pytest.approx(50.0 * np.asarray(told.loads.updates))
+
+
 def test_unsplit_and_hashed_rows_are_simulated_too() -> None:
     """By hash everyone sees what is wanted anywhere; shared, everyone holds everything."""
     sample = made_sample(4)
