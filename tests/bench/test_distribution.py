@@ -27,6 +27,7 @@ def test_the_report_has_every_mechanism_for_every_number_of_workers(
     keyword, prefix = (rows[name, 32]["simulated"] for name in ("keyword", "prefix"))
     assert 1 < prefix["replication"] <= rows["prefix-any", 32]["simulated"]["replication"]
     assert prefix["replication"] <= keyword["replication"] <= 5
+    assert prefix["replication"] < prefix["replication_later"] <= 5
     assert keyword["steep"] == 0 <= prefix["steep"] < 0.5
     assert [bar["promise"] for bar in outcome["bars"]] == [
         "yelp, 32 workers, keyword: copies of a subscription",

@@ -11,7 +11,7 @@ from nearcast.geo import Box
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.calibrate import calibrate
 from nearcast.partition.topk.mechanisms import MECHANISMS, Sample, hashing, prefix
-from nearcast.partition.topk.placing import Wishes, place, steepness_of
+from nearcast.partition.topk.placing import Wishes, first_wishes, place, steepness_of
 from nearcast.partition.topk.simulate import (
     Costs,
     Messages,
@@ -134,6 +134,19 @@ def test_no_posting_is_read_twice(name: str, world: World) -> None:
     ns = simulation.ns(COSTS)
     assert report["messages_per_s"] == pytest.approx(80e9 / ns.max())
     assert report["total_us"] == pytest.approx(ns.sum() / 80e3)
+
+
+def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:
+    """What a spread was made from stands together; others do by chance."""
+    known = 300
+    sample = world.sample._replace(wishes=first_wishes(world.sample.wishes, known))
+    spread = prefix(sample, 6)
+    found = simulate(spread, world.population._replace(known=known), COSTS).report
+    subs, _ = place(spread, world.population.wishes).holders
+    held = np.bincount(subs, minlength=SUBSCRIPTIONS)
+    assert found["replication"] == pytest.approx(held[:known].mean())
+    assert found["replication_later"] == pytest.approx(held[known:].mean())
+    assert found["replication"] < found["replication_later"]
 
 
 def test_a_prefix_leaves_out_nobody_who_is_affected(world: World) -> None:

@@ -47,7 +47,7 @@ def distribution(
     ] = 50_000,
     window: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many messages the window holds.")
-    ] = 50_000,
+    ] = 1_000_000,
     messages: Annotated[
         int, typer.Option(metavar="N", min=100, help="How many messages to simulate.")
     ] = 4_000,
@@ -116,13 +116,14 @@ def _span(text: str) -> tuple[int, int]:
 
 
 _CAPTION = (
-    "copies: workers that hold a subscription; sent, p99: workers that a message goes to; steep: "
-    "messages in a hundred that go to all, so that prefixes are shorter; subs, load: the heaviest "
+    "copies: workers that hold a subscription; later: one that the spread was made without; sent: "
+    "workers that a message goes to; steep: messages in a hundred that go to all, so that prefixes "
+    "are shorter; subs, load: the heaviest "
     "worker by the mean, in what it holds and does; read: postings for a message, by all workers; "
     "bound: messages a second that the busiest worker allows, and by that of hashing; even: "
     "microseconds that a message must cost a worker beside matching for it to be as fast as hashing"
 )
-_COLUMNS = ("copies", "sent", "p99", "steep", "subs", "load", "read", "bound", "x", "even")
+_COLUMNS = ("copies", "later", "sent", "steep", "subs", "load", "read", "bound", "x", "even")
 
 
 def _show(outcome: Outcome) -> None:
@@ -158,8 +159,8 @@ def _table(title: str, rows: list[Row]) -> Table:
         table.add_row(
             _name(it),
             f"{it['replication']:.2f}",
+            f"{it['replication_later']:.2f}",
             f"{it['workers_per_message']:.1f}",
-            f"{it['workers_per_message_p99']:.0f}",
             f"{100 * it['steep']:.0f}",
             f"{it['balance_subscriptions']:.2f}",
             f"{it['balance_load']:.2f}",

@@ -9,7 +9,8 @@
 | `spatial-first` | the workers of its prefix, in its place   | those of its terms, everywhere |
 | `keyword-first` | the workers of its place, for its prefix  | all workers of its terms       |
 
-With the last three, messages that are steep (`placing`) go to all.
+With the last three, messages that are steep (`placing`) go to all; and the terms of a subscription
+stand together where they can (`company`), which goes beyond the paper too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from nearcast.partition._tables import Terms
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.sample import SampleMessages, frequent_terms
 from nearcast.partition.text_map import TextMap, starts_of
+from nearcast.partition.topk.company import deal_in_company, units_for
 from nearcast.partition.topk.kd import kd_tree
 from nearcast.partition.topk.placing import Wishes, ordered, prefix_lengths
 from nearcast.partition.topk.spread import Prefix, Spread, only, single_leaf
@@ -90,12 +92,12 @@ def keyword(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
 
 
 def prefix(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
-    """Cut the vocabulary as `keyword` does, by prefixes: subscriptions stand under these alone."""
-    return _by_text(sample, (1, workers), space, "prefix", "length")
+    """Deal the vocabulary out: subscriptions stand under their prefixes alone, and together."""
+    return _by_text(sample, (1, workers), space, "prefix", "length", together=True)
 
 
 def prefix_any(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
-    """Do as `prefix` does, with prefixes for any message, however steep: longer ones."""
+    """Cut the vocabulary as `keyword` does, by prefixes for any message, however steep."""
     return _by_text(sample, (1, workers), space, "prefix-any", "length", inf)
 
 
@@ -108,7 +110,8 @@ def spatial_first(
     sample: Sample, workers: int, space: Box = WORLD, levels: Levels | None = None
 ) -> Spread:
     """Cut space into l1 parts, and the vocabulary of each of them into l2 (section 8.2)."""
-    return _by_text(sample, _levels(workers, levels), space, "spatial-first", "length")
+    levels = _levels(workers, levels)
+    return _by_text(sample, levels, space, "spatial-first", "length", together=True)
 
 
 def keyword_first(
@@ -117,16 +120,16 @@ def keyword_first(
     """Cut the vocabulary into l1 parts, and space for each of them into l2 (section 8.2)."""
     l1, l2 = _levels(workers, levels)
     plan = _Text(sample, "length", l1)
-    parts = deal(plan.units.size, plan.subscriptions, plan.messages, l1)
+    dealt = plan.dealt(l1, together=True)
     trees = []
     for group in range(l1):
-        mine = _any_in(plan.subscriptions, parts, group)
-        seen = _any_in(plan.messages, parts, group)
+        mine = _any_in(dealt.subscriptions, dealt.parts, group)
+        seen = _any_in(dealt.messages, dealt.parts, group)
         trees.append(kd_tree(plan.points[mine], sample.points[seen], l2, space))
     return Spread(
         "keyword-first",
         workers,
-        plan.units.mapped(parts),
+        dealt.units.mapped(dealt.parts),
         trees,
         [only(worker) for worker in range(workers)],
         prefix="length",
@@ -154,14 +157,23 @@ def mechanism_named(name: str) -> Mechanism:
         raise InvalidValue("mechanism", name, f"one of {', '.join(MECHANISMS)}") from None
 
 
+class _Dealt(NamedTuple):
+    """A vocabulary that was dealt out, and what of it subscriptions and messages have."""
+
+    units: Units
+    parts: Int32s
+    subscriptions: Lists
+    messages: Lists
+
+
 class _Text:
-    """A sample in units of text, subscriptions under their prefixes only."""
+    """A sample with subscriptions under their prefixes only."""
 
     def __init__(
         self, sample: Sample, prefix: Prefix, ways: int, steepest: float | None = None
     ) -> None:
+        self._sample = sample
         self.order = sample.order
-        self.units: Units = units_of(*self.order)
         # Only the order and the kind of prefix matter here: who gets what is still to be found.
         blank = Spread("", 1, only(0), prefix=prefix, **_order_of(self.order))
         wishes = ordered(blank, sample.wishes)
@@ -170,9 +182,24 @@ class _Text:
         self.steepest = inf if steepest is None else steepest
         blank = replace(blank, steepest=self.steepest)
         self.points = wishes.points
-        starts, places = _runs(wishes.starts[:-1], prefix_lengths(blank, wishes))
-        self.subscriptions = Lists(starts, self.units.of(wishes.terms[places]))
-        self.messages = Lists(sample.starts, self.units.of(sample.terms))
+        self._starts, places = _runs(wishes.starts[:-1], prefix_lengths(blank, wishes))
+        self._terms = wishes.terms[places]
+
+    def dealt(self, ways: int, rows: Int64s | None = None, *, together: bool) -> _Dealt:
+        """Deal the vocabulary out in so many ways, by some subscriptions or all of them.
+
+        Terms of one subscription `together` where they can be, or by their frequency alone.
+        """
+        starts, terms = self._starts, self._terms
+        if rows is not None:
+            starts, places = _runs(starts[rows], np.diff(starts)[rows])
+            terms = terms[places]
+        units = units_for(self.order, terms) if together else units_of(*self.order)
+        subscriptions = Lists(starts, units.of(terms))
+        messages = Lists(self._sample.starts, units.of(self._sample.terms))
+        way = deal_in_company if together else deal
+        parts = way(units.size, subscriptions, messages, ways)
+        return _Dealt(units, parts, subscriptions, messages)
 
 
 def _by_text(
@@ -182,6 +209,7 @@ def _by_text(
     name: str,
     prefix: Prefix,
     steepest: float | None = None,
+    together: bool = False,
 ) -> Spread:
     """Cut space into l1 parts, and text in each of them into l2.
 
@@ -193,9 +221,8 @@ def _by_text(
     leaf = tree.leaves_of(plan.points)
     maps = []
     for part in range(l1):
-        mine = _chosen(plan.subscriptions, np.flatnonzero(leaf == part))
-        dealt = deal(plan.units.size, mine, plan.messages, l2)
-        maps.append(plan.units.mapped(dealt + np.int32(part * l2)))
+        dealt = plan.dealt(l2, np.flatnonzero(leaf == part), together=together)
+        maps.append(dealt.units.mapped(dealt.parts + np.int32(part * l2)))
     return Spread(
         name,
         l1 * l2,
@@ -232,11 +259,6 @@ def _runs(first: Int64s, lengths: npt.NDArray[np.integer]) -> tuple[Int64s, Int6
     """Where runs of these lengths start when they stand in a row, and what they are made of."""
     starts = starts_of(lengths)
     return starts, np.arange(starts[-1]) + np.repeat(first - starts[:-1], lengths)
-
-
-def _chosen(lists: Lists, rows: Int64s) -> Lists:
-    starts, places = _runs(lists.starts[rows], np.diff(lists.starts)[rows])
-    return Lists(starts, lists.units[places])
 
 
 def _any_in(lists: Lists, parts: Int32s, part: int) -> Int64s:

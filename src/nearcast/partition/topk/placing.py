@@ -69,6 +69,20 @@ class Wishes(NamedTuple):
         return len(self.keys)
 
 
+def first_wishes(wishes: Wishes, count: int) -> Wishes:
+    """Give the first so many of them."""
+    end = int(wishes.starts[count])
+    return Wishes(
+        wishes.keys[:count],
+        wishes.points[:count],
+        wishes.alphas[:count],
+        wishes.starts[: count + 1],
+        wishes.terms[:end],
+        wishes.weights[:end],
+        wishes.thetas[:count],
+    )
+
+
 class Postings(NamedTuple):
     """Where subscriptions stand: a row for each term that one stands under.
 

@@ -75,12 +75,14 @@ class Population(NamedTuple):
     wishes: Wishes
     numbers: Int32s  # of the terms of the subscriptions in the core
     messages: Messages
+    known: int  # subscriptions, the first ones, that spreads are made from
 
 
 class Report(TypedDict):
     """What is told about a simulated spread.
 
-    - `replication`: workers that hold a subscription, on average;
+    - `replication`: workers that hold a subscription, on average, of those the spread was made
+      from; `replication_later`: of the others;
     - `prefix_terms`, `query_terms`: terms that one stands under, of all it has;
     - `workers_per_message`, `workers_per_message_p99`: how many workers a message goes to;
     - `sent`: the same by the number of workers;
@@ -96,6 +98,7 @@ class Report(TypedDict):
     workers: int
     levels: tuple[int, int]
     replication: float
+    replication_later: float
     prefix_terms: float
     query_terms: float
     workers_per_message: float
@@ -133,7 +136,9 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
     postings = place(spread, wishes)
     holders = np.full(len(wishes.terms), -1, np.int32)
     holders[postings.places] = postings.workers
-    held = np.bincount(postings.workers[postings.fresh], minlength=workers)
+    holders_of, held_by = postings.holders
+    held = np.bincount(held_by, minlength=workers)
+    early = int((holders_of < population.known).sum())
     numbers, sent = route_messages(spread, messages.starts, messages.terms, messages.steepness)
     each = np.bincount(numbers, minlength=messages.size)
     received = np.bincount(sent, minlength=workers)
@@ -152,7 +157,8 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
         mechanism=spread.mechanism,
         workers=workers,
         levels=spread.levels,
-        replication=float(held.sum()) / count,
+        replication=early / max(population.known, 1),
+        replication_later=(len(held_by) - early) / max(wishes.size - population.known, 1),
         prefix_terms=float(prefix_lengths(spread, wishes).sum()) / count,
         query_terms=len(wishes.terms) / count,
         workers_per_message=float(each.mean()) if len(each) else 0.0,
@@ -184,13 +190,22 @@ def _work(population: Population, holders: Int32s, workers: int, which: Int64s) 
 
 
 def population_of(
-    core: SharedCore, wishes: Wishes, numbers: Int32s, spread: Spread, messages: Messages
+    core: SharedCore,
+    wishes: Wishes,
+    numbers: Int32s,
+    spread: Spread,
+    messages: Messages,
+    known: int | None = None,
 ) -> Population:
-    """Put subscriptions in the order of prefixes, with the numbers of their terms."""
+    """Put subscriptions in the order of prefixes, with the numbers of their terms.
+
+    Spreads are made from the first `known` of them, or all.
+    """
     by_hash = np.argsort(wishes.terms, kind="stable")
     sorted_wishes = ordered(spread, wishes)
     places = np.searchsorted(wishes.terms[by_hash], sorted_wishes.terms)
-    return Population(core, sorted_wishes, numbers[by_hash[places]], messages)
+    first = wishes.size if known is None else known
+    return Population(core, sorted_wishes, numbers[by_hash[places]], messages, first)
 
 
 def dearer_messages(one: Simulation, other: Simulation, costs: Costs) -> float | None:

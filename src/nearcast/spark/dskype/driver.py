@@ -43,7 +43,8 @@ PORTION = 100_000
 """Subscriptions whose buffers are asked for together."""
 GROWN = 4
 """By how many times subscriptions must have become more for them to be spread anew."""
-_SAMPLE = 20_000  # subscriptions and messages that a spread is made from
+_SUBSCRIPTIONS, _MESSAGES = 500_000, 20_000
+"""So many a spread is made from: terms stand together only of subscriptions that it knows."""
 _TRIES = 5
 _UNEVEN = 1.5  # the busiest worker by the average
 _TIMES = 3
@@ -165,8 +166,9 @@ class Distributed(Ranking):
         """Spread subscriptions by those there are, and by the messages of the step."""
         begun = of_kind(begun_in(log), RANKED)
         owners = np.flatnonzero(history.is_ranked)
-        some = history.registrar.definitions(_few(owners).astype(np.int32))
-        known = pa.concat_tables([some, begun.take(pa.array(_few(np.arange(len(begun)))))])
+        some = history.registrar.definitions(_few(owners, _SUBSCRIPTIONS).astype(np.int32))
+        new = pa.array(_few(np.arange(len(begun)), _SUBSCRIPTIONS))
+        known = pa.concat_tables([some, begun.take(new)])
         settings = history.settings
         given = settings.history
         idf = idf_of(given) if given is not None and given.documents else None
@@ -177,16 +179,16 @@ class Distributed(Ranking):
             tops[:, 3].copy(), tops[:, 2].astype(np.int32), terms,
         )  # fmt: skip
         rows = read_messages(self._files, ranked.files[-1])
-        rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0))))
+        rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0), _MESSAGES)))
         texts, counts = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
         points = np.column_stack([rows["lon"].to_numpy(), rows["lat"].to_numpy()])
         messages = Messages(rows["number"].to_numpy(), points, texts, counts)
         return spread_for(self.scheme, ranked.workers, settings.space, wanted, messages)
 
 
-def _few(places: np.ndarray) -> np.ndarray:
+def _few(places: np.ndarray, enough: int) -> np.ndarray:
     """So many of them as are enough, evenly."""
-    return places[:: max(1, len(places) // _SAMPLE)]
+    return places[:: max(1, -(-len(places) // enough))]
 
 
 def _left_by(reports: list[Report]) -> list[list[Any]]:

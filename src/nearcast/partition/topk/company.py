@@ -1,0 +1,112 @@
+"""The vocabulary, dealt out so that the terms of a subscription stand together.
+
+Algorithm 4 of Skype (`words`) cuts the vocabulary by frequency. So chance has it where the terms of
+a subscription stand, and it is held by nearly as many workers as it stands under terms. But most
+terms are rare: few subscriptions ask for them and few messages have them, so they cost the same
+wherever they stand. Here each goes where its company is: to the worker that holds most of the
+subscriptions it belongs to by their other terms, so that these need no copy for it.
+
+Terms are taken one by one, those that cost most first, several times over, as in streaming
+partitioners of graphs (Fennel). The more a worker has already, the less it gets: a term that costs
+much is given to whoever has least to do, and only rare ones follow their company. The cost of a
+term is the messages that have it, times the subscriptions under it and what a message costs beside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast._jit import kernel
+from nearcast.partition._tables import Terms
+from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.topk.words import BUCKETS, Lists, Units, units_of
+
+_PASSES = 8
+_MESSAGE = 600.0  # postings: what a worker could read while it handles a message
+_UNSEEN = 0.3  # messages of a sample that a term may be in though it is in none of them
+_EVEN_LOAD, _EVEN_HELD = 10.0, 0.1  # how many copies evenness is worth
+_MOST_TERMS = 1 << 20  # that have entries of their own
+
+
+def units_for(order: tuple[Terms, Int64s], terms: Terms) -> Units:
+    """Give entries of their own to frequent terms and to those of subscriptions.
+
+    If these are too many, those with most subscriptions have them.
+    """
+    found, counts = np.unique(terms, return_counts=True)
+    if len(found) > _MOST_TERMS:
+        most = np.argsort(-counts, kind="stable")[:_MOST_TERMS]
+        found = np.sort(found[most])
+    every = np.union1d(order[0], found)
+    seen = np.zeros(len(every), np.int64)
+    seen[np.searchsorted(every, order[0])] = order[1]
+    return units_of(every, seen, BUCKETS)
+
+
+def deal_in_company(units: int, subscriptions: Lists, messages: Lists, workers: int) -> Int32s:
+    """Give each unit a worker, near the units it stands together with."""
+    seen = np.bincount(messages.units, minlength=units) + _UNSEEN
+    asked = np.bincount(subscriptions.units, minlength=units)
+    load = seen * (asked + _MESSAGE)
+    order = np.argsort(-load, kind="stable")
+    rows = np.repeat(np.arange(len(subscriptions.starts) - 1), np.diff(subscriptions.starts))
+    by_unit = np.argsort(subscriptions.units, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(asked)))
+    return _dealt(
+        order, load, starts, rows[by_unit], subscriptions.starts, subscriptions.units, workers,
+        _PASSES, _EVEN_LOAD, _EVEN_HELD,
+    )  # fmt: skip
+
+
+@kernel
+def _dealt(
+    order: Int64s,
+    load: Floats,
+    unit_starts: Int64s,
+    unit_rows: Int64s,
+    row_starts: Int64s,
+    row_units: Int32s,
+    workers: int,
+    passes: int,
+    even_load: float,
+    even_held: float,
+) -> Int32s:
+    parts = np.full(len(load), -1, np.int32)
+    loads, held, company = np.zeros(workers), np.zeros(workers), np.zeros(workers)
+    known = np.full(workers, -1, np.int64)
+    copies = float(len(row_starts) - 1)
+    load_price = even_load * copies * workers / max(load.sum(), 1e-9) ** 2
+    for _ in range(passes):
+        moved = 0
+        for at in range(len(order)):
+            unit = order[at]
+            first, end = unit_starts[unit], unit_starts[unit + 1]
+            company[:] = 0.0
+            for place in range(first, end):
+                row = unit_rows[place]
+                for other in range(row_starts[row], row_starts[row + 1]):
+                    worker = parts[row_units[other]]
+                    if row_units[other] == unit or worker < 0 or known[worker] == place:
+                        continue
+                    known[worker] = place
+                    company[worker] += 1.0
+            known[:] = -1
+            count, was = float(end - first), parts[unit]
+            if was >= 0:
+                loads[was] -= load[unit]
+                held[was] -= count - company[was]
+            held_price = even_held * workers / copies if copies > 0 else 0.0
+            best, most = 0, -np.inf
+            for worker in range(workers):
+                alone = count - company[worker]
+                score = -alone * (1.0 + held_price * held[worker])
+                score -= load_price * load[unit] * (loads[worker] + 0.5 * load[unit])
+                if score > most:
+                    best, most = worker, score
+            parts[unit] = best
+            loads[best] += load[unit]
+            held[best] += count - company[best]
+            moved += best != was
+        if moved == 0:
+            break
+    return parts
