@@ -218,6 +218,7 @@ def test_many_folders_are_listed_without_a_job(spark: SparkSession, tmp_path: Pa
     assert found == [[f"{number}.jsonl" for number in range(40)]]
     assert listings(spark) == before
     usual = spark.conf.get(threshold)
+    assert usual is not None
     spark.conf.set(threshold, 32)  # what Spark does by itself
     try:
         run(file_names(spark, pattern), tmp_path / "other")
