@@ -242,6 +242,30 @@ def test_a_crash_between_file_and_commit_loses_nothing(
     once_more.close()
 
 
+def test_events_that_nobody_wants_are_not_remembered_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the pipeline has done with is forgotten, though no update came of it."""
+    monkeypatch.setattr("nearcast.server.spark.register._KEPT", 2)
+    files = EventFiles(tmp_path)
+    engine = RegisterEngine(files, path=tmp_path / "a.nearcast")
+    for number in range(1, 9):
+        engine.apply_all([publish(f"m{number}", float(number))])
+    assert engine.deliver([], settled=0) == ([], {})
+    assert [number for number, _, _ in engine.sent] == list(range(1, 9))
+    assert engine.deliver([], settled=6) == ([], {})
+    assert [number for number, _, _ in engine.sent] == [7, 8]
+    assert [number for number, _ in files.after(0)] == [5, 6, 7, 8]
+    subscribed = event_from_json({"op": "subscribe", "id": "s1", **IPAD})
+    engine.apply_all([subscribed, publish("m9", 9.0)])
+    entries, _ = engine.deliver([(9, "add", "s1", "m9", None)], settled=8)
+    assert [(entry.seq, entry.at) for entry in entries] == [(10, 9.0)]
+    engine.close()
+    again = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
+    assert (again.now, list(again.sent)) == (9.0, [])
+    again.close()
+
+
 def test_old_events_are_forgotten(tmp_path: Path) -> None:
     files = EventFiles(tmp_path)
     for first in (1, 3, 5):

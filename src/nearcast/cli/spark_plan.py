@@ -167,17 +167,19 @@ def report_on(plan: Plan, sample: Sample, passed_over: int) -> Report:
     import numpy as np
 
     from nearcast.partition import keys
-    from nearcast.partition.load import MEASURED
     from nearcast.partition.routing import route_rows
-    from nearcast.partition.simulate import population_of, simulate
+    from nearcast.partition.simulate import Simulator, made_whole, population_of
+    from nearcast.spark.costs import FIRST
 
     messages = sample.held_out if sample.held_out.size else sample.messages
     part = messages.size / max(sample.held_out.size + sample.messages.size, 1)
-    found = simulate(plan, population_of(sample.rows, messages, sample.operations * part))
+    population = population_of(sample.rows, messages, sample.operations * part)
+    found = Simulator(population, FIRST, whole=True).run(plan)
     chosen = keys.choose(plan.arrays, sample.rows.starts, sample.rows.terms)
-    _, workers = route_rows(plan, sample.rows.boxes, chosen, sample.rows.owners)
+    held = route_rows(plan, sample.rows.boxes, chosen, sample.rows.owners)
+    (_, workers), _ = made_whole(held, sample.rows.owners, plan.workers)
     rows = np.bincount(workers, minlength=plan.workers)
-    ns = found.loads.ns(MEASURED) / max(messages.size, 1)
+    ns = found.loads.ns(FIRST) / max(messages.size, 1)
     return Report(
         partitioner=plan.scheme,
         workers=plan.workers,

@@ -148,7 +148,7 @@ class Simulator:
             held = route_rows(plan, rows.boxes, keys, rows.owners)
         holders = held[1]  # by what workers take in: rows, or subscriptions
         if self._whole and plan.kind != "shared":
-            held, holders = _made_whole(held, rows.owners, plan.workers)
+            held, holders = made_whole(held, rows.owners, plan.workers)
         index = _Index(plan, population, keys, held, copies)
         edges = np.searchsorted(routed[0], [0, *ends])
         found = []
@@ -281,7 +281,7 @@ class _Index:
         return looked, told if tell else 0.0
 
 
-def _made_whole(
+def made_whole(
     held: tuple[Int32s, Int32s], owners: Int32s, workers: int
 ) -> tuple[tuple[Int32s, Int32s], Int32s]:
     """Give each worker all rows of the subscriptions it has a row of; and the worker of each."""

@@ -206,14 +206,20 @@ class RegisterEngine(Engine):
         message = event.message if isinstance(event, Publish) else None
         self.sent.append((number, self._time, message))
 
-    def deliver(self, updates: Sequence[Row]) -> tuple[list[Entry], dict[str, Message]]:
+    def deliver(
+        self, updates: Sequence[Row], settled: int = 0
+    ) -> tuple[list[Entry], dict[str, Message]]:
         """Take updates of the pipeline into the log, in order.
 
         Those that are there are passed over: they come again after a crash. Gives the others as
-        the log has them, and their messages as far as they are known.
+        the log has them, and their messages as far as they are known. So many events are
+        `settled`: no update of theirs will come any more, so they need not be remembered.
         """
+        while self.sent and self.sent[0][0] <= settled:
+            self.sent.popleft()
         fresh = [update for update in updates if update[0] + 1 > self.delivered]
         if not fresh:
+            self._files.forget(min(settled, self._journal.seq) - _KEPT)
             return [], {}
         times: dict[int, tuple[float, Message | None]] = {}
         last = fresh[-1][0] + 1

@@ -60,7 +60,8 @@ class Tail:
             step += 1
 
     async def _take(self, rows: list[Row]) -> None:
-        entries, messages = await self._ask(lambda engine: engine.deliver(rows))
+        settled = self.settled  # by the steps before this one
+        entries, messages = await self._ask(lambda engine: engine.deliver(rows, settled))
         if entries:
             self._receiver.delivered(entries, messages)
 
