@@ -58,6 +58,13 @@ def test_there_are_fewer_copies_than_by_frequency_and_workers_are_even(workers: 
         assert each.max() < 1.1 * each.mean()
 
 
+@pytest.mark.parametrize("rows", [[], [[3, 4]]])
+def test_before_there_are_subscriptions_terms_are_dealt_out_evenly(rows: list[list[int]]) -> None:
+    """Those that are to come would otherwise all stand at one worker."""
+    parts = deal_in_company(400, lists(rows), lists([[unit] for unit in range(400)]), 4)
+    assert np.bincount(parts).min() > 90
+
+
 @settings(max_examples=60, deadline=None)
 @given(rows=listed, texts=listed, workers=st.integers(1, 6))
 def test_whatever_is_asked_for_every_unit_has_a_worker(

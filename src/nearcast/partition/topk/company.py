@@ -74,8 +74,9 @@ def _dealt(
     parts = np.full(len(load), -1, np.int32)
     loads, held, company = np.zeros(workers), np.zeros(workers), np.zeros(workers)
     known = np.full(workers, -1, np.int64)
-    copies = float(len(row_starts) - 1)
-    load_price = even_load * copies * workers / max(load.sum(), 1e-9) ** 2
+    rows = max(float(len(row_starts) - 1), 1.0)
+    load_price = even_load * rows * workers / max(load.sum(), 1e-9) ** 2
+    held_price = even_held * workers / rows
     for _ in range(passes):
         moved = 0
         for at in range(len(order)):
@@ -95,14 +96,13 @@ def _dealt(
             if was >= 0:
                 loads[was] -= load[unit]
                 held[was] -= count - company[was]
-            held_price = even_held * workers / copies if copies > 0 else 0.0
-            best, most = 0, -np.inf
+            best, least = 0, np.inf
             for worker in range(workers):
-                alone = count - company[worker]
-                score = -alone * (1.0 + held_price * held[worker])
-                score -= load_price * load[unit] * (loads[worker] + 0.5 * load[unit])
-                if score > most:
-                    best, most = worker, score
+                copies = count - company[worker]  # that would have to be made
+                price = copies * (1.0 + held_price * held[worker])
+                price += load_price * load[unit] * loads[worker]
+                if price < least:
+                    best, least = worker, price
             parts[unit] = best
             loads[best] += load[unit]
             held[best] += count - company[best]
