@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from boolean_logs import records
 from crashes import Crash, Crashes
 from naive import Given
 from nearcast.engine.scan import Scan
@@ -18,6 +23,7 @@ from nearcast.geo import WORLD, Box
 from nearcast.model import event_from_json
 from nearcast.partition.plan import Plan
 from nearcast.spark.dskype.driver import ranking_for
+from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import UPDATES
@@ -171,3 +177,33 @@ class Twice:
         first, second = (self._inner.run(work, plan) for _ in range(2))
         assert [each.updates for each in first] == [each.updates for each in second]
         return second
+
+
+def check_stops(
+    log: list[dict[str, Any]],
+    chosen: Settings,
+    upkeep: Upkeep,
+    starts: Sequence[tuple[int, Callable[[Ranked], None]]],
+    step: int,
+    forget_every: int | None,
+) -> None:
+    """Stop after some events and start in one way after the other; expect what `scan` gives.
+
+    What is cached is forgotten with every so many-th event that begins a step.
+    """
+    expected, refused = scored(log, chosen)
+    table = table_of(records(log))
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        cache = Path(folder) / "cache"
+        patch.setenv("NEARCAST_CACHE", str(cache))
+        patch.setattr("os.fsync", lambda _: None)  # which takes most of the time
+        ranked = Ranked(Path(folder), chosen, upkeep)
+        edges = sorted({0, len(log), *(min(cut, len(log)) for cut, _ in starts)})
+        for number, (begin, end) in enumerate(pairwise(edges)):
+            starts[number % len(starts)][1](ranked)
+            for first in range(begin, end, step):
+                ranked.take(table[first : min(first + step, end)])
+                if forget_every is not None and first % forget_every == 0:
+                    shutil.rmtree(cache, ignore_errors=True)
+    assert ranked.output.updates == expected
+    assert ranked.output.refused == refused

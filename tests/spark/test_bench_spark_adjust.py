@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nearcast.bench.processes import Cpu
-from nearcast.bench.spark_adjust_report import Fed, Run, bars_of, interval_of
+from nearcast.bench.spark_adjust_report import Fed, Outcome, Run, bars_of, interval_of
 from nearcast.bench.spark_drift import CALM, Foresight, write_log
 from nearcast.cli.main import main
+from nearcast.experiments.distributed_spark import latency_of
 from nearcast.spark.report import BatchReport, Moved, WorkerReport
 
 
@@ -94,3 +95,20 @@ def test_the_command_says_what_it_found(
     assert spark.streams.active == []
     assert main(["bench", "spark-adjust", "--drift", "rain"]) == 2
     assert "expected one of regions, festival" in capfd.readouterr().err
+
+
+def test_latencies_of_batches_that_move_cells_are_set_beside_others() -> None:
+    """Undisturbed is what takes no longer than nearly all batches of a stream that stays."""
+    usual = [fed([2, 2], 1.0 + 0.01 * number) for number in range(20)]
+    moves = [fed([2, 2], seconds, moved=True) for seconds in (1.1, 1.15, 1.17, 3.0)]
+    arms = {"auto": [*moves, *usual[:6]], "off": usual}
+    intervals = [interval_of("festival", 2, 1, arm, batches) for arm, batches in arms.items()]
+    found = latency_of(Outcome(subscriptions=1, batches=1, intervals=intervals, runs=[], bars=[]))
+    assert "4 of 10 batches moved cells; of these 75 % took no longer" in found["found"]
+    assert found["agrees"] is False
+    assert found["values"]["cells move"]["median"] == pytest.approx(1.16)
+    assert found["values"]["nothing is adjusted"]["p99"] == pytest.approx(1.19, abs=0.01)
+    still = [interval_of("festival", 2, 1, arm, usual) for arm in arms]
+    found = latency_of(Outcome(subscriptions=1, batches=1, intervals=still, runs=[], bars=[]))
+    assert found["agrees"] is None
+    assert "cells move" not in found["values"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -25,7 +23,14 @@ from nearcast.spark.history import Upkeep
 from nearcast.spark.ranked.dealing import ask_for
 from nearcast.topk import Window
 from ranked_logs import ranked_log
-from ranked_pipeline import Ranked, Twice, scored, settings_of, take_through_crashes
+from ranked_pipeline import (
+    Ranked,
+    Twice,
+    check_stops,
+    scored,
+    settings_of,
+    take_through_crashes,
+)
 
 OFTEN = Upkeep(snapshot_every=5, rebase_every=4, most_steps=3)
 RUNS = st.lists(
@@ -47,24 +52,11 @@ def test_any_mechanism_and_any_stops_give_the_updates_of_scan(
     forget: bool,
 ) -> None:
     """Stopped and started with other mechanisms and other numbers of workers."""
-    chosen = settings_of(world)
-    expected, refused = scored(log, chosen)
-    table = table_of(records(log))
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        cache = Path(folder) / "cache"
-        patch.setenv("NEARCAST_CACHE", str(cache))
-        patch.setattr("os.fsync", lambda _: None)  # which takes most of the time
-        ranked = Ranked(Path(folder), chosen, OFTEN)
-        edges = sorted({0, len(log), *(min(cut, len(log)) for cut, _, _ in runs)})
-        for number, (start, stop) in enumerate(pairwise(edges)):
-            _, workers, scheme = runs[number % len(runs)]
-            ranked.start(scheme, workers)
-            for first in range(start, stop, step):
-                ranked.take(table[first : min(first + step, stop)])
-                if forget and first % 5 == 0:
-                    shutil.rmtree(cache, ignore_errors=True)
-    assert ranked.output.updates == expected
-    assert ranked.output.refused == refused
+    starts = [
+        (cut, partial(Ranked.start, scheme=scheme, workers=workers))
+        for cut, workers, scheme in runs
+    ]
+    check_stops(log, settings_of(world), OFTEN, starts, step, 5 if forget else None)
 
 
 @pytest.mark.soak

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,14 @@ from nearcast.spark.report import BatchReport, WorkerReport, read_reports, write
 from nearcast.spark.state import State
 from nearcast.topk import Window
 from ranked_logs import ranked_log
-from ranked_pipeline import Ranked, Twice, scored, settings_of, take_through_crashes
+from ranked_pipeline import (
+    Ranked,
+    Twice,
+    check_stops,
+    scored,
+    settings_of,
+    take_through_crashes,
+)
 
 OFTEN = Upkeep(snapshot_every=5, rebase_every=4, most_steps=3)
 RUNS = st.lists(
@@ -54,24 +60,11 @@ def test_any_steps_and_any_stops_give_the_updates_of_scan(
     forget: bool,
 ) -> None:
     """Boolean and top-k subscriptions in one stream, stopped and started with other workers."""
-    chosen = settings_of(world)
-    expected, refused = scored(log, chosen)
-    table = table_of(records(log))
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        cache = Path(folder) / "cache"
-        patch.setenv("NEARCAST_CACHE", str(cache))
-        patch.setattr("os.fsync", lambda _: None)  # which takes most of the time
-        ranked = Ranked(Path(folder), chosen, OFTEN)
-        edges = sorted({0, len(log), *(min(cut, len(log)) for cut, _, _ in runs)})
-        for number, (start, stop) in enumerate(pairwise(edges)):
-            _, workers, partitioner = runs[number % len(runs)]
-            ranked.start("shared", workers, partitioner)
-            for first in range(start, stop, step):
-                ranked.take(table[first : min(first + step, stop)])
-                if forget:
-                    shutil.rmtree(cache, ignore_errors=True)
-    assert ranked.output.updates == expected
-    assert ranked.output.refused == refused
+    starts = [
+        (cut, partial(Ranked.start, scheme="shared", workers=workers, partitioner=partitioner))
+        for cut, workers, partitioner in runs
+    ]
+    check_stops(log, settings_of(world), OFTEN, starts, step, 1 if forget else None)
 
 
 def test_an_id_that_comes_again_as_its_message_expires_changes_nothing_for_who_has_both(

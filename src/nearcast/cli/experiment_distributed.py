@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from nearcast.bench.partition import Tell
 from nearcast.cli.measuring import cells, give, numbers, status_line
 from nearcast.cli.options import JsonOption
+from nearcast.cli.spark_setup import need_spark
 from nearcast.experiments.distributed import Finding, Scale, measure
 from nearcast.experiments.report import agreement, html_report
 
@@ -33,6 +35,10 @@ def distributed(
         str, typer.Option(metavar="CxR", help="Columns and rows of the cells that are dealt out.")
     ] = "256x128",
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    spark: Annotated[
+        bool,
+        typer.Option("--spark", help="Also run a stream on Spark that moves cells: minutes more."),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML page with charts.")
     ] = None,
@@ -43,6 +49,8 @@ def distributed(
     [bold]Example[/bold]
 
       nearcast experiment distributed --subscriptions 20000 --messages 10000 --output ps2stream.html
+
+      nearcast experiment distributed --spark --output ps2stream.html
     """
     scale = Scale(
         subscriptions=subscriptions,
@@ -52,8 +60,11 @@ def distributed(
         **cells(grid),
         seed=seed,
     )
+    if spark:
+        need_spark()
     with status_line() as tell:
-        findings = measure(scale, tell)
+        latency = _latency(scale, tell) if spark else None
+        findings = measure(scale, tell, latency)
     if output is not None:
         about = (
             f"{subscriptions:,} subscriptions, {messages:,} messages, seed {seed}; simulated with "
@@ -62,6 +73,12 @@ def distributed(
         page = html_report("PS2Stream, section VI, measured again", about, findings)
         output.write_text(page, encoding="utf-8")
     give(findings, as_json, _show)
+
+
+def _latency(scale: Scale, tell: Tell) -> Finding:
+    from nearcast.experiments.distributed_spark import measure_latency
+
+    return measure_latency(scale, tell)
 
 
 def _show(findings: Sequence[Finding]) -> None:

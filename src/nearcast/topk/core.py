@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nearcast.index.column import Column
 from nearcast.index.memory import Memory
-from nearcast.index.table import Column
 from nearcast.topk import _events
 from nearcast.topk._arrays import (
     longer,
