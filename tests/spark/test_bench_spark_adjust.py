@@ -104,7 +104,7 @@ def test_latencies_of_batches_that_move_cells_are_set_beside_others() -> None:
     arms = {"auto": [*moves, *usual[:6]], "off": usual}
     intervals = [interval_of("festival", 2, 1, arm, batches) for arm, batches in arms.items()]
     found = latency_of(Outcome(subscriptions=1, batches=1, intervals=intervals, runs=[], bars=[]))
-    assert "4 of 10 batches moved cells; of these 75 % took no longer" in found["found"]
+    assert "4 of 10 batches moved cells; of these 75% took no longer" in found["found"]
     assert found["agrees"] is False
     assert found["values"]["cells move"]["median"] == pytest.approx(1.16)
     assert found["values"]["nothing is adjusted"]["p99"] == pytest.approx(1.19, abs=0.01)

@@ -59,7 +59,7 @@ def latency_of(outcome: Outcome) -> Finding:
         undisturbed = float(np.mean(np.array(moving) <= longest))
         found = (
             f"on Spark {len(moving)} of {len(moving) + len(still)} batches moved cells; of these "
-            f"{undisturbed:.0%} took no longer than 99 % of those of a stream that moves nothing "
+            f"{undisturbed:.0%} took no longer than 99% of those of a stream that moves nothing "
             f"(median {values['cells move']['median']:.2f} s and "
             f"{values['nothing is adjusted']['median']:.2f} s)"
         )

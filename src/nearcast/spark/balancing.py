@@ -107,18 +107,18 @@ def suggest(
     recent = recent._replace(row_ns=COSTS.operation_ns * operations / max(copies, 1))
     if measured.plan == plan.number and handled.any():
         recent = recent.reweighed(plan, measured.workers.loads(COSTS), handled)
-    found = None
+    found, before = None, _loads(plan, recent)
     rescaled = workers is not None and workers != plan.workers
     if not rescaled and not anew:
         migration = adjust(plan, recent, _EVEN)
         if migration is not None:
             target = in_line(plan, migration.after)
-            found = _suggestion(plan, target, recent, rows, sizes)
-    if rescaled or anew or (anew is None and not _is_enough(plan, found, recent)):
+            found = _suggestion(plan, before, target, recent, rows, sizes)
+    if rescaled or anew or (anew is None and not _is_enough(before, found)):
         sample = sample_of(rows, measured.messages, round(operations))
         made = propose(plan, sample, workers, costs=COSTS, partitioner=_same_way(plan), whole=True)
         if (rescaled or anew or made.worthwhile) and made.plan.kind == "grid":
-            other = _suggestion(plan, made.plan, recent, rows, sizes)
+            other = _suggestion(plan, before, made.plan, recent, rows, sizes)
             if rescaled or anew or other.gain > (0.0 if found is None else found.gain):
                 found = other
     if found is None or not (len(found.cells) or rescaled):
@@ -126,10 +126,10 @@ def suggest(
     return found if rescaled or anew or found.gain >= 1 / _WORTHWHILE - 1 else None
 
 
-def _is_enough(plan: Plan, found: Suggestion | None, recent: Recent) -> bool:
+def _is_enough(before: Floats, found: Suggestion | None) -> bool:
     """Whether a plan that was evened out is even, or so much better that one may go on from it."""
     if found is None:
-        return balance_of(_loads(plan, recent)) <= _UNEVEN
+        return balance_of(before) <= _UNEVEN
     return balance_of(found.after) <= _UNEVEN or found.gain >= _MUCH
 
 
@@ -146,9 +146,9 @@ def _loads(plan: Plan, recent: Recent) -> Floats:
 
 
 def _suggestion(
-    plan: Plan, target: Plan, recent: Recent, rows: SampleRows, sizes: Any
+    plan: Plan, before: Floats, target: Plan, recent: Recent, rows: SampleRows, sizes: Any
 ) -> Suggestion:
-    before, after = _loads(plan, recent), _loads(target, recent)
+    after = _loads(target, recent)
     total = max(float(before.sum()), 1e-300)
     return Suggestion(
         target,

@@ -83,10 +83,11 @@ def adjust(
     even by them is not so by far, cells are hot and not just lucky, and are taken as they are.
     """
     log = Log(most_bytes)
-    now = _merge(plan, recent, limit, log)
+    first = pieces_of(plan, recent)
+    now = _merge(plan, first, recent, limit, log)
     hot = False
     for _ in range(2 + _MOST_SPLITS * plan.workers):
-        pieces = pieces_of(now, recent)
+        pieces = first if now is plan else pieces_of(now, recent)
         evening = Evening(pieces, recent, plan.workers, pieces.load if hot else None)
         piece, destination = evening.run(limit, log.left)
         if len(piece):
@@ -129,13 +130,12 @@ def _split(plan: Plan, recent: Recent, pieces: Pieces, evening: Evening, log: Lo
     return None
 
 
-def _merge(plan: Plan, recent: Recent, limit: float, log: Log) -> Plan:
+def _merge(plan: Plan, pieces: Pieces, recent: Recent, limit: float, log: Log) -> Plan:
     """Give shared cells of heavy workers to those that share them and have less to do.
 
     Both handle the messages that ask for terms of both: one of them is spared that. It is done
     only where the heavier of the two has less to do afterwards.
     """
-    pieces = pieces_of(plan, recent)
     loads = worker_loads(plan, pieces, recent)
     shared = np.flatnonzero(plan.split_cells[pieces.cell])
     heavy = shared[loads[pieces.worker[shared]] > limit * loads.mean()]
