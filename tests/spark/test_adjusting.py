@@ -19,9 +19,11 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
 from nearcast.geo import Box
 from nearcast.partition.adjust.meter import Watch
+from nearcast.partition.adjust.replan import Proposal
 from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
+from nearcast.partition.sample import Sample
 from nearcast.spark.adjusting import Allowance, Pace
 from nearcast.spark.balancing import Balancer, suggest
 from nearcast.spark.costs import COSTS
@@ -282,6 +284,39 @@ def test_loads_are_looked_at_window_by_window(small: Small) -> None:
     observed(loads, plan.changed(number=plan.number + 1), [1, 1, 1, 1])
     assert loads.full_window(5) is None  # another version: it is counted anew
     assert loads.full_window(4) == pytest.approx(np.ones(4) * COSTS.message_ns)
+
+
+def test_a_plan_made_anew_counts_each_operation_once(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers have counted it in as many copies as there are by the plan of the time."""
+    everywhere = {"type": "Box", "bbox": [-12, -12, 12, 12]}
+    events: list[dict[str, Any]] = [
+        {"op": "subscribe", "id": f"s{n}", "query": WORDS[n % 4], "region": everywhere}
+        for n in range(30)
+    ]
+    some = Random(1)
+    events += [
+        {
+            "op": "publish", "id": f"m{n}", "text": " ".join(WORDS[:4]),
+            "point": [some.uniform(-12, 12), some.uniform(-12, 12)],
+        }
+        for n in range(60)
+    ]  # fmt: skip
+    feed = small.open()
+    small.take(feed, 0, write_events(small.folder / "in", events, 1, len(events)))
+    found, measured = standing(feed.pipeline.state), read_loads(feed.pipeline.state)
+    assert measured is not None
+    assert measured.workers.counted("operations").sum() == 30 * 4
+    given: list[Sample] = []
+
+    def proposed(plan: Plan, sample: Sample, *_: Any, **__: Any) -> Proposal:
+        given.append(sample)
+        return Proposal(plan, 0.0, False)
+
+    monkeypatch.setattr("nearcast.spark.balancing.propose", proposed)
+    suggest(plan_of(feed), found.begun, measured, anew=True)
+    assert [sample.operations for sample in given] == [round(30 * measured.share)]
 
 
 class Uneven:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from nearcast.errors import InvalidValue
 from nearcast.index.table import Int32s
+from nearcast.partition import keys as key_choice
 from nearcast.partition.adjust.local import adjust, worker_loads
 from nearcast.partition.adjust.meter import Watch
 from nearcast.partition.adjust.migration import carried_bytes
@@ -32,6 +33,7 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, SampleRows, sample_of
+from nearcast.partition.simulate import made_whole
 from nearcast.spark.adjusting import Allowance
 from nearcast.spark.costs import COSTS
 from nearcast.spark.loads import Loads, Measured
@@ -115,7 +117,7 @@ def suggest(
             target = in_line(plan, migration.after)
             found = _suggestion(plan, before, target, recent, rows, sizes)
     if rescaled or anew or (anew is None and not _is_enough(before, found)):
-        sample = sample_of(rows, measured.messages, round(operations))
+        sample = sample_of(rows, measured.messages, round(operations / _copies(plan, rows)))
         made = propose(plan, sample, workers, costs=COSTS, partitioner=_same_way(plan), whole=True)
         if (rescaled or anew or made.worthwhile) and made.plan.kind == "grid":
             other = _suggestion(plan, before, made.plan, recent, rows, sizes)
@@ -124,6 +126,14 @@ def suggest(
     if found is None or not (len(found.cells) or rescaled):
         return None
     return found if rescaled or anew or found.gain >= 1 / _WORTHWHILE - 1 else None
+
+
+def _copies(plan: Plan, rows: SampleRows) -> float:
+    """How many workers hold a subscription, on average."""
+    keys = key_choice.choose(plan.arrays, rows.starts, rows.terms)
+    held = route_rows(plan, rows.boxes, keys)
+    _, holders = made_whole(held, rows.owners, plan.workers)
+    return max(len(holders), 1) / max(len(np.unique(rows.owners)), 1)
 
 
 def _is_enough(before: Floats, found: Suggestion | None) -> bool:
