@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nearcast.bench.spark_adjust import Arrangement, measure_spark_adjust
+from nearcast.experiments.distributed import UNTOLD
 
 if TYPE_CHECKING:
     from nearcast.bench.partition import Tell
@@ -65,8 +66,7 @@ def latency_of(outcome: Outcome) -> Finding:
         )
         agrees = undisturbed >= _UNDISTURBED
     return {
-        "figure": "12c, 15",
-        "claim": "80 % of the tuples are not disturbed by a migration",
+        **UNTOLD,
         "found": found,
         "agrees": agrees,
         "unit": "seconds a batch",
