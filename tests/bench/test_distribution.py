@@ -42,6 +42,7 @@ def test_a_person_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "yelp, 4 workers" in shown
     assert "keyword-first 2x2" in shown
+    assert "…" not in shown  # all of it fits into a narrow terminal
     named = [
         line.split()[0] for line in shown.splitlines() if line.startswith(" ") and line.strip()
     ]

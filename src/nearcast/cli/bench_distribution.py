@@ -120,10 +120,9 @@ _CAPTION = (
     "workers that a message goes to; steep: messages in a hundred that go to all, so that prefixes "
     "are shorter; subs, load: the heaviest "
     "worker by the mean, in what it holds and does; read: postings for a message, by all workers; "
-    "bound: messages a second that the busiest worker allows, and by that of hashing; even: "
-    "microseconds that a message must cost a worker beside matching for it to be as fast as hashing"
+    "bound: messages a second that the busiest worker allows, and by that of hashing"
 )
-_COLUMNS = ("copies", "later", "sent", "steep", "subs", "load", "read", "bound", "x", "even")
+_COLUMNS = ("copies", "later", "sent", "steep", "subs", "load", "read", "bound", "x")
 
 
 def _show(outcome: Outcome) -> None:
@@ -155,7 +154,6 @@ def _table(title: str, rows: list[Row]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         it = row["simulated"]
-        even = row["break_even_us"]
         table.add_row(
             _name(it),
             f"{it['replication']:.2f}",
@@ -167,7 +165,6 @@ def _table(title: str, rows: list[Row]) -> Table:
             f"{it['visited']:,.0f}",
             _short(it["messages_per_s"]),
             f"{row['of_hashing']:.2f}",
-            "never" if even is None else f"{even:.1f}",
         )
     return table
 
