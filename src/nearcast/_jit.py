@@ -1,4 +1,4 @@
-"""The policies by which every numba kernel of the package is compiled.
+"""The policies by which every numba kernel of the package is compiled, and how it is kept.
 
 A function is compiled by one policy only: its name on the disk does not tell of which, and two
 would take each other's machine code for their own.
@@ -8,8 +8,13 @@ wrote. Numba alone would compile in each of them. And numba would compile a kern
 constant that another kernel calls it with; here most have one version for all values.
 """
 
+import hashlib
+import json
 import logging
+import pickle
 import sys
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,7 +25,12 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from numba import types
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.serialize import dumps
+
+from nearcast import _kernel_files
 
 try:
     import fcntl
@@ -34,6 +44,92 @@ _PATIENCE_S = 1.0
 
 _being_compiled: set[Path] = set()
 
+compiled: list[str] = []
+"""The names of the kernels that this process compiled, and did not find on the disk."""
+_started: list[float] = []  # when each kernel of a nest began, in CPU seconds, less those inside it
+
+
+class KernelCache(_Cache):  # type: ignore[misc]  # numba ships no type information
+    """The files of one kernel, each with the machine code for one signature and processor.
+
+    The first line of a file says in JSON what it is; the rest is what numba pickles of it.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
+        self._line = function.__code__.co_firstlineno
+        self._stamp = _kernel_files.stamp(
+            _kernel_files.source_outside(function.__code__.co_filename)
+        )
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str:
+        """The folder that this process writes to."""
+        return str(_kernel_files.home() / self._stamp)
+
+    def _file(self, signature: Any, target: str) -> str:
+        digest = hashlib.blake2b(_spelled(signature).encode(), digest_size=6).hexdigest()
+        return f"{self.name}-{self._line}-{digest}.{target}{_kernel_files.ENDING}"
+
+    def find(self, signature: Any) -> Path | None:
+        """The file with this signature's machine code, if it is at hand."""
+        for target in _kernel_files.targets():
+            name = self._file(signature, target)
+            for folder in _kernel_files.folders(self._stamp):
+                if (folder / name).exists():
+                    return folder / name
+        return None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load the machine code for a signature; None if it has to be compiled."""
+        path = self.find(sig) if self._enabled else None
+        if path is None:
+            return None
+        target_context.refresh()
+        try:
+            head, _, code = path.read_bytes().partition(b"\n")
+            if json.loads(head)["signature"] != _spelled(sig):
+                return None
+            return CompileResult._rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
+        except Exception:  # a torn file can fail in any way, and is then written anew
+            logging.getLogger("nearcast").warning("%s: damaged, it is compiled again", path)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the machine code for a signature, where that is possible."""
+        if not self._enabled or data.lifted or data.library.has_dynamic_globals:
+            return
+        took = time.thread_time() - _started[-1] if _started else 0.0
+        head = {"kernel": self.name, "signature": _spelled(sig), "cpu_s": round(took, 4)}
+        folder = Path(self.cache_path)
+        path = folder / self._file(sig, _kernel_files.targets()[0])
+        passing = path.with_suffix(f".{uuid.uuid4().hex[:12]}")
+        with suppress(OSError):  # nothing depends on it but time
+            folder.mkdir(parents=True, exist_ok=True)
+            passing.write_bytes(json.dumps(head).encode() + b"\n" + dumps(data._reduce()))
+            passing.replace(path)
+
+    def enable(self) -> None:
+        """Look on the disk again."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Do without the disk."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Remove what this process could have written for this kernel."""
+        for path in Path(self.cache_path).glob(f"{self.name}-{self._line}-*{_kernel_files.ENDING}"):
+            path.unlink(missing_ok=True)
+
+
+def _spelled(signature: Any) -> str:
+    """A signature in letters, with where the classes of named tuples come from."""
+    classes = [getattr(kind, "instance_class", None) for kind in signature]
+    modules = [f"{each.__module__}.{each.__qualname__}" for each in classes if each is not None]
+    return " ".join([str(signature), *modules])
+
 
 def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
     """Numba's decorator, with the option `_nrt` that its stubs do not know.
@@ -43,7 +139,10 @@ def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., obj
     """
 
     def decorate(function: Callable[..., object]) -> Any:
-        made = cast("Any", numba.njit)(no_cfunc_wrapper=True, **options)(function)
+        made = cast("Any", numba.njit)(no_cfunc_wrapper=True, nogil=True, **options)(function)
+        if not hasattr(made, "py_func"):
+            return made  # numba is switched off, and it is a plain function
+        made._cache = KernelCache(function)
         return _compiled_once(made if by_value else _for_any_value(made))
 
     return decorate
@@ -51,9 +150,7 @@ def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., obj
 
 def _for_any_value(dispatcher: Any) -> Any:
     """Let kernels that call this one with a constant use the version for any value."""
-    resolve = getattr(dispatcher, "get_call_template", None)
-    if resolve is None:
-        return dispatcher  # numba is switched off, and it is a plain function
+    resolve = dispatcher.get_call_template
     plain: Callable[[Any], Any] = types.unliteral
 
     def resolve_types(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -65,20 +162,34 @@ def _for_any_value(dispatcher: Any) -> Any:
 
 def _compiled_once(dispatcher: Any) -> Any:
     """Let one process at a time compile a kernel; others then find it on the disk."""
-    compile_or_load = getattr(dispatcher, "compile", None)
-    if compile_or_load is None or fcntl is None:
-        return dispatcher  # numba is switched off, and it is a plain function
-    function = dispatcher.py_func
-    place = Path(dispatcher.stats.cache_path)
-    lock = place / f"{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
+    compile_or_load = dispatcher.compile
+    cache: KernelCache = dispatcher._cache
 
     def compile_once(signature: Any) -> Any:
         # Numba's own lock first: a thread with a file and another with this one would both wait.
-        with global_compiler_lock, _held(lock):
-            return compile_or_load(signature)
+        with global_compiler_lock:
+            if cache.find(signature) is not None:
+                return compile_or_load(signature)
+            with _held(Path(cache.cache_path) / "locks" / f"{cache.name}.lock"), _timed(dispatcher):
+                return compile_or_load(signature)
 
     dispatcher.compile = compile_once
     return dispatcher
+
+
+@contextmanager
+def _timed(dispatcher: Any) -> Iterator[None]:
+    """Take note of a compilation, without those that it causes."""
+    before, start = sum(dispatcher._cache_misses.values()), time.thread_time()
+    _started.append(start)
+    try:
+        yield
+    finally:
+        _started.pop()
+        if _started:
+            _started[-1] += time.thread_time() - start
+        if sum(dispatcher._cache_misses.values()) > before:
+            compiled.append(dispatcher._cache.name)
 
 
 @contextmanager
@@ -88,9 +199,10 @@ def _held(path: Path) -> Iterator[None]:
         yield
         return
     with ExitStack() as stack:
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fcntl.flock(stack.enter_context(path.open("w")), fcntl.LOCK_EX)
+        if fcntl is not None:
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                fcntl.flock(stack.enter_context(path.open("w")), fcntl.LOCK_EX)
         _being_compiled.add(path)
         try:
             yield
@@ -100,7 +212,7 @@ def _held(path: Path) -> Iterator[None]:
 
 def kernel(function: F) -> F:
     """Compile `function` on first use, keep it on disk, and run it without the GIL."""
-    return cast("F", _njit(cache=True, nogil=True, _nrt=True)(function))
+    return cast("F", _njit(_nrt=True)(function))
 
 
 def lean_kernel(function: F) -> F:
@@ -111,7 +223,7 @@ def lean_kernel(function: F) -> F:
     wait for each other. Whoever calls from Python holds the arrays meanwhile. It may call
     functions compiled by `kernel`, which count for themselves.
     """
-    return cast("F", _njit(cache=True, nogil=True, _nrt=False)(function))
+    return cast("F", _njit(_nrt=False)(function))
 
 
 def inner(function: F) -> F:
@@ -123,13 +235,13 @@ def inner(function: F) -> F:
     """
     return cast(
         "F",
-        _njit(by_value=True, cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True)(function),
+        _njit(by_value=True, _nrt=False, no_cpython_wrapper=True)(function),
     )
 
 
 def inner_counting(function: F) -> F:
     """Compile, as `kernel` does, a function that only other kernels call."""
-    return cast("F", _njit(cache=True, nogil=True, _nrt=True, no_cpython_wrapper=True)(function))
+    return cast("F", _njit(_nrt=True, no_cpython_wrapper=True)(function))
 
 
 def inlined(function: F) -> F:
@@ -137,16 +249,14 @@ def inlined(function: F) -> F:
 
     A call hands over every field of every array: several times the work of a small function.
     """
-    return cast("F", _njit(cache=True, nogil=True, forceinline=True)(function))
+    return cast("F", _njit(forceinline=True)(function))
 
 
 def inner_inlined(function: F) -> F:
     """Compile, as `inner` does, a small function that becomes part of each kernel that calls it."""
     return cast(
         "F",
-        _njit(cache=True, nogil=True, _nrt=False, forceinline=True, no_cpython_wrapper=True)(
-            function
-        ),
+        _njit(_nrt=False, forceinline=True, no_cpython_wrapper=True)(function),
     )
 
 
@@ -176,7 +286,9 @@ def announced_compilation() -> Iterator[None]:
 
 
 def _announce() -> None:
+    why = _kernel_files.misfit()
     told = "compiling kernels for this machine; this happens once and takes some seconds"
+    told += f" ({why})" if why else ""
     logging.getLogger("nearcast").info(told)
     if sys.stderr.isatty():
         sys.stderr.write(f"nearcast: {told} ...\n")

@@ -1,0 +1,204 @@
+"""Where compiled kernels are kept, and which of them fit this machine.
+
+A kernel is machine code of one version of the sources, one Python, one numba and one platform; all
+four are in the *stamp* that names the folder of its file. Wheels bring a folder with them. What a
+process compiles itself is kept beside those or, where the package cannot be written, in the user's
+cache. `NEARCAST_KERNELS` names another folder for both.
+
+This module does not need numba: whoever only asks whether kernels are at hand does not load it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_PACKAGE = Path(__file__).parent
+_SHIPPED = _PACKAGE / "_kernels"
+ENDING = ".kernel"
+MARK = ".ready"
+MADE_FOR = "made-for.json"
+
+_X86_V3 = "avx avx2 bmi bmi2 cmov cx16 cx8 f16c fma fxsr lzcnt mmx movbe popcnt sahf sse sse2 sse3 sse4.1 sse4.2 ssse3 xsave"  # noqa: E501 - one list
+
+
+class Target(NamedTuple):
+    """A kind of processor: LLVM's name of it, and the features that it has."""
+
+    name: str
+    features: tuple[str, ...]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings that let numba compile for it, whatever machine compiles."""
+        listed = ",".join(f"+{feature}" for feature in self.features)
+        return {"NUMBA_CPU_NAME": self.name, "NUMBA_CPU_FEATURES": listed}
+
+
+_BASELINES = {
+    "x86_64": Target("x86-64-v3", tuple(_X86_V3.split())),
+    "aarch64": Target("generic", ()),
+}
+
+
+def machine() -> str:
+    """The family of processors, by one name on all systems."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+def made_for() -> dict[str, str]:
+    """What kernels depend on beside the sources, in words."""
+    return {
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}",
+        "numba": _version("numba"),
+        "llvmlite": _version("llvmlite"),
+        "platform": f"{sysconfig.get_platform().split('-')[0]}-{machine()}",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # pragma: no cover - it is a dependency
+        return "none"
+
+
+@cache
+def stamp(beside: Path | None = None) -> str:
+    """A name for all sources of this package together with what else kernels depend on.
+
+    A kernel holds code of many files, so any change makes another stamp. `beside` is a source
+    outside the package, or another package, that has kernels too.
+    """
+    digest = hashlib.blake2b(json.dumps(made_for(), sort_keys=True).encode(), digest_size=8)
+    for path in _sources(beside):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _sources(beside: Path | None) -> Iterator[Path]:
+    yield from sorted(_PACKAGE.rglob("*.py"))
+    if beside is not None:
+        yield from sorted(beside.rglob("*.py")) if beside.is_dir() else [beside]
+
+
+def source_outside(file: str) -> Path | None:
+    """What the stamp of a kernel of this file needs beside this package: its own, if any."""
+    path = Path(file)
+    if path.is_relative_to(_PACKAGE):
+        return None
+    if not (path.parent / "__init__.py").exists():
+        return path
+    root = path.parent
+    while (root.parent / "__init__.py").exists():
+        root = root.parent
+    return root
+
+
+@cache
+def home() -> Path:
+    """The folder in which this process keeps what it compiles."""
+    named = os.environ.get("NEARCAST_KERNELS")
+    if named:
+        return Path(named)
+    place = _SHIPPED if _SHIPPED.exists() else _PACKAGE
+    if os.access(place, os.W_OK):
+        return _SHIPPED
+    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_home) / "nearcast" / "kernels"
+
+
+def folders(name: str | None = None) -> list[Path]:
+    """The folders that may hold kernels of a stamp, by default this package's; best first."""
+    name = stamp() if name is None else name
+    return [place / name for place in dict.fromkeys((home(), _SHIPPED))]
+
+
+@cache
+def targets() -> tuple[str, ...]:
+    """The processors whose kernels run here: the one that numba compiles for, then the baseline."""
+    own = _own_target()
+    baseline = _BASELINES.get(machine())
+    if baseline is None or baseline.name == own or not _runs(baseline):
+        return (own,)
+    return own, baseline.name
+
+
+def _own_target() -> str:
+    named = os.environ.get("NUMBA_CPU_NAME")
+    baseline = _BASELINES.get(machine())
+    if baseline is not None and named == baseline.name:
+        return baseline.name
+    from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
+
+    name, features = get_host_cpu_name(), os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = get_host_cpu_features().flatten()
+    digest = hashlib.blake2b(features.encode(), digest_size=4).hexdigest()
+    return f"{named or name}-{digest}"
+
+
+def _runs(target: Target) -> bool:
+    from llvmlite.binding import get_host_cpu_features
+
+    try:
+        here = get_host_cpu_features()
+    except RuntimeError:  # LLVM does not know this processor
+        return not target.features
+    return all(here.get(feature, False) for feature in target.features)
+
+
+def baseline() -> Target | None:
+    """The kind of processor that kernels are built for ahead of time; None: just for this one."""
+    found = _BASELINES.get(machine())
+    return found if found is not None and _runs(found) else None
+
+
+def at_hand(part: str) -> bool:
+    """Whether all kernels of a part of the package are compiled for this machine."""
+    return any(
+        (folder / f"{part}.{target}{MARK}").exists() for folder in folders() for target in targets()
+    )
+
+
+def mark(part: str, kernels: int) -> None:
+    """Note that all kernels of a part are in this process's folder, and how many they are."""
+    folder = home() / stamp()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MADE_FOR).write_text(json.dumps(made_for()))
+    (folder / f"{part}.{targets()[0]}{MARK}").write_text(json.dumps({"kernels": kernels}))
+
+
+def misfit() -> str | None:
+    """Why shipped kernels are of no use here, in words; None where there is no such reason."""
+    shipped = [path for path in _SHIPPED.glob(f"*/{MADE_FOR}") if path.parent.name != stamp()]
+    if (_SHIPPED / stamp() / MADE_FOR).exists():
+        names = [path.name for path in (_SHIPPED / stamp()).glob(f"*{MARK}")]
+        if not names or any(name.endswith(f"{t}{MARK}") for name in names for t in targets()):
+            return None
+        return f"the kernels that were shipped are not for this processor ({targets()[0]})"
+    if not shipped:
+        return None
+    there, here = _read(shipped[0]), made_for()
+    differing = [f"{name} {there.get(name)}, here {here[name]}" for name in here
+                 if there.get(name) != here[name]]  # fmt: skip
+    return "the kernels at hand were made for " + (", ".join(differing) or "other sources")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
