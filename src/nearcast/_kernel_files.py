@@ -172,12 +172,22 @@ def at_hand(part: str) -> bool:
     )
 
 
-def mark(part: str, kernels: int) -> None:
-    """Note that all kernels of a part are in this process's folder, and how many they are."""
+def mark(part: str) -> None:
+    """Note that all kernels of a part are in this process's folder."""
     folder = home() / stamp()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MADE_FOR).write_text(json.dumps(made_for()))
-    (folder / f"{part}.{targets()[0]}{MARK}").write_text(json.dumps({"kernels": kernels}))
+    (folder / f"{part}.{targets()[0]}{MARK}").touch()
+
+
+def kernel_files() -> list[Path]:
+    """The files of all kernels that fit the sources and this machine."""
+    return [
+        path
+        for folder in folders()
+        for target in targets()
+        for path in sorted(folder.glob(f"*.{target}{ENDING}"))
+    ]
 
 
 def misfit() -> str | None:

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from nearcast.engine import Engine
 from nearcast.engine.update_log import Entry
+from nearcast.kernels import rehearse
 from nearcast.model import Message
 from nearcast.server import hub
 from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config
 from nearcast.server.live import Live
 from nearcast.server.spark.piping import Piping, open_register, start_piping
-from nearcast.server.warm import warm_up
 
 DEFAULT = "default"
 
@@ -143,5 +143,6 @@ def open_engine(config: Config, name: str) -> Engine:
     }
     if config.engine == "spark":
         return open_register(config, name, options)
-    warm_up(config.index)
+    if config.index not in ("auto", "scan"):
+        rehearse(config.index)
     return Engine(index=config.index, **options)

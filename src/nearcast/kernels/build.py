@@ -1,0 +1,68 @@
+"""Builds the kernels of several parts, a few processes at a time, and says how far that is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from importlib import resources
+from typing import IO
+
+from nearcast import _kernel_files
+from nearcast._kernel_builder import start
+from nearcast.errors import SetupError
+
+Tell = Callable[[int, int], None]
+"""Is told how many kernels there are, and how many there will be."""
+
+_LOOK_S = 0.2
+_LAST_LINES = 3
+_COUNTS = "counts.json"
+
+
+def build(parts: Iterable[str], processes: int | None = None, tell: Tell | None = None) -> None:
+    """Compile what these parts need and is not at hand; they are compiled in this order."""
+    missing = deque(part for part in parts if not _kernel_files.at_hand(part))
+    total = _expected(missing)
+    most = processes or os.cpu_count() or 1
+    running: list[tuple[str, subprocess.Popen[bytes], IO[bytes]]] = []
+    try:
+        while missing or running:
+            while missing and len(running) < most:
+                part, errors = missing.popleft(), tempfile.TemporaryFile()  # noqa: SIM115 - below
+                running.append((part, start(part, errors), errors))
+            for each in [one for one in running if one[1].poll() is not None]:
+                running.remove(each)
+                _check(*each)
+            if tell is not None:
+                there = len(_kernel_files.kernel_files())
+                tell(there, max(there, total) if running else there)
+            if running:
+                time.sleep(_LOOK_S)
+    finally:
+        for _, process, errors in running:
+            process.terminate()
+            process.wait()
+            errors.close()
+
+
+def _expected(parts: Iterable[str]) -> int:
+    """How many kernels there will be, as the sources' own note of the last count has it."""
+    counts = json.loads(resources.files("nearcast.kernels").joinpath(_COUNTS).read_text())
+    return len(_kernel_files.kernel_files()) + sum(counts.get(part, 0) for part in parts)
+
+
+def _check(part: str, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    with errors:
+        if process.returncode == 0:
+            return
+        errors.seek(0)
+        said = errors.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
+    raise SetupError(
+        f"kernels: those of {part!r} could not be compiled ({' '.join(said) or 'no reason given'}); "
+        f"run 'python -m nearcast.kernels {part}' to see all of it"
+    )
