@@ -42,6 +42,9 @@ D = TypeVar("D", bound=np.generic)
 
 _PATIENCE_S = 1.0
 
+_dumps = cast("Callable[[Any], bytes]", dumps)
+_rebuild = cast("Callable[..., Any]", CompileResult._rebuild)
+
 _being_compiled: set[Path] = set()
 
 compiled: list[str] = []
@@ -49,7 +52,7 @@ compiled: list[str] = []
 _started: list[float] = []  # when each kernel of a nest began, in CPU seconds, less those inside it
 
 
-class KernelCache(_Cache):  # type: ignore[misc]  # numba ships no type information
+class KernelCache(_Cache):
     """The files of one kernel, each with the machine code for one signature and processor.
 
     The first line of a file says in JSON what it is; the rest is what numba pickles of it.
@@ -91,7 +94,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba ships no type informat
             head, _, code = path.read_bytes().partition(b"\n")
             if json.loads(head)["signature"] != _spelled(sig):
                 return None
-            return CompileResult._rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
+            return _rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
         except Exception:  # a torn file can fail in any way, and is then written anew
             logging.getLogger("nearcast").warning("%s: damaged, it is compiled again", path)
             return None
@@ -107,7 +110,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba ships no type informat
         passing = path.with_suffix(f".{uuid.uuid4().hex[:12]}")
         with suppress(OSError):  # nothing depends on it but time
             folder.mkdir(parents=True, exist_ok=True)
-            passing.write_bytes(json.dumps(head).encode() + b"\n" + dumps(data._reduce()))
+            passing.write_bytes(json.dumps(head).encode() + b"\n" + _dumps(data._reduce()))
             passing.replace(path)
 
     def enable(self) -> None:

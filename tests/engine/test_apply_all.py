@@ -62,7 +62,10 @@ def applied(scan: Scan, event: Event) -> tuple[list[Update], str | None]:
 @given(st.integers(), st.sampled_from([Given(), Given(window_count=15), Given(None, 3.0)]))
 def test_one_call_is_as_many_calls(seed: int, given_settings: Given) -> None:
     events = crowd(seed, 150)
-    engine, scan = Engine(**vars(given_settings)), Scan(given_settings.settings())
+    engine, scan = (
+        Engine(index="rarest-term", **vars(given_settings)),
+        Scan(given_settings.settings()),
+    )
     outcomes = engine.apply_all(events)
     entries: list[Entry] = []
     seq = 0
@@ -92,8 +95,8 @@ def test_one_call_is_as_many_calls(seed: int, given_settings: Given) -> None:
 @given(st.integers())
 def test_with_stop_nothing_follows_what_was_refused(seed: int) -> None:
     events = crowd(seed, 60)
-    everything = Engine().apply_all(events)
-    engine = Engine()
+    everything = Engine(index="rarest-term").apply_all(events)
+    engine = Engine(index="rarest-term")
     outcomes = engine.apply_all(events, stop=True)
     refused = [place for place, outcome in enumerate(everything) if outcome.error is not None]
     assert len(outcomes) == (refused[0] + 1 if refused else len(events))
@@ -101,7 +104,7 @@ def test_with_stop_nothing_follows_what_was_refused(seed: int) -> None:
 
 
 def test_an_engine_in_memory_keeps_as_many_updates_as_it_is_told() -> None:
-    engine = Engine(retain_updates=10)
+    engine = Engine(index="rarest-term", retain_updates=10)
     engine.subscribe("s", "a", AREA)
     for number in range(3000):
         engine.publish(f"m{number}", "a", (0.5, 0.5))
@@ -115,7 +118,7 @@ def test_an_engine_in_memory_keeps_as_many_updates_as_it_is_told() -> None:
 
 
 def test_a_page_follows_subscriptions_that_come_and_go() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     for name in ("b", "d", "a"):
         engine.subscribe(name, "x", AREA)
     assert [s.id for s in engine.page(limit=2)] == ["a", "b"]
@@ -130,7 +133,7 @@ def test_a_page_follows_subscriptions_that_come_and_go() -> None:
 
 
 def test_messages_are_found_while_they_count() -> None:
-    engine = Engine(window_count=12)
+    engine = Engine(index="rarest-term", window_count=12)
     engine.apply_all([Publish(Message(f"m{n}", "a", (n / 100, 0))) for n in range(20)])
     assert engine.message("m7") is None
     assert engine.message("m8") == Message("m8", "a", (0.08, 0.0), at=0.0)
@@ -141,7 +144,7 @@ def test_messages_are_found_while_they_count() -> None:
 
 
 def test_what_answers_the_outcomes_make_is_remembered() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.apply_all([], remember={"plain": b"1"})
     assert engine.recall("plain") == b"1"
     with pytest.raises(ZeroDivisionError):
@@ -152,7 +155,7 @@ def test_what_answers_the_outcomes_make_is_remembered() -> None:
 def test_rankings_do_not_keep_messages_from_being_matched_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = Engine(window_count=20)
+    engine = Engine(index="rarest-term", window_count=20)
     engine.subscribe("s", "a", AREA)
     engine.subscribe("t", "a", point=(0, 0), top=Top(1, 1.0))
     monkeypatch.delattr("nearcast.engine.applying.apply_one")

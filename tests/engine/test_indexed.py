@@ -122,7 +122,7 @@ def test_columns_give_what_single_calls_give(
     sent: list[tuple[str, tuple[float, float]]],
     size: int,
 ) -> None:
-    fast, slow = Engine(window_count=4), Engine(index="scan", window_count=4)
+    fast, slow = Engine(index="rarest-term", window_count=4), Engine(index="scan", window_count=4)
     table = pa.table(
         {
             "id": pa.array([f"s{n}" for n in range(len(people))], pa.string()),
@@ -142,7 +142,7 @@ def test_columns_give_what_single_calls_give(
 
 
 def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     core = engine._core
     assert isinstance(core, Indexed)
     from nearcast.engine.bulk import publish_columns, subscribe_columns
@@ -163,7 +163,7 @@ def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
 
 
 def test_the_window_remembers_messages_that_came_as_columns() -> None:
-    engine = Engine(window_count=2)
+    engine = Engine(index="rarest-term", window_count=2)
     engine.publish_table(next(batches([(f"m{n}", "a", (float(n), 0.0)) for n in range(5)], 5)))
     updates = engine.subscribe("s", "a", point=(0, 0), top=Top(5, 1))
     assert [u.message for u in updates] == ["m3", "m4"]
@@ -173,7 +173,7 @@ def test_the_window_remembers_messages_that_came_as_columns() -> None:
 
 
 def test_points_outside_the_space_are_refused_in_columns_too() -> None:
-    engine = Engine(space=Box(0, 0, 3, 4))
+    engine = Engine(index="rarest-term", space=Box(0, 0, 3, 4))
     with pytest.raises(NearcastError, match=r"row 1: point: \(9\.0, 9\.0\) given"):
         engine.publish_table(next(batches([("m1", "a", (0.0, 0.0)), ("m2", "a", (9.0, 9.0))], 2)))
 

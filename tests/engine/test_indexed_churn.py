@@ -80,7 +80,7 @@ def test_large_shapes_and_long_exclusions_do_not_pile_up(index: str) -> None:
 def test_what_no_longer_fits_is_refused_and_changes_nothing(
     refused: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("old", "a", Box(0, 0, 1, 1))
     before = engine.subscriptions()
     monkeypatch.setattr("nearcast.index.table._MOST", 8)

@@ -21,7 +21,7 @@ reached.count = 0  # type: ignore[attr-defined]
 
 
 def test_the_example_of_the_contract() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s1", "ipad AND (discount OR sale)", Circle((151.2, -33.87), radius=2000))
     assert engine.publish("m1", "iPad sale!", (151.21, -33.87)) == [Update("add", "s1", "m1")]
     assert engine.publish("m2", "iPad sale!", (151.31, -33.87)) == []
@@ -50,7 +50,7 @@ def test_the_example_of_the_contract() -> None:
     ],
 )
 def test_a_query_finds_a_text(query: str, text: str) -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", query, WORLD)
     assert reached(engine, text) == ["s"]
 
@@ -71,7 +71,7 @@ def test_a_query_finds_a_text(query: str, text: str) -> None:
     ],
 )
 def test_a_query_passes_over_a_text(query: str, text: str) -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", query, WORLD)
     assert reached(engine, text) == []
 
@@ -82,14 +82,14 @@ def test_a_query_passes_over_a_text(query: str, text: str) -> None:
      "NOT (a OR b)", " OR ".join(f"t{n}" for n in range(1025))],
 )  # fmt: skip
 def test_a_query_that_means_nothing_is_refused(query: str) -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     with pytest.raises(QueryError, match="position"):
         engine.subscribe("s", query, WORLD)
     assert engine.subscriptions() == []
 
 
 def test_regions_hold_their_borders() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("box", "x", Box(0, 0, 10, 10))
     engine.subscribe("dot", "x", Box(10, 10, 10, 10))
     engine.subscribe("centre", "x", Circle((10, 10), 0))
@@ -103,7 +103,7 @@ def test_regions_hold_their_borders() -> None:
 
 
 def test_regions_across_the_antimeridian_and_over_a_pole() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("fiji", "x", Box(177, -20, -178, -15))
     engine.subscribe("pole", "x", Circle((0, 89), 200_000))
     engine.subscribe("dateline", "x", Circle((180, 0), 1000))
@@ -115,7 +115,7 @@ def test_regions_across_the_antimeridian_and_over_a_pole() -> None:
 
 
 def test_a_range_message_reaches_every_region_it_touches() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("box", "storm", Box(0, 0, 10, 10))
     engine.subscribe("circle", "storm", Circle((20, 0), 111_500))
     triangle = Polygon([[(0, 20), (4, 20), (0, 24), (0, 20)]])
@@ -129,7 +129,7 @@ def test_a_range_message_reaches_every_region_it_touches() -> None:
 
 
 def test_a_message_sees_the_subscriptions_before_it_and_not_yet_removed() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     assert reached(engine, "x") == []
     engine.subscribe("s", "x", WORLD)
     assert reached(engine, "x") == ["s"]
@@ -138,7 +138,7 @@ def test_a_message_sees_the_subscriptions_before_it_and_not_yet_removed() -> Non
 
 
 def test_subscribing_again_replaces() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", WORLD)
     assert engine.subscribe("s", "y", WORLD) == []
     assert reached(engine, "x") == []
@@ -147,7 +147,7 @@ def test_subscribing_again_replaces() -> None:
 
 
 def test_moving_takes_the_query_along() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", Box(0, 0, 1, 1))
     engine.move("s", Box(5, 5, 6, 6))
     assert reached(engine, "x", (0, 0)) == []
@@ -155,13 +155,13 @@ def test_moving_takes_the_query_along() -> None:
 
 
 def test_a_subscription_is_reached_once_however_many_of_its_conjuncts_match() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "a OR b OR (a b)", WORLD)
     assert reached(engine, "a b") == ["s"]
 
 
 def test_unknown_ids_are_refused() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     with pytest.raises(StateError, match="no subscription 'ghost'"):
         engine.unsubscribe("ghost")
     with pytest.raises(StateError, match="no subscription 'ghost'"):
@@ -174,7 +174,7 @@ def test_unknown_ids_are_refused() -> None:
 
 
 def test_a_message_id_in_the_window_is_refused_and_free_again_after_it() -> None:
-    engine = Engine(window_count=2)
+    engine = Engine(index="rarest-term", window_count=2)
     engine.publish("m", "x", (0, 0))
     with pytest.raises(StateError, match="'m' is the id of a message"):
         engine.publish("m", "x", (0, 0))
@@ -186,14 +186,14 @@ def test_a_message_id_in_the_window_is_refused_and_free_again_after_it() -> None
 
 
 def test_an_instant_range_message_takes_no_part_in_the_window_so_its_id_may_repeat() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", WORLD)
     for _ in range(2):
         assert engine.publish("m", "x", region=WORLD) == [Update("add", "s", "m")]
 
 
 def test_time_never_decreases_and_a_refused_event_leaves_no_trace() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", WORLD, at=10)
     with pytest.raises(StateError, match=r"at: 9\.5 is before 10\.0"):
         engine.publish("m", "x", (0, 0), at=9.5)

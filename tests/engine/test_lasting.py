@@ -9,7 +9,7 @@ HERE, THERE = Box(0, 0, 1, 1), Box(5, 5, 6, 6)
 
 
 def test_a_subscription_that_arrives_gets_the_active_messages_it_matches() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m1", "x", (0, 0), at=0, ttl=10)
     engine.publish("m2", "y", (0, 0), ttl=10)
     engine.publish("m3", "x", (5, 5), ttl=10)
@@ -19,7 +19,7 @@ def test_a_subscription_that_arrives_gets_the_active_messages_it_matches() -> No
 
 
 def test_a_message_is_active_until_the_exact_instant_of_its_end() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "x", (0, 0), at=100, ttl=10)
     just_before = 109.99999999999999
     assert engine.subscribe("a", "x", HERE, at=just_before) == [Update("add", "a", "m")]
@@ -28,14 +28,14 @@ def test_a_message_is_active_until_the_exact_instant_of_its_end() -> None:
 
 
 def test_expiry_is_silent() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", HERE)
     assert engine.publish("m", "x", (0, 0), at=0, ttl=10) == [Update("add", "s", "m")]
     assert engine.move("s", THERE, at=10) == []
 
 
 def test_a_move_adds_what_comes_into_range_and_removes_what_leaves_it() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", Circle((0, 0), 150_000))
     engine.publish("left", "x", (-1, 0), at=0, ttl=10)
     engine.publish("middle", "x", (0.5, 0), ttl=10)
@@ -48,7 +48,7 @@ def test_a_move_adds_what_comes_into_range_and_removes_what_leaves_it() -> None:
 
 
 def test_replacing_works_as_a_move_does() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("both", "x y", (0, 0), ttl=10)
     engine.publish("old", "x", (0, 0), ttl=10)
     engine.publish("new", "y", (0, 0), ttl=10)
@@ -60,28 +60,28 @@ def test_replacing_works_as_a_move_does() -> None:
 
 
 def test_a_pair_held_through_another_conjunct_is_not_removed() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "a b", (0, 0), ttl=10)
     assert engine.subscribe("s", "a OR c", HERE) == [Update("add", "s", "m")]
     assert engine.subscribe("s", "b OR c", HERE) == []
 
 
 def test_unsubscribing_is_silent() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "x", (0, 0), ttl=10)
     engine.subscribe("s", "x", HERE)
     assert engine.unsubscribe("s") == []
 
 
 def test_a_range_message_lasts_too() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("storm", "x", region=Box(0, 0, 5, 5), ttl=10)
     assert engine.subscribe("s", "x", THERE) == [Update("add", "s", "storm")]
     assert engine.move("s", Box(5.1, 5.1, 6, 6)) == [Update("remove", "s", "storm")]
 
 
 def test_the_id_of_an_active_message_is_in_use_until_its_end() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "x", region=HERE, at=0, ttl=10)
     with pytest.raises(StateError, match="still active"):
         engine.publish("m", "x", region=HERE, at=9)
@@ -89,7 +89,7 @@ def test_the_id_of_an_active_message_is_in_use_until_its_end() -> None:
 
 
 def test_without_a_time_an_event_has_the_time_of_the_one_before() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "x", (0, 0), at=0, ttl=10)
     engine.publish("n", "x", (0, 0), at=9)
     assert engine.subscribe("s", "x", HERE) == [Update("add", "s", "m")]

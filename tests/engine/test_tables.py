@@ -16,7 +16,7 @@ def messages(*rows: tuple[str, str, list[float]]) -> pa.Table:
 
 
 def test_a_table_of_messages_gives_a_table_of_updates() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe_table(
         pa.table({"id": ["s1", "s2"], "query": ["ipad", "sale OR rent"], "region": [BOX, BOX]})
     )
@@ -31,7 +31,7 @@ def test_a_table_of_messages_gives_a_table_of_updates() -> None:
 
 
 def test_subscriptions_may_be_given_as_json_text_and_meet_active_messages() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "ipad", (1, 1), ttl=5)
     table = pa.table(
         {"id": ["s"], "query": ["ipad"], "region": ['{"type":"Box","bbox":[0,0,5,5]}']}
@@ -45,7 +45,7 @@ def test_anything_that_exports_an_arrow_stream_will_do() -> None:
         def __arrow_c_stream__(self, schema: object = None) -> object:
             return messages(("m", "x", [0, 0])).__arrow_c_stream__(schema)
 
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", Box(0, 0, 1, 1))
     assert engine.publish_table(Stream()).num_rows == 1
     with pytest.raises(InvalidValue, match="__arrow_c_stream__"):
@@ -53,14 +53,14 @@ def test_anything_that_exports_an_arrow_stream_will_do() -> None:
 
 
 def test_a_row_that_is_not_valid_is_named_before_any_takes_effect() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     with pytest.raises(InvalidValue, match=r"^row 1\.point\[1\]: 91 given"):
         engine.publish_table(messages(("m1", "x", [0, 0]), ("m2", "x", [0, 91])))
     assert engine.publish_table(messages(("m1", "x", [0, 0]))).num_rows == 0
 
 
 def test_a_row_that_does_not_fit_the_state_keeps_the_updates_before_it() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", Box(0, 0, 1, 1))
     with pytest.raises(TableError, match=r"^row 1: id: 'm' is the id of a message") as caught:
         engine.publish_table(messages(("m", "x", [0, 0]), ("m", "x", [0, 0]), ("n", "x", [0, 0])))
@@ -70,4 +70,9 @@ def test_a_row_that_does_not_fit_the_state_keeps_the_updates_before_it() -> None
 
 
 def test_an_empty_table_gives_an_empty_table() -> None:
-    assert Engine().publish_table(pa.table({"id": [], "text": [], "point": []})).num_rows == 0
+    assert (
+        Engine(index="rarest-term")
+        .publish_table(pa.table({"id": [], "text": [], "point": []}))
+        .num_rows
+        == 0
+    )

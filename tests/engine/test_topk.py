@@ -18,7 +18,7 @@ def ops(updates: list[Update]) -> list[tuple[str, str]]:
 
 
 def test_the_score_weighs_nearness_and_likeness() -> None:
-    engine = Engine(space=SQUARE)
+    engine = Engine(index="rarest-term", space=SQUARE)
     engine.subscribe("s", "jazz blues", point=(0, 0), top=Top(5, 0.25))
     (update,) = engine.publish("m", "jazz jazz rock", (0, 4))
     cosine = 2 / (math.sqrt(2) * math.sqrt(5))
@@ -26,7 +26,7 @@ def test_the_score_weighs_nearness_and_likeness() -> None:
 
 
 def test_alpha_1_counts_nearness_alone_and_alpha_0_likeness_alone() -> None:
-    engine = Engine(space=SQUARE)
+    engine = Engine(index="rarest-term", space=SQUARE)
     engine.subscribe("near", "jazz", point=(0, 0), top=Top(1, 1))
     engine.subscribe("like", "jazz", point=(0, 0), top=Top(1, 0))
     scores = {u.subscription: u.score for u in engine.publish("m", "jazz rock", (3, 4))}
@@ -35,13 +35,13 @@ def test_alpha_1_counts_nearness_alone_and_alpha_0_likeness_alone() -> None:
 
 
 def test_a_common_term_is_required_however_near_the_message() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 1))
     assert engine.publish("m", "rock", (0, 0)) == []
 
 
 def test_a_better_message_displaces_the_worst() -> None:
-    engine = Engine(space=SQUARE)
+    engine = Engine(index="rarest-term", space=SQUARE)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(2, 1))
     engine.publish("far", "jazz", (0, 4))
     engine.publish("mid", "jazz", (0, 2))
@@ -51,7 +51,7 @@ def test_a_better_message_displaces_the_worst() -> None:
 
 
 def test_of_equal_scores_the_newer_message_comes_first() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 0.5))
     engine.publish("older", "jazz", (1, 1))
     assert ops(engine.publish("newer", "jazz", (1, 1))) == [("add", "newer"), ("remove", "older")]
@@ -59,14 +59,14 @@ def test_of_equal_scores_the_newer_message_comes_first() -> None:
 
 
 def test_equally_like_messages_tie_to_the_last_bit() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s", "a b", point=(0, 0), top=Top(1, 0))
     engine.publish("older", "a a a b b b", (0, 0))
     assert ops(engine.publish("newer", "a b", (0, 0))) == [("add", "newer"), ("remove", "older")]
 
 
 def test_a_window_by_count_forgets_the_oldest_and_promotes_the_next_best() -> None:
-    engine = Engine(window_count=3)
+    engine = Engine(index="rarest-term", window_count=3)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 1))
     engine.publish("best", "jazz", (0, 0))
     engine.publish("second", "jazz", (1, 0))
@@ -75,7 +75,7 @@ def test_a_window_by_count_forgets_the_oldest_and_promotes_the_next_best() -> No
 
 
 def test_a_window_by_seconds_forgets_at_the_exact_instant() -> None:
-    engine = Engine(window_seconds=10)
+    engine = Engine(index="rarest-term", window_seconds=10)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 1))
     engine.publish("best", "jazz", (0, 0), at=0)
     engine.publish("second", "jazz", (1, 0), at=5)
@@ -88,7 +88,7 @@ def test_a_window_by_seconds_forgets_at_the_exact_instant() -> None:
 
 
 def test_any_event_can_be_the_one_whose_time_ends_a_message() -> None:
-    engine = Engine(window_seconds=10)
+    engine = Engine(index="rarest-term", window_seconds=10)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 1))
     engine.subscribe("b", "rock", Box(0, 0, 1, 1))
     engine.publish("m", "jazz", (0, 0), at=0)
@@ -98,14 +98,14 @@ def test_any_event_can_be_the_one_whose_time_ends_a_message() -> None:
 
 
 def test_unsubscribing_is_silent_for_the_one_who_leaves() -> None:
-    engine = Engine(window_seconds=10)
+    engine = Engine(index="rarest-term", window_seconds=10)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 1))
     engine.publish("m", "jazz", (0, 0), at=0)
     assert engine.unsubscribe("s", at=10) == []
 
 
 def test_k_larger_than_the_window_takes_all_there_is() -> None:
-    engine = Engine(window_count=2)
+    engine = Engine(index="rarest-term", window_count=2)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1000, 0.5))
     engine.publish("a", "jazz", (0, 0))
     engine.publish("b", "jazz", (0, 0))
@@ -113,7 +113,7 @@ def test_k_larger_than_the_window_takes_all_there_is() -> None:
 
 
 def test_a_subscription_starts_with_the_best_of_the_window() -> None:
-    engine = Engine(space=SQUARE)
+    engine = Engine(index="rarest-term", space=SQUARE)
     engine.publish("near", "jazz", (0, 0))
     engine.publish("far", "jazz", (3, 4))
     assert engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 1)) == [
@@ -122,7 +122,7 @@ def test_a_subscription_starts_with_the_best_of_the_window() -> None:
 
 
 def test_a_move_changes_scores_and_reports_only_who_comes_and_goes() -> None:
-    engine = Engine(space=SQUARE)
+    engine = Engine(index="rarest-term", space=SQUARE)
     engine.publish("a", "jazz", (0, 0))
     engine.publish("b", "jazz", (1, 0))
     engine.publish("c", "jazz", (3, 0))
@@ -135,7 +135,7 @@ def test_a_move_changes_scores_and_reports_only_who_comes_and_goes() -> None:
 
 
 def test_replacing_a_ranking_reports_the_difference() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("a", "jazz", (0, 0))
     engine.publish("b", "blues", (0, 0))
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 0.5))
@@ -146,7 +146,7 @@ def test_replacing_a_ranking_reports_the_difference() -> None:
 
 
 def test_range_messages_take_no_part() -> None:
-    engine = Engine(window_count=1)
+    engine = Engine(index="rarest-term", window_count=1)
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 0.5))
     engine.publish("m", "jazz", (0, 0))
     assert engine.publish("range", "jazz", region=Box(0, 0, 1, 1)) == []
@@ -154,13 +154,13 @@ def test_range_messages_take_no_part() -> None:
 
 
 def test_lasting_messages_are_in_the_window_beyond_their_end() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "jazz", (0, 0), at=0, ttl=1)
     assert ops(engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 0.5), at=5)) == [("add", "m")]
 
 
 def test_the_kind_of_a_subscription_cannot_change() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("ranked", "jazz", point=(0, 0), top=Top(1, 0.5))
     engine.subscribe("plain", "jazz", Box(0, 0, 1, 1))
     with pytest.raises(StateError, match="of the other kind"):
@@ -178,11 +178,11 @@ def test_the_kind_of_a_subscription_cannot_change() -> None:
 )
 def test_a_ranked_query_is_a_bag_of_words(query: str) -> None:
     with pytest.raises(QueryError):
-        Engine().subscribe("s", query, point=(0, 0), top=Top(1, 0.5))
+        Engine(index="rarest-term").subscribe("s", query, point=(0, 0), top=Top(1, 0.5))
 
 
 def test_points_outside_the_space_are_refused() -> None:
-    engine = Engine(space=SQUARE)
+    engine = Engine(index="rarest-term", space=SQUARE)
     with pytest.raises(InvalidValue, match="a point inside the space 0,0,3,4"):
         engine.publish("m", "jazz", (3.1, 0))
     with pytest.raises(InvalidValue, match="a point inside the space"):
@@ -192,19 +192,19 @@ def test_points_outside_the_space_are_refused() -> None:
 
 def test_a_space_needs_a_diagonal_and_no_antimeridian() -> None:
     with pytest.raises(InvalidValue, match="space"):
-        Engine(space=Box(1, 1, 1, 1))
+        Engine(index="rarest-term", space=Box(1, 1, 1, 1))
     with pytest.raises(InvalidValue, match="space"):
-        Engine(space=Box(170, 0, -170, 1))
+        Engine(index="rarest-term", space=Box(170, 0, -170, 1))
 
 
 def test_windows_are_counted_or_timed_not_both() -> None:
     with pytest.raises(InvalidValue, match="not both"):
-        Engine(window_count=5, window_seconds=5)
+        Engine(index="rarest-term", window_count=5, window_seconds=5)
     for bad in (0, -1):
         with pytest.raises(InvalidValue):
-            Engine(window_count=bad)
+            Engine(index="rarest-term", window_count=bad)
         with pytest.raises(InvalidValue):
-            Engine(window_seconds=bad)
+            Engine(index="rarest-term", window_seconds=bad)
 
 
 def test_a_history_makes_rare_terms_weigh_more() -> None:
@@ -212,7 +212,7 @@ def test_a_history_makes_rare_terms_weigh_more() -> None:
     idf = {
         term: math.log(1 + 3 / (1 + df)) for term, df in {"jazz": 1, "music": 3, "new": 0}.items()
     }
-    engine = Engine(history=history)
+    engine = Engine(index="rarest-term", history=history)
     engine.subscribe("s", "jazz music", point=(0, 0), top=Top(5, 0))
     (update,) = engine.publish("m", "music music new", (0, 0))
     query_norm = math.hypot(idf["jazz"], idf["music"])
@@ -222,7 +222,7 @@ def test_a_history_makes_rare_terms_weigh_more() -> None:
 
 
 def test_an_empty_history_counts_as_none() -> None:
-    engine = Engine(history=Vocabulary.from_documents([]))
+    engine = Engine(index="rarest-term", history=Vocabulary.from_documents([]))
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 0.5))
     (update,) = engine.publish("m", "jazz", (0, 0))
     assert update.score == 1.0
@@ -243,7 +243,7 @@ def test_a_history_is_read_from_the_messages_of_a_log(tmp_path: Path) -> None:
 
 
 def test_boolean_and_ranked_subscriptions_live_side_by_side() -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("plain", "jazz", Box(0, 0, 1, 1))
     engine.subscribe("ranked", "jazz", point=(0, 0), top=Top(1, 1))
     assert engine.publish("m", "jazz", (0, 0)) == [

@@ -226,7 +226,7 @@ class Log:
 
     def expected(self, engine: Engine | None = None) -> pa.Table:
         """The updates of the embedded engine, or of one with other settings."""
-        engine, tables, first = engine or Engine(), [UPDATES.empty_table()], 0
+        engine, tables, first = engine or Engine(index="rarest-term"), [UPDATES.empty_table()], 0
         for path in self.paths:
             rows: list[tuple[int, str, str, str, float | None]] = []
             with open_log(str(path)) as log:

@@ -64,7 +64,7 @@ def batches(seed: int) -> Iterator[list[Event]]:
 
 
 def _main(path: str, seed: int) -> None:
-    with Engine(path=path, window_count=WINDOW) as engine:
+    with Engine(index="rarest-term", path=path, window_count=WINDOW) as engine:
         done = engine.recall("done")
         start = 0 if done is None else int(done)
         for number, batch in enumerate(batches(seed), 1):

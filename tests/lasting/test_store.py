@@ -34,7 +34,7 @@ def burst(first: int, count: int, at: float, ttl: float) -> pa.Table:
 
 def test_memory_returns_after_a_burst_has_ended() -> None:
     """Once a burst is over, the store, the ids and the terms take what they took before it."""
-    engine = Engine(window_count=1)
+    engine = Engine(index="rarest-term", window_count=1)
     engine.subscribe("s", "sale", Box(-1, -1, 1, 1))
     engine.publish_table(burst(0, 200, at=0, ttl=1e6))
     core = core_of(engine)
@@ -56,7 +56,7 @@ def test_memory_returns_after_a_burst_has_ended() -> None:
 
 def test_no_event_takes_out_more_than_a_few_of_those_that_have_ended() -> None:
     """Ten thousand ends at once are spread over the events that follow, and never seen again."""
-    engine = Engine(window_count=1)
+    engine = Engine(index="rarest-term", window_count=1)
     engine.publish_table(burst(0, 10_000, at=0, ttl=1))
     core = core_of(engine)
     left = len(core.lasting)
@@ -69,7 +69,7 @@ def test_no_event_takes_out_more_than_a_few_of_those_that_have_ended() -> None:
 
 def test_an_id_that_is_used_again_survives_the_one_that_has_ended() -> None:
     """Messages are put together anew while both are there; the id is that of the active one."""
-    engine = Engine(window_count=1)
+    engine = Engine(index="rarest-term", window_count=1)
     engine.publish_table(burst(0, 40_000, at=0, ttl=5))
     engine.publish_table(burst(40_000, 1000, at=0, ttl=5.5))
     core = core_of(engine)
@@ -92,7 +92,7 @@ def test_an_id_that_is_used_again_survives_the_one_that_has_ended() -> None:
 @pytest.mark.parametrize("radius", [30_000, 300_000])
 def test_a_circle_among_many_messages(radius: float) -> None:
     """Cells inside both circles are passed over; what changes is what `scan` says."""
-    fast, scan = Engine(window_count=1), Engine(index="scan", window_count=1)
+    fast, scan = Engine(index="rarest-term", window_count=1), Engine(index="scan", window_count=1)
     for engine in (fast, scan):
         engine.publish_table(burst(0, 3000, at=0, ttl=100))
         engine.subscribe("s", "sale NOT word17", Circle((0, 0), radius))
@@ -105,7 +105,7 @@ def test_a_circle_among_many_messages(radius: float) -> None:
 
 def test_a_message_on_both_sides_of_the_antimeridian_lasts_too() -> None:
     """It is met from either side, and moves beside it see it."""
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.publish("m", "storm", region=Box(179, 0, -179, 1), ttl=10)
     assert engine.subscribe("s", "storm", Box(-180, 0, -179.5, 1)) == [Update("add", "s", "m")]
     assert engine.move("s", Box(-178, 0, -177, 1)) == [Update("remove", "s", "m")]
@@ -130,7 +130,7 @@ def test_more_messages_than_can_be_counted_are_refused(
 ) -> None:
     """Before anything has changed."""
     monkeypatch.setattr(f"nearcast.lasting.store.{limit}", most)
-    engine = Engine(window_count=1)
+    engine = Engine(index="rarest-term", window_count=1)
     for number in range(4):
         engine.publish(f"m{number}", "two terms", (0, 0), ttl=9)
     with pytest.raises(StateError, match="5 active ones with 10 terms in all given; expected"):
@@ -145,7 +145,7 @@ def test_an_answer_stays_what_it_is_when_the_next_one_comes(
 ) -> None:
     """Whether it was copied out of the work space, or got the work space itself as a large one."""
     monkeypatch.setattr("nearcast.lasting.store._ROOM_KEPT", room)
-    engine = Engine(window_count=1)
+    engine = Engine(index="rarest-term", window_count=1)
     engine.publish_table(burst(0, 300, at=0, ttl=100))
     engine.subscribe("s", "sale", Box(-10, -10, 0, 10))
     engine.subscribe("t", "sale", Box(0, -10, 10, 10))

@@ -14,7 +14,7 @@ NO_TIMES = [math.nan, math.inf, -math.inf, "noon", True, 10**400]
 
 @pytest.mark.parametrize("at", NO_TIMES)
 def test_a_time_that_is_none_is_refused_and_leaves_the_clock_alone(at: Any) -> None:
-    engine = Engine()
+    engine = Engine(index="rarest-term")
     engine.subscribe("s1", "a", HERE, at=5)
     with pytest.raises(InvalidValue, match=r"^at: "):
         engine.subscribe("s2", "a", HERE, at=at)

@@ -32,6 +32,7 @@ def history_log(world: Given, folder: Path) -> Path | None:
 def engine_of(world: Given, folder: Path) -> Engine:
     history = history_log(world, folder)
     return Engine(
+        index="rarest-term",
         window_count=world.count,
         window_seconds=world.seconds,
         space=WORLD if world.space is None else Box(*world.space),

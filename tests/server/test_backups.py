@@ -27,7 +27,7 @@ def test_a_copy_taken_while_running_is_a_state_that_once_was(tmp_path: Path) -> 
         whole = [(update["id"], update["message"]) for update in server.updates(limit=10_000)]
     assert len(set(names)) == 3
     for name in names:
-        with Engine(path=data / "backups" / name) as engine:
+        with Engine(index="rarest-term", path=data / "backups" / name) as engine:
             entries = engine.log.read(0, 10_000)
             seen = [(entry.id, entry.message) for entry in entries]
             assert seen == whole[: len(seen)]

@@ -195,5 +195,5 @@ def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: object) -> Non
         )
         server.post("/v1/messages", SALE | {"id": "m2"})
         assert [update["id"] for update in server.updates()] == [1, 2]
-    with Engine(path=data / "tenants" / "default.nearcast") as engine:
+    with Engine(index="rarest-term", path=data / "tenants" / "default.nearcast") as engine:
         assert engine.count == 1

@@ -77,7 +77,11 @@ def _give(stream: Stream, paths: list[Path], first: int, count: int) -> int:
 def _expected(paths: list[Path], window: str) -> pa.Table:
     count = int(WINDOWS["count"]) if window == "count" else None
     seconds = WINDOWS["seconds"] if window == "seconds" else None
-    engine, rows, first = Engine(window_count=count, window_seconds=seconds), [], 0
+    engine, rows, first = (
+        Engine(index="rarest-term", window_count=count, window_seconds=seconds),
+        [],
+        0,
+    )
     for path in paths:
         moved = path.parent / "in" / path.name
         with open_log(str(moved)) as log:

@@ -81,5 +81,5 @@ def test_a_killed_stream_ranks_on_where_it_was(tmp_path: Path) -> None:
         log.give(stream, 2)
         stream.finish("--workers", "3")
     found = read_updates(stream.output)
-    assert found.equals(log.expected(Engine(window_count=150)))
+    assert found.equals(log.expected(Engine(index="rarest-term", window_count=150)))
     assert len(found) - found["score"].null_count > 1000

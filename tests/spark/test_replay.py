@@ -35,7 +35,12 @@ def write(path: Path, log: list[dict[str, Any]]) -> Path:
 
 def by_engine(path: Path, settings: Settings, refuse: Refusal, out: list[bytes]) -> None:
     window = settings.window
-    engine = Engine(window_count=window.count, window_seconds=window.seconds, space=settings.space)
+    engine = Engine(
+        index="rarest-term",
+        window_count=window.count,
+        window_seconds=window.seconds,
+        space=settings.space,
+    )
     with open_log(path) as log:
         for position, updates in replay(log, engine, refuse):
             out.extend(update_line(position, update) for update in updates)

@@ -14,14 +14,14 @@ from store_writer import WINDOW, batches
 
 
 def state(path: Path) -> dict[str, tuple[str, list[Result]]]:
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         return {s.id: (repr(s), engine.results(s.id)) for s in engine.subscriptions()}
 
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "e.nearcast"
-    with Engine(path=path, window_count=WINDOW) as engine:
+    with Engine(index="rarest-term", path=path, window_count=WINDOW) as engine:
         for batch in islice(batches(3), 40):
             engine.apply_all(batch)
     return path
@@ -34,13 +34,16 @@ def test_an_exported_state_can_be_imported(lived: Path, tmp_path: Path, name: st
     assert main(["import", str(copy), log, "--window-count", str(WINDOW)]) == 0
     assert state(copy) == state(lived)
     assert any(results for _, results in state(copy).values())
-    with Engine(path=lived) as one, Engine(path=copy) as other:
+    with (
+        Engine(index="rarest-term", path=lived) as one,
+        Engine(index="rarest-term", path=copy) as other,
+    ):
         for batch in islice(batches(3), 40, 60):
             assert one.apply_all(batch)[-1].updates == other.apply_all(batch)[-1].updates
 
 
 def test_a_file_in_use_can_be_exported(lived: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Engine(path=lived) as engine:
+    with Engine(index="rarest-term", path=lived) as engine:
         assert main(["export", str(lived)]) == 0
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         ids = {line["id"] for line in lines if line["op"] == "subscribe"}
@@ -69,13 +72,13 @@ def test_an_import_stops_at_a_bad_event_and_keeps_those_before(
     log.write_text(good.format(1) + unknown + "{}\n" + good.format(2))
     assert main(["import", str(path), str(log)]) == 2
     assert f"{log}:2: id: no subscription 'nobody'" in capsys.readouterr().err
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         assert engine.message("m1") is not None
         assert engine.message("m2") is None
     log.write_text(unknown + "{}\n" + good.format(2))
     assert main(["import", str(path), str(log), "--on-error", f"quarantine={aside}"]) == 0
     assert [json.loads(line)["line"] for line in aside.read_text().splitlines()] == [1, 2]
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         assert engine.message("m2") is not None
 
 

@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def test_an_old_file_opens_and_goes_on(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     shutil.copy(GOLDEN / name, path)
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         assert engine.settings.window.count == 3
         assert engine.settings.space == Box(-10, -10, 10, 10)
         assert engine.settings.analyser.stop_words == {"the"}

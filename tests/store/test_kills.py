@@ -69,7 +69,7 @@ def write_and_be_killed(path: Path, draw: Random, most: int) -> int:
 
 
 def check(path: Path, acknowledged: int, reference: Reference) -> None:
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         kept = int(engine.recall("done") or b"0")
         assert kept >= acknowledged
         assert kept <= acknowledged + 1  # the batch that was being applied

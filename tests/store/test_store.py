@@ -56,16 +56,16 @@ def test_other_settings_are_refused_with_both(
     with pytest.raises(StoreError, match=f"was made with {problem}"):
         Engine(path=path, **opened)
     Engine(path=path, **made).close()
-    Engine(path=path).close()
+    Engine(index="rarest-term", path=path).close()
 
 
 def test_settings_that_are_not_given_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
     analyser = Analyser(stop_words=["the"])
     given = Given(7, None, AREA, HISTORY, analyser)
-    with Engine(path=path, **vars(given)) as engine:
+    with Engine(index="rarest-term", path=path, **vars(given)) as engine:
         made = engine.settings
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         assert (engine.settings.window, engine.settings.space) == (made.window, made.space)
         assert engine.settings.analyser == analyser
         assert engine.settings.history is not None
@@ -73,14 +73,14 @@ def test_settings_that_are_not_given_are_those_of_the_file(tmp_path: Path) -> No
 
 
 def test_the_log_keeps_as_many_updates_as_it_is_told(tmp_path: Path) -> None:
-    with Engine(path=tmp_path / "e.nearcast", retain_updates=10) as engine:
+    with Engine(index="rarest-term", path=tmp_path / "e.nearcast", retain_updates=10) as engine:
         engine.subscribe("s", "a", AREA)
         for start in range(0, 50, 5):
             engine.apply_all(messages(start, start + 5))
         assert (engine.log.first, engine.log.last) == (41, 50)
         assert [entry.id for entry in engine.log.read(0, 100)] == list(range(41, 51))
         assert [entry.id for entry in engine.log.read(45, 2)] == [46, 47]
-    with Engine(path=tmp_path / "e.nearcast") as engine:
+    with Engine(index="rarest-term", path=tmp_path / "e.nearcast") as engine:
         assert (engine.log.first, engine.log.last) == (41, 50)
         assert [entry.message for entry in engine.log.read(40, 100)][-1] == "m49"
 
@@ -88,7 +88,7 @@ def test_the_log_keeps_as_many_updates_as_it_is_told(tmp_path: Path) -> None:
 def test_the_log_keeps_updates_for_as_long_as_it_is_told(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "e.nearcast"
-    with Engine(path=path, retain_seconds=60, clock=clock) as engine:
+    with Engine(index="rarest-term", path=path, retain_seconds=60, clock=clock) as engine:
         engine.subscribe("s", "a", AREA)
         engine.apply_all(messages(0, 5))
         clock.now += 59
@@ -100,7 +100,7 @@ def test_the_log_keeps_updates_for_as_long_as_it_is_told(tmp_path: Path) -> None
         clock.now += 1000
         engine.subscribe("t", "x", AREA)  # without updates of its own
         assert (engine.log.first, engine.log.last) == (10, 9)
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         assert (engine.log.first, engine.log.last) == (10, 9)
         assert engine.log.read(0, 100) == []
         assert engine.publish("new", "a", (0.5, 0.5))
@@ -116,7 +116,10 @@ def test_a_log_that_keeps_nothing_is_refused(tmp_path: Path, given: dict[str, An
 def test_answers_are_remembered_for_a_day_and_with_their_events(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "e.nearcast"
-    for engine in (Engine(clock=clock), Engine(path=path, clock=clock)):
+    for engine in (
+        Engine(index="rarest-term", clock=clock),
+        Engine(index="rarest-term", path=path, clock=clock),
+    ):
         engine.apply_all(messages(0, 2), remember=lambda outcomes: {"key": b"%d" % len(outcomes)})
         assert engine.recall("key") == b"2"
         assert engine.recall("other") is None
@@ -132,7 +135,7 @@ def test_answers_are_remembered_for_a_day_and_with_their_events(tmp_path: Path) 
 
 def test_small_commits_are_joined_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         engine.subscribe("s", "a", AREA)
         store: Any = engine._journal
         store._connection.execute("PRAGMA synchronous = OFF")
@@ -142,7 +145,7 @@ def test_small_commits_are_joined_in_the_file(tmp_path: Path) -> None:
             (chunks,) = store._connection.execute(counted).fetchone()
             assert chunks == 2 + 600 - 512
         assert [entry.id for entry in engine.log.read(0, 1000)] == list(range(1, 601))
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         assert [entry.message for entry in engine.log.read(0, 1000)] == [
             f"m{number}" for number in range(600)
         ]
@@ -150,7 +153,7 @@ def test_small_commits_are_joined_in_the_file(tmp_path: Path) -> None:
 
 
 def test_readers_of_the_log_see_whole_commits_while_others_are_made(tmp_path: Path) -> None:
-    with Engine(path=tmp_path / "e.nearcast") as engine:
+    with Engine(index="rarest-term", path=tmp_path / "e.nearcast") as engine:
         engine.subscribe("s", "a", AREA)
         problems: list[str] = []
         ended = threading.Event()
@@ -184,7 +187,7 @@ def snapshots(path: Path) -> list[Path]:
 def with_snapshot(tmp_path: Path) -> Path:
     """A file with a snapshot, two later changes, and what each kind of subscription asks for."""
     path = tmp_path / "e.nearcast"
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         engine.subscribe("box", "a", AREA)
         engine.subscribe("gone", "a", AREA)
         engine.subscribe("circle", "a OR b", Circle((0.5, 0.5), 1000))
@@ -203,7 +206,7 @@ def heard(engine: Engine) -> list[str]:
 
 
 def test_a_snapshot_and_what_changed_since_make_the_state(with_snapshot: Path) -> None:
-    with Engine(path=with_snapshot) as engine:
+    with Engine(index="rarest-term", path=with_snapshot) as engine:
         assert engine.count == 4
         assert heard(engine) == ["best", "box", "circle", "late"]
         assert [result.message for result in engine.results("box")] == ["kept \u00e9"]
@@ -238,25 +241,25 @@ def nothing(folder: Path) -> None:
 def test_a_snapshot_that_is_not_whole_is_made_anew(with_snapshot: Path, harm: Any) -> None:
     (before,) = snapshots(with_snapshot)
     harm(before)
-    with Engine(path=with_snapshot) as engine:
+    with Engine(index="rarest-term", path=with_snapshot) as engine:
         assert heard(engine) == ["best", "box", "circle", "late"]
         store: Any = engine._journal
         store._save_snapshot(engine._ready())
     (after,) = snapshots(with_snapshot)
     assert after.name != before.name
-    with Engine(path=with_snapshot) as engine:
+    with Engine(index="rarest-term", path=with_snapshot) as engine:
         assert engine.count == 4
 
 
 def test_a_snapshot_of_a_later_time_is_not_used_for_an_older_file(with_snapshot: Path) -> None:
     older = with_snapshot.with_name("older")
-    with Engine(path=with_snapshot) as engine:
+    with Engine(index="rarest-term", path=with_snapshot) as engine:
         engine.backup(older)
         engine.unsubscribe("box")
         store: Any = engine._journal
         store._save_snapshot(engine._ready())
     older.replace(with_snapshot)
-    with Engine(path=with_snapshot) as engine:
+    with Engine(index="rarest-term", path=with_snapshot) as engine:
         assert heard(engine) == ["best", "box", "circle", "late"]
 
 
@@ -267,14 +270,14 @@ def test_no_room_for_a_snapshot_is_no_trouble(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("nearcast.store.snapshot.save_population", full)
-    with Engine(path=with_snapshot) as engine:
+    with Engine(index="rarest-term", path=with_snapshot) as engine:
         store: Any = engine._journal
         store._save_snapshot(engine._ready())
         assert heard(engine) == ["best", "box", "circle", "late"]
 
 
 def test_a_backup_is_one_file_and_never_overwrites(tmp_path: Path) -> None:
-    with Engine(path=tmp_path / "e.nearcast") as engine:
+    with Engine(index="rarest-term", path=tmp_path / "e.nearcast") as engine:
         engine.subscribe("s", "a", AREA)
         engine.backup(tmp_path / "copy")
         assert not list(tmp_path.glob("copy*?-wal"))
@@ -282,15 +285,15 @@ def test_a_backup_is_one_file_and_never_overwrites(tmp_path: Path) -> None:
             engine.backup(tmp_path / "copy")
         with pytest.raises(StoreError, match="cannot be"):
             engine.backup(tmp_path / "nowhere" / "copy")
-    with Engine(path=tmp_path / "copy") as copy:
+    with Engine(index="rarest-term", path=tmp_path / "copy") as copy:
         assert copy.count == 1
     with pytest.raises(NearcastError, match="is in memory and has no file to copy"):
-        Engine().backup(tmp_path / "other")
+        Engine(index="rarest-term").backup(tmp_path / "other")
 
 
 def test_backups_made_while_events_are_applied_are_consistent(tmp_path: Path) -> None:
     """Each copy has the updates of exactly the messages that it has, and of whole calls."""
-    with Engine(path=tmp_path / "e.nearcast") as engine:
+    with Engine(index="rarest-term", path=tmp_path / "e.nearcast") as engine:
         engine.subscribe("s", "a", AREA)
         engine.apply_all(messages(0, 10))
 
@@ -306,7 +309,7 @@ def test_backups_made_while_events_are_applied_are_consistent(tmp_path: Path) ->
             done += 10
         thread.join()
     for number in range(4):
-        with Engine(path=tmp_path / f"copy{number}") as copied:
+        with Engine(index="rarest-term", path=tmp_path / f"copy{number}") as copied:
             last = copied.log.last
             assert last % 10 == 0
             assert copied.message(f"m{last - 1}") is not None
@@ -323,21 +326,21 @@ def test_many_new_subscriptions_at_once_do_without_a_list_of_changes(
     region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
     table = pa.table({"id": ["x", "y", "z"], "query": ["b", "b", "b"], "region": [region] * 3})
     plain = with_snapshot.with_name("plain.nearcast")
-    with Engine(path=plain) as engine:
+    with Engine(index="rarest-term", path=plain) as engine:
         engine.subscribe("box", "a", AREA)
         store: Any = engine._journal
         store._save_snapshot(engine._ready())
         engine.subscribe_table(table)
         assert store._snapshots.name is None
-    with Engine(path=plain) as engine:
+    with Engine(index="rarest-term", path=plain) as engine:
         assert heard(engine) == ["box", "x", "y", "z"]
 
 
 def test_the_store_gives_the_lock_back_when_opening_fails(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    Engine(path=path, window_count=5).close()
+    Engine(index="rarest-term", path=path, window_count=5).close()
     with pytest.raises(StoreError):
-        Engine(path=path, window_count=6)
+        Engine(index="rarest-term", path=path, window_count=6)
     store = open_store(path, Given(), Clock())
     assert store.settings.window.count == 5
     store.close(None)

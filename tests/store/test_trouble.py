@@ -36,7 +36,7 @@ def message(number: int, size: int = 10) -> Publish:
 
 def test_a_full_disk_refuses_the_call_and_keeps_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    engine = Engine(path=path)
+    engine = Engine(index="rarest-term", path=path)
     engine.subscribe("s", "a", AREA)
     store: Any = engine._journal
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
@@ -58,7 +58,7 @@ def test_a_full_disk_refuses_the_call_and_keeps_what_was_there(tmp_path: Path) -
     store._connection.execute("PRAGMA max_page_count = 1000000")
     assert engine.apply(message(accepted)) == [Update("add", "s", f"m{accepted}")]
     engine.close()
-    with Engine(path=path) as again:
+    with Engine(index="rarest-term", path=path) as again:
         assert again.log.last == accepted + 1
         assert again.message("m0") is not None
 
@@ -67,7 +67,7 @@ SMALL = """
 import resource, signal, sys
 from nearcast import Box, Engine
 from nearcast.errors import StoreError
-engine = Engine(path=sys.argv[1])
+engine = Engine(index="rarest-term", path=sys.argv[1])
 engine.subscribe("s", "a", Box(0, 0, 1, 1))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
@@ -101,7 +101,7 @@ def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path) -> None:
     assert int(done) > 5
     assert error.startswith(f"{path}: ")
     assert more == "more"
-    with Engine(path=path) as engine:  # it was never closed
+    with Engine(index="rarest-term", path=path) as engine:  # it was never closed
         messages = [entry.message for entry in engine.log.read(0, 10_000)]
         assert messages == [*(f"m{number}" for number in range(int(done))), "more"]
 
@@ -120,19 +120,21 @@ def as_somebody() -> Iterator[None]:
 
 
 def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
-    Engine(path=tmp_path / "e.nearcast").close()  # whatever is imported late is imported by now
+    Engine(
+        index="rarest-term", path=tmp_path / "e.nearcast"
+    ).close()  # whatever is imported late is imported by now
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o555)
         with (
             as_somebody(),
             pytest.raises(StoreError, match="cannot be opened for writing .* choose a folder"),
         ):
-            Engine(path=Path(folder) / "e.nearcast")
+            Engine(index="rarest-term", path=Path(folder) / "e.nearcast")
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be opened for writing .*No such file"):
-        Engine(path=tmp_path / "nowhere" / "e.nearcast")
+        Engine(index="rarest-term", path=tmp_path / "nowhere" / "e.nearcast")
 
 
 @pytest.mark.parametrize("content", [b"x" * 5000, b"SQLite format 3\x00" + b"\xff" * 5000, b"{}"])
@@ -140,11 +142,13 @@ def test_what_is_not_an_engine_is_refused_and_left_alone(tmp_path: Path, content
     path = tmp_path / "e.nearcast"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"e\.nearcast: ") as caught:
-        Engine(path=path)
+        Engine(index="rarest-term", path=path)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == content
     with pytest.raises(StoreError):
-        Engine(path=path)  # the lock was let go: it is the file that is refused
+        Engine(
+            index="rarest-term", path=path
+        )  # the lock was let go: it is the file that is refused
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
@@ -155,13 +159,13 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     other.close()
     before = path.read_bytes()
     with pytest.raises(StoreError, match="holds something else, not an engine"):
-        Engine(path=path)
+        Engine(index="rarest-term", path=path)
     assert path.read_bytes() == before
 
 
 def test_a_damaged_page_is_told_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         for number in range(200):
             engine.subscribe(f"s{number}", "a b c d e f g", AREA)
         engine.apply_all(message(number) for number in range(50))
@@ -170,44 +174,44 @@ def test_a_damaged_page_is_told_in_one_line(tmp_path: Path) -> None:
         whole[start : start + 64] = b"\xee" * 64
     path.write_bytes(whole)
     with pytest.raises(StoreError, match=r"e\.nearcast: .*(damaged|backup)") as caught:
-        Engine(path=path)
+        Engine(index="rarest-term", path=path)
     assert "\n" not in str(caught.value)
 
 
 def test_damaged_columns_are_told_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         engine.apply_all(message(number) for number in range(50))
     connection = sqlite3.connect(path)
     connection.execute("UPDATE window_chunk SET data = zeroblob(100)")
     connection.commit()
     connection.close()
     with pytest.raises(StoreError, match=r"e\.nearcast: damaged columns .* from a backup"):
-        Engine(path=path)
+        Engine(index="rarest-term", path=path)
 
 
 def test_a_file_in_use_is_refused_with_who_uses_it(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    first = Engine(path=path)
+    first = Engine(index="rarest-term", path=path)
     with pytest.raises(StoreError, match=f"is open already by process {os.getpid()}"):
-        Engine(path=path)
+        Engine(index="rarest-term", path=path)
     first.close()
-    Engine(path=path).close()
+    Engine(index="rarest-term", path=path).close()
 
 
 def test_a_file_of_a_later_release_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    Engine(path=path).close()
+    Engine(index="rarest-term", path=path).close()
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {VERSION + 7}")
     connection.close()
     with pytest.raises(StoreError, match=f"is of version {VERSION + 7}, this release reads up to"):
-        Engine(path=path)
+        Engine(index="rarest-term", path=path)
 
 
 def test_an_older_file_is_brought_to_this_version_step_by_step(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    Engine(path=path).close()
+    Engine(index="rarest-term", path=path).close()
     seen = []
 
     def first(connection: sqlite3.Connection) -> None:
@@ -226,7 +230,7 @@ def test_an_older_file_is_brought_to_this_version_step_by_step(tmp_path: Path) -
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         engine.subscribe("s", "a", AREA)
 
     def broken(connection: sqlite3.Connection) -> None:
@@ -235,12 +239,12 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> Non
 
     with pytest.raises(StoreError, match="no such table: nowhere"):
         open_writer(path, VERSION + 1, {VERSION: broken})
-    with Engine(path=path) as engine:
+    with Engine(index="rarest-term", path=path) as engine:
         assert engine.count == 1
 
 
 def test_a_closed_engine_says_so(tmp_path: Path) -> None:
-    engine = Engine(path=tmp_path / "e.nearcast")
+    engine = Engine(index="rarest-term", path=tmp_path / "e.nearcast")
     engine.close()
     engine.close()
     with pytest.raises(nearcast.NearcastError, match="it is closed"):

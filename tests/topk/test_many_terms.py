@@ -22,7 +22,7 @@ def test_a_table_of_more_new_terms_than_one_pass_can_number() -> None:
     """65,536 new terms are numbered at once; here come 72,000 in one table."""
     count = 800
     settings = Settings(window=Window(count=count))
-    engine, scan = Engine(window_count=count), Scan(settings)
+    engine, scan = Engine(index="rarest-term", window_count=count), Scan(settings)
     for number in (0, 3, 777):  # of the first pass, of both, of the second alone
         subscription = Subscription(
             f"s{number}", f"w{number % 50} n{number * WORDS + 5}", point=(0, 0), top=Top(3, 0.5)
@@ -48,7 +48,7 @@ def test_a_table_of_more_new_terms_than_one_pass_can_number() -> None:
 def test_terms_are_swept_while_lasting_messages_and_rankings_need_some_of_them() -> None:
     """A small window of ever new terms: numbers are freed, and none that is in use."""
     settings = Settings(window=Window(count=5))
-    engine, scan = Engine(window_count=5), Scan(settings)
+    engine, scan = Engine(index="rarest-term", window_count=5), Scan(settings)
     everywhere = Box(-180, -90, 180, 90)
     told: set[tuple[str, str]] = set()
     for n in range(1500):

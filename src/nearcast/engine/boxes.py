@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.engine.core import Core
-from nearcast.engine.indexed import Indexed
 from nearcast.model import Subscription
+
+if TYPE_CHECKING:
+    from nearcast.engine.indexed import Indexed
 
 
 def bounding_boxes(core: Core) -> npt.NDArray[np.float64]:
     """The bounding box of every subscription, a row each; of one in two parts, one of them."""
-    if isinstance(core, Indexed):
-        return core.boxes()
+    if not core.plain:
+        return cast("Indexed", core).boxes()
     return np.array([_box(each) for each in core.subscriptions()], np.float64).reshape(-1, 4)
 
 

@@ -14,6 +14,8 @@ from nearcast.model import Event, Message, Result, Subscription, Update
 class Core(Protocol):
     """Applies events in order, and knows what the state is after them."""
 
+    plain: bool
+    """Whether it has no index, and takes events one by one."""
     settings: Settings
     now: float | None
     """The time of the latest event; None before the first."""

@@ -8,12 +8,14 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
+from nearcast.engine.applying import apply_events
 from nearcast.engine.changes import Changes
 from nearcast.engine.core import Core, make_core
 from nearcast.engine.directory import Directory
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
 from nearcast.engine.names import INDEX_NAMES
 from nearcast.engine.outcome import Outcome
+from nearcast.engine.plain import ROWS, Growth, Plain, go_over
 from nearcast.engine.settings import Given, Settings
 from nearcast.engine.update_log import UpdateLog
 from nearcast.errors import InvalidValue, NearcastError, StateError
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
+
+_AT_A_TIME = 256  # events that plain code takes before it is asked again whether it has grown
 
 Answers = Mapping[str, bytes] | Callable[[list[Outcome]], Mapping[str, bytes]]
 
@@ -92,6 +96,7 @@ class Engine:
 
             self._journal = open_store(path, given, clock, retain_seconds, retain_updates)
         self._closed = False
+        self._growth = Growth() if index == "auto" else None
         self._core: Core | None = None
         try:
             self._ready()
@@ -110,24 +115,55 @@ class Engine:
         return self._core
 
     def _new_core(self, settings: Settings) -> Core:
+        if self._growth is not None and self._growth.begins_plain(*self._journal.size()):
+            return Plain(settings)
         return make_core(self._index, settings)
 
-    @contextmanager
-    def _call(self) -> Iterator[tuple[Core, Changes]]:
-        """Change the core and keep the changes; where they are not kept, forget them."""
+    def _grown(self, rows: int = 0) -> Core:
+        """The core, once with an index if it is time for that; so many rows come together."""
         core = self._ready()
+        growth = self._growth
+        if growth is None or not isinstance(core, Plain):
+            return core
+        if rows >= ROWS or growth.is_due(core):
+            self.go_over()
+        return self._ready()
+
+    def go_over(self) -> None:
+        """Let an index do from now on what plain code did so far, if that is still so.
+
+        An engine does this by itself when it has grown. Asked to, it does not wait for kernels,
+        which may have to be compiled first.
+        """
+        core = self._ready()
+        if isinstance(core, Plain):
+            self._core = go_over(core)
+            self._directory = Directory(self._core)
+
+    def prepare(self) -> None:
+        """Have kernels built by a process beside this one, if they are not at hand.
+
+        An engine does this by itself when it has grown; a server asks for it when it starts.
+        """
+        if self._growth is not None:
+            self._growth.prepare()
+
+    @contextmanager
+    def _call(self) -> Iterator[Changes]:
+        """Change the core and keep the changes; where they are not kept, forget them."""
+        self._ready()
         changes = Changes(self._journal.seq, self._journal.log.last)
         try:
-            yield core, changes
+            yield changes
         except BaseException as error:
             kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
             if not kept and self._journal.heals:
                 self._core = None  # the file has what was acknowledged, and nothing else
             raise
 
-    def _keep(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
+    def _keep(self, changes: Changes, answers: Mapping[str, bytes]) -> None:
         if changes.seq > changes.before or answers:
-            self._journal.commit(core, changes, answers)
+            self._journal.commit(self._ready(), changes, answers)
         self._directory.follow(changes)
 
     def __enter__(self) -> Self:
@@ -140,6 +176,8 @@ class Engine:
         """Let go of the file, if there is one; closing twice does no harm."""
         if not self._closed:
             self._closed = True
+            if self._growth is not None:
+                self._growth.stop()
             self._journal.close(self._core)
             self._core = None
 
@@ -180,13 +218,17 @@ class Engine:
         answers to keep with them under idempotency keys, or makes them of the outcomes. With
         `stop` those after the first that is refused are not applied, and have no outcome.
         """
-        from nearcast.engine.applying import apply_events
-
         events = list(events)
-        with self._call() as (core, changes):
-            outcomes = apply_events(core, events, changes, stop)
+        with self._call() as changes:
+            outcomes: list[Outcome] = []
+            while len(outcomes) < len(events):
+                core = self._grown()
+                some = events[len(outcomes) :][: _AT_A_TIME if core.plain else None]
+                outcomes += apply_events(core, some, changes, stop)
+                if stop and outcomes[-1].error is not None:
+                    break
             answers = remember(outcomes) if callable(remember) else remember or {}
-            self._keep(core, changes, answers)
+            self._keep(changes, answers)
         return outcomes
 
     def subscribe(
@@ -330,15 +372,16 @@ class Engine:
         return self._apply_table("publish", table)
 
     def _apply_table(self, op: str, table: Any) -> pa.Table:
-        from nearcast.engine.tables import TableError, apply_table
+        from nearcast.engine.tables import TableError, apply_table, as_table
 
-        with self._call() as (core, changes):
+        table = as_table(table)
+        with self._call() as changes:
             try:
-                updates = apply_table(core, op, table, changes)
+                updates = apply_table(self._grown(len(table)), op, table, changes)
             except TableError:
-                self._keep(core, changes, {})  # the rows before it took effect
+                self._keep(changes, {})  # the rows before it took effect
                 raise
-            self._keep(core, changes, {})
+            self._keep(changes, {})
         return updates
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -24,8 +25,11 @@ from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NOBODY, SHARED, Floats, Int32s, Int64s
 from nearcast.index.warm import warm_up
 from nearcast.model import Point, Subscription, Update
-from nearcast.text import Analyser, parse_query
+from nearcast.text import Analyser, parse_bag, parse_query
 from nearcast.topk.core import Changes
+
+if TYPE_CHECKING:
+    from nearcast.engine.plain import Plain
 
 _NONE = np.empty(0, np.int32)
 _decode = msgspec.json.Decoder().decode
@@ -383,12 +387,30 @@ class IndexedPopulation:
 class Indexed(Scan):
     """The engine with an index of its boolean subscriptions and a core for its top-k ones."""
 
+    plain = False
+
     def __init__(self, settings: Settings | None, index: str) -> None:
         settings = settings or Settings()
         self.boolean = IndexedPopulation(index, settings.analyser)
         self.ranked = FastRankings(settings)
         self.lasting = LastingMessages(self.boolean)
         super().__init__(settings, self.boolean, self.ranked, self.lasting)
+
+    def take_over(self, plain: Plain) -> None:
+        """Come from nothing to the state of an engine without an index."""
+        for interest in plain.everyone:
+            self.boolean.put(interest)
+        self.boolean.settle()
+        for arrived in plain.remembered:
+            self.lasting.add(arrived)
+        for arrived in plain.rankings_of_all.window:
+            self.ranked.enter(arrived)
+        for subscription in plain.rankings_of_all.subscriptions():
+            self.ranked.put(subscription, parse_bag(subscription.query, self.settings.analyser))
+        self._arrivals = plain.arrivals
+        if plain.now is not None:
+            self.advance(plain.now)
+        self.ranked.forget_changes()
 
     def subscription(self, id: str) -> Subscription | None:
         """Look one up."""

@@ -33,6 +33,10 @@ class Journal(Protocol):
         """The updates so far."""
         ...
 
+    def size(self) -> tuple[int, int]:
+        """About how many subscriptions and messages `restore` would bring back."""
+        ...
+
     def restore(self, core: Core) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         ...
@@ -69,6 +73,10 @@ class MemoryJournal:
         self.log = RecentUpdates(RECENT if retain_updates is None else retain_updates)
         self._clock = clock
         self._answers: dict[str, tuple[float, bytes]] = {}
+
+    def size(self) -> tuple[int, int]:
+        """There is nothing to bring back."""
+        return 0, 0
 
     def restore(self, core: Core) -> None:
         """There is nothing to bring back."""

@@ -208,6 +208,11 @@ class FastRankings:
             for (subscription, name), score in net.items()
         ]
 
+    def forget_changes(self) -> None:
+        """Let what changed so far be known to everybody."""
+        self._pending.clear()
+        self.forget_expired()
+
     def subscriptions(self) -> Iterator[Subscription]:
         """All of them."""
         return (found for id in self._numbers if (found := self.find(id)) is not None)
@@ -270,8 +275,7 @@ class FastRankings:
                         self.enter(part)
                     else:
                         self._enter_rest(part)
-                self._pending.clear()
-                self.forget_expired()
+                self.forget_changes()
             self._waiting = SlidingWindow(settings.window)
         return self._core
 

@@ -96,6 +96,11 @@ class PlainRankings:
         for arrived in self._window:
             ranking.enter(arrived)
 
+    @property
+    def window(self) -> SlidingWindow:
+        """The messages that are chosen from."""
+        return self._window
+
     def drop(self, id: str) -> None:
         """Forget one that is there."""
         del self._rankings[id]

@@ -41,6 +41,8 @@ from nearcast.text import parse_bag, parse_query
 class Scan:
     """Applies events in order and says what each of them changed."""
 
+    plain = True
+
     def __init__(
         self,
         settings: Settings | None = None,

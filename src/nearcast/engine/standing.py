@@ -183,6 +183,9 @@ class Remembered:
         """Ask about each of them."""
         return interest.among(self._messages.values())
 
+    def __iter__(self) -> Iterator[Arrived]:
+        return iter(self._messages.values())
+
 
 class Everyone:
     """The population without an index: every subscription is asked about every message."""
@@ -212,6 +215,9 @@ class Everyone:
     def subscriptions(self) -> Iterator[Subscription]:
         """All of them, in the order in which they first came."""
         return (interest.subscription for interest in self._interests.values())
+
+    def __iter__(self) -> Iterator[Interest]:
+        return iter(self._interests.values())
 
 
 def difference(id: str, before: Results, after: Results) -> list[Update]:

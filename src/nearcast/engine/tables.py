@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_one
-from nearcast.engine.bulk import publish_columns, subscribe_columns
 from nearcast.engine.changes import Changes
-from nearcast.engine.indexed import Indexed
-from nearcast.engine.moving import move_columns
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.model import Event, Update, event_from_json
@@ -19,8 +16,7 @@ from nearcast.model.parquet import table_rows
 
 if TYPE_CHECKING:
     from nearcast.engine.core import Core
-
-_FAST = {"publish": publish_columns, "subscribe": subscribe_columns, "move": move_columns}
+    from nearcast.engine.indexed import Indexed
 
 
 class TableError(StateError):
@@ -64,11 +60,19 @@ def _events(op: str, table: pa.Table) -> Iterator[Event]:
             raise error.inside(f"row {row}") from None
 
 
-def apply_table(core: Core, op: str, table: Any, changes: Changes) -> pa.Table:
+def _at_once(core: Core, op: str, table: pa.Table, changes: Changes) -> pa.Table | None:
+    """Apply whole columns; None, with nothing done, where a row needs a closer look."""
+    from nearcast.engine.bulk import publish_columns, subscribe_columns
+    from nearcast.engine.moving import move_columns
+
+    ways = {"publish": publish_columns, "subscribe": subscribe_columns, "move": move_columns}
+    return ways[op](cast("Indexed", core), table, changes)
+
+
+def apply_table(core: Core, op: str, table: pa.Table, changes: Changes) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
-    table = as_table(table)
-    if isinstance(core, Indexed):
-        updates_at_once = _FAST[op](core, table, changes)
+    if not core.plain:
+        updates_at_once = _at_once(core, op, table, changes)
         if updates_at_once is not None:
             return updates_at_once
     events = list(_events(op, table))

@@ -33,26 +33,29 @@ def build(parts: Iterable[str], processes: int | None = None, tell: Tell | None 
     try:
         while missing or running:
             while missing and len(running) < most:
-                part, errors = missing.popleft(), tempfile.TemporaryFile()  # noqa: SIM115 - below
+                part = missing.popleft()
+                errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with its process
                 running.append((part, start(part, errors), errors))
-            for each in [one for one in running if one[1].poll() is not None]:
-                running.remove(each)
-                _check(*each)
+            for ended in [each for each in running if each[1].poll() is not None]:
+                running.remove(ended)
+                _check(*ended)
             if tell is not None:
                 there = len(_kernel_files.kernel_files())
                 tell(there, max(there, total) if running else there)
             if running:
                 time.sleep(_LOOK_S)
     finally:
-        for _, process, errors in running:
+        for _, process, file in running:
             process.terminate()
             process.wait()
-            errors.close()
+            file.close()
 
 
 def _expected(parts: Iterable[str]) -> int:
     """How many kernels there will be, as the sources' own note of the last count has it."""
-    counts = json.loads(resources.files("nearcast.kernels").joinpath(_COUNTS).read_text())
+    counts: dict[str, int] = json.loads(
+        resources.files("nearcast.kernels").joinpath(_COUNTS).read_text()
+    )
     return len(_kernel_files.kernel_files()) + sum(counts.get(part, 0) for part in parts)
 
 
@@ -63,6 +66,6 @@ def _check(part: str, process: subprocess.Popen[bytes], errors: IO[bytes]) -> No
         errors.seek(0)
         said = errors.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
     raise SetupError(
-        f"kernels: those of {part!r} could not be compiled ({' '.join(said) or 'no reason given'}); "
+        f"kernels: those of {part!r} could not be compiled ({' '.join(said) or 'no reason'}); "
         f"run 'python -m nearcast.kernels {part}' to see all of it"
     )

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.changes import Accepted, Published
 from nearcast.geo import Box
-from nearcast.index.table import Floats
 from nearcast.model import Message
 from nearcast.store.chunks import ChunkTable
 from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
 from nearcast.topk import Window
+
+if TYPE_CHECKING:
+    from nearcast.index.table import Floats
 
 _PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_events
-from nearcast.engine.bulk import publish_messages, put_boxes
 from nearcast.engine.changes import Changes
 from nearcast.engine.core import Core
-from nearcast.engine.indexed import Indexed
 from nearcast.errors import StoreError
 from nearcast.model import Message, Publish, Subscribe
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
@@ -30,14 +29,17 @@ from nearcast.store.subscriptions import (
     subscription_of,
 )
 
+if TYPE_CHECKING:
+    from nearcast.engine.indexed import Indexed
+
 _AT_A_TIME = 200_000
 
 
 def restore_subscriptions(core: Core, rows: Iterator[Row], at: float | None) -> None:
     """Give a core the boolean subscriptions among some rows, all at one time."""
     while some := list(islice(rows, _AT_A_TIME)):
-        if isinstance(core, Indexed):
-            some = _in_bulk(core, some)
+        if not core.plain:
+            some = _in_bulk(cast("Indexed", core), some)
         for row in some:
             subscription = subscription_of(row)
             if subscription.top is None:
@@ -53,6 +55,8 @@ def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
         fits = region is None and k is None and isinstance(query, str) and west <= east
         (plain if fits and _plain_words(query) else others).append(row)
     if plain:
+        from nearcast.engine.bulk import put_boxes
+
         ids, queries = [row[0] for row in plain], [row[1] for row in plain]
         boxes = np.array([row[2:6] for row in plain], np.float64)
         if put_boxes(core.boolean, ids, pa.array(queries, pa.string()), boxes) is None:
@@ -101,12 +105,19 @@ def _publish_columns(core: Core, batch: pa.RecordBatch) -> None:
     """Publish messages of the window, as columns where that is possible."""
     if not len(batch):
         return
-    if isinstance(core, Indexed) and core.takes_columns:
-        columns = columns_of(batch)
-        if columns is not None and not core.uses_any(columns.ids):
-            publish_messages(core, columns, Changes(0, 0))
-            return
+    if not core.plain and _as_columns(cast("Indexed", core), batch):
+        return
     _publish(core, *messages_of(batch))
+
+
+def _as_columns(core: Indexed, batch: pa.RecordBatch) -> bool:
+    columns = columns_of(batch) if core.takes_columns else None
+    if columns is None or core.uses_any(columns.ids):
+        return False
+    from nearcast.engine.bulk import publish_messages
+
+    publish_messages(core, columns, Changes(0, 0))
+    return True
 
 
 def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) -> None:
@@ -117,9 +128,9 @@ def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) ->
     ).fetchone()
     times = [now, early, window[0].column("at")[0].as_py() if window else None]
     first = min((time for time in times if time is not None), default=None)
-    changed = snapshots.load(core) if isinstance(core, Indexed) else None
-    if isinstance(core, Indexed) and changed is not None:
-        core.boolean.drop_some(changed)
+    changed = None if core.plain else snapshots.load(core)
+    if changed is not None:
+        cast("Indexed", core).boolean.drop_some(changed)
         restore_subscriptions(core, some_rows(connection, changed), first)
     else:
         restore_subscriptions(core, all_rows(connection), first)

@@ -15,11 +15,13 @@ import sqlite3
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from nearcast.engine.core import Core
-from nearcast.engine.indexed import Indexed
-from nearcast.engine.saved import load_population, save_population
 from nearcast.errors import NearcastError
+
+if TYPE_CHECKING:
+    from nearcast.engine.indexed import Indexed
 
 FORMAT = 2
 _HEAD = "head.json"
@@ -63,25 +65,28 @@ class Snapshots:
     def due(self, core: Core) -> bool:
         """Whether so much changed that a new one pays."""
         enough = max(_WORTH_IT, len(core) // 4, self._not_before)
-        return isinstance(core, Indexed) and self._changed >= enough
+        return not core.plain and self._changed >= enough
 
     def worth_closing_with(self, core: Core) -> bool:
         """Whether a new one would make the next opening faster."""
-        return isinstance(core, Indexed) and self._changed >= max(1000, len(core) // 100)
+        return not core.plain and self._changed >= max(1000, len(core) // 100)
 
     def save(self, core: Core) -> str | None:
         """Write a snapshot of the state as committed, and give its name."""
-        if not isinstance(core, Indexed):
+        if core.plain:
             return None
+        from nearcast.engine.saved import save_population
+
+        population = cast("Indexed", core).boolean
         name = secrets.token_hex(8)
         folder = self._folder / name
         try:
             folder.mkdir(parents=True)
-            save_population(core.boolean, folder)
+            save_population(population, folder)
             head = {
                 "format": FORMAT,
-                "index": core.boolean.index.name,
-                "subscriptions": len(core.boolean),
+                "index": population.index.name,
+                "subscriptions": len(population),
                 "files": _sums(folder),
             }
             (folder / _HEAD).write_text(json.dumps(head))
@@ -103,20 +108,23 @@ class Snapshots:
             if other.name != name:
                 shutil.rmtree(other, ignore_errors=True)
 
-    def load(self, core: Indexed) -> list[str] | None:
+    def load(self, core: Core) -> list[str] | None:
         """Load the snapshot, and give the ids that changed since; None if there is none to load."""
         if self.name is None:
             return None
+        from nearcast.engine.saved import load_population
+
+        population = cast("Indexed", core).boolean
         folder = self._folder / self.name
         try:
             head = json.loads((folder / _HEAD).read_text())
-            if head["format"] != FORMAT or head["index"] != core.boolean.index.name:
+            if head["format"] != FORMAT or head["index"] != population.index.name:
                 return None
             if 2 * self._changed > max(1000, head["subscriptions"]):
                 return None  # to build it is faster than to follow that many changes
             if head["files"] != _sums(folder):
                 return None
-            load_population(core.boolean, folder)
+            load_population(population, folder)
         except (OSError, ValueError, KeyError, TypeError, NearcastError):
             return None
         return [id for (id,) in self._connection.execute("SELECT id FROM changed")]

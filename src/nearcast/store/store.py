@@ -78,6 +78,17 @@ class Store:
     def _read_seq(self) -> int:
         return int(self._connection.execute("SELECT seq FROM state").fetchone()[0])
 
+    def size(self) -> tuple[int, int]:
+        """How many subscriptions and messages there are, counted up to what is many."""
+        with told(self.path):
+            subscriptions, window, lasting = self._connection.execute(
+                "SELECT (SELECT count(*) FROM (SELECT 1 FROM subscription LIMIT :most)),"
+                " (SELECT coalesce(sum(count), 0) FROM window_chunk),"
+                " (SELECT count(*) FROM (SELECT 1 FROM lasting LIMIT :most))",
+                {"most": _MANY},
+            ).fetchone()
+        return int(subscriptions), int(window + lasting)
+
     def restore(self, core: Core) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         with told(self.path):

@@ -228,7 +228,8 @@ class RegisterEngine(Engine):
             times[seq] = at, sent
         entries: list[Entry] = []
         messages: dict[str, Message] = {}
-        with self._call() as (core, changes):
+        with self._call() as changes:
+            core = self._ready()
             for event, op, subscription, message_id, score in fresh:
                 at, message = times.get(event + 1) or (0.0, None)
                 update = Update(op, subscription, message_id, score)

@@ -1,0 +1,90 @@
+"""An engine that begins on plain code, and when it goes over to an index.
+
+Few subscriptions are served by plain code in less time than kernels take to load, and nothing has
+to be compiled first. Who pays for every look, and could pay once for an index, does best to change
+when the looks have cost as much as the index: whatever comes, that is at most twice the least.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nearcast._kernel_builder import Builder
+from nearcast._kernel_files import at_hand
+from nearcast.engine.rankings import PlainRankings
+from nearcast.engine.scan import Scan
+from nearcast.engine.settings import Settings
+from nearcast.engine.standing import Everyone, Remembered
+from nearcast.model import Event, Publish, Update
+
+if TYPE_CHECKING:
+    from nearcast.engine.indexed import Indexed
+
+PART = "engine"
+LOOKS = 1_000_000
+"""So many looks of a message at a subscription take about as long as loading kernels."""
+SUBSCRIPTIONS = 20_000
+"""So many are better kept in an index, even if they are never asked: each takes less memory."""
+ROWS = 1_000
+"""A table of so many rows goes to an index at once; a smaller one is read row by row."""
+_MESSAGES = 50_000  # of a file: as many are read back faster as columns
+
+
+class Plain(Scan):
+    """The reference, with a count of how often a message and a subscription were compared."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.everyone, self.remembered = Everyone(), Remembered()
+        self.rankings_of_all = PlainRankings(settings)
+        super().__init__(settings, self.everyone, self.rankings_of_all, self.remembered)
+        self.looks = 0
+
+    @property
+    def arrivals(self) -> int:
+        """How many messages came so far."""
+        return self._arrivals
+
+    def apply(self, event: Event) -> list[Update]:
+        """Take one event, and count what it looked at."""
+        updates = super().apply(event)
+        self.looks += len(self.rankings_of_all)
+        if isinstance(event, Publish):
+            self.looks += len(self)
+        else:
+            self.looks += len(self.remembered) + len(self.rankings_of_all.window)
+        return updates
+
+
+class Growth:
+    """Says when an engine begins on an index, and when one on plain code goes over to it."""
+
+    def __init__(self) -> None:
+        self._builder = Builder(PART)
+
+    def begins_plain(self, subscriptions: int, messages: int) -> bool:
+        """Whether an engine with so much in its file does best to begin on plain code."""
+        if messages > _MESSAGES or subscriptions > SUBSCRIPTIONS:
+            return False
+        return subscriptions <= SUBSCRIPTIONS // 10 or not at_hand(PART)
+
+    def prepare(self) -> None:
+        """See to it that kernels come to be at hand, beside whatever the engine does meanwhile."""
+        self._builder.done()
+
+    def is_due(self, core: Plain) -> bool:
+        """Whether it is time to go over, and kernels are at hand."""
+        large = core.looks >= LOOKS or len(core) >= SUBSCRIPTIONS
+        return large and self._builder.done()
+
+    def stop(self) -> None:
+        """Build nothing more."""
+        self._builder.stop()
+
+
+def go_over(plain: Plain) -> Indexed:
+    """Make an engine with an index that is in the same state."""
+    from nearcast.engine.indexed import Indexed
+
+    indexed = Indexed(plain.settings, "auto")
+    indexed.take_over(plain)
+    return indexed
