@@ -1,20 +1,24 @@
 """Compiles kernels in a process beside this one, which goes on with its work meanwhile.
 
-The process compiles for a baseline processor, so that what it makes runs on other machines of the
+That process compiles for a baseline processor, so that what it makes runs on other machines of the
 family too, and can be shipped.
 """
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import subprocess
 import sys
+from threading import Lock
 from typing import IO
 
 from nearcast import _kernel_files
 
 _NICE = 10  # whatever else the machine does comes first
+_building: dict[str, subprocess.Popen[bytes] | None] = {}
+_lock = Lock()
 
 
 def start(part: str, errors: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
@@ -28,36 +32,35 @@ def start(part: str, errors: IO[bytes] | int = subprocess.DEVNULL) -> subprocess
     )  # fmt: skip
 
 
-class Builder:
-    """Builds the kernels of one part beside this process, if they are not at hand."""
+def prepared(part: str) -> bool:
+    """Whether there is nothing to wait for; the first time, begin to build what is missing.
 
-    def __init__(self, part: str) -> None:
-        self.part = part
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def done(self) -> bool:
-        """Whether there is nothing to wait for; the first time, begin to build what is missing.
-
-        Where no process can be started, or it fails, whoever uses a kernel compiles it.
-        """
-        if self._process is None:
-            if _kernel_files.at_hand(self.part):
-                return True
-            try:
-                self._process = start(self.part)
-            except OSError:
-                return True
-            _make_room(self._process.pid)
-            atexit.register(self.stop)
-        return self._process.poll() is not None
-
-    def stop(self) -> None:
-        """End the process, if there is one; what it has compiled so far stays."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            self._process.wait()
+    Where no process can be started, or it fails, whoever uses a kernel compiles it.
+    """
+    with _lock:
+        if part not in _building:
+            _building[part] = None if _kernel_files.at_hand(part) else _begin(part)
+        process = _building[part]
+    return process is None or process.poll() is not None
 
 
-def _make_room(pid: int) -> None:
+def _begin(part: str) -> subprocess.Popen[bytes] | None:
+    try:
+        process = start(part)
+    except OSError:
+        return None
     if hasattr(os, "setpriority"):
-        os.setpriority(os.PRIO_PROCESS, pid, _NICE)
+        os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+    atexit.register(_stop, process)
+    why = _kernel_files.misfit()
+    logging.getLogger("nearcast").info(
+        "compiling kernels in a process beside this one, once%s", f" ({why})" if why else ""
+    )
+    return process
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process; what it has compiled so far stays."""
+    if process.poll() is None:
+        process.terminate()
+        process.wait()

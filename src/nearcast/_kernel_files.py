@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -178,6 +179,13 @@ def mark(part: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MADE_FOR).write_text(json.dumps(made_for()))
     (folder / f"{part}.{targets()[0]}{MARK}").touch()
+
+
+def forget_others() -> None:
+    """Remove kernels of other sources from the package's own folder: nobody will use them again."""
+    for folder in _SHIPPED.glob("*") if home() == _SHIPPED else ():
+        if folder.name != stamp():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def kernel_files() -> list[Path]:

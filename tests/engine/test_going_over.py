@@ -92,7 +92,7 @@ def core_of(engine: Engine) -> Any:
 @pytest.fixture
 def kernels_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they are not, the test compiles them; nobody waits for a process beside it."""
-    monkeypatch.setattr("nearcast._kernel_builder.Builder.done", lambda _: True)
+    monkeypatch.setattr("nearcast._kernel_builder.prepared", lambda _: True)
 
 
 def test_a_few_subscriptions_need_no_kernels() -> None:
@@ -163,7 +163,7 @@ def test_kernels_that_are_not_at_hand_are_waited_for_and_nothing_else(
     """Plain code goes on answering until a process beside it has built them."""
     monkeypatch.setattr(plain_module, "LOOKS", 1)
     there: list[bool] = []
-    monkeypatch.setattr("nearcast._kernel_builder.Builder.done", lambda _: bool(there))
+    monkeypatch.setattr("nearcast._kernel_builder.prepared", lambda _: bool(there))
     engine = Engine()
     engine.subscribe("s", "a", Polygon([[(0, 0), (1, 0), (1, 1), (0, 0)]]))
     for number in range(5):

@@ -19,6 +19,7 @@ from nearcast.cli import (
     experiment,
     export,
     generate,
+    kernels,
     keys,
     listen,
     match,
@@ -56,7 +57,18 @@ def _options(
 
 
 _SERVER = (serve, sub, publish, listen, keys, backup)
-for _command in (replay, match, generate, export, demo, bench, experiment, spark, *_SERVER):
+for _command in (
+    replay,
+    match,
+    generate,
+    export,
+    demo,
+    bench,
+    experiment,
+    spark,
+    kernels,
+    *_SERVER,
+):
     _command.add_to(app)
 
 

@@ -15,7 +15,7 @@ from nearcast.engine.directory import Directory
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
 from nearcast.engine.names import INDEX_NAMES
 from nearcast.engine.outcome import Outcome
-from nearcast.engine.plain import ROWS, Growth, Plain, go_over
+from nearcast.engine.plain import ROWS, Plain, begins_plain, go_over, is_due
 from nearcast.engine.settings import Given, Settings
 from nearcast.engine.update_log import UpdateLog
 from nearcast.errors import InvalidValue, NearcastError, StateError
@@ -96,7 +96,6 @@ class Engine:
 
             self._journal = open_store(path, given, clock, retain_seconds, retain_updates)
         self._closed = False
-        self._growth = Growth() if index == "auto" else None
         self._core: Core | None = None
         try:
             self._ready()
@@ -115,17 +114,14 @@ class Engine:
         return self._core
 
     def _new_core(self, settings: Settings) -> Core:
-        if self._growth is not None and self._growth.begins_plain(*self._journal.size()):
+        if self._index == "auto" and begins_plain(*self._journal.size()):
             return Plain(settings)
         return make_core(self._index, settings)
 
     def _grown(self, rows: int = 0) -> Core:
         """The core, once with an index if it is time for that; so many rows come together."""
         core = self._ready()
-        growth = self._growth
-        if growth is None or not isinstance(core, Plain):
-            return core
-        if rows >= ROWS or growth.is_due(core):
+        if isinstance(core, Plain) and (rows >= ROWS or is_due(core)):
             self.go_over()
         return self._ready()
 
@@ -139,14 +135,6 @@ class Engine:
         if isinstance(core, Plain):
             self._core = go_over(core)
             self._directory = Directory(self._core)
-
-    def prepare(self) -> None:
-        """Have kernels built by a process beside this one, if they are not at hand.
-
-        An engine does this by itself when it has grown; a server asks for it when it starts.
-        """
-        if self._growth is not None:
-            self._growth.prepare()
 
     @contextmanager
     def _call(self) -> Iterator[Changes]:
@@ -176,8 +164,6 @@ class Engine:
         """Let go of the file, if there is one; closing twice does no harm."""
         if not self._closed:
             self._closed = True
-            if self._growth is not None:
-                self._growth.stop()
             self._journal.close(self._core)
             self._core = None
 

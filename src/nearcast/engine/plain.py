@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearcast._kernel_builder import Builder
+from nearcast import _kernel_builder
 from nearcast._kernel_files import at_hand
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
@@ -55,30 +55,17 @@ class Plain(Scan):
         return updates
 
 
-class Growth:
-    """Says when an engine begins on an index, and when one on plain code goes over to it."""
+def begins_plain(subscriptions: int, messages: int) -> bool:
+    """Whether an engine with so much in its file does best to begin on plain code."""
+    if messages > _MESSAGES or subscriptions > SUBSCRIPTIONS:
+        return False
+    return subscriptions <= SUBSCRIPTIONS // 10 or not at_hand(PART)
 
-    def __init__(self) -> None:
-        self._builder = Builder(PART)
 
-    def begins_plain(self, subscriptions: int, messages: int) -> bool:
-        """Whether an engine with so much in its file does best to begin on plain code."""
-        if messages > _MESSAGES or subscriptions > SUBSCRIPTIONS:
-            return False
-        return subscriptions <= SUBSCRIPTIONS // 10 or not at_hand(PART)
-
-    def prepare(self) -> None:
-        """See to it that kernels come to be at hand, beside whatever the engine does meanwhile."""
-        self._builder.done()
-
-    def is_due(self, core: Plain) -> bool:
-        """Whether it is time to go over, and kernels are at hand."""
-        large = core.looks >= LOOKS or len(core) >= SUBSCRIPTIONS
-        return large and self._builder.done()
-
-    def stop(self) -> None:
-        """Build nothing more."""
-        self._builder.stop()
+def is_due(core: Plain) -> bool:
+    """Whether it is time to go over, and kernels are at hand; if not, they are being built."""
+    large = core.looks >= LOOKS or len(core) >= SUBSCRIPTIONS
+    return large and _kernel_builder.prepared(PART)
 
 
 def go_over(plain: Plain) -> Indexed:

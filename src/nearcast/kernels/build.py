@@ -26,6 +26,7 @@ _COUNTS = "counts.json"
 
 def build(parts: Iterable[str], processes: int | None = None, tell: Tell | None = None) -> None:
     """Compile what these parts need and is not at hand; they are compiled in this order."""
+    _kernel_files.forget_others()
     missing = deque(part for part in parts if not _kernel_files.at_hand(part))
     total = _expected(missing)
     most = processes or os.cpu_count() or 1

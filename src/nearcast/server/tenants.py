@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from nearcast import _kernel_builder
 from nearcast.engine import Engine
 from nearcast.engine.update_log import Entry
-from nearcast.kernels import rehearse
+from nearcast.kernels.rehearsal import rehearse
 from nearcast.model import Message
 from nearcast.server import hub
 from nearcast.server.backend import Committed, Embedded
@@ -143,6 +144,8 @@ def open_engine(config: Config, name: str) -> Engine:
     }
     if config.engine == "spark":
         return open_register(config, name, options)
-    if config.index not in ("auto", "scan"):
+    if config.index == "auto":
+        _kernel_builder.prepared("engine")  # they are built meanwhile, if they are not at hand
+    elif config.index != "scan":
         rehearse(config.index)
     return Engine(index=config.index, **options)
