@@ -17,11 +17,12 @@ import platform
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 _PACKAGE = Path(__file__).parent
 _SHIPPED = _PACKAGE / "_kernels"
@@ -166,19 +167,37 @@ def baseline() -> Target | None:
     return found if found is not None and _runs(found) else None
 
 
-def at_hand(part: str) -> bool:
-    """Whether all kernels of a part of the package are compiled for this machine."""
-    return any(
-        (folder / f"{part}.{target}{MARK}").exists() for folder in folders() for target in targets()
-    )
+def built_for() -> str:
+    """The processor that kernels which are built on this machine are for."""
+    found = baseline()
+    return targets()[0] if found is None else found.name
 
 
-def mark(part: str) -> None:
+def at_hand(part: str, target: str | None = None) -> bool:
+    """Whether all kernels of a part of the package are compiled for this machine.
+
+    With a `target`, only those for that processor count.
+    """
+    marks = [f"{part}.{each}{MARK}" for each in ([target] if target else targets())]
+    return any((folder / name).exists() for folder in folders() for name in marks)
+
+
+def mark(part: str, target: str | None = None) -> None:
     """Note that all kernels of a part are in this process's folder."""
     folder = home() / stamp()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MADE_FOR).write_text(json.dumps(made_for()))
-    (folder / f"{part}.{targets()[0]}{MARK}").touch()
+    keep({MADE_FOR: json.dumps(made_for()).encode()})
+    (folder / f"{part}.{target or targets()[0]}{MARK}").touch()
+
+
+def keep(files: Mapping[str, bytes]) -> None:
+    """Put files into this process's folder, each whole or not at all."""
+    folder = home() / stamp()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        passing = folder / f"{uuid4().hex}.passing"
+        passing.write_bytes(content)
+        passing.replace(folder / Path(name).name)
 
 
 def forget_others() -> None:

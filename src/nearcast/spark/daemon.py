@@ -1,4 +1,4 @@
-"""The process that Spark forks its Python workers from, with everything loaded and compiled.
+"""The process that Spark forks its Python workers from, with everything loaded.
 
 Set as `spark.python.daemon.module`. PySpark starts it once on a machine and forks a worker from it
 whenever it needs one, so whatever is loaded here is there from a worker's first task on, and its
@@ -25,21 +25,17 @@ _SECONDS_FOR_THREADS = 5.0
 _settled = False
 
 
-def _warm_index() -> None:
-    from nearcast.index.rarest_term import RarestTerm
-    from nearcast.index.warm import warm_up
-
-    warm_up(RarestTerm)
-
-
 def _warm_tasks() -> None:
+    """Load kernels; where there are none, a task sees to that, which knows where to look."""
+    from nearcast._kernel_files import at_hand
     from nearcast.spark.warm import warm_tasks
 
-    warm_tasks()
+    if at_hand("spark"):
+        warm_tasks()
 
 
-STEPS: list[Callable[[], object]] = [_warm_index, _warm_tasks]
-"""What is done once, so that its kernels are compiled: each on its own, in this order.
+STEPS: list[Callable[[], object]] = [_warm_tasks]
+"""What is done once, so that its kernels are loaded: each on its own, in this order.
 
 None may run a kernel on OpenMP threads, which do not work in a fork of a process that had them.
 """

@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.partition.plan import Plan
+from nearcast.spark import kernels
 from nearcast.spark.ranked.registry import stages_of
 from nearcast.spark.tasks import Report, Work, dispatch, match_dispatched, match_shared
 
@@ -80,6 +81,7 @@ def _by_worker(batches: Iterable[pa.RecordBatch]) -> dict[int, list[bytes]]:
 
 def _shared(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kernels.fetch(work.state)
         for task in _numbers(batches):
             yield _packet(task, match_shared(work, task, _attempt()).to_packet())
 
@@ -88,6 +90,7 @@ def _shared(work: Work) -> Any:
 
 def _dispatcher(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kernels.fetch(work.state)
         for task in _numbers(batches):
             for worker, packet in dispatch(work, task):
                 yield _packet(worker, packet)
@@ -97,6 +100,7 @@ def _dispatcher(work: Work) -> Any:
 
 def _worker(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kernels.fetch(work.state)
         for worker, some in _by_worker(batches).items():
             report = match_dispatched(work, worker, iter(some), _attempt())
             yield _packet(worker, report.to_packet())
@@ -106,6 +110,7 @@ def _worker(work: Work) -> Any:
 
 def _first_stage(work: Work) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kernels.fetch(work.state)
         for task in _numbers(batches):
             for worker, packet in stages_of(work)[0].run(work, task, iter(()), _attempt()):
                 yield _packet(worker, packet)
@@ -115,6 +120,7 @@ def _first_stage(work: Work) -> Any:
 
 def _stage(work: Work, number: int) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kernels.fetch(work.state)
         for task, some in _by_worker(batches).items():
             for worker, packet in stages_of(work)[number].run(work, task, iter(some), _attempt()):
                 yield _packet(worker, packet)

@@ -110,14 +110,15 @@ def prepare(target: B, state: str | None = None) -> B:
     for setting in SETTINGS:
         if not setting.at_start:
             session.conf.set(setting.key, setting.value)
-    if _is_local(session.sparkContext.master) and "PYSPARK_PYTHON" not in os.environ:
+    if is_local_master(session.sparkContext.master) and "PYSPARK_PYTHON" not in os.environ:
         session.sparkContext.pythonExec = sys.executable
     if state is not None and urlsplit(state).scheme in ("", "file"):
         _use_local_checkpoints(session)
     return target
 
 
-def _is_local(master: str | None) -> bool:
+def is_local_master(master: str | None) -> bool:
+    """Whether all tasks run on the machine of the driver."""
     return master is not None and (master == "local" or master.startswith("local["))
 
 

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError, StateError
 from nearcast.partition.plan import Plan
+from nearcast.spark import kernels
 from nearcast.spark.adjusting import BYTES_A_MINUTE, Allowance
 from nearcast.spark.balancing import Balancer, Mode
 from nearcast.spark.dskype.driver import ranking_for
@@ -28,7 +29,7 @@ from nearcast.spark.ranked.ranking import digest_of
 from nearcast.spark.ranked.registry import AUTO, names_in, ranker_for
 from nearcast.spark.runner import SparkRunner
 from nearcast.spark.schema import UPDATES
-from nearcast.spark.session import check, prepare
+from nearcast.spark.session import check, is_local_master, prepare
 from nearcast.spark.sources import file_names
 from nearcast.spark.state import State
 from nearcast.spark.versions import line_of
@@ -176,6 +177,9 @@ def open_feed(
     output = None if output is None else absolute(output)
     quarantine = None if options.quarantine is None else absolute(options.quarantine)
     settings = options.settings or Settings()
+    kernels.build()
+    if not is_local_master(session.sparkContext.master):
+        kernels.offer(state)
     runner = SparkRunner(session)
     workers = options.workers or runner.tasks
     name, scheme = partitioners_for(options.partitioner, session)
