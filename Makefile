@@ -6,17 +6,18 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	&& echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 
-.PHONY: demo test java lint unit soak bench clean
+.PHONY: demo test java lint unit kernels soak bench wheel first-minute clean
 
 # Where this is set, each of the many processes would read every source anew, and every test.
 unexport PYTHONDONTWRITEBYTECODE
 
 # `make demo ENGINE=embedded DEMO_ARGS="--duration 60 --no-browser"`. Spark is only installed where
 # there is a Java that it can run on.
-demo: $(VENV)/.core $(VENV)/.kernels $(if $(filter embedded,$(ENGINE)),,$(VENV)/.spark)
+demo: $(VENV)/.core $(if $(filter embedded,$(ENGINE)),,$(VENV)/.spark)
 	@ENGINE=$(or $(ENGINE),auto) $(BIN)/nearcast demo $(DEMO_ARGS)
 
 test: java lint unit
@@ -31,17 +32,29 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev $(VENV)/.kernels
+unit: $(VENV)/.dev kernels
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-soak: $(VENV)/.dev $(VENV)/.kernels
+# Compiles what is not compiled yet; an installation does so while it downloads.
+kernels: $(VENV)/.core
+	@$(BIN)/nearcast kernels build --all
+
+soak: $(VENV)/.dev kernels
 	$(BIN)/pytest -m soak $(PYTEST_ARGS)
 
-bench: $(VENV)/.core $(VENV)/.kernels
+bench: $(VENV)/.core kernels
 	$(BIN)/nearcast bench ingest
 
+# A wheel with its kernels, for this platform and this Python.
+wheel: $(VENV)/.core
+	@$(BIN)/python tools/wheel.py dist
+
+# What somebody sees who has just installed it: every kernel is deleted first, every phase timed.
+first-minute: $(VENV)/.core $(VENV)/.spark
+	@$(BIN)/python tools/first_minute.py
+
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist src/nearcast/_kernels .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -49,15 +62,9 @@ $(BIN)/python:
 	@echo "Creating $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing: on Debian and Ubuntu, 'apt install python3-venv'."; rm -rf $(VENV); exit 2; }
 
-# A compiled kernel is kept beside its source, and numba looks at that one file to see whether it is
-# still right. It may hold code of other files too: whenever any source changes, all are made anew.
-$(VENV)/.kernels: $(shell find src -name '*.py') | $(BIN)/python
-	@find src -name '*.nb[ic]' -delete
-	@touch $@
-
 $(VENV)/.core: $(BIN)/python pyproject.toml
 	@echo "Installing nearcast ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server]"
+	@$(PIP) --editable ".[server]"
 	@touch $@
 
 $(VENV)/.spark: $(VENV)/.core
@@ -66,7 +73,9 @@ $(VENV)/.spark: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server,spark]"; fi
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python pyproject.toml
-	@echo "Installing nearcast and its development tools ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	@touch $@ $(VENV)/.core
+# The tools are large: kernels are compiled while they are downloaded.
+$(VENV)/.dev: $(VENV)/.core
+	@echo "Installing the development tools and compiling kernels, once ..."
+	@$(BIN)/nearcast kernels build --all & compiling=$$!; \
+	$(BIN)/python tools/extras.py dev | $(PIP) --requirement /dev/stdin && wait $$compiling
+	@touch $@

@@ -58,7 +58,8 @@ class KernelCache(_Cache):
     The first line of a file says in JSON what it is; the rest is what numba pickles of it.
     """
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, entry: bool) -> None:
+        self._entry = entry  # whether Python may call it, and not only other kernels
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
         self._line = function.__code__.co_firstlineno
         self._stamp = _kernel_files.stamp(
@@ -104,7 +105,12 @@ class KernelCache(_Cache):
         if not self._enabled or data.lifted or data.library.has_dynamic_globals:
             return
         took = time.thread_time() - _started[-1] if _started else 0.0
-        head = {"kernel": self.name, "signature": _spelled(sig), "cpu_s": round(took, 4)}
+        head = {
+            "kernel": self.name,
+            "signature": _spelled(sig),
+            "cpu_s": round(took, 4),
+            "entry": self._entry,
+        }
         folder = Path(self.cache_path)
         path = folder / self._file(sig, _kernel_files.targets()[0])
         passing = path.with_suffix(f".{uuid.uuid4().hex[:12]}")
@@ -145,7 +151,7 @@ def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., obj
         made = cast("Any", numba.njit)(no_cfunc_wrapper=True, nogil=True, **options)(function)
         if not hasattr(made, "py_func"):
             return made  # numba is switched off, and it is a plain function
-        made._cache = KernelCache(function)
+        made._cache = KernelCache(function, not options.get("no_cpython_wrapper"))
         return _compiled_once(made if by_value else _for_any_value(made))
 
     return decorate

@@ -1,0 +1,84 @@
+"""Build a wheel that brings its kernels, compiled for this platform and this Python.
+
+    python tools/wheel.py [FOLDER]
+
+Everything is compiled anew, in a folder of its own, for the baseline processor of the family.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+from nearcast import _kernel_files
+from nearcast.kernels.names import FIRST
+
+ROOT = Path(__file__).parent.parent
+
+
+def main(target: Path) -> None:
+    """Compile, pick what is called from Python, and pack it."""
+    with tempfile.TemporaryDirectory() as folder:
+        made, packed = Path(folder) / "made", Path(folder) / "packed"
+        run(
+            [sys.executable, "-m", "nearcast", "kernels", "build", *FIRST],
+            NEARCAST_KERNELS=str(made),
+        )
+        pick(made / _kernel_files.stamp(), packed / "kernels" / _kernel_files.stamp())
+        about = {
+            "tag": numba_tag(),
+            "dependencies": [f"{name}=={version(name)}" for name in ("numba", "llvmlite")],
+        }
+        (packed / "wheel.json").write_text(json.dumps(about))
+        run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "wheel",
+                "--quiet",
+                "--no-deps",
+                "-w",
+                str(target),
+                str(ROOT),
+            ],
+            NEARCAST_WHEEL=str(packed),
+        )
+    for wheel in target.glob("*.whl"):
+        sys.stdout.write(f"{wheel}  {wheel.stat().st_size / 1e6:.1f} MB\n")
+
+
+def pick(made: Path, packed: Path) -> None:
+    """Take the kernels that Python calls: those that only kernels call are linked into them."""
+    packed.mkdir(parents=True)
+    for path in made.iterdir():
+        if path.suffix == _kernel_files.ENDING:
+            with path.open("rb") as file:
+                if not json.loads(file.readline())["entry"]:
+                    continue
+        elif path.suffix not in (_kernel_files.MARK, ".json"):
+            continue
+        shutil.copy(path, packed / path.name)
+
+
+def numba_tag() -> str:
+    """The Python and the platforms that the installed numba is for: kernels need it."""
+    lines = (distribution("numba").read_text("WHEEL") or "").splitlines()
+    tags = [line.removeprefix("Tag: ") for line in lines if line.startswith("Tag: ")]
+    python, abi, _ = tags[0].split("-")
+    return "-".join([python, abi, ".".join(sorted(tag.split("-")[2] for tag in tags))])
+
+
+def run(command: list[str], **environment: str) -> None:
+    """Run a command with some variables set; what it says is shown."""
+    subprocess.run(command, check=True, env=os.environ | environment)  # noqa: S603 - ours
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist").absolute())
