@@ -176,10 +176,10 @@ def _compiled_once(dispatcher: Any) -> Any:
 
     def compile_once(signature: Any) -> Any:
         # Numba's own lock first: a thread with a file and another with this one would both wait.
-        with global_compiler_lock:
+        with global_compiler_lock, _timed(dispatcher):
             if cache.find(signature) is not None:
                 return compile_or_load(signature)
-            with _held(Path(cache.cache_path) / "locks" / f"{cache.name}.lock"), _timed(dispatcher):
+            with _held(Path(cache.cache_path) / "locks" / f"{cache.name}.lock"):
                 return compile_or_load(signature)
 
     dispatcher.compile = compile_once

@@ -1,0 +1,164 @@
+"""Compiled kernels are found where they fit, never where they do not, and never stale."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nearcast import _kernel_builder, _kernel_files
+
+_PACKAGE = {
+    "__init__.py": "",
+    "constants.py": "FACTOR = 2\n",
+    "kernels.py": (
+        "from made.constants import FACTOR\n"
+        "from nearcast._jit import kernel\n"
+        "@kernel\n"
+        "def scaled(values):\n"
+        "    return values.sum() * FACTOR\n"
+    ),
+    "run.py": (
+        "import json\n"
+        "import numpy as np\n"
+        "from made.kernels import scaled\n"
+        "from nearcast import _jit\n"
+        "print(json.dumps([scaled(np.ones(3)), _jit.compiled]))\n"
+    ),
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with one kernel, whose constant stands in another file."""
+    folder = tmp_path / "made"
+    folder.mkdir()
+    for name, text in _PACKAGE.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def run(package: Path, **environment: str) -> tuple[float, list[str]]:
+    """Run it in a process of its own: the kernel's answer, and what had to be compiled."""
+    paths = [str(package.parent), *filter(None, sys.path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "made.run"],
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(paths), "NEARCAST_KERNELS": str(kept(package))}
+        | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer, compiled = json.loads(done.stdout)
+    return answer, compiled
+
+
+def kept(package: Path) -> Path:
+    return package.parent / "kept"
+
+
+def files_of(package: Path) -> list[Path]:
+    return sorted(kept(package).glob(f"*/*{_kernel_files.ENDING}"))
+
+
+def test_a_kernel_is_compiled_once_and_then_found(package: Path) -> None:
+    assert run(package) == (6.0, ["made.kernels.scaled"])
+    assert run(package) == (6.0, [])
+    head = json.loads(files_of(package)[0].read_bytes().partition(b"\n")[0])
+    assert head["kernel"] == "made.kernels.scaled"
+    assert head["entry"] is True
+    assert head["cpu_s"] > 0
+
+
+def test_another_source_of_the_package_makes_kernels_anew(package: Path) -> None:
+    """The kernel's own file did not change, but what it was made of did."""
+    run(package)
+    (package / "constants.py").write_text("FACTOR = 3\n")
+    assert run(package) == (9.0, ["made.kernels.scaled"])
+
+
+def test_a_torn_file_is_compiled_again(package: Path) -> None:
+    run(package)
+    (file,) = files_of(package)
+    whole = file.read_bytes()
+    for torn in (whole[: len(whole) // 2], b"", b"{}\n" + whole):
+        file.write_bytes(torn)
+        assert run(package) == (6.0, ["made.kernels.scaled"])
+    assert run(package) == (6.0, [])
+
+
+def test_what_is_built_for_the_baseline_runs_here(package: Path) -> None:
+    """An ordinary process finds what one that compiles for any processor of the family made."""
+    baseline = _kernel_files.baseline()
+    assert baseline is not None, "the processor of a test machine knows the baseline"
+    assert run(package, **baseline.environment) == (6.0, ["made.kernels.scaled"])
+    assert run(package) == (6.0, [])
+    (file,) = files_of(package)
+    assert file.name.endswith(f".{baseline.name}{_kernel_files.ENDING}")
+
+
+def test_what_was_made_for_another_processor_is_not_used(package: Path) -> None:
+    """Machine code of a processor with more than this one has would end the process."""
+    run(package)
+    (file,) = files_of(package)
+    name, target = file.name.removesuffix(_kernel_files.ENDING).rsplit(".", 1)
+    assert target == _kernel_files.targets()[0]
+    file.rename(file.with_name(f"{name}.another-1234{_kernel_files.ENDING}"))
+    assert run(package) == (6.0, ["made.kernels.scaled"])
+
+
+def test_a_package_that_cannot_be_written_uses_the_cache_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("NEARCAST_KERNELS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    _kernel_files.home.cache_clear()
+    try:
+        assert _kernel_files.home() == tmp_path / "nearcast" / "kernels"
+    finally:
+        _kernel_files.home.cache_clear()
+
+
+def test_a_misfit_says_what_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So that somebody with another numba knows why a wheel's kernels are compiled again."""
+    monkeypatch.setattr(_kernel_files, "_SHIPPED", tmp_path)
+    assert _kernel_files.misfit() is None
+    (tmp_path / "another").mkdir()
+    there = _kernel_files.made_for() | {"numba": "0.1"}
+    (tmp_path / "another" / _kernel_files.MADE_FOR).write_text(json.dumps(there))
+    here = _kernel_files.made_for()["numba"]
+    assert _kernel_files.misfit() == (f"the kernels at hand were made for numba 0.1, here {here}")
+
+
+def test_a_part_is_at_hand_once_it_is_marked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And only for the processor that it was marked for."""
+    monkeypatch.setattr(_kernel_files, "_SHIPPED", tmp_path)
+    monkeypatch.setattr(_kernel_files, "home", lambda: tmp_path)
+    assert not _kernel_files.at_hand("engine")
+    _kernel_files.mark("engine", "another-processor")
+    assert not _kernel_files.at_hand("engine")
+    _kernel_files.mark("engine")
+    assert _kernel_files.at_hand("engine")
+    assert not _kernel_files.at_hand("spark")
+
+
+def test_whoever_cannot_start_a_process_does_not_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kernels are then compiled by whoever uses them."""
+
+    def refuse(_: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(_kernel_files, "at_hand", lambda _: False)
+    monkeypatch.setattr(_kernel_builder, "start", refuse)
+    monkeypatch.setattr(_kernel_builder, "_building", {})
+    assert _kernel_builder.prepared("engine")
