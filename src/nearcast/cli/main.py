@@ -8,37 +8,20 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import typer
 
 from nearcast._version import __version__
-from nearcast.cli import (
-    backup,
-    bench,
-    demo,
-    experiment,
-    export,
-    generate,
-    kernels,
-    keys,
-    listen,
-    match,
-    publish,
-    replay,
-    serve,
-    spark,
-    sub,
-)
 from nearcast.errors import NearcastError
 
-app = typer.Typer(
-    name="nearcast",
-    help="Location-aware publish/subscribe: every message to exactly the people it concerns.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+_MODULES = {
+    "replay": "replay", "match": "match", "generate": "generate", "export": "export",
+    "import": "export", "demo": "demo", "bench": "bench", "experiment": "experiment",
+    "spark": "spark", "kernels": "kernels", "serve": "serve", "sub": "sub", "publish": "publish",
+    "listen": "listen", "keys": "keys", "backup": "backup",
+}  # fmt: skip
+"""The commands in the order in which help lists them, each with the module that has it."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -47,7 +30,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version."
@@ -56,20 +38,26 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-_SERVER = (serve, sub, publish, listen, keys, backup)
-for _command in (
-    replay,
-    match,
-    generate,
-    export,
-    demo,
-    bench,
-    experiment,
-    spark,
-    kernels,
-    *_SERVER,
-):
-    _command.add_to(app)
+def app_for(arguments: list[str]) -> typer.Typer:
+    """The command line with the command that is asked for, or with all of them if none is.
+
+    Some commands load much; whoever asks for another one does not wait for that.
+    """
+    app = typer.Typer(
+        name="nearcast",
+        help="Location-aware publish/subscribe: every message to exactly the people it concerns.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(_options)
+    wanted = arguments[:1] if arguments and arguments[0] in _MODULES else list(_MODULES)
+    if arguments[:1] == ["--version"]:
+        wanted = ["kernels"]  # no command is needed, but typer wants one
+    for module in dict.fromkeys(_MODULES[name] for name in wanted):
+        import_module(f"nearcast.cli.{module}").add_to(app)
+    return app
 
 
 def _one_line(text: str) -> str:
@@ -106,8 +94,9 @@ def _had_enough() -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        outcome = app(arguments, prog_name="nearcast", standalone_mode=False)
+        outcome = app_for(arguments)(arguments, prog_name="nearcast", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except typer.Exit as error:
         return error.exit_code
