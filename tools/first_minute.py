@@ -67,7 +67,7 @@ def phases() -> Iterator[tuple[str, float]]:
     yield "CPU of that", after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if subprocess.run(
         [sys.executable, "-m", "nearcast.spark.java"], capture_output=True
-    ).returncode:  # noqa: S603
+    ).returncode:
         sys.stderr.write("no Java 17: the demo on Spark is left out\n")
         return
     yield from demo("spark", 40)
