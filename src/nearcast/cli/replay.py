@@ -13,7 +13,7 @@ import typer
 from nearcast.cli import options
 from nearcast.cli.http_replay import PREFIX, replay_over_http
 from nearcast.cli.progress import progress_of
-from nearcast.cli.remote import KeyOption
+from nearcast.cli.remote import KeyOption, WaitOption
 from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
     INDEX_NAMES,
@@ -70,6 +70,7 @@ def replay_command(
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     key: KeyOption = None,
+    wait: WaitOption = None,
 ) -> None:
     r"""Run an event log through an engine and write one JSON line per update.
 
@@ -123,7 +124,7 @@ def replay_command(
         found = replay(log, matcher, refuse)
         if over_http:
             url = engine.removeprefix(PREFIX)
-            found = replay_over_http(log, url, key, refuse, stop=on_error == "stop")
+            found = replay_over_http(log, url, key, wait, refuse, stop=on_error == "stop")
         if engine == "spark":
             chosen = Chosen(matcher.settings, workers, partitioner)
             found = stack.enter_context(replay_on_spark(log, refuse, chosen))
