@@ -14,7 +14,18 @@ from nearcast.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    *("replay", "match", "generate", "export", "import", "demo", "bench", "experiment", "spark"),
+    *(
+        "replay",
+        "match",
+        "sample",
+        "generate",
+        "export",
+        "import",
+        "demo",
+        "bench",
+        "experiment",
+        "spark",
+    ),
     *("serve", "keys", "sub", "publish", "listen", "backup"),
 ]
 

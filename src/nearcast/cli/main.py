@@ -24,6 +24,7 @@ from nearcast.cli import (
     match,
     publish,
     replay,
+    sample,
     serve,
     spark,
     sub,
@@ -56,7 +57,7 @@ def _options(
 
 
 _SERVER = (serve, sub, publish, listen, keys, backup)
-for _command in (replay, match, generate, export, demo, bench, experiment, spark, *_SERVER):
+for _command in (replay, match, sample, generate, export, demo, bench, experiment, spark, *_SERVER):
     _command.add_to(app)
 
 

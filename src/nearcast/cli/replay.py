@@ -79,17 +79,17 @@ def replay_command(
 
     [bold]Example[/bold]
 
-      nearcast generate tweets --subscriptions 1000 --messages 1000 --output log.jsonl
+      nearcast sample --output sample.jsonl
 
-      nearcast replay log.jsonl --output updates.jsonl
+      nearcast replay sample.jsonl --output updates.jsonl
 
     On Spark it is matched and ranked by several workers of this machine.
 
-      nearcast replay log.jsonl --engine spark --workers 8 --partitioner hybrid
+      nearcast replay sample.jsonl --engine spark --workers 2 --partitioner hybrid
 
     Over HTTP it goes into a server that is running, beside whatever is there already.
 
-      nearcast replay log.jsonl --engine http=http://127.0.0.1:8080
+      nearcast replay sample.jsonl --engine http=http://127.0.0.1:8080
     """
     over_http = engine.startswith(PREFIX)
     if engine not in _ENGINES and not over_http:
