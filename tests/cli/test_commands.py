@@ -14,8 +14,8 @@ from nearcast.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    *("replay", "match", "generate", "export", "import", "demo", "bench", "experiment", "spark"),
-    *("serve", "keys", "sub", "publish", "listen", "backup", "kernels"),
+    *("replay", "match", "sample", "generate", "export", "import", "demo", "bench"),
+    *("experiment", "spark", "kernels", "serve", "keys", "sub", "publish", "listen", "backup"),
 ]
 
 

@@ -9,8 +9,7 @@ from itertools import islice
 import pytest
 
 from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, Subscription, Top
-from nearcast.client import Gap, Received, ServerError
-from nearcast.client.received import UnreachableError
+from nearcast.client import Gap, Received, ServerError, UnreachableError
 from nearcast.client.wire import EventReader
 from nearcast.model import Publish, Unsubscribe
 from served import Served, serving
@@ -76,6 +75,28 @@ def test_nobody_there() -> None:
     ):
         client.get("s1")
     assert pauses == [0.2, 0.4]
+
+
+def test_whether_a_server_is_ready(server: Served) -> None:
+    """Both clients know a server that works, one that does not yet, and none at all."""
+
+    async def check_async(url: str) -> None:
+        async with AsyncClient(url) as client:
+            await client.check_ready()
+
+    def check(url: str) -> None:
+        with Client(url) as client:
+            client.check_ready()
+        asyncio.run(check_async(url))
+
+    check(server.url)
+    server.front.ready = False
+    for url, reason in ((server.url, "still starting"), ("http://127.0.0.1:9", "refused")):
+        with pytest.raises(UnreachableError, match=reason):
+            check(url)
+        with pytest.raises(UnreachableError) as unready:
+            asyncio.run(check_async(url))
+        assert unready.value.url == url
 
 
 def test_listening_goes_on_through_a_break(server: Served) -> None:

@@ -2,16 +2,24 @@
 
 import builtins
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from nearcast.cli.main import main
-from served import Served, serving
+from nearcast.cli.remote import A_WHILE_S, reach
+from nearcast.client import Client
+from nearcast.errors import SourceError
+from nearcast.server.run import bound
+from served import IPAD, SALE, Served, serving
+
+NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +84,114 @@ def test_bad_usage_is_told_in_one_line(
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "sub", "show", "s", "--url", "http://127.0.0.1:9")
-    assert code == 2
-    assert "is the server running there?" in err
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["listen"],
+        ["publish", "x", "--point", "0,0"],
+        ["sub", "add", "s", "q", "--region", "0,0,1"],
+        ["sub", "list"],
+        ["sub", "show", "s"],
+        ["sub", "remove", "s"],
+        ["replay", os.devnull, "--engine", f"http={NOBODY}"],
+    ],
+)
+def test_nobody_there(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    """Every command that needs a server gives up, and says in one line what to do."""
+    address = [] if arguments[0] == "replay" else ["--url", NOBODY]
+    code, out, err = run(capsys, *arguments, *address, "--wait", "0")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"nearcast: {NOBODY}: cannot be reached (")
+    assert "tried once; start a server there with 'nearcast serve'" in err
+
+
+def test_it_says_what_it_waits_for_and_gives_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without being told it waits for some seconds, trying again and again; a clock of its own."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    with (
+        Client(NOBODY) as client,
+        pytest.raises(SourceError, match=r"tried 11 times in 5 s; start a server"),
+    ):
+        reach(client, A_WHILE_S, clock=lambda: now[0], sleep=sleep)
+    assert now == [A_WHILE_S]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"nearcast: waiting for {NOBODY} (")
+
+
+def test_bad_usage_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["publish", "x"], ["sub", "add", "s", "q", "--region", "0,0,-1"]):
+        code, _, err = run(capsys, *arguments, "--url", NOBODY)
+        assert code == 2
+        assert "reached" not in err
+
+
+class Listening:
+    """`nearcast listen` as a process of its own, and what it says."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "nearcast", "listen", *arguments]
+        self.process = Popen(command, stdout=PIPE, stderr=PIPE, text=True)
+
+    def said(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+    def told(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        told: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return told
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_listening_begins_before_the_server_and_before_the_subscription(tmp_path: Path) -> None:
+    """It says what is missing, connects when it can, and goes on after a restart."""
+    with bound("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    with Listening("s1", "--url", url, "--wait", "inf") as listening:
+        assert listening.said().startswith(f"nearcast: waiting for {url} (")
+        with serving(tmp_path, port=port) as server:
+            assert listening.said() == "nearcast: connected\n"
+            assert "listening for updates of s1, Ctrl-C ends it" in listening.said()
+            assert "there is no subscription 's1'" in listening.said()
+            server.http.put("/v1/subscriptions/s1", json=IPAD)
+            server.post("/v1/messages", {**SALE, "id": "m1"})
+            assert listening.told()["message"] == "m1"
+        assert listening.said().startswith(f"nearcast: waiting for {url} (")
+        with serving(tmp_path, port=port) as server:
+            assert listening.said() == "nearcast: connected\n"
+            server.post("/v1/messages", {**SALE, "id": "m2"})
+            assert listening.told()["message"] == "m2"
+
+
+def test_what_happens_after_it_says_so_is_told(server: Served) -> None:
+    """Whoever publishes once it says that it listens is heard, and output is nothing but JSON."""
+    server.http.put("/v1/subscriptions/early", json=IPAD)
+    with Listening("early", "--url", server.url, "--count", "1") as listening:
+        assert "listening for updates of early" in listening.said()
+        server.post("/v1/messages", {**SALE, "id": "first"})
+        assert listening.told()["message"] == "first"
+        out, err = listening.process.communicate()
+    assert (out, err, listening.process.returncode) == ("", "", 0)
+
+
+def test_a_listener_that_was_told_how_long_to_wait_ends(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        listening = Listening("--url", server.url, "--wait", "0")
+        assert "listening for all updates" in listening.said()
+    _, err = listening.process.communicate()
+    assert listening.process.returncode == 2
+    assert err.startswith(f"nearcast: {server.url}: cannot be reached (")
 
 
 def test_keys_are_made_listed_and_removed(

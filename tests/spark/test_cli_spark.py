@@ -21,6 +21,7 @@ import zstandard
 from pyspark.sql import SparkSession
 
 from boolean_logs import records, scanned
+from documented import help_examples, words
 from mixed_logs import mixed_log
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
@@ -264,6 +265,18 @@ def test_replay_on_spark_writes_what_the_embedded_engine_writes(folder: Path, ca
         written.append((files, capfd.readouterr()))
     assert written[1] == written[0]
     assert len(written[0][0][0].splitlines()) > 20
+
+
+@pytest.mark.usefixtures("spark", "folder")
+def test_the_example_of_the_help_gives_the_updates_of_scan(capfd: Out) -> None:
+    """The sample log has everything in it, ranked and lasting, and is what the help shows."""
+    (example,) = (command for command in help_examples() if "--engine spark" in command)
+    assert main(["sample", "--output", "sample.jsonl"]) == 0
+    written = []
+    for arguments in (["replay", "sample.jsonl", "--engine", "scan"], words(example)):
+        assert main(arguments) == 0
+        written.append(capfd.readouterr().out)
+    assert written[1] == written[0] != ""
 
 
 @pytest.mark.usefixtures("spark")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from math import cos, radians, sqrt
 
 import numpy as np
 import pytest
 
+from nearcast.text import DEFAULT, ENGLISH_STOP_WORDS
 from nearcast.workloads.corpus import Ragged, distinct_terms, picked_terms
 from nearcast.workloads.draws import BELL_REACH, Draws, mixed
 from nearcast.workloads.space import SPACES, Cities, boxes_around, cosine, square_boxes
-from nearcast.workloads.words import SYLLABLES, Words, word
+from nearcast.workloads.words import Words, word, words_of
 from nearcast.workloads.zipf import cumulative_weights, ranks_of
 
 MANY = np.arange(100_000, dtype=np.int64)
@@ -57,13 +59,38 @@ def test_bell_has_mean_0_and_deviation_1() -> None:
     assert 3 < np.abs(bell).max() <= BELL_REACH
 
 
-def test_words_are_unique_and_short_first() -> None:
-    """No two terms share a word, across the lengths of words, and frequent ones are short."""
-    words = [word(term) for term in range(40_000)]
+def test_words_are_different_however_many_there_are() -> None:
+    """No two terms share a word: of the list, of two parts, of three, and where these begin."""
+    terms = np.concatenate((np.arange(40_000), np.arange(1_790_000, 1_900_000), MANY + 10**9))
+    words = words_of(terms).tolist()
     assert len(set(words)) == len(words)
     assert all(text.isascii() and text.isalpha() and text.islower() for text in words)
-    two = len(SYLLABLES) ** 2
-    assert max(map(len, words[:two])) <= 6 <= min(map(len, words[two:]))
+    assert not ENGLISH_STOP_WORDS.intersection(words)
+
+
+def test_frequent_words_are_those_that_people_try_first() -> None:
+    """The queries of the documentation have words that are among the most frequent ones."""
+    first = set(words_of(MANY[:30]).tolist())
+    assert first >= {"sale", "discount", "ipad", "coffee", "jazz", "blues", "pizza", "traffic"}
+
+
+def test_a_word_is_its_own_term() -> None:
+    """The analyser leaves words as they are, so different terms stay different."""
+    for text in words_of(MANY[:20_000]).tolist():
+        assert DEFAULT.tokens(text) == [text]
+
+
+def test_words_can_be_taken_apart_in_one_way_only() -> None:
+    """What stands before another word is no beginning of any other word of the list."""
+    known = files("nearcast.workloads").joinpath("words.txt").read_text("ascii").split()
+    assert len(set(known)) == len(known)
+    pairs = words_of(len(known) + MANY).tolist()
+    short = {text for text in known if len(text) <= 5}
+    heads = {text for text in short if sum(other.startswith(text) for other in known) == 1}
+    for pair in pairs:
+        ways = [cut for cut in range(1, len(pair)) if pair[:cut] in heads]
+        assert len(ways) == 1
+        assert pair[ways[0] :] in short
 
 
 def test_phrases_follow_the_offsets() -> None:

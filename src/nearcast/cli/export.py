@@ -101,7 +101,9 @@ def import_command(
 
     [bold]Example[/bold]
 
-      nearcast import deals.nearcast deals.parquet
+      nearcast sample --output sample.jsonl
+
+      nearcast import deals.nearcast sample.jsonl
     """
     options.check_window(window_count, window_seconds)
     if same_file(path, events):

@@ -30,6 +30,8 @@ _HELP = f"""Write a made-up event log: the same seed, the same log.
 [bold]Example[/bold]
 
   nearcast generate tweets --messages 100 --output tweets.jsonl
+
+  nearcast match tweets.jsonl --query "jazz OR blues"
 """
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from nearcast.cli.need import need
+from nearcast.cli.remote import connect
 from nearcast.engine.replay import Refusal
 from nearcast.errors import NearcastError, StateError
 from nearcast.model import Record, Update
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
 
 PREFIX = "http="
 _SLICE = 1000
+_RETRIES = 5
 
 
 def replay_over_http(
-    records: Iterable[Record], url: str, key: str | None, refuse: Refusal, *, stop: bool
+    records: Iterable[Record],
+    url: str,
+    key: str | None,
+    wait_s: float | None,
+    refuse: Refusal,
+    *,
+    stop: bool,
 ) -> Iterator[tuple[int, list[Update]]]:
     """Send the events to a server, and give positions with the updates that it tells of.
 
     With `stop` the server leaves alone what comes after an event that it refuses.
     """
-    need("httpx", "client")
-    from nearcast.client import Client
-
-    with Client(url, key) as client:
+    with connect(url, key, wait_s, retries=_RETRIES) as client:
         yield from _Replay(client, refuse, stop=stop).run(iter(records))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +12,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from nearcast.cli.remote import URL, KeyOption, LinesOption, UrlOption, as_lines, connect
+from nearcast.cli.remote import (
+    URL,
+    KeyOption,
+    LinesOption,
+    UrlOption,
+    as_lines,
+    connect,
+    reach,
+    say,
+)
 
 if TYPE_CHECKING:
-    from nearcast.client import Gap, Received
+    from nearcast.client import Client, Gap, Received
+
+
+_NOT_FOUND = 404
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,6 +51,16 @@ def listen(
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0.0,
+            show_default="5, and for ever once connected",
+            help="Wait so long for the server; inf waits until it is there.",
+        ),
+    ] = None,
     as_json: LinesOption = False,
 ) -> None:
     """Print updates as they happen, until Ctrl-C; a connection that breaks is taken up again.
@@ -45,14 +69,43 @@ def listen(
 
       nearcast listen s1 s2 --after 0
     """
+
+    def take_up(pause_s: float) -> None:
+        reach(client, math.inf if wait is None else wait)
+        time.sleep(pause_s)
+
     console = Console(highlight=False)
-    with connect(url, key) as client:
-        found = client.updates(*(subscriptions or ()), after=after, gaps=True)
-        for each in islice(found, count):
+    ids = subscriptions or []
+    with connect(url, key, wait, sleep=take_up) as client:
+        # What happens once it says that it listens is told, however long the stream takes to open.
+        place = client.last_update() if after is None else after
+        _announce(client, url, ids)
+        for each in islice(client.updates(*ids, after=place, gaps=True), count):
             if as_lines(as_json):
                 typer.echo(_line(each))
             else:
                 console.print(_words(each), soft_wrap=True)
+
+
+def _announce(client: Client, url: str, ids: list[str]) -> None:
+    """Say what is listened to, and which of it is not there."""
+    missing = [id for id in ids if not _exists(client, id)]
+    which = f"updates of {', '.join(ids)}" if ids else "all updates"
+    say(f"connected to {url}; listening for {which}, Ctrl-C ends it")
+    for id in missing:
+        say(f"there is no subscription {id!r}; its updates show as soon as there is one")
+
+
+def _exists(client: Client, id: str) -> bool:
+    from nearcast.client import ServerError
+
+    try:
+        client.get(id)
+    except ServerError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def _line(each: Received | Gap) -> str:

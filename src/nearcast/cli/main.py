@@ -16,8 +16,8 @@ from nearcast._version import __version__
 from nearcast.errors import NearcastError
 
 _MODULES = {
-    "replay": "replay", "match": "match", "generate": "generate", "export": "export",
-    "import": "export", "demo": "demo", "bench": "bench", "experiment": "experiment",
+    "replay": "replay", "match": "match", "sample": "sample", "generate": "generate",
+    "export": "export", "import": "export", "demo": "demo", "bench": "bench", "experiment": "experiment",
     "spark": "spark", "kernels": "kernels", "serve": "serve", "sub": "sub", "publish": "publish",
     "listen": "listen", "keys": "keys", "backup": "backup",
 }  # fmt: skip

@@ -64,9 +64,11 @@ def match_command(
 
     [bold]Example[/bold]
 
-      nearcast match log.jsonl --text "iPad sale!" --point 151.21,-33.87
+      nearcast sample --output sample.jsonl
 
-      nearcast match log.jsonl --query "ipad AND (discount OR sale)" --region 151.2,-33.87,2000
+      nearcast match sample.jsonl --text "iPad sale!" --point 151.21,-33.87
+
+      nearcast match sample.jsonl --query "jazz OR blues" --region 2.35,48.85,20000
     """
     settings = Settings(analyser=options.analyser(stem, stop_words))
     if (text is None) == (query is None):

@@ -10,8 +10,18 @@ import msgspec
 import typer
 
 from nearcast.cli import options
-from nearcast.cli.remote import URL, KeyOption, LinesOption, UrlOption, as_lines, connect
+from nearcast.cli.remote import (
+    URL,
+    KeyOption,
+    LinesOption,
+    UrlOption,
+    WaitOption,
+    as_lines,
+    connect,
+)
 from nearcast.errors import InvalidValue, MissingField, SourceError
+from nearcast.geo import Box
+from nearcast.model import Point
 from nearcast.model.lines import split_lines
 from nearcast.model.streams import Chunks, open_source
 
@@ -43,6 +53,7 @@ def publish(
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
+    wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
     """Publish one message, or a file of them, and say how many updates that caused.
@@ -55,7 +66,8 @@ def publish(
     """
     if (text is None) == (file is None):
         raise InvalidValue("TEXT", text, "a text, or --file FILE")
-    with connect(url, key) as client:
+    place, box = (None, None) if text is None else _place(point, region)
+    with connect(url, key, wait) as client:
         if file is not None:
             done = client.publish_many(_lines(file))
             fields = {
@@ -70,20 +82,22 @@ def publish(
                 f"{done.accepted:,} published, {done.refused:,} refused, {done.updates:,} updates"
             )
         else:
-            place, box = None, None
-            if point is not None:
-                lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
-                place = (lon, lat)
-            elif region is not None:
-                box = options.box(region, "--region")
-            else:
-                raise MissingField("--point", "LON,LAT, or --region W,S,E,N")
             one = client.publish(id, text, place, region=box, ttl=ttl)
             fields = {"id": one.id, "updates": one.updates}
             told = f"published {one.id}: {one.updates:,} updates"
     typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else told)
     if fields.get("refused"):
         raise typer.Exit(2)
+
+
+def _place(point: str | None, region: str | None) -> tuple[Point | None, Box | None]:
+    """Where the message is: at a point, or all over a box."""
+    if point is not None:
+        lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
+        return (lon, lat), None
+    if region is not None:
+        return None, options.box(region, "--region")
+    raise MissingField("--point", "LON,LAT, or --region W,S,E,N")
 
 
 def _lines(file: str) -> Iterator[bytes]:

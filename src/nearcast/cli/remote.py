@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearcast.cli.need import need
+from nearcast.errors import SourceError
 
 if TYPE_CHECKING:
-    from nearcast.client import Client
+    from nearcast.client import Client, UnreachableError
 
 UrlOption = Annotated[
     str, typer.Option("--url", metavar="URL", envvar="NEARCAST_URL", help="Where the server is.")
@@ -21,18 +25,87 @@ KeyOption = Annotated[
         "--key", metavar="KEY", envvar="NEARCAST_KEY", help="Better in the environment than here."
     ),
 ]
+WaitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0.0,
+        show_default="5",
+        help="Wait so long for the server; inf waits until it is there.",
+    ),
+]
 LinesOption = Annotated[
     bool, typer.Option("--json", help="One JSON object a line; so it is when piped.")
 ]
 URL = "http://127.0.0.1:8080"
+A_WHILE_S = 5.0
+_PAUSE_S = 0.5
+_ANSWER_S = (1.0, 30.0)
 
 
-def connect(url: str, key: str | None, *, retries: int = 1) -> Client:
-    """A client for a server; what it needs is said if it is not installed."""
+def connect(
+    url: str,
+    key: str | None,
+    wait_s: float | None,
+    *,
+    retries: int = 1,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Client:
+    """A client for a server that is there; what it needs is said if it is not installed."""
     need("httpx", "client")
     from nearcast.client import Client
 
-    return Client(url, key, retries=retries)
+    client = Client(url, key, retries=retries, sleep=sleep)
+    try:
+        reach(client, A_WHILE_S if wait_s is None else wait_s)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def reach(
+    client: Client,
+    wait_s: float,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return as soon as the server can work; say for what it waits, and give up in the end."""
+    from nearcast.client import UnreachableError
+
+    begun = clock()
+    for tries in count(1):
+        left = wait_s - (clock() - begun)
+        least, most = _ANSWER_S
+        try:
+            client.check_ready(timeout=min(max(left, least), most))
+        except UnreachableError as error:
+            left = wait_s - (clock() - begun)
+            if not left > 0:
+                raise _nobody(error, wait_s, tries) from None
+            if tries == 1:
+                say(f"waiting for {error.url} ({error.reason}) ...")
+            sleep(min(_PAUSE_S, left))
+        else:
+            if tries > 1:
+                say("connected")
+            return
+
+
+def _nobody(error: UnreachableError, wait_s: float, tries: int) -> SourceError:
+    tried = "tried once" if tries == 1 else f"tried {tries} times in {wait_s:g} s"
+    return SourceError(
+        f"{error.url}: cannot be reached ({error.reason}), {tried}; start a server there "
+        "with 'nearcast serve', check the address, or wait longer with --wait SECONDS"
+    )
+
+
+def say(text: str) -> None:
+    """Tell a person what is going on; standard output stays for results."""
+    sys.stderr.write(f"nearcast: {text}\n")
+    sys.stderr.flush()
 
 
 def as_lines(wanted: bool) -> bool:

@@ -13,7 +13,7 @@ import typer
 from nearcast.cli import options
 from nearcast.cli.http_replay import PREFIX, replay_over_http
 from nearcast.cli.progress import progress_of
-from nearcast.cli.remote import KeyOption
+from nearcast.cli.remote import KeyOption, WaitOption
 from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
     INDEX_NAMES,
@@ -70,6 +70,7 @@ def replay_command(
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     key: KeyOption = None,
+    wait: WaitOption = None,
 ) -> None:
     r"""Run an event log through an engine and write one JSON line per update.
 
@@ -78,17 +79,17 @@ def replay_command(
 
     [bold]Example[/bold]
 
-      nearcast generate tweets --subscriptions 1000 --messages 1000 --output log.jsonl
+      nearcast sample --output sample.jsonl
 
-      nearcast replay log.jsonl --output updates.jsonl
+      nearcast replay sample.jsonl --output updates.jsonl
 
     On Spark it is matched and ranked by several workers of this machine.
 
-      nearcast replay log.jsonl --engine spark --workers 8 --partitioner hybrid
+      nearcast replay sample.jsonl --engine spark --workers 2 --partitioner hybrid
 
     Over HTTP it goes into a server that is running, beside whatever is there already.
 
-      nearcast replay log.jsonl --engine http=http://127.0.0.1:8080
+      nearcast replay sample.jsonl --engine http=http://127.0.0.1:8080
     """
     over_http = engine.startswith(PREFIX)
     if engine not in _ENGINES and not over_http:
@@ -123,7 +124,7 @@ def replay_command(
         found = replay(log, matcher, refuse)
         if over_http:
             url = engine.removeprefix(PREFIX)
-            found = replay_over_http(log, url, key, refuse, stop=on_error == "stop")
+            found = replay_over_http(log, url, key, wait, refuse, stop=on_error == "stop")
         if engine == "spark":
             chosen = Chosen(matcher.settings, workers, partitioner)
             found = stack.enter_context(replay_on_spark(log, refuse, chosen))

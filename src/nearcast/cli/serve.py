@@ -86,6 +86,8 @@ def serve_command(
     [bold]Example[/bold]
 
       nearcast serve --data deals --port 8080
+
+      nearcast replay sample.jsonl --engine http=http://127.0.0.1:8080
     """
     need("fastapi", "server")
     from nearcast.engine import history_from

@@ -10,7 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.cli import options
-from nearcast.cli.remote import URL, KeyOption, LinesOption, UrlOption, as_lines, connect
+from nearcast.cli.remote import (
+    URL,
+    KeyOption,
+    LinesOption,
+    UrlOption,
+    WaitOption,
+    as_lines,
+    connect,
+)
 from nearcast.errors import InvalidValue
 from nearcast.model import Subscribe, Subscription, Top, event_to_json
 
@@ -50,6 +58,7 @@ def add(
     ] = 0.5,
     url: UrlOption = URL,
     key: KeyOption = None,
+    wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
     """Add a subscription, or replace the one with this id.
@@ -66,14 +75,10 @@ def add(
     if point is not None:
         lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
         place = (lon, lat)
-    with connect(url, key) as client:
-        made = client.subscribe(
-            None if id == "-" else id,
-            query,
-            None if region is None else options.region(region, "--region"),
-            point=place,
-            top=None if k is None else Top(k, alpha),
-        )
+    where = None if region is None else options.region(region, "--region")
+    top = None if k is None else Top(k, alpha)
+    with connect(url, key, wait) as client:
+        made = client.subscribe(None if id == "-" else id, query, where, point=place, top=top)
     if as_lines(as_json):
         typer.echo(_line(made))
     else:
@@ -87,6 +92,7 @@ def list_subscriptions(
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
+    wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
     """List subscriptions in the order of their ids.
@@ -96,7 +102,7 @@ def list_subscriptions(
       nearcast sub list --bbox 151,-34,152,-33 --json
     """
     box = None if bbox is None else options.box(bbox, "--bbox")
-    with connect(url, key) as client:
+    with connect(url, key, wait) as client:
         if as_lines(as_json):
             for each in client.subscriptions(box):
                 typer.echo(_line(each))
@@ -109,7 +115,11 @@ def list_subscriptions(
 
 @sub.command("show")
 def show(
-    id: IdArgument, url: UrlOption = URL, key: KeyOption = None, as_json: LinesOption = False
+    id: IdArgument,
+    url: UrlOption = URL,
+    key: KeyOption = None,
+    wait: WaitOption = None,
+    as_json: LinesOption = False,
 ) -> None:
     """Show a subscription and what is in its results now.
 
@@ -117,7 +127,7 @@ def show(
 
       nearcast sub show s1
     """
-    with connect(url, key) as client:
+    with connect(url, key, wait) as client:
         found, results = client.get(id), client.results(id)
     if as_lines(as_json):
         fields = msgspec.json.decode(_line(found))
@@ -132,14 +142,16 @@ def show(
 
 
 @sub.command("remove")
-def remove(id: IdArgument, url: UrlOption = URL, key: KeyOption = None) -> None:
+def remove(
+    id: IdArgument, url: UrlOption = URL, key: KeyOption = None, wait: WaitOption = None
+) -> None:
     """End a subscription.
 
     [bold]Example[/bold]
 
       nearcast sub remove s1
     """
-    with connect(url, key) as client:
+    with connect(url, key, wait) as client:
         client.unsubscribe(id)
 
 

@@ -19,7 +19,12 @@ class ServerError(NearcastError):
 
 
 class UnreachableError(NearcastError):
-    """The server cannot be reached, or broke off."""
+    """The server at `url` cannot be reached, broke off or is not ready: the `reason` says which."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{url}: cannot be reached ({reason}); is the server running there?")
+        self.url = url
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,14 @@ class Client:
         """Let go of all connections."""
         self._http.close()
 
+    def check_ready(self, timeout: float = 5.0) -> None:
+        """Raise `UnreachableError` unless the server answers in time and can work."""
+        try:
+            answer = self._http.get("/readyz", timeout=timeout)
+        except httpx.TransportError as error:
+            raise wire.unreachable(self._http.base_url, error) from None
+        wire.check_ready(self._http.base_url, answer.status_code, answer.content)
+
     def subscribe(
         self,
         id: str | Subscription | None,

@@ -38,6 +38,7 @@ from nearcast.model import (
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 RETRIED = (429, 503)
+_NOT_READY = (502, 503, 504)
 _LONGEST_PAUSE_S = 10.0
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -77,7 +78,14 @@ def pause(attempt: int, told: str | None = None) -> float:
 
 def unreachable(url: object, error: Exception) -> UnreachableError:
     """Say that nobody answers."""
-    return UnreachableError(f"{url}: cannot be reached ({error}); is the server running there?")
+    return UnreachableError(str(url), str(error))
+
+
+def check_ready(url: object, status: int, body: bytes) -> None:
+    """Refuse what `/readyz`, or a proxy before it, answers while the server cannot work."""
+    if status in _NOT_READY:
+        problem = failure(status, body).problem
+        raise UnreachableError(str(url), problem.get("detail") or f"status {status}")
 
 
 def was_done(asked: Asked, status: int, attempt: int) -> bool:

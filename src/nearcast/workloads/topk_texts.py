@@ -1,8 +1,8 @@
 """Top-k subscriptions to given texts: real towns, by name or as in a gazetteer, or those of a log.
 
-Unlike made-up words, those of people come together again and again, so the best messages of a
-window are much more like a query. Messages come in a random order, each once; subscriptions are
-made as for `topk`. Weights are those of all messages.
+Unlike words that are drawn one by one, those of people come together again and again, so the best
+messages of a window are much more like a query. Messages come in a random order, each once;
+subscriptions are made as for `topk`. Weights are those of all messages.
 """
 
 from __future__ import annotations

@@ -1,27 +1,55 @@
-"""Readable made-up words, one for each term number, all of them different.
+"""One word for each term number, all of them different, the most familiar ones first.
 
-A word is a row of syllables, each a consonant sound and a vowel ("tomi", "kelisho"). A word can be
-cut into syllables in one way only, so two term numbers never share a word. Frequent terms have the
-low numbers and get the short words.
+The first terms are the words of `words.txt`: everyday English without stop words, roughly by how
+often a message about a city would have them. Further terms are two short words of the list in one
+("snowcafe"), and after these more than two.
+
+A word is put together from its end: before another word stands one of the *heads*, short words
+that no other word of the list begins with. So there is one way only to take a word apart, and two
+term numbers never share a word.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearcast.workloads.draws import Ints
 
-_ONSETS = [*"bdfghjklmnprstvwz", "br", "ch", "dr", "gl", "sh", "th", "tr"]
-SYLLABLES = [onset + vowel for onset in _ONSETS for vowel in "aeiou"]
-_BASE = len(SYLLABLES)
+_SHORT = 5
+
+Texts = NDArray[np.object_]
+
+
+class _Parts(NamedTuple):
+    """What words are made of: the whole list, what may stand first, and what may follow that."""
+
+    known: Texts
+    heads: Texts
+    tails: Texts
+    stride: int
 
 
 @cache
+def _parts() -> _Parts:
+    known = files("nearcast.workloads").joinpath("words.txt").read_text("ascii").split()
+    short = [word for word in known if len(word) <= _SHORT]
+    # In alphabetical order a word is followed by those that begin with it, if there are any.
+    begun = {word for word, after in pairwise(sorted(known)) if after.startswith(word)}
+    heads = [word for word in short if word not in begun]
+    return _Parts(_texts(known), _texts(heads), _texts(short), _stride(len(heads) * len(short)))
+
+
+def _texts(words: list[str]) -> Texts:
+    return np.array(words, dtype=np.object_)
+
+
 def _stride(size: int) -> int:
     """Give a step without common factor with `size`: it visits every place once."""
     stride = int(size * 0.618) | 1
@@ -30,34 +58,41 @@ def _stride(size: int) -> int:
     return stride
 
 
+def words_of(terms: Ints) -> Texts:
+    """Give the word of each term."""
+    known, heads, tails, stride = _parts()
+    words = np.empty(len(terms), dtype=np.object_)
+    pairs, beyond = len(heads) * len(tails), terms - len(known)
+    listed, paired = beyond < 0, (beyond >= 0) & (beyond < pairs)
+    words[listed] = known[terms[listed]]
+    # Striding keeps terms that are next to each other in frequency from sharing a part.
+    head, tail = np.divmod(beyond[paired] * stride % pairs, len(tails))
+    words[paired] = heads[head] + tails[tail]
+    longer = ~(listed | paired)
+    if longer.any():
+        rest, head = np.divmod(beyond[longer] - pairs, len(heads))
+        words[longer] = heads[head] + words_of(rest + len(known))
+    return words
+
+
 def word(term: int) -> str:
-    """Give the word of a term: two syllables for the first terms, then three, then four."""
-    syllables, size = 2, _BASE**2
-    while term >= size:
-        term -= size
-        syllables += 1
-        size *= _BASE
-    # Striding keeps neighbours in frequency from being neighbours in the alphabet.
-    place = (term * _stride(size) + size // 3) % size
-    parts = []
-    for _ in range(syllables):
-        place, syllable = divmod(place, _BASE)
-        parts.append(SYLLABLES[syllable])
-    return "".join(parts)
+    """Give the word of a term."""
+    text: str = words_of(np.array([term]))[0]
+    return text
 
 
 class Words:
     """The words of a vocabulary, made when first used."""
 
     def __init__(self, size: int) -> None:
-        self._words: NDArray[np.object_] = np.full(size, None, dtype=np.object_)
+        self._words: Texts = np.full(size, None, dtype=np.object_)
         self._known = np.zeros(size, dtype=np.bool_)
 
     def of(self, terms: Ints) -> list[str]:
         """Give the word of each term."""
         new = np.unique(terms[~self._known[terms]])
         if len(new):
-            self._words[new] = [word(term) for term in new.tolist()]
+            self._words[new] = words_of(new)
             self._known[new] = True
         words: list[str] = self._words[terms].tolist()
         return words
