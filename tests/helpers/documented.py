@@ -8,14 +8,14 @@ from pathlib import Path
 
 import typer.main
 
-from nearcast.cli.main import app
+from nearcast.cli.main import app_for
 
 ROOT = Path(__file__).parents[2]
 
 
 def help_examples() -> list[str]:
     """The commands in the help of all commands, as they are typed."""
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(app_for([])).commands  # type: ignore[attr-defined]
     lines = [line.strip() for each in commands.values() for line in (each.help or "").splitlines()]
     return [line for line in lines if line.startswith("nearcast ")]
 

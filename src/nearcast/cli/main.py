@@ -17,9 +17,9 @@ from nearcast.errors import NearcastError
 
 _MODULES = {
     "replay": "replay", "match": "match", "sample": "sample", "generate": "generate",
-    "export": "export", "import": "export", "demo": "demo", "bench": "bench", "experiment": "experiment",
-    "spark": "spark", "kernels": "kernels", "serve": "serve", "sub": "sub", "publish": "publish",
-    "listen": "listen", "keys": "keys", "backup": "backup",
+    "export": "export", "import": "export", "demo": "demo", "bench": "bench",
+    "experiment": "experiment", "spark": "spark", "kernels": "kernels", "serve": "serve",
+    "sub": "sub", "publish": "publish", "listen": "listen", "keys": "keys", "backup": "backup",
 }  # fmt: skip
 """The commands in the order in which help lists them, each with the module that has it."""
 
