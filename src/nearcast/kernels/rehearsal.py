@@ -15,6 +15,7 @@ from nearcast.model import Event, Message, Move, Publish, Subscribe, Subscriptio
 _BOX = Box(0, 0, 1, 1)
 _TRIANGLE = Polygon([[(0, 0), (1, 0), (0, 1), (0, 0)]])
 _MANY = 40  # more than one block of an index, so that blocks are split and merged
+_WORDS = 3000  # more than tables of terms begin with room for
 _done: set[str] = set()
 
 
@@ -28,6 +29,7 @@ def rehearse(index: str) -> None:
         for events in _events():
             engine.apply_all(events)
         _tables(engine)
+        _many_terms(engine)
         engine.page(None, 1, _BOX)
         engine.results("circle")
         engine.boxes()
@@ -74,6 +76,17 @@ def _events() -> list[list[Event]]:
     more: list[Event] = [Publish(Message(f"n{n}", "a c", point, at=50.0 + n)) for n in range(16)]
     return [some, *([event] for event in alone), together, *([each] for each in ranked), more,
             [Unsubscribe("top"), Unsubscribe("box")]]  # fmt: skip
+
+
+def _many_terms(engine: Engine) -> None:
+    """Let tables of terms grow, by subscriptions, by messages that last and by ranked ones."""
+    words = [f"w{number}" for number in range(_WORDS)]
+    for number in range(0, _WORDS, 50):
+        some = " ".join(words[number : number + 50])
+        engine.subscribe(f"{number}w", " ".join(words[number : number + 5]), _BOX)
+        engine.publish(f"{number}v", some, (0.0, 0.0), ttl=9.0)
+    long = " ".join(words)
+    engine.publish_table(pa.table({"id": ["long"], "text": [long], "point": [[0.0, 0.0]]}))
 
 
 def _tables(engine: Engine) -> None:
