@@ -3,7 +3,7 @@
 A kernel is machine code of one version of the sources, one Python, one numba and one platform; all
 four are in the *stamp* that names the folder of its file. Wheels bring a folder with them. What a
 process compiles itself is kept beside those or, where the package cannot be written, in the user's
-cache. `NEARCAST_KERNELS` names another folder for both.
+cache. `NEARCAST_KERNELS` names a folder to use instead of both.
 
 This module does not need numba: whoever only asks whether kernels are at hand does not load it.
 """
@@ -124,7 +124,8 @@ def home() -> Path:
 def folders(name: str | None = None) -> list[Path]:
     """The folders that may hold kernels of a stamp, by default this package's; best first."""
     name = stamp() if name is None else name
-    return [place / name for place in dict.fromkeys((home(), _SHIPPED))]
+    places = [home()] if os.environ.get("NEARCAST_KERNELS") else [home(), _SHIPPED]
+    return [place / name for place in dict.fromkeys(places)]
 
 
 @cache
