@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from nearcast.cli.main import app, main
+from nearcast.cli import main as command_line
+from nearcast.cli.main import main
 from nearcast.index import INDEXES
 from nearcast.model import open_log
 from nearcast.workloads import WORKLOADS
@@ -125,6 +126,7 @@ def test_the_version_is_told(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_readme_names_every_command() -> None:
+    app = command_line.command_line(*command_line.COMMANDS)
     commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
     assert commands == set(COMMANDS)
     readme = (ROOT / "README.md").read_text()

@@ -8,36 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import typer
 
 from nearcast._version import __version__
-from nearcast.cli import (
-    backup,
-    bench,
-    demo,
-    experiment,
-    export,
-    generate,
-    keys,
-    listen,
-    match,
-    publish,
-    replay,
-    serve,
-    spark,
-    sub,
-)
 from nearcast.errors import NearcastError
 
-app = typer.Typer(
-    name="nearcast",
-    help="Location-aware publish/subscribe: every message to exactly the people it concerns.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+COMMANDS = (
+    "replay", "match", "generate", "export", "demo", "bench", "experiment", "spark",
+    "serve", "sub", "publish", "listen", "keys", "backup",
+)  # fmt: skip
+"""Each is a module beside this one, and says how it is added."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,7 +28,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version."
@@ -55,9 +36,20 @@ def _options(
     """Location-aware publish/subscribe: every message to exactly the people it concerns."""
 
 
-_SERVER = (serve, sub, publish, listen, keys, backup)
-for _command in (replay, match, generate, export, demo, bench, experiment, spark, *_SERVER):
-    _command.add_to(app)
+def command_line(*commands: str) -> typer.Typer:
+    """Make a command line of some commands; nobody waits for what others would import."""
+    app = typer.Typer(
+        name="nearcast",
+        help="Location-aware publish/subscribe: every message to exactly the people it concerns.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(_options)
+    for command in commands:
+        import_module(f"nearcast.cli.{command}").add_to(app)
+    return app
 
 
 def _one_line(text: str) -> str:
@@ -94,8 +86,10 @@ def _had_enough() -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        outcome = app(arguments, prog_name="nearcast", standalone_mode=False)
+        app = command_line(*(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS))
+        outcome = app(given, prog_name="nearcast", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except typer.Exit as error:
         return error.exit_code
