@@ -32,16 +32,21 @@ def need_spark() -> None:
 
 
 @contextmanager
-def spark_session(master: str | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    master: str | None = None, meanwhile: Callable[[], object] = lambda: None
+) -> Iterator[SparkSession]:
     """Start Spark, or use what this process was started with, and end what was started.
 
-    Without `master` it is this machine, or the cluster of spark-submit.
+    Without `master` it is this machine, or the cluster of spark-submit. A JVM takes its time to
+    start; `meanwhile` is called then.
     """
     need_spark()
     from pyspark import SparkContext
 
     running = SparkContext._active_spark_context is not None
-    session = _apart(lambda: _session(master, running))
+    starting = _apart(lambda: _session(master, running))
+    meanwhile()
+    session = starting.result()
     try:
         yield session
     finally:
@@ -49,7 +54,7 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
             session.stop()
 
 
-def _apart(make: Callable[[], SparkSession]) -> SparkSession:
+def _apart(make: Callable[[], SparkSession]) -> Future[SparkSession]:
     """Call in another thread: in the main thread PySpark would take over Ctrl-C for good."""
     made: Future[SparkSession] = Future()
 
@@ -60,7 +65,7 @@ def _apart(make: Callable[[], SparkSession]) -> SparkSession:
             made.set_exception(error)
 
     Thread(target=run, name="start of Spark", daemon=True).start()
-    return made.result()
+    return made
 
 
 def _session(master: str | None, running: bool) -> SparkSession:

@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from nearcast.spark.landing import land_file, land_rows
+from nearcast.spark.paths import is_local
 from nearcast.spark.pipeline import STEP_ROWS, Pipeline
 from nearcast.spark.slices import SEQ, EventFile, Slice
 
@@ -17,6 +18,8 @@ _LANDED = "path string"
 RANKED_STEP_ROWS = 50_000
 """The same where somebody ranks, which takes many times as long."""
 
+_LANDED_HERE = 8 << 20
+"""Bytes of files on this machine that are read sooner than a job would have begun."""
 _INBOXES_KEPT = 2  # for logs that turn out to be damaged, besides that of the batch being taken
 
 
@@ -36,23 +39,31 @@ class Feed:
 
     def take_files(self, names: DataFrame, batch: int) -> None:
         """Take a batch of files, by their names, in the order of the names."""
-        paths = sorted(row.path for row in names.select("path").collect())
-        if not paths:
+        lengths = {row.path: row.length for row in names.select("path", "length").collect()}
+        if not lengths:
             return
+        paths = sorted(lengths)
         looked = [EventFile.look(path) for path in paths]
         odd = [at for at, file in enumerate(looked) if file is None or not file.normal]
         if odd:
-            targets = self._land_files(names.sparkSession, [paths[at] for at in odd], batch)
+            given = [paths[at] for at in odd]
+            few = sum(lengths[path] for path in given) <= _LANDED_HERE and all(map(is_local, given))
+            targets = self._land_files(None if few else names.sparkSession, given, batch)
             for at, target in zip(odd, targets, strict=True):
                 looked[at] = EventFile.look(target)
         self._take([file for file in looked if file is not None], batch)
 
     def _land_files(self, session: Any, paths: list[str], batch: int) -> list[str]:
+        """Bring files into the normal form, here or in tasks of a session."""
         folder = self._folder(batch)
         targets = [f"{folder}/{at:06}.parquet" for at in range(len(paths))]
         pairs = list(zip(paths, targets, strict=True))
-        numbers = session.range(0, len(pairs), 1, len(pairs))
-        numbers.mapInArrow(_file_lander(pairs), _LANDED).collect()
+        if session is None:
+            for path, target in pairs:
+                land_file(path, target)
+        else:
+            numbers = session.range(0, len(pairs), 1, len(pairs))
+            numbers.mapInArrow(_file_lander(pairs), _LANDED).collect()
         return targets
 
     def take_rows(self, rows: DataFrame, batch: int) -> None:
