@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+SPARK_INSTALL = $(MAKE) --silent $(VENV)/.spark
 
 .PHONY: demo test java lint unit soak bench clean
 
@@ -15,9 +16,9 @@ DEMO_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 # `make demo ENGINE=embedded DEMO_ARGS="--duration 60 --no-browser"`. Spark is only installed where
-# there is a Java that it can run on.
-demo: $(VENV)/.core $(VENV)/.kernels $(if $(filter embedded,$(ENGINE)),,$(VENV)/.spark)
-	@ENGINE=$(or $(ENGINE),auto) $(BIN)/nearcast demo $(DEMO_ARGS)
+# there is a Java that it can run on; unless it is all that was asked for, while the demo runs.
+demo: $(VENV)/.core $(VENV)/.kernels $(if $(filter spark,$(ENGINE)),$(VENV)/.spark)
+	@ENGINE=$(or $(ENGINE),auto) SPARK_INSTALL="$(SPARK_INSTALL)" $(BIN)/nearcast demo $(DEMO_ARGS)
 
 test: java lint unit
 
@@ -60,11 +61,13 @@ $(VENV)/.core: $(BIN)/python pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server]"
 	@touch $@
 
+# What Spark needs and nothing else: the package itself may be in use meanwhile.
 $(VENV)/.spark: $(VENV)/.core
 	@if $(BIN)/python -m nearcast.spark.java >/dev/null 2>&1; then \
 	echo "Installing Spark, once (make demo ENGINE=embedded does without) ..."; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server,spark]"; fi
-	@touch $@
+	$(BIN)/python -c "import importlib.metadata as m; print(*(r.split(';')[0] for r in m.requires('nearcast') \
+	if r.endswith('\'spark\'')), sep='\n')" >$(VENV)/spark.txt && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/spark.txt && touch $@; fi
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml
 	@echo "Installing nearcast and its development tools ..."

@@ -35,7 +35,7 @@ from nearcast.server.tenants import DEFAULT
 PATH = "/v1/demo/beside"
 """Where the page asks how far the pipeline is."""
 
-_NICE = 10  # the map comes first
+_NICE = 5  # the map comes first
 _LOOK_S = 0.2
 _LEVEL_S = 3.0  # who is behind by less has caught up: a step takes about a second
 _BEHIND_S = 10.0  # and has fallen behind again from here on
@@ -51,7 +51,12 @@ class Beside:
     """
 
     def __init__(
-        self, folder: Path, install: str | None, say: Callable[[str], None], since: float
+        self,
+        folder: Path,
+        install: str | None,
+        say: Callable[[str], None],
+        since: float,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.state = "installing" if install else "starting"
         self.comparison = Comparison()
@@ -65,7 +70,8 @@ class Beside:
         self._installing: subprocess.Popen[bytes] | None = None
         self._trouble = ""
         self._since = since
-        self._seq = 0
+        self._clock = clock
+        self._seq = self._settled = 0
         self._sent: deque[tuple[int, float]] = deque()  # not settled: last of a batch, and when
         self._to_write: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue()
         self._tasks: list[asyncio.Future[None]] = []
@@ -86,7 +92,7 @@ class Beside:
         return {
             "state": self.state,
             "seconds": round(self._seconds(), 1),
-            "behind_events": self._seq - min(self._tail.settled, self._seq),
+            "behind_events": self._seq - self._settled,
             "behind_s": round(self._behind_s(), 1),
             "same": self.comparison.same,
             "differ": self.comparison.differ,
@@ -115,7 +121,7 @@ class Beside:
                 change = update.op, update.subscription, update.message, update.score
                 self.comparison.ours(seq, change)
         self._seq = accepted[-1][2]
-        self._sent.append((self._seq, monotonic()))
+        self._sent.append((self._seq, self._clock()))
 
     def _start(self, front: Front) -> None:
         works = (self._write(), self._run(front), self._tail.follow(), self._look())
@@ -129,8 +135,12 @@ class Beside:
 
     async def _write(self) -> None:
         while True:
-            first, events = await self._to_write.get()
-            await asyncio.to_thread(self._files.write, first, events)
+            await self.write_one()
+
+    async def write_one(self) -> None:
+        """Write down the events of a batch; one after another, so that files appear in order."""
+        first, events = await self._to_write.get()
+        await asyncio.to_thread(self._files.write, first, events)
 
     async def _run(self, front: Front) -> None:
         if self._install:
@@ -160,20 +170,24 @@ class Beside:
             raise SetupError(f"Spark was not installed: {lines[-1]}")
         self._say(f"Spark is installed after {self._seconds():.1f} s.")
 
-    async def _take(self, rows: list[Row], settled: int) -> None:
-        del settled  # compared when this step is settled too
-        for event, op, subscription, message, score in rows:
-            self.comparison.theirs(event + 1, (op, subscription, message, score))
-
     async def _look(self) -> None:
         """Compare what is settled, and see how far the pipeline is."""
-        forgotten = monotonic()
+        forgotten = self._clock()
         while True:
             await asyncio.sleep(_LOOK_S)
             self.settle(self._tail.settled)
-            if monotonic() - forgotten > _FORGET_S:
-                forgotten = monotonic()
+            if self._clock() - forgotten > _FORGET_S:
+                forgotten = self._clock()
                 await asyncio.to_thread(self._files.forget, self._tail.settled - _KEPT)
+
+    async def _take(self, rows: list[Row], settled: int) -> None:
+        del settled  # by the steps before
+        self.take(rows)
+
+    def take(self, rows: list[Row]) -> None:
+        """Take the updates of a step of the pipeline; they are compared when it is settled."""
+        for event, op, subscription, message, score in rows:
+            self.comparison.theirs(event + 1, (op, subscription, message, score))
 
     def settle(self, seq: int) -> None:
         """Compare the updates of all events up to one, with which the pipeline has done."""
@@ -181,6 +195,7 @@ class Beside:
             return
         differed = self.comparison.differ
         self.comparison.settle(seq)
+        self._settled = seq
         while self._sent and self._sent[0][0] <= seq:
             self._sent.popleft()
         if self.comparison.differ and not differed:
@@ -192,11 +207,11 @@ class Beside:
 
     def _seconds(self) -> float:
         """How long ago the demo was asked for."""
-        return monotonic() - self._since
+        return self._clock() - self._since
 
     def _behind_s(self) -> float:
         """For how long the oldest event has waited that the pipeline has not done with."""
-        return monotonic() - self._sent[0][1] if self._sent else 0.0
+        return self._clock() - self._sent[0][1] if self._sent else 0.0
 
     def _give_up(self, reason: str) -> None:
         """Say why, and let go of what would wait for ever."""
