@@ -13,6 +13,7 @@ from random import Random
 import httpx
 import pytest
 
+from kills import below, living, wait_until
 from nearcast.demo.beside import PATH
 from nearcast.demo.city import CENTRE, City, shore
 from nearcast.demo.feed import Feed
@@ -93,13 +94,14 @@ def test_the_demo_shows_that_spark_gives_the_same_updates(tmp_path: Path) -> Non
         assert beside["state"] in ("level", "behind")
         assert beside["same"] > 0
         assert (beside["differ"], beside["trouble"]) == (0, "")
+        started = {each.pid for each in below(process.pid)}
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert err == ""
     assert re.search(r"^Over: .* Spark beside: [\d,]+ updates .*, 0 differ\.$", out, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []
-    assert running_below(tmp_path) == []
+    wait_until(lambda: not living(started), "end of all that was started")
 
 
 def running_below(folder: Path) -> list[str]:

@@ -152,7 +152,7 @@ def run(
     with ExitStack() as stack:
         stack.enter_context(plainly())
         stack.enter_context(stopping_on_signals(watch.stop))
-        session = stack.enter_context(spark_session(master, _warm_driver))
+        session = stack.enter_context(spark_session(master, _warm_driver, watch.stop.is_set))
         _wake_workers(session)
         from nearcast.spark.stream import Options
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from importlib.util import find_spec
 from threading import Thread
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEEDED = ("pyspark", "pandas")
+_SECONDS_BETWEEN_LOOKS = 0.1
 _LAST_WORDS = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Value|Field)): (.+)$", re.MULTILINE)
 
 
@@ -33,12 +34,15 @@ def need_spark() -> None:
 
 @contextmanager
 def spark_session(
-    master: str | None = None, meanwhile: Callable[[], object] = lambda: None
+    master: str | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> Iterator[SparkSession]:
     """Start Spark, or use what this process was started with, and end what was started.
 
     Without `master` it is this machine, or the cluster of spark-submit. A JVM takes its time to
-    start; `meanwhile` is called then.
+    start; `meanwhile` is called then, and `given_up` asked whether to wait any longer. A JVM that
+    is left alone ends with this process.
     """
     need_spark()
     from pyspark import SparkContext
@@ -46,6 +50,9 @@ def spark_session(
     running = SparkContext._active_spark_context is not None
     starting = _apart(lambda: _session(master, running))
     meanwhile()
+    while not wait([starting], _SECONDS_BETWEEN_LOOKS).done:
+        if given_up():
+            raise KeyboardInterrupt
     session = starting.result()
     try:
         yield session

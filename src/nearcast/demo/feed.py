@@ -19,6 +19,7 @@ from nearcast.demo.people import Mover, standing, yours
 _TICK_S = 0.25
 _MOVE_S = 2.0  # how often each of those on the way says where they are
 _CHUNK = 1000
+_PIPED_CHUNK = 250  # while Spark starts on the same cores
 _TELL_S = 10.0
 _LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -98,9 +99,10 @@ class Feed:
 
     def _arrive(self, arriving: Iterator[dict[str, Any]]) -> bool:
         """Subscribe the next few of those who stay; False if there are no more."""
-        chunk = list(islice(arriving, _CHUNK))
+        most = _PIPED_CHUNK if self._piped and not self.matches else _CHUNK
+        chunk = list(islice(arriving, most))
         self._send("/v1/subscriptions", chunk)
-        return len(chunk) == _CHUNK
+        return len(chunk) == most
 
     def _happen(self, batch: list[dict[str, Any]], moves: list[dict[str, Any]]) -> None:
         if not self.matches:
