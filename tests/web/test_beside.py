@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -21,7 +20,8 @@ class Played:
 
     def __init__(self, site: Served, folder: Path) -> None:
         self.site = site
-        self.beside = Beside(folder, None, print, monotonic())
+        self.now = 0.0
+        self.beside = Beside(folder, None, print, 0.0, lambda: self.now)
         self.beside.watch(site.server.application, site.front)
         site.post("/v1/subscriptions", {"id": "a", **IPAD})
 
@@ -52,9 +52,13 @@ def test_the_page_follows_the_pipeline_beside(
     expect(page.locator("#beside-counts")).to_be_hidden()
 
     played.publish("m")
+    played.now += 12
+    played.step([], 1)
+    expect(state).to_have_text("Spark is catching up, 1 event (12 s) behind")
+    expect(place).to_have_attribute("data-state", "behind")
     played.step([(1, "add", "a", "m", None)], 2)
     expect(place).to_have_attribute("data-state", "level")
-    expect(state).to_have_text(re.compile(r"^Spark has caught up, \d+\.\d s behind$"))
+    expect(state).to_have_text(re.compile(r"^Spark has caught up \(\d+\.\d s behind\)$"))
     expect(page.locator("#beside-counts")).to_have_text("1 update from both engines, 0 differ")
     good = colour(page, "beside-differ")
 

@@ -11,8 +11,8 @@ const many = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`
 export function inWords({ state, seconds, behind_events: events, behind_s: behind, trouble }) {
   if (state === "installing") return `Spark is being installed, ${Math.round(seconds)} s`;
   if (state === "starting") return "Spark starts on the same events";
-  if (state === "behind") return `Spark is catching up, ${many(events, "event")} behind`;
-  if (state === "level") return `Spark has caught up, ${behind.toFixed(1)} s behind`;
+  if (state === "behind") return `Spark is catching up, ${many(events, "event")} (${Math.round(behind)} s) behind`;
+  if (state === "level") return `Spark has caught up (${behind.toFixed(1)} s behind)`;
   return `Spark is not compared: ${trouble}`;
 }
 
