@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+SPARK_INSTALL = $(MAKE) --silent $(VENV)/.spark
 
 .PHONY: demo test java lint unit kernels soak bench wheel first-minute clean
 
@@ -16,9 +17,9 @@ DEMO_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 # `make demo ENGINE=embedded DEMO_ARGS="--duration 60 --no-browser"`. Spark is only installed where
-# there is a Java that it can run on.
-demo: $(VENV)/.core $(if $(filter embedded,$(ENGINE)),,$(VENV)/.spark)
-	@ENGINE=$(or $(ENGINE),auto) $(BIN)/nearcast demo $(DEMO_ARGS)
+# there is a Java that it can run on; unless it is all that was asked for, while the demo runs.
+demo: $(VENV)/.core $(if $(filter spark,$(ENGINE)),$(VENV)/.spark)
+	@ENGINE=$(or $(ENGINE),auto) SPARK_INSTALL="$(SPARK_INSTALL)" $(BIN)/nearcast demo $(DEMO_ARGS)
 
 test: java lint unit
 
@@ -67,11 +68,12 @@ $(VENV)/.core: $(BIN)/python pyproject.toml
 	@$(PIP) --editable ".[server]"
 	@touch $@
 
+# What Spark needs and nothing else: the package itself may be in use meanwhile.
 $(VENV)/.spark: $(VENV)/.core
 	@if $(BIN)/python -m nearcast.spark.java >/dev/null 2>&1; then \
-	echo "Installing Spark, once (make demo ENGINE=embedded does without) ..."; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[server,spark]"; fi
-	@touch $@
+	echo "Installing Spark and compiling kernels, once (make demo ENGINE=embedded does without) ..."; \
+	$(BIN)/nearcast kernels build & compiling=$$!; \
+	$(BIN)/python tools/extras.py spark | $(PIP) --requirement /dev/stdin && wait $$compiling && touch $@; fi
 
 # The tools are large: kernels are compiled while they are downloaded.
 $(VENV)/.dev: $(VENV)/.core

@@ -6,12 +6,15 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import httpx
 import pytest
 
+from kills import below, living, wait_until
+from nearcast.demo.beside import PATH
 from nearcast.demo.city import CENTRE, City, shore
 from nearcast.demo.feed import Feed
 from nearcast.demo.happenings import Happenings
@@ -39,12 +42,12 @@ def start(tmp_path: Path, *arguments: str, engine: str = "embedded") -> subproce
 
 def test_the_demo_serves_a_map_and_ends_at_ctrl_c_without_a_trace(tmp_path: Path) -> None:
     with start(tmp_path) as process:
-        assert process.stdout is not None
-        lines: list[str] = []
-        while not lines or not lines[-1].startswith("310 subscriptions"):
-            lines.append(process.stdout.readline())
-            assert lines[-1], process.stderr.read() if process.stderr else ""
-        assert any(line.startswith("First matches") for line in lines)
+        lines = until(process, "310 subscriptions")
+        assert any(re.match(r"Ready after \d+\.\d s\.$", line) for line in lines)
+        first = (
+            r"First match after \d+\.\d s: 'Half price sushi at Fig Tree, Newtown' for your-lunch\."
+        )
+        assert any(re.match(first, line) for line in lines)
         address = next(line.split()[1] for line in lines if line.startswith("Map: "))
         page = httpx.get(address, trust_env=False)
         assert page.status_code == 200
@@ -68,19 +71,71 @@ def test_the_demo_ends_by_itself_after_its_time(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_runs_on_spark_where_it_finds_it(tmp_path: Path) -> None:
+def until(process: subprocess.Popen[str], beginning: str) -> list[str]:
+    """The lines of a demo up to the one that begins so."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not lines or not lines[-1].startswith(beginning):
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.stderr.read() if process.stderr else ""
+    return lines
+
+
+def test_the_demo_shows_that_spark_gives_the_same_updates(tmp_path: Path) -> None:
+    """It begins on the embedded engine; Spark catches up beside it, and nothing of it is left."""
     with start(tmp_path, engine="auto") as process:
-        assert process.stdout is not None
-        lines: list[str] = []
-        while not lines or not lines[-1].startswith("First matches"):
-            lines.append(process.stdout.readline())
-            assert lines[-1], process.stderr.read() if process.stderr else ""
+        lines = until(process, "Spark has caught up")
+        assert "on the embedded engine, and beside it on the pipeline on Spark" in lines[0]
+        told = [line.split(" after ")[0] for line in lines]
+        assert told.index("Ready") < told.index("First match") < told.index("Spark has caught up")
+        address = next(line.split()[1] for line in lines if line.startswith("Map: "))
+        assert "&beside#" in address
+        beside = httpx.get(httpx.URL(address).join(PATH), trust_env=False).json()
+        assert beside["state"] in ("level", "behind")
+        assert beside["same"] > 0
+        assert (beside["differ"], beside["trouble"]) == (0, "")
+        started = {each.pid for each in below(process.pid)}
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert "on the pipeline on Spark, with Java" in lines[0]
+    assert err == ""
+    assert re.search(r"^Over: .* Spark beside: [\d,]+ updates .*, 0 differ\.$", out, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []
+    wait_until(lambda: not living(started), "end of all that was started")
+
+
+def running_below(folder: Path) -> list[str]:
+    """The commands of processes that name a folder."""
+    found = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(command.read_bytes().decode(errors="replace"))
+    return [each for each in found if str(folder) in each]
+
+
+def test_the_demo_runs_on_spark_alone(tmp_path: Path) -> None:
+    with start(tmp_path, engine="spark") as process:
+        lines = until(process, "First match after")
+        assert "on the pipeline on Spark, with Java" in lines[0]
+        assert "'Half price sushi at Fig Tree, Newtown' for your-lunch" in lines[-1]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
     over = r"^Over: [\d,]+ messages, [1-9][\d,]* matches, [\d,]+ moves\.$"
     assert re.search(over, out, re.MULTILINE)
+
+
+def test_an_installation_of_spark_ends_with_the_demo(tmp_path: Path) -> None:
+    waiting = f"tail -f {tmp_path / 'never'} --retry"
+    (tmp_path / "temporary").mkdir()
+    with start(tmp_path / "temporary", "--spark-install", waiting, engine="auto") as process:
+        until(process, "First match after")
+        assert any("never" in each for each in running_below(tmp_path))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Spark beside: 0 updates from both engines, 0 differ." in out
+    assert running_below(tmp_path) == []
 
 
 @pytest.fixture(scope="module")

@@ -61,6 +61,11 @@ def below(pid: int) -> list[Process]:
     return found
 
 
+def living(pids: set[int]) -> set[int]:
+    """Those of some processes that have not ended."""
+    return pids & {each.pid for each in _processes()}
+
+
 def wait_until(there: Callable[[], bool], what: str) -> None:
     """Wait for something that comes by itself."""
     until = time.monotonic() + PATIENCE_S

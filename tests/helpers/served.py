@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ class Served:
     def __init__(self, server: Server, port: int) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
+        self.server = server
         self.front: Front = server.front
         self.http = httpx.Client(base_url=self.url, timeout=30.0)
 
@@ -53,13 +54,25 @@ class Served:
 
 
 @contextmanager
-def serving(data: Path | None = None, *, port: int = 0, **options: Any) -> Iterator[Served]:
+def serving(
+    data: Path | None = None,
+    *,
+    port: int = 0,
+    setup: Callable[[Server], None] = lambda _: None,
+    **options: Any,
+) -> Iterator[Served]:
     """Run a server for the time of the block; in memory and without an index unless told."""
     set_up_logs("error")
     config = Config(**{"data": data, "index": "scan"} | options)
     server = Server(config)
-    ready = threading.Event()
-    server.front.on_ready = ready.set
+    setup(server)
+    ready, on_ready = threading.Event(), server.front.on_ready
+
+    def tell() -> None:
+        on_ready()
+        ready.set()
+
+    server.front.on_ready = tell
     with bound("127.0.0.1", port) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

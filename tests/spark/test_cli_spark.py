@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from boolean_logs import records, scanned
 from documented import help_examples, words
+from kills import PATIENCE_S, Stream, living, wait_until
 from mixed_logs import mixed_log
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
@@ -368,3 +369,14 @@ def test_a_second_session_is_not_started(spark: SparkSession, folder: Path) -> N
     (folder / "in" / "1.jsonl").write_bytes(lines(LOG[:3]))
     assert run("--available-now") == 0
     assert spark.range(3).count() == 3
+
+
+def test_a_stream_that_is_stopped_while_spark_starts_does_not_wait_for_it(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    stream.start()
+    wait_until(lambda: bool(stream.children()["jvm"]), "JVM")
+    jvm = set(stream.children()["jvm"])
+    stream.run.send_signal(signal.SIGTERM)
+    assert stream.run.wait(PATIENCE_S) == 130, stream.log.read_text()
+    assert not stream.state.exists()
+    wait_until(lambda: not living(jvm), "end of the JVM")

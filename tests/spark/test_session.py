@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from nearcast.errors import SetupError
 from nearcast.spark import session as sessions
 from nearcast.spark.session import check, local_session, prepare
-from nearcast.spark.settings import CHECKPOINTS, LOCAL_CHECKPOINTS, SETTINGS
+from nearcast.spark.settings import CHECKPOINTS, LOCAL_CHECKPOINTS, SETTINGS, java_options
 
 
 @pytest.fixture
@@ -50,6 +50,22 @@ def test_a_local_session_lacks_nothing(spark: SparkSession) -> None:
 def test_a_local_session_listens_to_this_machine_alone(spark: SparkSession) -> None:
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.getConf().get("spark.driver.host") == "127.0.0.1"
+
+
+def test_a_local_session_has_a_jvm_that_starts_soon(spark: SparkSession) -> None:
+    options = spark.sparkContext.getConf().get("spark.driver.extraJavaOptions")
+    assert options is not None
+    assert java_options() in options
+    jvm: Any = spark.sparkContext._jvm
+    beans = jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+    assert {bean.getName() for bean in beans} == {"Copy", "MarkSweepCompact"}  # the serial one
+
+
+def test_own_options_of_the_jvm_come_last_and_may_choose_another_collector() -> None:
+    assert java_options("-Dx=y").endswith("-XX:+UseSerialGC -Dx=y")
+    chosen = java_options("-XX:+UseG1GC")
+    assert chosen.endswith(" -XX:+UseG1GC")
+    assert "Serial" not in chosen
 
 
 def test_a_process_has_one_session(spark: SparkSession) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from time import monotonic
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -49,8 +50,21 @@ def demo(
     movers: Annotated[int, typer.Option(metavar="N", min=0, help="How many move about.")] = 240,
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, another story.")] = 1,
     engine: Annotated[
-        DemoEngine, typer.Option(envvar="ENGINE", help="What matches behind the server.")
+        DemoEngine,
+        typer.Option(
+            envvar="ENGINE",
+            help="What matches behind the server: one of them, or [bold]auto[/bold], the embedded "
+            "engine with Spark beside it where there is Java.",
+        ),
     ] = DemoEngine.auto,
+    spark_install: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            envvar="SPARK_INSTALL",
+            help="What installs Spark, if it is to start beside; the map does not wait for it.",
+        ),
+    ] = None,
 ) -> None:
     """Watch a city on a live map: deals, incidents and concerts reach the people they concern.
 
@@ -60,11 +74,12 @@ def demo(
 
       nearcast demo --duration 60 --no-browser
     """
+    since = monotonic()
     need("fastapi", "server")
     from nearcast.demo.show import Plan, run
 
-    chosen, said = _chosen(engine)
-    typer.echo(f"A made-up day in Sydney, on {said}. Ctrl-C ends it.")
+    chosen = _chosen(engine, installed_later=spark_install is not None)
+    typer.echo(f"A made-up day in Sydney, on {chosen.said}. Ctrl-C ends it.")
     plan = Plan(
         port=port,
         duration_s=duration,
@@ -73,24 +88,39 @@ def demo(
         movers=movers,
         seed=seed,
         browser=browser,
-        engine=chosen,
+        engine=chosen.engine,
+        beside=chosen.beside,
+        install=spark_install if chosen.beside else None,
+        since=since,
     )
     run(plan, typer.echo)
 
 
-def _chosen(engine: DemoEngine) -> tuple[str, str]:
-    """What matches, and how to say it: Spark where it can be had, unless told otherwise."""
-    if engine is not DemoEngine.embedded:
-        try:
-            from nearcast.cli.spark_setup import need_spark
-            from nearcast.spark.java import find_java
+class _Chosen(NamedTuple):
+    """What matches, whether Spark does so beside it, and how to say that."""
 
+    engine: str
+    beside: bool
+    said: str
+
+
+def _chosen(engine: DemoEngine, *, installed_later: bool) -> _Chosen:
+    """The embedded engine, with Spark beside it where that can be had, unless told otherwise."""
+    if engine is DemoEngine.embedded:
+        return _Chosen("embedded", False, "the embedded engine")
+    from nearcast.cli.spark_setup import need_spark
+    from nearcast.spark.java import find_java
+
+    try:
+        java = find_java()
+        if not installed_later or engine is DemoEngine.spark:
             need_spark()
-            java = find_java()
-        except (SetupError, ImportError) as error:
-            if engine is DemoEngine.spark:
-                raise
-            return "embedded", f"the embedded engine ({str(error).split(';', 1)[0]})"
-        waits = "the first matches take half a minute, ENGINE=embedded is quicker"
-        return "spark", f"the pipeline on Spark, with Java {java.version} ({waits})"
-    return "embedded", "the embedded engine"
+    except SetupError as error:
+        if engine is DemoEngine.spark:
+            raise
+        why = str(error).split(";", 1)[0]
+        return _Chosen("embedded", False, f"the embedded engine alone ({why})")
+    spark = f"the pipeline on Spark, with Java {java.version}"
+    if engine is DemoEngine.spark:
+        return _Chosen("spark", False, spark)
+    return _Chosen("embedded", True, f"the embedded engine, and beside it on {spark}")

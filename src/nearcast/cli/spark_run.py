@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
@@ -135,7 +136,8 @@ def run(
         history=None if history is None else history_from(history, analyser),
         analyser=analyser,
     )
-    check_partitioner(partitioner)
+    if partitioner != "auto":  # to know the others takes an import of a second
+        check_partitioner(partitioner)
     if available_now and trigger is not None:
         raise InvalidValue("--trigger", trigger, "no --trigger together with --available-now")
     interval = None if trigger is None else _interval(trigger)
@@ -146,21 +148,43 @@ def run(
     folders = {"--output": output, "--state": state, "--quarantine": quarantine}
     _keep_apart(folders | ({"--input": input} if source.files else {}), "--input")
     need_spark()
-    from nearcast.spark.stream import Options
-
-    chosen = Options(workers, partitioner, given, settings, quarantine)
-    chosen.adjust = mode
-    if most_bytes is not None:
-        chosen.adjust_bytes = most_bytes
     watch = Watch(Summary(state, output))
     with ExitStack() as stack:
         stack.enter_context(plainly())
         stack.enter_context(stopping_on_signals(watch.stop))
-        session = stack.enter_context(spark_session(master))
+        session = stack.enter_context(spark_session(master, _warm_driver, watch.stop.is_set))
+        _wake_workers(session)
+        from nearcast.spark.stream import Options
+
+        chosen = Options(workers, partitioner, given, settings, quarantine)
+        chosen.adjust = mode
+        if most_bytes is not None:
+            chosen.adjust_bytes = most_bytes
         when, shown = _When(interval, available_now), _Shown(metrics_port, log)
         stack.enter_context(source.reached())
         watch.wait(_start(session, source, watch, chosen, when, shown, stack))
     _tell(watch.summary, quarantine, as_json)
+
+
+def _warm_driver() -> None:
+    """Load what the driver needs, while Spark starts; if need be, once it is compiled."""
+    from nearcast.spark import kernels, stream
+    from nearcast.spark.warm import warm_driver
+
+    del stream
+    kernels.build()
+    warm_driver()
+
+
+def _wake_workers(session: SparkSession) -> None:
+    """Let Python processes start on the nodes while the stream is being prepared."""
+    from nearcast.spark.runner import SparkRunner
+
+    def wake() -> None:
+        with suppress(Exception):  # the first step will meet it again, and say so
+            SparkRunner(session).wake()
+
+    Thread(target=wake, name="wake-workers", daemon=True).start()
 
 
 class _When(NamedTuple):
@@ -246,6 +270,8 @@ def _interval(text: str) -> str:
 
 
 def _mode(name: str) -> Mode:
+    if name == "off":  # to know the others takes an import of a second
+        return "off"
     from nearcast.spark.balancing import MODES
 
     for mode in MODES:

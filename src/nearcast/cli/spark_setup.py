@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from importlib.util import find_spec
 from threading import Thread
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEEDED = ("pyspark", "pandas")
+_SECONDS_BETWEEN_LOOKS = 0.1
 _LAST_WORDS = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Value|Field)): (.+)$", re.MULTILINE)
 
 
@@ -32,16 +33,27 @@ def need_spark() -> None:
 
 
 @contextmanager
-def spark_session(master: str | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    master: str | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+    given_up: Callable[[], bool] = lambda: False,
+) -> Iterator[SparkSession]:
     """Start Spark, or use what this process was started with, and end what was started.
 
-    Without `master` it is this machine, or the cluster of spark-submit.
+    Without `master` it is this machine, or the cluster of spark-submit. A JVM takes its time to
+    start; `meanwhile` is called then, and `given_up` asked whether to wait any longer. A JVM that
+    is left alone ends with this process.
     """
     need_spark()
     from pyspark import SparkContext
 
     running = SparkContext._active_spark_context is not None
-    session = _apart(lambda: _session(master, running))
+    starting = _apart(lambda: _session(master, running))
+    meanwhile()
+    while not wait([starting], _SECONDS_BETWEEN_LOOKS).done:
+        if given_up():
+            raise KeyboardInterrupt
+    session = starting.result()
     try:
         yield session
     finally:
@@ -49,7 +61,7 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
             session.stop()
 
 
-def _apart(make: Callable[[], SparkSession]) -> SparkSession:
+def _apart(make: Callable[[], SparkSession]) -> Future[SparkSession]:
     """Call in another thread: in the main thread PySpark would take over Ctrl-C for good."""
     made: Future[SparkSession] = Future()
 
@@ -60,7 +72,7 @@ def _apart(make: Callable[[], SparkSession]) -> SparkSession:
             made.set_exception(error)
 
     Thread(target=run, name="start of Spark", daemon=True).start()
-    return made.result()
+    return made
 
 
 def _session(master: str | None, running: bool) -> SparkSession:

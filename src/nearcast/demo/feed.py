@@ -19,6 +19,7 @@ from nearcast.demo.people import Mover, standing, yours
 _TICK_S = 0.25
 _MOVE_S = 2.0  # how often each of those on the way says where they are
 _CHUNK = 1000
+_PIPED_CHUNK = 250  # while Spark starts on the same cores
 _TELL_S = 10.0
 _LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -35,22 +36,27 @@ class Feed:
         seed: int,
         on_land: Callable[[Point], bool],
         piped: bool = False,
+        since: float | None = None,
+        beside: Callable[[], str] = lambda: "",
     ) -> None:
         self._client = client
         self._say = say
         self._stop = stop
         self._piped = piped  # before Spark: matches come later
+        self._since = monotonic() if since is None else since
+        self._beside = beside  # what there is to say of another engine
         self._city = City(Random(seed), on_land)  # noqa: S311 - a story to repeat, not a secret
+        self._texts: dict[str, str] = {}  # of the messages up to the first match
         self.messages = self.matches = self.moves = 0
 
     def wait_until_ready(self) -> bool:
         """Come back when the server is warm; False if it is over before."""
-        started, told = monotonic(), False
+        told = False
         while not self._stop.is_set():
             try:
                 answer = self._client.get("/readyz")
                 if answer.status_code == 200:
-                    self._say(f"The server is ready after {monotonic() - started:.1f} s.")
+                    self._say(f"Ready after {self._seconds():.1f} s.")
                     return True
                 detail = answer.json().get("detail", "")
             except httpx.TransportError:
@@ -67,6 +73,7 @@ class Feed:
         moving = [Mover(f"way-{number}", city) for number in range(movers)]
         arriving = standing(city, people)
         self._send("/v1/subscriptions", [*yours(), *(each.subscription() for each in moving)])
+        self._happen([happenings.first()], [])
         self._arrive(arriving)
         started = told = monotonic()
         turns = max(1, round(_MOVE_S / _TICK_S))
@@ -76,30 +83,46 @@ class Feed:
             due += rate * _TICK_S * city.random.uniform(0.4, 1.6)
             batch = [happenings.next() for _ in range(int(due))]
             due -= len(batch)
-            self._happen(batch, [mover.move(now) for mover in moving[tick % turns :: turns]], now)
+            self._happen(batch, [mover.move(now) for mover in moving[tick % turns :: turns]])
             tick += 1
             if not complete and not self._arrive(arriving):
                 complete = True
                 total = people + movers + len(yours())
-                self._say(f"{total:,} subscriptions, {movers} of them on the move.")
+                self._say(
+                    f"{total:,} subscriptions after {self._seconds():.1f} s, "
+                    f"{movers} of them on the move."
+                )
             if monotonic() - told >= _TELL_S:
                 told = monotonic()
                 latest = f" Latest: {batch[-1]['text']}." if batch else ""
-                self._say(f"{self.counts()}.{latest}")
+                self._say(f"{self.counts()}.{self._beside()}{latest}")
 
     def _arrive(self, arriving: Iterator[dict[str, Any]]) -> bool:
         """Subscribe the next few of those who stay; False if there are no more."""
-        chunk = list(islice(arriving, _CHUNK))
+        most = _PIPED_CHUNK if self._piped and not self.matches else _CHUNK
+        chunk = list(islice(arriving, most))
         self._send("/v1/subscriptions", chunk)
-        return len(chunk) == _CHUNK
+        return len(chunk) == most
 
-    def _happen(self, batch: list[dict[str, Any]], moves: list[dict[str, Any]], now: float) -> None:
+    def _happen(self, batch: list[dict[str, Any]], moves: list[dict[str, Any]]) -> None:
+        if not self.matches:
+            self._texts |= {each["id"]: each["text"] for each in batch}
         reached = self._send("/v1/events", [*({"op": "publish"} | each for each in batch), *moves])
-        if reached and not self.matches:
-            self._say(f"First matches {now:.1f} s into the stream: {reached}.")
         self.messages += len(batch)
         self.moves += len(moves)
+        if reached and not self.matches:
+            self._tell_first()
         self.matches += reached
+
+    def _tell_first(self) -> None:
+        """Say what the first match was, and after how long."""
+        seconds, first = self._seconds(), self._updates(1)[0]
+        text = self._texts.get(first["message"], first["message"])
+        self._say(f"First match after {seconds:.1f} s: {text!r} for {first['subscription']}.")
+        self._texts.clear()
+
+    def _seconds(self) -> float:
+        return monotonic() - self._since
 
     def counts(self) -> str:
         """What has happened so far."""
@@ -119,10 +142,17 @@ class Feed:
 
     def _matches_since(self) -> int:
         """How many more matches the pipeline has found."""
+        return int(self._page(1).headers["nearcast-last"]) - self.matches
+
+    def _updates(self, count: int) -> list[dict[str, Any]]:
+        """The first updates of all."""
+        return [json.loads(line) for line in self._page(count).iter_lines()]
+
+    def _page(self, limit: int) -> httpx.Response:
         page = {"accept": "application/x-ndjson"}
-        answer = self._client.get("/v1/updates", params={"limit": 1}, headers=page)
+        answer = self._client.get("/v1/updates", params={"limit": limit}, headers=page)
         answer.raise_for_status()
-        return int(answer.headers["nearcast-last"]) - self.matches
+        return answer
 
 
 def _lines(bodies: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearcast.demo.city import City
+from nearcast.demo.city import SUBURBS, City
 
 THINGS = (
     "pizza", "pineapple pizza", "sushi", "ramen", "dumplings", "laksa", "tacos", "gelato", "coffee",
@@ -53,6 +53,14 @@ class Happenings:
     def __init__(self, city: City) -> None:
         self._city = city
         self._count = 0
+
+    def first(self) -> dict[str, Any]:
+        """The message to begin with: one that concerns the visitor, see `people.yours`."""
+        return {
+            "id": "m0",
+            "text": "Half price sushi at Fig Tree, Newtown",
+            "point": SUBURBS["Newtown"],
+        }
 
     def next(self) -> dict[str, Any]:
         """Make up the next message."""

@@ -7,13 +7,15 @@ import sys
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread, Timer
+from time import monotonic
 
 import httpx
 
+from nearcast.demo.beside import Beside
 from nearcast.demo.city import CENTRE, SPACE, ZOOM, shore
 from nearcast.demo.feed import Feed
 from nearcast.demo.people import yours
@@ -28,7 +30,11 @@ _WINDOW = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How large a demo, where, and for how long."""
+    """How large a demo, where, for how long, and on what.
+
+    With `beside`, the pipeline on Spark is started beside the embedded engine, once the command
+    `install` has installed it, if there is one. `since` is when the demo was asked for.
+    """
 
     port: int = 0
     duration_s: float | None = None
@@ -38,13 +44,16 @@ class Plan:
     seed: int = 1
     browser: bool = True
     engine: str = "embedded"
+    beside: bool = False
+    install: str | None = None
+    since: float = field(default_factory=monotonic)
 
 
-def address(port: int, engine: str = "embedded") -> str:
+def address(port: int, *, beside: bool = False) -> str:
     """The address of the map, with the visitor's subscriptions and the city in view."""
-    known = [each for each in yours() if engine == "embedded" or "top" not in each]
-    names = ",".join(each["id"] for each in known)
-    return f"http://127.0.0.1:{port}/?yours={names}#{ZOOM}/{CENTRE[1]}/{CENTRE[0]}"
+    names = ",".join(each["id"] for each in yours())
+    asked = "&beside" if beside else ""
+    return f"http://127.0.0.1:{port}/?yours={names}{asked}#{ZOOM}/{CENTRE[1]}/{CENTRE[0]}"
 
 
 def run(plan: Plan, say: Callable[[str], None]) -> None:
@@ -55,28 +64,44 @@ def run(plan: Plan, say: Callable[[str], None]) -> None:
         bound("127.0.0.1", plan.port) as door,
     ):
         port = door.getsockname()[1]
-        say(f"Map: {address(port, plan.engine)}")
+        page = address(port, beside=plan.beside)
+        say(f"Map: {page}")
         given = Given(window_count=_WINDOW, space=Box(*SPACE))
         server = Server(Config(data=Path(folder), given=given, engine=plan.engine))
-        story = _Story(plan, port, say, server.stop)
+        beside = _watch(server, Path(folder), plan, say) if plan.beside else None
+        story = _Story(plan, port, say, server.stop, beside)
         if plan.browser and has_browser():
-            webbrowser.open(address(port, plan.engine))
+            webbrowser.open(page)
         with suppress(KeyboardInterrupt):  # how a server ends that was told to with Ctrl-C
             server.run(sockets=[door])
+        if beside is not None:
+            beside.end()
         story.end()
+
+
+def _watch(server: Server, folder: Path, plan: Plan, say: Callable[[str], None]) -> Beside:
+    beside = Beside(folder / "beside", plan.install, say, plan.since)
+    beside.watch(server.application, server.front)
+    return beside
 
 
 class _Story(Thread):
     """Feeds the server from a thread of its own, for as long as there is time, then ends it."""
 
     def __init__(
-        self, plan: Plan, port: int, say: Callable[[str], None], at_end: Callable[[], None]
+        self,
+        plan: Plan,
+        port: int,
+        say: Callable[[str], None],
+        at_end: Callable[[], None],
+        beside: Beside | None,
     ) -> None:
         super().__init__(name="demo-feed", daemon=True)
         self._plan = plan
         self._port = port
         self._say = say
         self._at_end = at_end
+        self._beside = beside
         self._stop_asked = Event()
         self._failure: Exception | None = None
         self.start()
@@ -100,6 +125,8 @@ class _Story(Thread):
                 seed=plan.seed,
                 on_land=shore(),
                 piped=plan.engine == "spark",
+                since=plan.since,
+                beside=self._compared,
             )
             try:
                 if feed.wait_until_ready():
@@ -110,7 +137,10 @@ class _Story(Thread):
             except httpx.HTTPStatusError as error:
                 if error.response.status_code != 503:  # it is about to go
                     raise
-            self._say(f"Over: {feed.counts()}.")
+            self._say(f"Over: {feed.counts()}.{self._compared()}")
+
+    def _compared(self) -> str:
+        return "" if self._beside is None else f" Spark beside: {self._beside.in_words()}."
 
     def _start_clock(self) -> None:
         """Count the time from when there is something to see: compiling may take a while."""

@@ -40,6 +40,7 @@ class Front:
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None
+        self.on_committed: Callable[[Committed], None] = lambda _: None
         self.on_ready: Callable[[], None] = lambda: None
         self.on_failure: Callable[[], None] = lambda: None
 
@@ -54,6 +55,7 @@ class Front:
     def committed(self, batch: Committed, tenant: Tenant) -> None:
         """Count a batch; a subscription that has ended takes its webhook along."""
         self.metrics.committed(batch)
+        self.on_committed(batch)
         for event, outcome in zip(batch.events, batch.outcomes, strict=True):
             if not isinstance(event, Unsubscribe) or outcome.error is not None:
                 continue

@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from nearcast.spark.landing import land_file, land_rows
+from nearcast.spark.paths import is_local, local_path
 from nearcast.spark.pipeline import STEP_ROWS, Pipeline
 from nearcast.spark.slices import SEQ, EventFile, Slice
 
@@ -17,6 +18,9 @@ _LANDED = "path string"
 RANKED_STEP_ROWS = 50_000
 """The same where somebody ranks, which takes many times as long."""
 
+_LANDED_HERE = 4 << 20
+"""Bytes of files on this machine that are read sooner than a job would have begun."""
+_COMPRESSED = (".gz", ".zst")  # which may hold any amount
 _INBOXES_KEPT = 2  # for logs that turn out to be damaged, besides that of the batch being taken
 
 
@@ -42,17 +46,24 @@ class Feed:
         looked = [EventFile.look(path) for path in paths]
         odd = [at for at, file in enumerate(looked) if file is None or not file.normal]
         if odd:
-            targets = self._land_files(names.sparkSession, [paths[at] for at in odd], batch)
+            given = [paths[at] for at in odd]
+            session = None if _are_small(given) else names.sparkSession
+            targets = self._land_files(session, given, batch)
             for at, target in zip(odd, targets, strict=True):
                 looked[at] = EventFile.look(target)
         self._take([file for file in looked if file is not None], batch)
 
     def _land_files(self, session: Any, paths: list[str], batch: int) -> list[str]:
+        """Bring files into the normal form, here or in tasks of a session."""
         folder = self._folder(batch)
         targets = [f"{folder}/{at:06}.parquet" for at in range(len(paths))]
         pairs = list(zip(paths, targets, strict=True))
-        numbers = session.range(0, len(pairs), 1, len(pairs))
-        numbers.mapInArrow(_file_lander(pairs), _LANDED).collect()
+        if session is None:
+            for path, target in pairs:
+                land_file(path, target)
+        else:
+            numbers = session.range(0, len(pairs), 1, len(pairs))
+            numbers.mapInArrow(_file_lander(pairs), _LANDED).collect()
         return targets
 
     def take_rows(self, rows: DataFrame, batch: int) -> None:
@@ -101,6 +112,17 @@ class Feed:
         for name in self._inbox.names():
             if name.isdigit() and int(name) < min(needed, batch):
                 self._inbox.remove(name)
+
+
+def _are_small(paths: Sequence[str]) -> bool:
+    """Whether files are on this machine, and few or short enough to be read here."""
+    try:
+        return (
+            all(is_local(path) and not path.endswith(_COMPRESSED) for path in paths)
+            and sum(local_path(path).stat().st_size for path in paths) <= _LANDED_HERE
+        )
+    except OSError:
+        return False  # whoever reads it says what is wrong with it
 
 
 def _steps(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:

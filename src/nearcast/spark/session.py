@@ -20,7 +20,15 @@ from pyspark.sql import SparkSession
 from nearcast.errors import SetupError
 from nearcast.spark import gateway
 from nearcast.spark.java import use_java
-from nearcast.spark.settings import CHECKPOINTS, LOCAL_CHECKPOINTS, QUIET, SETTINGS, Setting
+from nearcast.spark.settings import (
+    CHECKPOINTS,
+    LAUNCHER_OPTIONS,
+    LOCAL_CHECKPOINTS,
+    QUIET,
+    SETTINGS,
+    Setting,
+    java_options,
+)
 
 _log = logging.getLogger("nearcast.spark")
 _LOWEST_SPARK = (4, 1)
@@ -59,12 +67,13 @@ def local_session(
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", QUIET["spark.driver.host"])
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER_OPTIONS)
     settings = QUIET | {setting.key: setting.value for setting in SETTINGS}
     settings |= {key: _text(value) for key, value in conf.items()}
     settings |= {"spark.master": _tried_again(master), "spark.app.name": app}
     settings["spark.driver.extraJavaOptions"] = " ".join(
-        [_log_option(), settings.get("spark.driver.extraJavaOptions", "")]
-    ).strip()
+        [_log_option(), java_options(settings.get("spark.driver.extraJavaOptions", ""))]
+    )
     spark_conf = SparkConf()
     for key, value in settings.items():
         spark_conf.set(key, value)

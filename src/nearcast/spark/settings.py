@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 DAEMON = "nearcast.spark.daemon"
@@ -84,3 +85,23 @@ QUIET = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 """What a session on this machine has besides: nothing listens to the outside, nothing chatters."""
+
+_COMPILING = (
+    # Most of what a start takes would go into the JVM's second compiler. It waits for what runs
+    # twenty times as often as usual: that is compiled again, at leisure.
+    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
+    "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
+)
+# The JVM hands on names and packets: there is little garbage to collect side by side.
+_COLLECTING = "-XX:+UseSerialGC"
+LAUNCHER_OPTIONS = f"-XX:TieredStopAtLevel=1 {_COLLECTING}"
+"""For the JVM that only works out the command of another."""
+
+
+def java_options(given: str = "") -> str:
+    """Options with which the JVM of a session on this machine is there soon, then those given.
+
+    A JVM refuses to start with two ways to collect garbage.
+    """
+    ours = [_COMPILING] if re.search(r"-XX:\+Use\w*GC\b", given) else [_COMPILING, _COLLECTING]
+    return " ".join([*ours, *given.split()])

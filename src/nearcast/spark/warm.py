@@ -92,6 +92,13 @@ def warm_tasks() -> None:
         del shard, router, names
 
 
+def warm_driver() -> None:
+    """Let a registrar read a little, as the driver does with every step."""
+    records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_EVENTS)]
+    reading = Registrar(Settings()).read(table_of(records), np.arange(len(records)))
+    place(_plan(), reading.log, BEGUN.empty_table(), BEGUN.empty_table(), reading.changes)
+
+
 def _warm_ranking() -> None:
     records = [Record(at, at, b"", event_from_json(e), None) for at, e in enumerate(_RANKED)]
     settings = Settings(window=Window(seconds=1.0))

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
@@ -19,21 +21,23 @@ from nearcast.spark.claims import is_claimed
 
 log = structlog.get_logger("nearcast")
 _GRACE_S = 20.0
+_LOOK_S = 0.2
 _LONGEST_PAUSE_S = 30.0
 _SOUND_S = 60.0
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(nice: int) -> None:
     """Ask Linux to stop this process when the server is gone; elsewhere the next one joins it."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGTERM)
+    os.nice(nice)
 
 
 class Pipeline:
-    """Keeps a pipeline running."""
+    """Keeps a pipeline running, the nicer to other processes the higher `nice` is."""
 
-    def __init__(self, places: Places, options: list[str]) -> None:
+    def __init__(self, places: Places, options: list[str], nice: int = 0) -> None:
         self._places = places
         self._command = [
             sys.executable, "-m", "nearcast", "spark", "run",
@@ -43,6 +47,7 @@ class Pipeline:
             "--quarantine", str(places.refused),
             *options,
         ]  # fmt: skip
+        self._nice = nice
         self._process: subprocess.Popen[bytes] | None = None
         self._log = places.state.with_name("pipeline.log")
 
@@ -55,21 +60,29 @@ class Pipeline:
                 while is_claimed(self._places.state):
                     await asyncio.sleep(1.0)
             began = loop.time()
-            with self._log.open("ab") as errors:
-                # Started by the thread that lives as long as the process: see _end_with_parent.
-                self._process = subprocess.Popen(  # noqa: S603 - our own command
-                    self._command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=errors,
-                    preexec_fn=_end_with_parent,
-                )
-            log.info("pipeline started", process=self._process.pid)
-            while self._process.poll() is None:
-                await asyncio.sleep(0.2)
+            self.start()
+            reason = await self.ended()
             pause = 1.0 if loop.time() - began > _SOUND_S else min(2 * pause, _LONGEST_PAUSE_S)
-            log.warning("pipeline ended", reason=self._last_words(), again_in_s=pause)
+            log.warning("pipeline ended", reason=reason, again_in_s=pause)
             await asyncio.sleep(pause)
+
+    def start(self) -> None:
+        """Start it, from the thread that lives as long as the process: see _end_with_parent."""
+        with self._log.open("ab") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                preexec_fn=partial(_end_with_parent, self._nice),
+            )
+        log.info("pipeline started", process=self._process.pid)
+
+    async def ended(self) -> str:
+        """Come back when it has ended, with the last that it said."""
+        while self._process is not None and self._process.poll() is None:
+            await asyncio.sleep(_LOOK_S)
+        return self._last_words()
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()

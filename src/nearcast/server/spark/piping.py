@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from nearcast.engine.settings import Settings
+from nearcast.engine.update_log import Entry
 from nearcast.geo import WORLD
+from nearcast.model import Message
 from nearcast.server.config import Config
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.pipeline import Pipeline
 from nearcast.server.spark.places import Places
-from nearcast.server.spark.register import RegisterEngine
-from nearcast.server.spark.tail import Ask, Tail
+from nearcast.server.spark.register import RegisterEngine, Row
+from nearcast.server.spark.tail import Tail
 
 log = structlog.get_logger("nearcast")
 _PAUSE_S = 1.0
+Delivered = tuple[list[Entry], dict[str, Message]]
+Ask = Callable[[Callable[[RegisterEngine], Delivered]], Awaitable[Delivered]]
 
 if TYPE_CHECKING:
     from nearcast.server.tenants import Tenant
@@ -32,8 +36,8 @@ class Piping:
         self._pipeline = pipeline
         self.tail = tail
         self._tasks = [
-            asyncio.ensure_future(_persistently(pipeline.keep_running)),
-            asyncio.ensure_future(_persistently(tail.follow)),
+            asyncio.ensure_future(persistently(pipeline.keep_running)),
+            asyncio.ensure_future(persistently(tail.follow)),
         ]
 
     async def stop(self) -> None:
@@ -46,7 +50,7 @@ class Piping:
         await asyncio.to_thread(self._pipeline.stop)
 
 
-async def _persistently(work: Callable[[], Awaitable[None]]) -> None:
+async def persistently(work: Callable[[], Awaitable[None]]) -> None:
     """Do something for the life of the server, again after a failure such as a full disk."""
     while True:
         try:
@@ -70,11 +74,19 @@ def open_register(config: Config, name: str, options: dict[str, Any]) -> Registe
 def start_piping(tenant: Tenant, config: Config) -> Piping:
     """Start or join the pipeline of a tenant, and follow it."""
     places = places_of(config, tenant.name)
-    pipeline = Pipeline(places, _options(config, tenant.settings, places))
-    return Piping(pipeline, Tail(places, cast("Ask", tenant.backend.ask), tenant))
+    pipeline = Pipeline(places, pipeline_options(config, tenant.settings, places))
+    ask = cast("Ask", tenant.backend.ask)
+
+    async def take(rows: list[Row], settled: int) -> None:
+        """Take updates into the log, and to those who listen."""
+        entries, messages = await ask(lambda engine: engine.deliver(rows, settled))
+        if entries:
+            tenant.delivered(entries, messages)
+
+    return Piping(pipeline, Tail(places, take))
 
 
-def _options(config: Config, settings: Settings, places: Places) -> list[str]:
+def pipeline_options(config: Config, settings: Settings, places: Places) -> list[str]:
     """Tell the pipeline what the engine was told."""
     given: list[str] = ["--partitioner", config.partitioner]
     if config.workers is not None:

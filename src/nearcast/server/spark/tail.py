@@ -1,4 +1,4 @@
-"""Committed updates, from the pipeline's output into the log and to those who listen."""
+"""Committed updates of a pipeline, step by step, to whoever takes them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearcast.engine.update_log import Entry
-from nearcast.model import Message
 from nearcast.server.spark.places import Places
-from nearcast.server.spark.register import RegisterEngine, Row
+from nearcast.server.spark.register import Row
 from nearcast.spark.files import Files
 from nearcast.spark.sealed import unseal
 
@@ -22,28 +19,19 @@ _LOOK_S = 0.02
 _KEPT = 2
 """Steps that stay in the output after they were taken in: the last one may be made again."""
 
-Delivered = tuple[list[Entry], dict[str, Message]]
-Ask = Callable[[Callable[[RegisterEngine], Delivered]], Awaitable[Delivered]]
-
-
-class Receiver(Protocol):
-    """Hears of updates that are in the log."""
-
-    def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
-        """Take note of updates, and of the messages they are about, as far as they are known."""
-        ...
+Take = Callable[[list[Row], int], Awaitable[None]]
+"""Takes the updates of a step, and how many events were settled by the steps before it."""
 
 
 class Tail:
     """Follows the output of a pipeline, step by step."""
 
-    def __init__(self, places: Places, ask: Ask, receiver: Receiver) -> None:
+    def __init__(self, places: Places, take: Take) -> None:
         self.settled = 0
         """How many events are done: no update of theirs will come any more."""
         self._output = places.updates
         self._commits = Files(str(places.state / "commits"))
-        self._ask = ask
-        self._receiver = receiver
+        self._take = take
 
     async def follow(self) -> None:
         """Take in every step as it is committed; a call for the life of the server."""
@@ -54,16 +42,10 @@ class Tail:
                 await asyncio.sleep(_LOOK_S)
                 continue
             rows = await asyncio.to_thread(read_step, folder)
-            await self._take(rows)
+            await self._take(rows, self.settled)
             await self._settle(step)
             shutil.rmtree(self._output / f"batch={step - _KEPT}", ignore_errors=True)
             step += 1
-
-    async def _take(self, rows: list[Row]) -> None:
-        settled = self.settled  # by the steps before this one
-        entries, messages = await self._ask(lambda engine: engine.deliver(rows, settled))
-        if entries:
-            self._receiver.delivered(entries, messages)
 
     async def _settle(self, step: int) -> None:
         """Wait until the pipeline has done with a step, and see how far it is."""

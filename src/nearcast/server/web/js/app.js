@@ -3,6 +3,7 @@
 import { AttributionControl, Map as MapView, NavigationControl, Popup, ScaleControl, setWorkerUrl } from "../vendor/maplibre-gl.mjs";
 import { api, keepKey } from "./api.js";
 import { fill, repaint, style } from "./basemap.js";
+import { showBeside } from "./beside.js";
 import { Pencil } from "./draw.js";
 import { Effects } from "./effects.js";
 import { Feed } from "./feed.js";
@@ -64,6 +65,7 @@ const form = new Form(pencil, {
   },
 });
 
+const asked = new URLSearchParams(location.search);
 let live = null;
 let liveBox = null;
 let captioned = 0;
@@ -201,7 +203,7 @@ async function start() {
   try {
     await waitUntilReady(api.ready);
     status("connecting", "connecting");
-    await mine.restore(new URLSearchParams(location.search).get("yours")?.split(",") ?? []);
+    await mine.restore(asked.get("yours")?.split(",") ?? []);
     await goToCrowd();
     listen(true);
   } catch (error) {
@@ -240,6 +242,7 @@ document.addEventListener("visibilitychange", () => {
     listen(true);
   }
 });
+if (asked.has("beside")) showBeside();
 map.once("load", () => {
   document.querySelector(".maplibregl-ctrl-attrib").classList.remove("maplibregl-compact-show");
   document.querySelector(".maplibregl-ctrl-attrib").removeAttribute("open");

@@ -1,0 +1,233 @@
+"""The pipeline on Spark beside the server's own engine: the same events, its updates compared."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nearcast.demo.comparison import Comparison
+from nearcast.errors import NearcastError, SetupError
+from nearcast.model import Event
+from nearcast.server.backend import Committed
+from nearcast.server.bodies import json_response
+from nearcast.server.front import Front
+from nearcast.server.spark.event_files import EventFiles
+from nearcast.server.spark.pipeline import Pipeline
+from nearcast.server.spark.piping import pipeline_options
+from nearcast.server.spark.places import Places
+from nearcast.server.spark.register import Row
+from nearcast.server.spark.tail import Tail
+from nearcast.server.tenants import DEFAULT
+
+PATH = "/v1/demo/beside"
+"""Where the page asks how far the pipeline is."""
+
+_NICE = 5  # the map comes first
+_LOOK_S = 0.2
+_LEVEL_S = 3.0  # who is behind by less has caught up: a step takes about a second
+_BEHIND_S = 10.0  # and has fallen behind again from here on
+_KEPT = 20_000  # events of the past whose files stay, should a step be taken again
+_FORGET_S = 10.0
+
+
+class Beside:
+    """Writes down every event that the server accepts, and compares what comes of it on Spark.
+
+    `install` is a command that installs Spark, if that is still to be done; nobody waits for it.
+    Whatever goes wrong here ends the comparison, and nothing else.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        install: str | None,
+        say: Callable[[str], None],
+        since: float,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.state = "installing" if install else "starting"
+        self.comparison = Comparison()
+        self._install = install
+        self._say = say
+        self._folder = folder
+        self._places = Places.below(folder)
+        self._files = EventFiles(self._places.events)
+        self._tail = Tail(self._places, self._take)
+        self._pipeline: Pipeline | None = None
+        self._installing: subprocess.Popen[bytes] | None = None
+        self._trouble = ""
+        self._since = since
+        self._clock = clock
+        self._seq = self._settled = 0
+        self._sent: deque[tuple[int, float]] = deque()  # not settled: last of a batch, and when
+        self._to_write: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue()
+        self._tasks: list[asyncio.Future[None]] = []
+
+    def watch(self, app: Starlette, front: Front) -> None:
+        """Hear of every batch of a server that is about to start, and tell its page."""
+
+        async def tell(request: Request) -> Response:
+            front.admit(request, "subscribe")
+            return json_response(self.as_json())
+
+        app.router.add_route(PATH, tell, methods=["GET"])
+        front.on_committed = self.committed
+        front.on_ready = lambda: self._start(front)
+
+    def as_json(self) -> dict[str, Any]:
+        """How far the pipeline is, and what was compared so far."""
+        return {
+            "state": self.state,
+            "seconds": round(self._seconds(), 1),
+            "behind_events": self._seq - self._settled,
+            "behind_s": round(self._behind_s(), 1),
+            "same": self.comparison.same,
+            "differ": self.comparison.differ,
+            "difference": self.comparison.first_difference,
+            "trouble": self._trouble,
+        }
+
+    def in_words(self) -> str:
+        """What was compared so far."""
+        return (
+            f"{self.comparison.same:,} updates from both engines, {self.comparison.differ:,} differ"
+        )
+
+    def committed(self, batch: Committed) -> None:
+        """Take the accepted events of a batch, in order, and their updates."""
+        accepted = [
+            (event, outcome, outcome.seq)
+            for event, outcome in zip(batch.events, batch.outcomes, strict=True)
+            if outcome.seq is not None
+        ]
+        if not accepted or self._trouble:
+            return
+        self._to_write.put_nowait((accepted[0][2], [event for event, _, _ in accepted]))
+        for _, outcome, seq in accepted:
+            for update in outcome.updates:
+                change = update.op, update.subscription, update.message, update.score
+                self.comparison.ours(seq, change)
+        self._seq = accepted[-1][2]
+        self._sent.append((self._seq, self._clock()))
+
+    def _start(self, front: Front) -> None:
+        works = (self._write(), self._run(front), self._tail.follow(), self._look())
+        self._tasks = [asyncio.ensure_future(self._guarded(work)) for work in works]
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (NearcastError, OSError) as error:
+            self._give_up(str(error))
+
+    async def _write(self) -> None:
+        while True:
+            await self.write_one()
+
+    async def write_one(self) -> None:
+        """Write down the events of a batch; one after another, so that files appear in order."""
+        first, events = await self._to_write.get()
+        await asyncio.to_thread(self._files.write, first, events)
+
+    async def _run(self, front: Front) -> None:
+        if self._install:
+            await self._installed(self._install)
+        self.state = "starting"
+        tenant = await front.tenants.get(DEFAULT)
+        options = pipeline_options(front.config, tenant.settings, self._places)
+        self._pipeline = Pipeline(self._places, options, _NICE)
+        self._pipeline.start()
+        raise SetupError(f"the pipeline has ended: {await self._pipeline.ended()}")
+
+    async def _installed(self, command: str) -> None:
+        """Let a command install Spark, in a group of its own that ends with the demo."""
+        said = self._folder / "install.log"
+        with said.open("wb") as output:
+            self._installing = subprocess.Popen(  # noqa: S603 - as whoever started us wrote it
+                shlex.split(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        while self._installing.poll() is None:
+            await asyncio.sleep(_LOOK_S)
+        if self._installing.returncode:
+            lines = said.read_text(errors="replace").splitlines() or ["it said nothing"]
+            raise SetupError(f"Spark was not installed: {lines[-1]}")
+        self._say(f"Spark is installed after {self._seconds():.1f} s.")
+
+    async def _look(self) -> None:
+        """Compare what is settled, and see how far the pipeline is."""
+        forgotten = self._clock()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self.settle(self._tail.settled)
+            if self._clock() - forgotten > _FORGET_S:
+                forgotten = self._clock()
+                await asyncio.to_thread(self._files.forget, self._tail.settled - _KEPT)
+
+    async def _take(self, rows: list[Row], settled: int) -> None:
+        del settled  # by the steps before
+        self.take(rows)
+
+    def take(self, rows: list[Row]) -> None:
+        """Take the updates of a step of the pipeline; they are compared when it is settled."""
+        for event, op, subscription, message, score in rows:
+            self.comparison.theirs(event + 1, (op, subscription, message, score))
+
+    def settle(self, seq: int) -> None:
+        """Compare the updates of all events up to one, with which the pipeline has done."""
+        if self._trouble or not seq:
+            return
+        differed = self.comparison.differ
+        self.comparison.settle(seq)
+        self._settled = seq
+        while self._sent and self._sent[0][0] <= seq:
+            self._sent.popleft()
+        if self.comparison.differ and not differed:
+            self._say(f"The engines differ at {self.comparison.first_difference}.")
+        behind = self._behind_s() > (_BEHIND_S if self.state == "level" else _LEVEL_S)
+        if not behind and self.state != "level":
+            self._say(f"Spark has caught up after {self._seconds():.1f} s: {self.in_words()}.")
+        self.state = "behind" if behind else "level"
+
+    def _seconds(self) -> float:
+        """How long ago the demo was asked for."""
+        return self._clock() - self._since
+
+    def _behind_s(self) -> float:
+        """For how long the oldest event has waited that the pipeline has not done with."""
+        return self._clock() - self._sent[0][1] if self._sent else 0.0
+
+    def _give_up(self, reason: str) -> None:
+        """Say why, and let go of what would wait for ever."""
+        if self._trouble:
+            return
+        self.state, self._trouble = "failed", reason
+        self._say(f"Nothing is compared any more: {reason}.")
+        self._sent.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    def end(self) -> None:
+        """End what was started."""
+        if self._installing is not None and self._installing.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._installing.pid, signal.SIGTERM)
+            self._installing.wait()
+        if self._pipeline is not None:
+            self._pipeline.stop()
