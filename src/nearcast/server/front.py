@@ -80,10 +80,7 @@ class Front:
 
     def not_ready(self) -> Problem:
         """Say that it takes a moment longer, or what is in the way."""
-        starting = (
-            "the server is still starting: it reads its data and, the first time on a machine, "
-            "compiles its kernels for about a minute; try again in a moment"
-        )
+        starting = "the server is still starting: it reads its data; try again in a moment"
         detail = self.trouble or starting
         return Problem(503, "not-ready", detail, headers={"Retry-After": "1"})
 
