@@ -179,7 +179,7 @@ def test_a_processor_without_wide_vectors_agrees(tmp_path: Path) -> None:
     plain = {
         "NUMBA_CPU_NAME": "generic",
         "NUMBA_CPU_FEATURES": "",
-        "NUMBA_CACHE_DIR": str(tmp_path),
+        "NEARCAST_KERNELS": str(tmp_path),
     }
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
