@@ -60,6 +60,10 @@ class Engine:
     to use them, others are refused. `retain_seconds` and `retain_updates` say for how long `log`
     keeps updates; `clock` gives the seconds since 1970 that this is measured by.
 
+    An engine begins on plain code, which needs nothing to be loaded or compiled, and goes over to
+    its index by itself when it has grown; updates are the same. `index` names one of the indexes
+    to have from the start, or `scan` to stay on plain code.
+
     One thread may use an engine at a time; only `log`, `recall` and `backup` serve others beside.
 
     >>> from nearcast import Circle, Engine
