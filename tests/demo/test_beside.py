@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import count
 from pathlib import Path
 from time import monotonic
 
@@ -101,8 +102,9 @@ def test_what_goes_wrong_beside_ends_the_comparison_and_nothing_else(tmp_path: P
         Beside(tmp_path, "false", said.append, monotonic()).watch(server.application, server.front)
 
     with serving(setup=setup) as site:
+        numbers = count()
         while (told := site.http.get(PATH).json())["state"] != "failed":
-            publish(site, f"m{told['seconds']}")
+            publish(site, f"m{next(numbers)}")
         assert told["trouble"] == "Spark was not installed: it said nothing"
         assert said == [f"Nothing is compared any more: {told['trouble']}."]
         subscribe(site, "a")

@@ -41,6 +41,7 @@ _LEVEL_S = 3.0  # who is behind by less has caught up: a step takes about a seco
 _BEHIND_S = 10.0  # and has fallen behind again from here on
 _KEPT = 20_000  # events of the past whose files stay, should a step be taken again
 _FORGET_S = 10.0
+_GRACE_S = 5.0  # nobody needs what a step that is cut off would have given
 
 
 class Beside:
@@ -230,4 +231,4 @@ class Beside:
                 os.killpg(self._installing.pid, signal.SIGTERM)
             self._installing.wait()
         if self._pipeline is not None:
-            self._pipeline.stop()
+            self._pipeline.stop(_GRACE_S)

@@ -88,14 +88,14 @@ class Pipeline:
         lines = self._log.read_text(errors="replace").splitlines()
         return lines[-1] if lines else "it said nothing"
 
-    def stop(self) -> None:
-        """Let it finish its step, and end."""
+    def stop(self, grace_s: float = _GRACE_S) -> None:
+        """Let it finish its step, and end; by force if that takes longer."""
         process = self._process
         if process is None or process.poll() is not None:
             return
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(_GRACE_S)
+            process.wait(grace_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
