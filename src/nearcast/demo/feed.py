@@ -19,7 +19,7 @@ from nearcast.demo.people import Mover, standing, yours
 _TICK_S = 0.25
 _MOVE_S = 2.0  # how often each of those on the way says where they are
 _CHUNK = 1000
-_PIPED_CHUNK = 250  # while Spark starts on the same cores
+_PIPED_CHUNK = 25  # until the first match: Spark starts on the same cores
 _TELL_S = 10.0
 _LINES = {"Content-Type": "application/x-ndjson"}
 
