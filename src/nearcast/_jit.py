@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 from numba.core.caching import _Cache
-from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from nearcast import _kernel_files
+from nearcast._compiler import INNER, OUTER, rebuild, remembered_types
 
 try:
     import fcntl
@@ -91,7 +91,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba ships no type informat
             head, _, code = path.read_bytes().partition(b"\n")
             if json.loads(head)["signature"] != _spelled(sig):
                 return None
-            return CompileResult._rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
+            return rebuild(target_context, pickle.loads(code))  # noqa: S301 - ours
         except Exception:  # a torn file can fail in any way, and is then written anew
             logging.getLogger("nearcast").warning("%s: damaged, it is compiled again", path)
             return None
@@ -139,7 +139,10 @@ def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., obj
     """
 
     def decorate(function: Callable[..., object]) -> Any:
-        made = cast("Any", numba.njit)(no_cfunc_wrapper=True, nogil=True, **options)(function)
+        made = cast("Any", numba.njit)(
+            no_cfunc_wrapper=True, nogil=True,
+            pipeline_class=INNER if options.get("no_cpython_wrapper") else OUTER, **options,
+        )(function)  # fmt: skip
         if not hasattr(made, "py_func"):
             return made  # numba is switched off, and it is a plain function
         made._cache = KernelCache(function)
@@ -170,7 +173,8 @@ def _compiled_once(dispatcher: Any) -> Any:
         with global_compiler_lock:
             if cache.find(signature) is not None:
                 return compile_or_load(signature)
-            with _held(Path(cache.cache_path) / "locks" / f"{cache.name}.lock"), _timed(dispatcher):
+            lock = Path(cache.cache_path) / "locks" / f"{cache.name}.lock"
+            with _held(lock), _timed(dispatcher), remembered_types():
                 return compile_or_load(signature)
 
     dispatcher.compile = compile_once
