@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 from numba.core.caching import _Cache
-from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from nearcast import _kernel_files
+from nearcast._compiler import INNER, OUTER, rebuild, remembered_types
 
 try:
     import fcntl
@@ -43,7 +43,6 @@ D = TypeVar("D", bound=np.generic)
 _PATIENCE_S = 1.0
 
 _dumps = cast("Callable[[Any], bytes]", dumps)
-_rebuild = cast("Callable[..., Any]", CompileResult._rebuild)
 
 _being_compiled: set[Path] = set()
 
@@ -95,7 +94,7 @@ class KernelCache(_Cache):
             head, _, code = path.read_bytes().partition(b"\n")
             if json.loads(head)["signature"] != _spelled(sig):
                 return None
-            return _rebuild(target_context, *pickle.loads(code))  # noqa: S301 - ours
+            return rebuild(target_context, pickle.loads(code))  # noqa: S301 - ours
         except Exception:  # a torn file can fail in any way, and is then written anew
             logging.getLogger("nearcast").warning("%s: damaged, it is compiled again", path)
             return None
@@ -148,7 +147,10 @@ def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., obj
     """
 
     def decorate(function: Callable[..., object]) -> Any:
-        made = cast("Any", numba.njit)(no_cfunc_wrapper=True, nogil=True, **options)(function)
+        made = cast("Any", numba.njit)(
+            no_cfunc_wrapper=True, nogil=True,
+            pipeline_class=INNER if options.get("no_cpython_wrapper") else OUTER, **options,
+        )(function)  # fmt: skip
         if not hasattr(made, "py_func"):
             return made  # numba is switched off, and it is a plain function
         made._cache = KernelCache(function, not options.get("no_cpython_wrapper"))
@@ -179,7 +181,8 @@ def _compiled_once(dispatcher: Any) -> Any:
         with global_compiler_lock, _timed(dispatcher):
             if cache.find(signature) is not None:
                 return compile_or_load(signature)
-            with _held(Path(cache.cache_path) / "locks" / f"{cache.name}.lock"):
+            lock = Path(cache.cache_path) / "locks" / f"{cache.name}.lock"
+            with _held(lock), remembered_types():
                 return compile_or_load(signature)
 
     dispatcher.compile = compile_once

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from nearcast.kernels.rehearsal import rehearse
-
 
 def compile_part(part: str) -> None:
     """Let a part meet everything once, on next to nothing."""
-    if part == "spark":
-        from nearcast.spark.warm import warm_tasks
+    match part:
+        case "spark":
+            from nearcast.spark.warm import warm_tasks
 
-        warm_tasks()
-    else:
-        rehearse("rarest-term" if part == "engine" else part)
+            warm_tasks()
+        case "spark-topk":
+            from nearcast.kernels.spark_topk import rehearse_mechanisms
+
+            rehearse_mechanisms()
+        case "planning":
+            from nearcast.kernels.laboratory import rehearse_planning
+
+            rehearse_planning()
+        case "moving":
+            from nearcast.kernels.laboratory import rehearse_moving
+
+            rehearse_moving()
+        case "topk":
+            from nearcast.kernels.laboratory import rehearse_topk
+
+            rehearse_topk()
+        case _:
+            from nearcast.kernels.rehearsal import rehearse
+
+            rehearse("rarest-term" if part == "engine" else part)

@@ -1,0 +1,152 @@
+"""Functions that only kernels call are compiled as far as their callers need, and no further."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numba.core.types.functions import BaseFunction
+
+from nearcast import _compiler
+from nearcast._jit import inner, inner_counting, kernel, lean_kernel
+
+_MODULE = """
+import sys
+
+import numpy as np
+
+from nearcast._jit import inner, inner_counting, kernel, lean_kernel
+
+
+@inner
+def half(value):
+    return value // 2
+
+
+@inner
+def steps(value):
+    return 0 if value < 2 else 1 + steps(half(value))
+
+
+@inner_counting
+def doubled(values):
+    if len(values) > 5:
+        raise ValueError(f"{len(values)} values, at most 5 are expected")
+    return np.concatenate((values, values))
+
+
+@kernel
+def both(values):
+    return doubled(values).sum() + steps(len(values))
+
+
+@lean_kernel
+def steps_only(values):
+    return steps(len(values))
+
+
+arrays = np.arange(4.0)
+said = [getattr(sys.modules[__name__], name)(arrays) for name in sys.argv[1:]]
+try:
+    both(np.arange(6.0))
+except ValueError as error:
+    said.append(error)
+print(*said, sum(sum(each.stats.cache_misses.values()) for each in (half, steps, doubled)), sep=";")
+"""
+
+
+def _run(folder: Path, *names: str) -> list[str]:
+    module = folder / "a_module_with_kernels.py"
+    module.write_text(_MODULE)
+    environment = os.environ | {"NEARCAST_KERNELS": str(folder / "kernels")}
+    ran = subprocess.run(
+        [sys.executable, module, *names], env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip().split(";")
+
+
+_ERROR = "6 values, at most 5 are expected"
+
+
+def test_what_was_kept_of_a_function_is_enough_for_the_next_kernel_that_calls_it(
+    tmp_path: Path,
+) -> None:
+    """Also where it calls itself or others, makes arrays, and fails with words of its own."""
+    assert _run(tmp_path, "both") == ["14.0", _ERROR, "3"]
+    assert _run(tmp_path, "steps_only", "both") == ["2", "14.0", _ERROR, "0"]
+
+
+@inner
+def _inside(value: float) -> float:
+    return 3.0 * value
+
+
+@inner_counting
+def _made(value: float) -> Any:
+    return np.full(3, _inside(value))
+
+
+@kernel
+def _outside(value: float) -> float:
+    return float(_made(value).sum())
+
+
+@lean_kernel
+def _calling_a_kernel(value: float) -> float:
+    return _outside(value) + _inside(value)
+
+
+def test_a_function_that_only_kernels_call_has_no_machine_code() -> None:
+    """Its callers have it, and give what plain Python gives."""
+    assert _calling_a_kernel(2.0) == 24.0
+    for each in cast("Any", (_inside, _made, _outside, _calling_a_kernel)):
+        each.recompile() if each.overloads else each.compile(("float64",))
+    for each, runs in ((_inside, False), (_made, False), (_outside, True)):
+        made = next(iter(cast("Any", each).overloads.values()))
+        assert bool(made.library._compiled_object) is runs
+
+
+def _fail_within(before: Any) -> None:
+    with _compiler.remembered_types():
+        assert BaseFunction.get_call_type is not before
+    assert BaseFunction.get_call_type is not before
+    raise ValueError("on the way")
+
+
+def test_numba_is_as_it_was_when_nothing_is_being_compiled() -> None:
+    """What is remembered about types serves our kernels alone, whatever they come to."""
+    before = BaseFunction.get_call_type
+    with pytest.raises(ValueError, match="on the way"), _compiler.remembered_types():
+        _fail_within(before)
+    assert BaseFunction.get_call_type is before
+
+
+def test_types_are_remembered_apart_for_other_arguments_and_functions() -> None:
+    """And found once only for the same ones."""
+    asked: list[tuple[Any, ...]] = []
+
+    def find(function: Any, _context: Any, args: Any, named: Any) -> str:
+        asked.append((function, args, named))
+        return f"{function} {args} {named}"
+
+    recall = _compiler._Memory(find).recall
+    plus, minus = "plus", "minus"
+    calls = [(plus, ("a", "b"), {}), (plus, ("a", "c"), {}), (minus, ("a", "b"), {}),
+             (plus, ("a", "b"), {"out": "c"})]  # fmt: skip
+    for function, args, named in calls * 2:
+        assert recall(function, None, args, named) == f"{function} {args} {named}"
+    assert [call[0] for call in asked] == [plus, plus, minus, plus, plus]
+
+
+def test_another_numba_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the parts that this leans on are missing, numba's own compiler does it all."""
+    monkeypatch.setattr(_compiler, "_KNOWN", False)
+    assert _compiler._made_by(_compiler._Part, "of no use") is _compiler.Compiler
+    monkeypatch.setattr(_compiler, "_memory", None)
+    before = BaseFunction.get_call_type
+    with _compiler.remembered_types():
+        assert BaseFunction.get_call_type is before
