@@ -136,7 +136,9 @@ steps = st.one_of(
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(options=variants, history=st.none() | batches(), events=st.lists(steps, max_size=16),
        last=batches())  # fmt: skip
