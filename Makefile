@@ -34,8 +34,11 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev $(VENV)/.kernels
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
+# The long runs, then the search for examples that break a property: `make soak SEARCH_MINUTES=60`.
+# What the one finds does not keep the other from looking.
 soak: $(VENV)/.dev $(VENV)/.kernels
-	$(BIN)/pytest -m soak $(PYTEST_ARGS)
+	@found=0; $(BIN)/pytest -m soak $(PYTEST_ARGS) || found=1; \
+	$(BIN)/python tests/soak/search.py --minutes $(or $(SEARCH_MINUTES),60) || found=1; exit $$found
 
 bench: $(VENV)/.core $(VENV)/.kernels
 	$(BIN)/nearcast bench ingest

@@ -10,8 +10,9 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
+from hypothesis import HealthCheck, Phase, core, is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
+from hypothesis.vendor import pretty
 
 SEARCH = "search"
 TIMES = 5
@@ -31,6 +32,9 @@ settings.load_profile("nearcast")
 # Hypothesis also draws constants that it reads in the sources imported so far. Those depend on
 # which tests ran before in the same process, and with them what a seed stands for.
 vars(providers)["is_local_module_file"] = lambda _: False
+
+# Schemathesis, which pytest loads as a plugin, keeps Hypothesis from writing out any value.
+vars(core)["RepresentationPrinter"] = pretty.RepresentationPrinter
 
 
 def searching(config: pytest.Config) -> bool:
