@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from examples import search_for_more, searching, wider
+from examples import out_of_time, search_for_more, searching, wider
 
 # A JVM that lives for a minute spends most of it on optimising what it will not run again.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -53,6 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ordered += chain.from_iterable(lanes[number::processes])
         ordered += islice(short, max(0, (number + 1) * size - len(ordered)))
     items[:] = [*ordered, *short]
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End a search after the test that was under way when its time was over."""
+    if searching(item.config) and out_of_time():
+        item.session.shouldstop = "the time is over"
 
 
 @pytest.fixture

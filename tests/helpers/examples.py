@@ -6,7 +6,9 @@ property tests alone, with more examples; `tests/soak/search.py` does so again a
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from typing import Any
 
 import pytest
@@ -17,6 +19,9 @@ from hypothesis.vendor import pretty
 SEARCH = "search"
 TIMES = 5
 """How many times as many examples a search draws."""
+
+UNTIL = "NEARCAST_SEARCH_UNTIL"
+"""The variable that says when a search ends, as a Unix time."""
 
 _SETTINGS = "_hypothesis_internal_use_settings"
 """Where Hypothesis keeps the settings of a test."""
@@ -40,6 +45,11 @@ vars(core)["RepresentationPrinter"] = pretty.RepresentationPrinter
 def searching(config: pytest.Config) -> bool:
     """Whether this run is a search."""
     return bool(config.getoption("--hypothesis-profile") == SEARCH)
+
+
+def out_of_time() -> bool:
+    """Whether a search has to end."""
+    return time.time() > float(os.environ.get(UNTIL, "inf"))
 
 
 def is_property(item: pytest.Item) -> bool:
