@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import chain, islice
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-settings.register_profile("nearcast", deadline=None)  # a busy machine is no defect
-settings.load_profile("nearcast")
+from examples import out_of_time, search_for_more, searching, wider
 
 # A JVM that lives for a minute spends most of it on optimising what it will not run again.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -37,6 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Processes get equal parts of the tests, one after the other, and take from each other's ends.
     """
+    if searching(config):
+        search_for_more(config, items)
+        return
     of_folder: dict[str, list[pytest.Item]] = {}
     for item in items:
         of_folder.setdefault(_folder_of(item.path), []).append(item)
@@ -49,6 +53,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ordered += chain.from_iterable(lanes[number::processes])
         ordered += islice(short, max(0, (number + 1) * size - len(ordered)))
     items[:] = [*ordered, *short]
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End a search after the test that was under way when its time was over."""
+    if searching(item.config) and out_of_time():
+        item.session.shouldstop = "the time is over"
+
+
+@pytest.fixture
+def run_machine(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Runs a state machine that a test has made: how many examples, of how many steps."""
+
+    def run(machine: type[RuleBasedStateMachine], examples: int, steps: int) -> None:
+        chosen = settings(max_examples=examples, stateful_step_count=steps)
+        if searching(request.config):
+            chosen = wider(chosen)
+        run_state_machine_as_test(machine, settings=chosen)
+
+    return run
 
 
 def _folder_of(path: Path) -> str:

@@ -69,7 +69,9 @@ steps = st.one_of(
 
 @pytest.mark.parametrize("index", INDEXES)
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(log=st.lists(steps, min_size=5, max_size=40))
 def test_any_log_gives_the_updates_of_scan_while_the_table_compacts(

@@ -17,6 +17,7 @@ from pathlib import Path
 from nearcast.client import Client, Gap, Received
 from nearcast.errors import NearcastError
 from nearcast.geo import Box
+from patience import PATIENCE_S
 
 WORDS = ["alpha", "beta", "gamma", "delta"]
 
@@ -74,7 +75,9 @@ class Told:
     def wait_for_more(self, count: int) -> None:
         with self._changed:
             wanted = len(self.acknowledged) + count
-            assert self._changed.wait_for(lambda: len(self.acknowledged) >= wanted, timeout=120)
+            assert self._changed.wait_for(
+                lambda: len(self.acknowledged) >= wanted, timeout=PATIENCE_S
+            )
 
 
 @dataclass

@@ -22,11 +22,9 @@ from nearcast.model.log import open_log
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.outputs import UPDATES
 from nearcast.workloads.registry import generate
+from patience import PATIENCE_S
 from ranked_logs import ranked_log
 from small_pipeline import churn
-
-PATIENCE_S = 180.0
-"""How long anything may take here: more means that it hangs."""
 
 
 class Process(NamedTuple):

@@ -15,6 +15,7 @@ from nearcast.server.config import Config
 from nearcast.server.front import Front
 from nearcast.server.logs import set_up_logs
 from nearcast.server.run import Server, bound
+from patience import PATIENCE_S
 
 IPAD = {
     "query": "ipad",
@@ -33,7 +34,7 @@ class Served:
         self.url = f"http://127.0.0.1:{port}"
         self.server = server
         self.front: Front = server.front
-        self.http = httpx.Client(base_url=self.url, timeout=30.0)
+        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
 
     def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
         return self.http.post(path, json=body, **more)
@@ -78,7 +79,7 @@ def serving(
         thread.start()
         served = Served(server, listening.getsockname()[1])
         try:
-            assert ready.wait(60), server.front.trouble
+            assert ready.wait(PATIENCE_S), server.front.trouble
             yield served
         finally:
             served.http.close()

@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Locator, Page, expect
 
-expect.set_options(timeout=30_000)  # drawing without a GPU on a busy machine
+from patience import PATIENCE_S
+
+expect.set_options(timeout=1000 * PATIENCE_S)  # drawing without a GPU on a busy machine
 
 SYDNEY = "#11/-33.87/151.2"
 
@@ -30,6 +32,7 @@ class Watched:
         """Open a page in a window of its own, by default until it is connected."""
         viewport = {"width": size[0], "height": size[1]}
         context = self._browser.new_context(viewport=viewport, **options)  # type: ignore[arg-type]
+        context.set_default_timeout(1000 * PATIENCE_S)
         page = context.new_page()
         page.on("request", lambda request: self.hosts.add(_host(request.url)))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))

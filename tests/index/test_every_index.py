@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from any_index import Conjuncts, Kept, Sent, every_index
 from nearcast.geo import Box, Circle, Polygon, Region
@@ -174,9 +168,8 @@ def machine_for(name: str, options: dict[str, Any]) -> type[RuleBasedStateMachin
 
 
 @every_index
-def test_answers_are_right_whatever_happens(name: str, options: dict[str, Any]) -> None:
+def test_answers_are_right_whatever_happens(
+    name: str, options: dict[str, Any], run_machine: Callable[..., None]
+) -> None:
     """Exactly the subscriptions that want a message get it, in every state of the index."""
-    run_state_machine_as_test(
-        machine_for(name, options),
-        settings=settings(max_examples=30, stateful_step_count=40, deadline=None),
-    )
+    run_machine(machine_for(name, options), examples=15, steps=40)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -183,12 +183,7 @@ class Against(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("name", [name for name in DESIGNS if not name.startswith("plain-")])
-def test_a_design_finds_what_a_look_at_everything_finds(name: str) -> None:
-    machine: Any = type("Machine", (Against,), {"name": name}).TestCase  # type: ignore[attr-defined]  # made by Hypothesis
-    machine.settings = settings(
-        max_examples=12,
-        stateful_step_count=20,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    machine().runTest()
+def test_a_design_finds_what_a_look_at_everything_finds(
+    name: str, run_machine: Callable[..., None]
+) -> None:
+    run_machine(type("Machine", (Against,), {"name": name}), examples=12, steps=20)

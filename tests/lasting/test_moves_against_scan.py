@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -185,12 +184,6 @@ class Against(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("index", [n for n in INDEX_NAMES if n not in ("scan", "sequential")])
-def test_the_updates_of_scan(index: str) -> None:
-    machine: Any = type("Machine", (Against,), {"index": index}).TestCase  # type: ignore[attr-defined]  # made by Hypothesis
-    machine.settings = settings(
-        max_examples=40 if index == "auto" else 8,
-        stateful_step_count=30,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    machine().runTest()
+def test_the_updates_of_scan(index: str, run_machine: Callable[..., None]) -> None:
+    machine = type("Machine", (Against,), {"index": index})
+    run_machine(machine, examples=40 if index == "auto" else 8, steps=30)

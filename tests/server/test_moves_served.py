@@ -11,6 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from nearcast import Engine
 from nearcast.geo import region_from_json
+from patience import PATIENCE_S
 from served import Served, serving
 
 Json = dict[str, Any]
@@ -48,7 +49,7 @@ def server() -> Iterator[Served]:
 
 def told(socket: ClientConnection, count: int) -> set[tuple[str, str, str]]:
     """Hear so many updates and one acknowledgement."""
-    heard = [json.loads(socket.recv(timeout=30)) for _ in range(count + 1)]
+    heard = [json.loads(socket.recv(timeout=PATIENCE_S)) for _ in range(count + 1)]
     updates = [one for one in heard if one["type"] == "update"]
     (answer,) = [one for one in heard if one["type"] == "ok"]
     assert answer["updates"] == len(updates) == count
@@ -70,7 +71,7 @@ def test_moves_over_a_socket_and_http_cause_what_scan_says(server: Served) -> No
         id = f"walker{number}"
         region: Any = region_from_json(route[0])
         with connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws?subscription={id}") as socket:
-            assert json.loads(socket.recv(timeout=30))["type"] == "hello"
+            assert json.loads(socket.recv(timeout=PATIENCE_S))["type"] == "hello"
             for turn, where in enumerate(route * 2):
                 region = region_from_json(where)
                 if turn == 0:

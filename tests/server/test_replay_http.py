@@ -25,7 +25,9 @@ def replay(log: str, folder: Path, engine: str) -> tuple[int, str, str]:
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(logs())
 def test_the_same_updates_and_refusals(tmp_path: Path, events: list[Fields]) -> None:

@@ -10,6 +10,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from nearcast.server.keys import Keys
+from patience import PATIENCE_S
 from served import IPAD, SALE, Served, serving
 
 
@@ -30,7 +31,7 @@ def say(socket: ClientConnection, **fields: Any) -> None:
 
 def hear(socket: ClientConnection, kind: str) -> dict[str, Any]:
     while True:
-        said: dict[str, Any] = json.loads(socket.recv(timeout=30))
+        said: dict[str, Any] = json.loads(socket.recv(timeout=PATIENCE_S))
         if said["type"] == kind:
             return said
 
@@ -47,12 +48,12 @@ def test_subscribe_move_publish_and_hear(server: Served) -> None:
             "updates": 0,
         }
         say(socket, op="publish", id="ws1", ref="p", **SALE, ttl=600)
-        answers = [json.loads(socket.recv(timeout=30)) for _ in range(2)]
+        answers = [json.loads(socket.recv(timeout=PATIENCE_S)) for _ in range(2)]
         kinds = {answer["type"]: answer for answer in answers}
         assert kinds["ok"]["updates"] == 1
         assert (kinds["update"]["op"], kinds["update"]["message"]) == ("add", "ws1")
         say(socket, op="move", id="phone", region={"type": "Box", "bbox": [0, 0, 1, 1]})
-        answers = [json.loads(socket.recv(timeout=30)) for _ in range(2)]
+        answers = [json.loads(socket.recv(timeout=PATIENCE_S)) for _ in range(2)]
         kinds = {answer["type"]: answer for answer in answers}
         assert (kinds["ok"]["op"], kinds["update"]["op"]) == ("move", "remove")
         say(socket, op="unsubscribe", id="phone", ref=2)

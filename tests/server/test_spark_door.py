@@ -18,6 +18,7 @@ from nearcast.model import Event, Publish, Unsubscribe, event_from_json
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.register import RegisterEngine
 from nearcast.text import Vocabulary
+from patience import PATIENCE_S
 from ranked_logs import ranked_log
 from served import IPAD, SALE, Ear, Served, serving
 
@@ -79,7 +80,7 @@ def lasting_messages_and_moves(server: Served, ear: Ear) -> None:
     back = {"op": "move", "id": "s2", "region": IPAD["region"], "at": 3e9 + 3}
     with connect(f"ws://127.0.0.1:{server.port}/v1/updates/ws") as socket:
         socket.send(json.dumps(back))
-        while json.loads(socket.recv(timeout=30))["type"] != "ok":
+        while json.loads(socket.recv(timeout=PATIENCE_S))["type"] != "ok":
             pass
     assert [heard(), heard()] == [("add", "s2", "n1"), ("remove", "s2", "n3")]
     the_best_few(server, ear)

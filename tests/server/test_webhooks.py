@@ -12,6 +12,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from nearcast.server.addresses import Forbidden, check_url, is_public, pinned
+from patience import PATIENCE_S
 from served import IPAD, SALE, Served, serving
 
 
@@ -44,7 +45,7 @@ class Receiver:
 
     def wait_for(self, count: int) -> list[dict[str, Any]]:
         with self.arrived:
-            assert self.arrived.wait_for(lambda: len(self.got) >= count, timeout=30)
+            assert self.arrived.wait_for(lambda: len(self.got) >= count, timeout=PATIENCE_S)
             return [msgspec.json.decode(body) for _, body in self.got]
 
 

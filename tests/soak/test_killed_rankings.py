@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from boolean_logs import records
-from kills import PATIENCE_S, Stream
+from kills import Stream
 from nearcast import Engine
 from nearcast.engine.replay import replay
 from nearcast.model.log import open_log
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import UPDATES, read_updates
+from patience import PATIENCE_S
 from ranked_logs import ranked_log
 
 pytestmark = pytest.mark.soak

@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from kills import PATIENCE_S, Log, Moving, Stream
+from kills import Log, Moving, Stream
 from nearcast.engine.replay import replay
 from nearcast.engine.scan import Scan
 from nearcast.model.log import open_log
 from nearcast.spark.outputs import read_updates
 from nearcast.workloads.stream import EventStream
+from patience import PATIENCE_S
 
 pytestmark = pytest.mark.soak
 
