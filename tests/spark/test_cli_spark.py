@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from boolean_logs import records, scanned
 from documented import help_examples, words
-from kills import PATIENCE_S, Stream, living, wait_until
+from kills import Stream, living, wait_until
 from mixed_logs import mixed_log
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
@@ -32,6 +32,7 @@ from nearcast.spark import progress
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
 from nearcast.spark.report import BatchReport
+from patience import PATIENCE_S
 
 Out = pytest.CaptureFixture[str]
 
