@@ -181,9 +181,10 @@ OUTER = _made_by(_Whole, "outer_lowering")
 
 def rebuild(context: Any, data: tuple[Any, ...]) -> Any:
     """Make a compiled function from what was kept of it, whichever compiler it is by."""
-    (name, kind, code), fndesc, objects, signature, mode, lifted, notes, reload, used = data
+    name, kind, code = data[0]
     if kind != _KIND:
         return _Result._rebuild(context, *data)
+    fndesc, objects, signature, mode, lifted, notes, reload, used = data[1:]
     for each in reload:
         each()
     library = _Part(context.codegen(), name)
