@@ -41,7 +41,7 @@ def lines(text: str) -> list[object]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("options", [[], ["--engine", "scan"], ["--index", "auto"]])
+@pytest.mark.parametrize("options", [[], ["--engine", "scan"], ["--index", "rarest-term"]])
 def test_updates_come_in_order_on_standard_output(
     log: Path, options: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,7 +52,7 @@ struct = pa.struct(
 class Against(RuleBasedStateMachine):
     """Two engines that are told the same."""
 
-    index = "auto"
+    index = "rarest-term"
 
     @initialize(
         crowd=st.integers(0, 90),
@@ -186,4 +186,4 @@ class Against(RuleBasedStateMachine):
 @pytest.mark.parametrize("index", [n for n in INDEX_NAMES if n not in ("scan", "sequential")])
 def test_the_updates_of_scan(index: str, run_machine: Callable[..., None]) -> None:
     machine = type("Machine", (Against,), {"index": index})
-    run_machine(machine, examples=40 if index == "auto" else 8, steps=30)
+    run_machine(machine, examples=40 if index == "rarest-term" else 8, steps=30)

@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
-    with serving(index="auto") as served:
+    with serving(index="rarest-term") as served:
         served.http.put("/v1/subscriptions/s1", json=IPAD | {"query": "ipad NOT broken"})
         yield served
 

@@ -48,7 +48,7 @@ def test_counts_and_cells_have_exactly_the_boxes_that_meet_the_view(
         )
 
 
-@pytest.mark.parametrize("index", ["auto", "scan"])
+@pytest.mark.parametrize("index", ["auto", "rarest-term", "scan"])
 def test_every_subscription_has_one_box(index: str) -> None:
     engine = Engine(index=index)
     engine.subscribe("plain", "a", Box(1, 2, 3, 4))

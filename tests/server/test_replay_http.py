@@ -32,7 +32,7 @@ def replay(log: str, folder: Path, engine: str) -> tuple[int, str, str]:
 @given(logs())
 def test_the_same_updates_and_refusals(tmp_path: Path, events: list[Fields]) -> None:
     log = write(tmp_path / "log.jsonl", events)
-    with serving(index="auto") as server:
+    with serving(index="rarest-term") as server:
         over_http = replay(log, tmp_path, f"http={server.url}")
     assert over_http == replay(log, tmp_path, "scan")
 
@@ -41,7 +41,7 @@ def test_many_events_go_in_many_requests(tmp_path: Path) -> None:
     log = str(tmp_path / "log.jsonl")
     sizes = ["--subscriptions", "800", "--messages", "2500", "--seed", "3"]
     assert main(["generate", "tweets", *sizes, "--output", log]) == 0
-    with serving(tmp_path / "data", index="auto") as server:
+    with serving(tmp_path / "data", index="rarest-term") as server:
         over_http = replay(log, tmp_path, f"http={server.url}")
         assert server.front.tenants.find("default").seq == 3300  # type: ignore[union-attr]
     assert over_http == replay(log, tmp_path, "scan")

@@ -269,7 +269,7 @@ def test_no_room_for_a_snapshot_is_no_trouble(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nearcast.store.snapshot.save_population", full)
+    monkeypatch.setattr("nearcast.engine.saved.save_population", full)
     with Engine(index="rarest-term", path=with_snapshot) as engine:
         store: Any = engine._journal
         store._save_snapshot(engine._ready())

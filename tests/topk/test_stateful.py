@@ -69,7 +69,7 @@ class Rankings(RuleBasedStateMachine):
             vocabulary = Vocabulary.from_documents(text.split() for text in history)
         self.engines = [
             Engine(index=index, history=vocabulary, space=space, **window)
-            for index in ("auto", "scan")
+            for index in ("rarest-term", "scan")
         ]
         method = data.draw(st.sampled_from(self.methods))
         if method:

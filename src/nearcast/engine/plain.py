@@ -44,6 +44,10 @@ class Plain(Scan):
         """How many messages came so far."""
         return self._arrivals
 
+    def figures(self) -> dict[str, float]:
+        """There is no index; what was compared is counted all the same."""
+        return {"bytes": 0.0, "candidates": float(self.looks)}
+
     def apply(self, event: Event) -> list[Update]:
         """Take one event, and count what it looked at."""
         updates = super().apply(event)

@@ -85,6 +85,9 @@ def _many_terms(engine: Engine) -> None:
         some = " ".join(words[number : number + 50])
         engine.subscribe(f"{number}w", " ".join(words[number : number + 5]), _BOX)
         engine.publish(f"{number}v", some, (0.0, 0.0), ttl=9.0)
+    for number in range(0, _WORDS, 50):  # and become small again
+        engine.unsubscribe(f"{number}w")
+        engine.publish(f"{number}u", "a", (0.0, 0.0), at=5000.0)
     long = " ".join(words)
     engine.publish_table(pa.table({"id": ["long"], "text": [long], "point": [[0.0, 0.0]]}))
 
