@@ -69,7 +69,7 @@ steps = st.one_of(
 
 @pytest.mark.parametrize("index", INDEXES)
 @settings(
-    max_examples=80,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -70,7 +70,7 @@ def outcome(engine: Engine, event: Event) -> Any:
 
 
 @pytest.mark.parametrize("index", INDEXES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(log=st.lists(steps, max_size=30))
 def test_any_log_gives_the_updates_of_scan(index: str, log: list[dict[str, Any]]) -> None:
     engine, scan = Engine(index=index, window_count=3), Engine(index="scan", window_count=3)

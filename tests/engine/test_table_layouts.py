@@ -125,7 +125,7 @@ steps = st.lists(
 
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("analyser", [Analyser(), Analyser("english", ["the"])])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(log=steps)
 def test_columns_in_any_layout_give_what_rows_give(
     index: str, analyser: Analyser, log: list[tuple[str, Any]]
