@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba.core import compiler, ir
 from numba.core.types.functions import BaseFunction
 
-from nearcast import _compiler
+from nearcast import _compiler, _compiler_shortcuts
 from nearcast._jit import inner, inner_counting, kernel, lean_kernel
 
 _MODULE = """
@@ -110,8 +113,68 @@ def test_a_function_that_only_kernels_call_has_no_machine_code() -> None:
         assert bool(made.library._compiled_object) is runs
 
 
+class _Pair(NamedTuple):
+    numbers: Any
+    limits: Any
+
+
+@lean_kernel
+def _walk(pair: _Pair, start: int) -> int:
+    """Sets some variables once and some in several places, and leaves a loop in two ways."""
+    limit, total = pair.limits[0], 0
+    for at in range(start, len(pair.numbers)):
+        number = pair.numbers[at]
+        if number < 0:
+            least = number
+            break
+        if number > limit:
+            number = limit
+            pair.limits[1] += 1
+        total += number
+    else:
+        least = limit
+    return total + 1000 * least
+
+
+@lean_kernel
+def _wait(pair: _Pair) -> int:
+    """Uses in one turn what the turn before has set."""
+    before = found = 0
+    while found < len(pair.numbers):
+        now = pair.numbers[found]
+        if found > 0 and now < before:
+            return found
+        before = now
+        found += 1
+    return -1
+
+
+@kernel
+def _squares(count: int) -> int:
+    return sum([each * each for each in range(count)])
+
+
+@given(st.lists(st.integers(-3, 12), max_size=12), st.integers(0, 5), st.integers(-2, 9))
+def test_kernels_give_what_plain_python_gives(numbers: list[int], start: int, limit: int) -> None:
+    """Wherever their variables are set, and with the functions that Python makes of a list."""
+    pairs = [_Pair(np.array(numbers, np.int64), np.array([limit, 0])) for _ in range(2)]
+    for each, args in ((_walk, (start,)), (_wait, ())):
+        made = cast("Any", each)
+        assert made(pairs[0], *args) == made.py_func(pairs[1], *args)
+    assert pairs[0].limits.tolist() == pairs[1].limits.tolist()
+    assert _squares(4) == 14
+
+
+def test_variables_that_are_set_once_are_values() -> None:
+    """And those are not that are set in several places, or later than they are used."""
+    analysed = cast("Any", compiler).run_frontend(cast("Any", _walk).py_func)
+    once = _compiler._set_once(analysed.blocks)
+    assert {"pair", "start", "limit", "at"} <= once
+    assert not {"total", "number", "least"} & once
+
+
 def _fail_within(before: Any) -> None:
-    with _compiler.remembered_types():
+    with _compiler_shortcuts.shortcuts():
         assert BaseFunction.get_call_type is not before
     assert BaseFunction.get_call_type is not before
     raise ValueError("on the way")
@@ -120,7 +183,7 @@ def _fail_within(before: Any) -> None:
 def test_numba_is_as_it_was_when_nothing_is_being_compiled() -> None:
     """What is remembered about types serves our kernels alone, whatever they come to."""
     before = BaseFunction.get_call_type
-    with pytest.raises(ValueError, match="on the way"), _compiler.remembered_types():
+    with pytest.raises(ValueError, match="on the way"), _compiler_shortcuts.shortcuts():
         _fail_within(before)
     assert BaseFunction.get_call_type is before
 
@@ -133,7 +196,7 @@ def test_types_are_remembered_apart_for_other_arguments_and_functions() -> None:
         asked.append((function, args, named))
         return f"{function} {args} {named}"
 
-    recall = _compiler._Memory(find).recall
+    recall = _compiler_shortcuts._Memory(find).recall
     plus, minus = "plus", "minus"
     calls = [(plus, ("a", "b"), {}), (plus, ("a", "c"), {}), (minus, ("a", "b"), {}),
              (plus, ("a", "b"), {"out": "c"})]  # fmt: skip
@@ -146,7 +209,6 @@ def test_another_numba_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     """Where the parts that this leans on are missing, numba's own compiler does it all."""
     monkeypatch.setattr(_compiler, "_KNOWN", False)
     assert _compiler._made_by(_compiler._Part, "of no use") is _compiler.Compiler
-    monkeypatch.setattr(_compiler, "_memory", None)
-    before = BaseFunction.get_call_type
-    with _compiler.remembered_types():
-        assert BaseFunction.get_call_type is before
+    assert ir.Inst in [owner for owner, _, _ in _compiler_shortcuts._shortcuts()]
+    monkeypatch.delattr(ir.Inst, "_rec_list_vars")
+    assert ir.Inst not in [owner for owner, _, _ in _compiler_shortcuts._shortcuts()]

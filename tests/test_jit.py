@@ -1,5 +1,6 @@
 """Kernels are compiled by one process, however many start together, and not more than needed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,10 +36,12 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     """One compiles it, the others wait and read what it wrote."""
     module = tmp_path / "some_kernels.py"
     module.write_text(_MODULE)
+    environment = os.environ | {"NEARCAST_KERNELS": str(tmp_path / "kernels")}
     started = [
         subprocess.Popen(
-            [sys.executable, module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, module], env=environment, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
         for _ in range(3)
     ]
     for process in started:
@@ -58,21 +61,22 @@ def _added(values: Any, more: int) -> float:
 
 
 @inner
-def _by_value(more: int) -> int:
-    return 2 * more
+def _by_flag(more: int, twice: bool) -> int:
+    return 2 * more if twice else more
 
 
 @kernel
 def _calling(values: Any) -> float:
-    return _added(values, 1) + _added(values, 2) + _by_value(3) + _by_value(4)
+    once = _by_flag(3, False) + _by_flag(4, False)
+    return _added(values, 1) + _added(values, 2) + once + _by_flag(5, True)
 
 
 def test_constants_are_values_like_any_other_where_kernels_call_kernels() -> None:
-    """One version is compiled for all of them, but of `inner` functions one for each."""
-    calling, added, by_value = cast("Any", (_calling, _added, _by_value))
-    assert _calling(np.zeros(1)) == 17.0
+    """One version is compiled for all of them, but of `inner` functions one for each flag."""
+    calling, added, by_flag = cast("Any", (_calling, _added, _by_flag))
+    assert _calling(np.zeros(1)) == 20.0
     calling.recompile()  # found on the disk, it would come without those that it calls
-    assert (len(added.signatures), len(by_value.signatures)) == (1, 2)
+    assert (len(added.signatures), len(by_flag.signatures)) == (1, 2)
 
 
 def test_arrays_of_any_kind_become_one_kind() -> None:
@@ -81,7 +85,7 @@ def test_arrays_of_any_kind_become_one_kind() -> None:
     frozen, gaps = np.frombuffer(plain.tobytes()), np.arange(8.0)[::2]
     for given in (plain, frozen, gaps):
         assert read_only(given).tolist() == given.tolist()
-        assert _calling(read_only(given)) == 17.0 + 2 * given[0]
+        assert _calling(read_only(given)) == 20.0 + 2 * given[0]
     signatures = cast("Any", _calling).signatures
     assert len([each for each in signatures if not each[0].mutable]) == 1
     with pytest.raises(ValueError, match="read-only"):

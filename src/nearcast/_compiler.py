@@ -1,30 +1,35 @@
-"""How numba is kept from doing the same work several times when it compiles kernels.
+"""How numba is kept from doing needless work when it compiles kernels.
 
 Numba makes every function ready to run: it links in whatever the function calls, optimises all of
 it and emits machine code. A caller takes the optimised code, links it in and optimises it again.
 What only kernels call never runs by itself; here it stays as it was lowered, and a kernel links,
-optimises and emits everything below it once. That and `remembered_types` halve the time.
+optimises and emits everything below it once.
+
+Passes that find nothing to do in a function are left out, and a value that is set once stays a
+value: numba would put it into memory, from where LLVM has to fetch each field of each array again.
+`_compiler_shortcuts` holds the rest.
 
 All of this leans on parts of numba that may change with its version. Where one of them is missing,
-`INNER` and `OUTER` are numba's own compiler, nothing is remembered, and everything takes longer.
+`INNER` and `OUTER` are numba's own compiler, and everything takes longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from types import CodeType
 from typing import Any
 
 from llvmlite import binding
 from numba.core import (
+    analysis,
     codegen,
     compiler,
     compiler_machinery,
     environment,
-    targetconfig,
+    ir,
+    lowering,
     typed_passes,
 )
-from numba.core.types import functions
 
 _ENVIRONMENT = "_ZN08NumbaEnv"  # how the names begin of what holds a function's Python objects
 _UNRESOLVED = ".numba.unresolved$"  # how those begin of functions that call each other in turns
@@ -38,23 +43,38 @@ def _has(owner: Any, *names: str) -> bool:
 
 Compiler: Any = compiler.Compiler
 _Result: Any = compiler.CompileResult
-_Function: Any = functions.BaseFunction
 _register_pass: Any = compiler_machinery.register_pass
 _environment: Any = environment.lookup_environment
-_Options: Any = targetconfig.ConfigStack
 _LIBRARY: Any = getattr(codegen, "JITCodeLibrary", object)
 _LOWERING: Any = getattr(typed_passes, "NativeLowering", object)
+_LOWER: Any = getattr(lowering, "Lower", object)
 _KNOWN = (
     _has(_LIBRARY, "add_linking_library", "finalize", "get_pointer_to_function")
     and _has(_LIBRARY, "_optimize_final_module", "_finalize_dynamic_globals")
     and _has(_LIBRARY, "_get_module_for_linking", "serialize_using_object_code")
-    and _has(getattr(codegen, "JITCPUCodegen", None), "set_env")
-    and _has(_LOWERING, "run_pass")
+    and _has(_LIBRARY, "_optimize_functions")
+    and _has(getattr(codegen, "JITCPUCodegen", None), "set_env", "_function_pass_manager")
+    and _has(_LOWERING, "run_pass", "lowering_class")
+    and _has(_LOWER, "_find_singly_assigned_variable")
+    and _has(lowering, "must_use_alloca")
+    and _has(compiler_machinery.PassManager, "_ENFORCING")
     and set(_Result._fields) >= {"library", "entry_point", "fndesc", "referenced_envs"}
 )
 
 
-class _Whole(_LIBRARY):  # type: ignore[misc]  # numba ships no type information
+class _Library(_LIBRARY):  # type: ignore[misc]  # numba ships no type information
+    """Code whose functions are optimised one by one as soon as they are lowered."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Optimise the functions that are in the module; numba takes those it only names too."""
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
+
+
+class _Whole(_Library):
     """The code of a kernel, with everything below it."""
 
     def add_linking_library(self, library: Any) -> None:
@@ -86,7 +106,7 @@ class _Whole(_LIBRARY):  # type: ignore[misc]  # numba ships no type information
                 self._codegen.set_env(each.name, found)
 
 
-class _Part(_LIBRARY):  # type: ignore[misc]
+class _Part(_Library):
     """The code of one function as it was lowered, beside that of all it calls."""
 
     def add_linking_library(self, library: Any) -> None:
@@ -145,6 +165,62 @@ def _link(library: Any, other: Any) -> None:
         library._linking_libraries = [*(each for each in below if each not in whole), *whole]
 
 
+class _Lower(_LOWER):  # type: ignore[misc]
+    """Lowers a function with values where numba has places in memory."""
+
+    def _find_singly_assigned_variable(self) -> None:
+        """Note the variables that need no place in memory.
+
+        Numba's own are those of a single block. Where no references are counted, nothing has to
+        remember that a variable was deleted, so these can be all that are set once.
+        """
+        super()._find_singly_assigned_variable()
+        if not self.context.enable_nrt and not self.func_ir.func_id.is_generator:
+            self._singly_assigned_vars |= _set_once(self.blocks)
+
+
+def _set_once(blocks: dict[int, Any]) -> set[str]:
+    """The variables with one assignment, on every way to all places that name them.
+
+    Blocks are lowered in the order of their labels: a value has to be there before it is used.
+    """
+    where: dict[str, int] = {}
+    times: Counter[str] = Counter()
+    named: list[tuple[str, int]] = []
+    for label, block in blocks.items():
+        names = [each.target.name for each in block.find_insts(ir.Assign)]
+        where.update(dict.fromkeys(names, label))
+        times.update(names)
+        named += [(each.value, label) for each in block.find_insts(ir.Del)]
+    for label, used in analysis.compute_use_defs(blocks).usemap.items():
+        named += [(name, label) for name in used]
+    before = analysis.compute_cfg_from_blocks(blocks).dominators()
+    early = {name for name, label in named
+             if where.get(name) not in before[label] or where[name] > label}  # fmt: skip
+    return {name for name in times if times[name] == 1} - early - lowering.must_use_alloca(blocks)
+
+
+_NESTED = {
+    "InlineClosureLikes", "MakeFunctionToJitFunction", "InlineInlinables", "FindLiterallyCalls",
+    "LiteralUnroll", "LiteralPropagationSubPipelinePass", "WithLifting",
+}  # fmt: skip
+_UNSEEN = {"AnnotateTypes", "DumpParforDiagnostics"}
+
+
+def _is_needed(kind: type, state: Any) -> bool:
+    """Whether a pass could do something for a function.
+
+    Kernels have no `with` and no functions of their own but for those that Python makes of a
+    comprehension, nobody looks at their types in the source, and array expressions make arrays.
+    """
+    if kind.__name__ in _NESTED:
+        constants = state.func_id.func.__code__.co_consts
+        return any(isinstance(each, CodeType) for each in constants)
+    if kind.__name__ == "NopythonRewrites":
+        return bool(state.flags.nrt)
+    return kind.__name__ not in _UNSEEN
+
+
 def _made_by(library: type, name: str) -> Any:
     """Numba's compiler, with another kind of library for the code that it makes."""
     if not _KNOWN:
@@ -153,6 +229,10 @@ def _made_by(library: type, name: str) -> Any:
     @_register_pass(mutates_CFG=True, analysis_only=False)
     class Lowering(_LOWERING):  # type: ignore[misc]
         _name = name
+
+        @property
+        def lowering_class(self) -> Any:
+            return _Lower
 
         def run_pass(self, state: Any) -> Any:
             if state.library is None:
@@ -164,8 +244,10 @@ def _made_by(library: type, name: str) -> Any:
         def define_pipelines(self) -> Any:
             pipelines = super().define_pipelines()
             for each in pipelines:
+                needed = [step for step in each.passes if _is_needed(step[0], self.state)]
                 each.passes = [(Lowering if kind is _LOWERING else kind, why)
-                               for kind, why in each.passes]  # fmt: skip
+                               for kind, why in needed]  # fmt: skip
+                each._ENFORCING = False  # or it checks and analyses a function after every pass
                 each.finalize()
             return pipelines
 
@@ -197,61 +279,3 @@ def rebuild(context: Any, data: tuple[Any, ...]) -> Any:
         lifted=lifted, typing_error=None, call_helper=None, metadata=None, reload_init=reload,
         referenced_envs=used,
     )  # fmt: skip
-
-
-class _Memory:
-    """What functions such as `+` were found to give for arguments of some kinds."""
-
-    def __init__(self, find: Callable[..., Any]) -> None:
-        self.at_work = False
-        self._find = find
-        self._found: dict[tuple[int, int, tuple[Any, ...]], tuple[Any, Any]] = {}
-        self._options: list[dict[str, Any]] = []  # all that functions were compiled with
-        self._latest: tuple[Any, int] = (None, -1)
-
-    def recall(self, function: Any, context: Any, args: Any, named: Any) -> Any:
-        """The signature of `function` for arguments of these types."""
-        if named:
-            return self._find(function, context, args, named)
-        key = (id(function), self._number(), tuple(args))
-        if key not in self._found:  # with the function itself, so that its id stays its own
-            self._found[key] = (self._find(function, context, args, named), function)
-        return self._found[key][0]
-
-    def _number(self) -> int:
-        """A number for the options of the function that is being compiled: they decide, too."""
-        options = _Options.top_or_none()
-        if options is not self._latest[0] or options is None:
-            values = {} if options is None else options.values()
-            if values not in self._options:
-                self._options.append(values)
-            self._latest = (options, self._options.index(values))
-        return self._latest[1]
-
-
-_memory: _Memory | None = (
-    _Memory(_Function.get_call_type)
-    if _has(_Function, "get_call_type") and _has(_Options, "top_or_none")
-    else None
-)
-
-
-@contextmanager
-def remembered_types() -> Iterator[None]:
-    """Within this, let numba find once what a function such as `+` gives for arguments of a kind.
-
-    It tries dozens of candidates each time, and would for every `+` of every kernel. Numba's lock
-    has to be held, so that no other thread compiles anything meanwhile.
-    """
-    before = getattr(_Function, "get_call_type", None)
-    if _memory is None or _memory.at_work:
-        yield
-        return
-    recall = _memory.recall
-    _Function.get_call_type = lambda *asked: recall(*asked)  # bound, as methods of a class are
-    _memory.at_work = True
-    try:
-        yield
-    finally:
-        _memory.at_work = False
-        _Function.get_call_type = before

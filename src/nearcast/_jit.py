@@ -30,7 +30,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from nearcast import _kernel_files
-from nearcast._compiler import INNER, OUTER, rebuild, remembered_types
+from nearcast._compiler import INNER, OUTER, rebuild
+from nearcast._compiler_shortcuts import shortcuts
 
 try:
     import fcntl
@@ -43,6 +44,7 @@ D = TypeVar("D", bound=np.generic)
 _PATIENCE_S = 1.0
 
 _dumps = cast("Callable[[Any], bytes]", dumps)
+_unliteral = cast("Callable[[Any], Any]", types.unliteral)
 
 _being_compiled: set[Path] = set()
 
@@ -139,11 +141,11 @@ def _spelled(signature: Any) -> str:
     return " ".join([str(signature), *modules])
 
 
-def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
+def _njit(by_flags: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
     """Numba's decorator, with the option `_nrt` that its stubs do not know.
 
-    Nobody calls a kernel from C: the function for that is left out. With `by_value` it is compiled
-    anew for every constant that it is called with.
+    Nobody calls a kernel from C: the function for that is left out. With `by_flags` it is compiled
+    apart for True and for False, where other kernels call it with these.
     """
 
     def decorate(function: Callable[..., object]) -> Any:
@@ -154,15 +156,17 @@ def _njit(by_value: bool = False, **options: Any) -> Callable[[Callable[..., obj
         if not hasattr(made, "py_func"):
             return made  # numba is switched off, and it is a plain function
         made._cache = KernelCache(function, not options.get("no_cpython_wrapper"))
-        return _compiled_once(made if by_value else _for_any_value(made))
+        return _compiled_once(_for_any_value(made, but_flags=by_flags))
 
     return decorate
 
 
-def _for_any_value(dispatcher: Any) -> Any:
+def _for_any_value(dispatcher: Any, but_flags: bool) -> Any:
     """Let kernels that call this one with a constant use the version for any value."""
     resolve = dispatcher.get_call_template
-    plain: Callable[[Any], Any] = types.unliteral
+
+    def plain(kind: Any) -> Any:
+        return kind if but_flags and isinstance(kind, types.BooleanLiteral) else _unliteral(kind)
 
     def resolve_types(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         return resolve(tuple(map(plain, given)), {name: plain(named[name]) for name in named})
@@ -182,7 +186,7 @@ def _compiled_once(dispatcher: Any) -> Any:
             if cache.find(signature) is not None:
                 return compile_or_load(signature)
             lock = Path(cache.cache_path) / "locks" / f"{cache.name}.lock"
-            with _held(lock), remembered_types():
+            with _held(lock), shortcuts():
                 return compile_or_load(signature)
 
     dispatcher.compile = compile_once
@@ -242,12 +246,12 @@ def inner(function: F) -> F:
     """Compile, as `lean_kernel` does, a function that only other kernels call.
 
     Python cannot call it: what would take the arguments from Python is as long to compile as a
-    small kernel, and is left out. Many of these are called for every message or row: constants
-    that they are called with are compiled into them.
+    small kernel, and is left out. Many of these are called for every message or row: flags that
+    they are called with are compiled into them.
     """
     return cast(
         "F",
-        _njit(by_value=True, _nrt=False, no_cpython_wrapper=True)(function),
+        _njit(by_flags=True, _nrt=False, no_cpython_wrapper=True)(function),
     )
 
 
