@@ -39,9 +39,12 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     environment = os.environ | {"NEARCAST_KERNELS": str(tmp_path / "kernels")}
     started = [
         subprocess.Popen(
-            [sys.executable, module], env=environment, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, module],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(3)
     ]
     for process in started:
