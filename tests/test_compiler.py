@@ -133,7 +133,7 @@ def _walk(pair: _Pair, start: int) -> int:
         total += number
     else:
         least = limit
-    return total + 1000 * least
+    return int(total + 1000 * least)
 
 
 @lean_kernel

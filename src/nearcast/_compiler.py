@@ -48,6 +48,8 @@ _environment: Any = environment.lookup_environment
 _LIBRARY: Any = getattr(codegen, "JITCodeLibrary", object)
 _LOWERING: Any = getattr(typed_passes, "NativeLowering", object)
 _LOWER: Any = getattr(lowering, "Lower", object)
+_in_memory: Any = getattr(lowering, "must_use_alloca", None)
+_analysis: Any = analysis
 _KNOWN = (
     _has(_LIBRARY, "add_linking_library", "finalize", "get_pointer_to_function")
     and _has(_LIBRARY, "_optimize_final_module", "_finalize_dynamic_globals")
@@ -56,7 +58,7 @@ _KNOWN = (
     and _has(getattr(codegen, "JITCPUCodegen", None), "set_env", "_function_pass_manager")
     and _has(_LOWERING, "run_pass", "lowering_class")
     and _has(_LOWER, "_find_singly_assigned_variable")
-    and _has(lowering, "must_use_alloca")
+    and _in_memory is not None
     and _has(compiler_machinery.PassManager, "_ENFORCING")
     and set(_Result._fields) >= {"library", "entry_point", "fndesc", "referenced_envs"}
 )
@@ -192,12 +194,12 @@ def _set_once(blocks: dict[int, Any]) -> set[str]:
         where.update(dict.fromkeys(names, label))
         times.update(names)
         named += [(each.value, label) for each in block.find_insts(ir.Del)]
-    for label, used in analysis.compute_use_defs(blocks).usemap.items():
+    for label, used in _analysis.compute_use_defs(blocks).usemap.items():
         named += [(name, label) for name in used]
-    before = analysis.compute_cfg_from_blocks(blocks).dominators()
+    before = _analysis.compute_cfg_from_blocks(blocks).dominators()
     early = {name for name, label in named
              if where.get(name) not in before[label] or where[name] > label}  # fmt: skip
-    return {name for name in times if times[name] == 1} - early - lowering.must_use_alloca(blocks)
+    return {name for name in times if times[name] == 1} - early - set(_in_memory(blocks))
 
 
 _NESTED = {

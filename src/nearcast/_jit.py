@@ -44,7 +44,7 @@ D = TypeVar("D", bound=np.generic)
 _PATIENCE_S = 1.0
 
 _dumps = cast("Callable[[Any], bytes]", dumps)
-_unliteral = cast("Callable[[Any], Any]", types.unliteral)
+_unliteral: Callable[[Any], Any] = types.unliteral
 
 _being_compiled: set[Path] = set()
 
