@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 _PACKAGE = Path(__file__).parent
+_PACKAGES = (_PACKAGE, _PACKAGE.with_name("nearcast_lab"))
 _SHIPPED = _PACKAGE / "_kernels"
 ENDING = ".kernel"
 MARK = ".ready"
@@ -77,10 +78,10 @@ def _version(package: str) -> str:
 
 @cache
 def stamp(beside: Path | None = None) -> str:
-    """A name for all sources of this package together with what else kernels depend on.
+    """A name for all sources of this distribution together with what else kernels depend on.
 
     A kernel holds code of many files, so any change makes another stamp. `beside` is a source
-    outside the package, or another package, that has kernels too.
+    outside it, or another package, that has kernels too.
     """
     digest = hashlib.blake2b(json.dumps(made_for(), sort_keys=True).encode(), digest_size=8)
     for path in _sources(beside):
@@ -90,7 +91,8 @@ def stamp(beside: Path | None = None) -> str:
 
 
 def _sources(beside: Path | None) -> Iterator[Path]:
-    yield from sorted(_PACKAGE.rglob("*.py"))
+    for package in _PACKAGES:
+        yield from sorted(package.rglob("*.py"))
     if beside is not None:
         yield from sorted(beside.rglob("*.py")) if beside.is_dir() else [beside]
 
@@ -98,7 +100,7 @@ def _sources(beside: Path | None) -> Iterator[Path]:
 def source_outside(file: str) -> Path | None:
     """What the stamp of a kernel of this file needs beside this package: its own, if any."""
     path = Path(file)
-    if path.is_relative_to(_PACKAGE):
+    if any(path.is_relative_to(package) for package in _PACKAGES):
         return None
     if not (path.parent / "__init__.py").exists():
         return path

@@ -10,7 +10,7 @@ import typer.main
 from nearcast.cli.main import app_for, main
 from nearcast.index import INDEXES
 from nearcast.model import open_log
-from nearcast.workloads import WORKLOADS
+from nearcast_lab.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [

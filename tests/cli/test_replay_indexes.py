@@ -6,7 +6,7 @@ import pytest
 
 from nearcast.cli.main import main
 from nearcast.engine import INDEX_NAMES
-from nearcast.workloads import WORKLOADS
+from nearcast_lab.workloads import WORKLOADS
 
 INDEXES = [name for name in INDEX_NAMES if name != "scan"]
 

@@ -17,7 +17,7 @@ from nearcast.engine.terms import TermIds
 from nearcast.index import Table
 from nearcast.model import Event, event_from_json
 from nearcast.text import DEFAULT, Analyser
-from nearcast.workloads import WORKLOADS, generate
+from nearcast_lab.workloads import WORKLOADS, generate
 
 INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]
 

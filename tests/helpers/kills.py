@@ -21,7 +21,7 @@ from nearcast.engine.replay import replay
 from nearcast.model.log import open_log
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.outputs import UPDATES
-from nearcast.workloads.registry import generate
+from nearcast_lab.workloads.registry import generate
 from patience import PATIENCE_S
 from ranked_logs import ranked_log
 from small_pipeline import churn

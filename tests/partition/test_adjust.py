@@ -28,7 +28,6 @@ from nearcast.partition.adjust.migration import (
     stages,
     transfers,
 )
-from nearcast.partition.adjust.paper import adjust_as_published
 from nearcast.partition.adjust.pieces import pieces_of
 from nearcast.partition.adjust.recent import Recent, recent_of
 from nearcast.partition.adjust.replan import propose
@@ -42,6 +41,7 @@ from nearcast.partition.sample import Sample, messages_of, rows_of, sample_of, t
 from nearcast.partition.simulate import population_of, simulate
 from nearcast.partition.space_kd import space_kd
 from nearcast.partition.wanted import Wanted
+from nearcast_lab.designs.paper_adjusting import adjust_as_published
 
 GRID_PLANS = plans(("grid",))
 

@@ -12,7 +12,6 @@ from nearcast.index import Batch, Table
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.partition import keys
 from nearcast.partition.auto import auto
-from nearcast.partition.calibrate import calibrate
 from nearcast.partition.estimate import estimate_loads
 from nearcast.partition.grid import cells_of
 from nearcast.partition.load import Costs, Loads, balance_of, rate_of
@@ -22,6 +21,7 @@ from nearcast.partition.prepare import prepare
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows
 from nearcast.partition.simulate import Simulator, population_of, simulate
+from nearcast_lab.simulators.calibrate import calibrate
 
 COSTS = Costs(1.0, 100.0, 1000.0)
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nearcast.bench.spark_topk import TopkReport
+from nearcast_lab.bench.spark_topk import TopkReport
 
 pytestmark = pytest.mark.soak
 

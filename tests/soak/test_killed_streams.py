@@ -16,7 +16,7 @@ from nearcast.engine.replay import replay
 from nearcast.engine.scan import Scan
 from nearcast.model.log import open_log
 from nearcast.spark.outputs import read_updates
-from nearcast.workloads.stream import EventStream
+from nearcast_lab.workloads.stream import EventStream
 from patience import PATIENCE_S
 
 pytestmark = pytest.mark.soak

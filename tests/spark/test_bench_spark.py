@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from nearcast.bench.processes import Cpu, cpu_used
-from nearcast.bench.spark import ARMS, Arm, Plan, measure_spark
-from nearcast.bench.spark_data import write_batches, write_population
 from nearcast.cli.main import main
 from nearcast.errors import InvalidValue
 from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast.spark.sources import file_names
-from nearcast.workloads.stream import EventStream
+from nearcast_lab.bench.processes import Cpu, cpu_used
+from nearcast_lab.bench.spark import ARMS, Arm, Plan, measure_spark
+from nearcast_lab.bench.spark_data import write_batches, write_population
+from nearcast_lab.workloads.stream import EventStream
 
 
 def test_batches_follow_the_population_and_each_other(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from nearcast.bench.processes import Cpu
-from nearcast.bench.spark_adjust_report import Fed, Outcome, Run, bars_of, interval_of
-from nearcast.bench.spark_drift import CALM, Foresight, write_log
 from nearcast.cli.main import main
-from nearcast.experiments.distributed_spark import latency_of
 from nearcast.spark.report import BatchReport, Moved, WorkerReport
+from nearcast_lab.bench.processes import Cpu
+from nearcast_lab.bench.spark_adjust_report import Fed, Outcome, Run, bars_of, interval_of
+from nearcast_lab.bench.spark_drift import CALM, Foresight, write_log
+from nearcast_lab.experiments.distributed_spark import latency_of
 
 
 def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:

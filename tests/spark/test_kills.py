@@ -11,7 +11,7 @@ from nearcast.spark.outputs import read_updates
 from nearcast.spark.report import read_reports
 from nearcast.spark.standing import standing
 from nearcast.spark.state import open_state
-from nearcast.workloads.stream import EventStream
+from nearcast_lab.workloads.stream import EventStream
 
 
 def test_a_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast.spark import schema
 from nearcast.spark.paths import is_local, local_path, open_file, resolve
 from nearcast.spark.sources import file_names, rate_events, socket_events
-from nearcast.workloads.stream import EventStream
+from nearcast_lab.workloads.stream import EventStream
 
 Batches = list[list[Any]]
 

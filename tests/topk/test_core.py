@@ -14,8 +14,8 @@ from nearcast.topk.core import TopK
 from nearcast.topk.skype import Skype
 from nearcast.topk.terms import TermNumbers
 from nearcast.topk.window import Window
-from nearcast.workloads.topk import TopkOptions
-from nearcast.workloads.topk_arrays import TopkArrays
+from nearcast_lab.workloads.topk import TopkOptions
+from nearcast_lab.workloads.topk_arrays import TopkArrays
 
 WORLD = TopkArrays(3, TopkOptions(vocabulary=300, cities=5, shift=5.0))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearcast.cli.main import main
-from nearcast.workloads.registry import generate
+from nearcast_lab.workloads.registry import generate
 
 OPTIONS = {"vocabulary": 60, "cities": 3, "warm": 40, "repeat": 0.4, "rate": 10.0}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearcast.experiments.boolean.findings import LFILTER, Report, claim, figure
-from nearcast.experiments.boolean.page import page
+from nearcast_lab.experiments.boolean.findings import LFILTER, Report, claim, figure
+from nearcast_lab.experiments.boolean.page import page
 from watched import Watched
 
 

@@ -22,6 +22,8 @@ _MODULES = {
     "sub": "sub", "publish": "publish", "listen": "listen", "keys": "keys", "backup": "backup",
 }  # fmt: skip
 """The commands in the order in which help lists them, each with the module that has it."""
+_LABORATORY = {"generate", "bench", "experiment"}
+"""Those that are part of `nearcast_lab`."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -56,7 +58,8 @@ def app_for(arguments: list[str]) -> typer.Typer:
     if arguments[:1] == ["--version"]:
         wanted = ["kernels"]  # no command is needed, but typer wants one
     for module in dict.fromkeys(_MODULES[name] for name in wanted):
-        import_module(f"nearcast.cli.{module}").add_to(app)
+        package = "nearcast_lab" if module in _LABORATORY else "nearcast"
+        import_module(f"{package}.cli.{module}").add_to(app)
     return app
 
 

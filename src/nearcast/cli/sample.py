@@ -63,7 +63,7 @@ def sample(
         raise InvalidValue("--output", output, "no file with --list, which writes no log")
     if as_json and not list_kinds:
         raise InvalidValue("--json", as_json, "--list beside it: the log is JSON as it is")
-    with as_file(files("nearcast.workloads").joinpath(_NAME)) as path, open_log(path) as log:
+    with as_file(files("nearcast.cli").joinpath(_NAME)) as path, open_log(path) as log:
         events = list(events_of(log, _NAME))
     if list_kinds:
         _show(_kinds(events), as_json)

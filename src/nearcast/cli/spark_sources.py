@@ -77,7 +77,7 @@ def _rate(given: str) -> Callable[[SparkSession], DataFrame]:
 
 @cache
 def _stream() -> Any:
-    from nearcast.workloads.stream import EventStream
+    from nearcast_lab.workloads.stream import EventStream
 
     return EventStream(subscriptions=_POPULATION, vocabulary=10_000)
 

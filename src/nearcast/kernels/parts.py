@@ -15,15 +15,15 @@ def compile_part(part: str) -> None:
 
             rehearse_mechanisms()
         case "planning":
-            from nearcast.kernels.laboratory import rehearse_planning
+            from nearcast_lab.rehearsal import rehearse_planning
 
             rehearse_planning()
         case "moving":
-            from nearcast.kernels.laboratory import rehearse_moving
+            from nearcast_lab.rehearsal import rehearse_moving
 
             rehearse_moving()
         case "topk":
-            from nearcast.kernels.laboratory import rehearse_topk
+            from nearcast_lab.rehearsal import rehearse_topk
 
             rehearse_topk()
         case _:

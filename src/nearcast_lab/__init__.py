@@ -1,0 +1,1 @@
+"""Workloads, benchmarks, experiments, simulators, and designs that are only compared."""

@@ -1,0 +1,223 @@
+"""Ways to keep moving subscriptions and active messages, by name, behind one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearcast.errors import InvalidValue
+from nearcast.index import Batch, Index, Matches, Table, index_named, match
+from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.lasting import ActiveStore, Changes, Ended, Texts
+from nearcast.lasting._places import Places
+from nearcast.lasting.ap_plus import UnifiedApPlusTree
+from nearcast_lab.designs.located_messages import (
+    LocatedMessages,
+    LocatedRows,
+    grid,
+    quadtree,
+    quadtrees_by_term,
+)
+from nearcast_lab.designs.rivals import (
+    AdaptedGrid,
+    GridOnly,
+    KeywordLists,
+    PlainGrid,
+    PlainKeywordLists,
+    difference,
+)
+
+
+class MessageIndex(Protocol):
+    """Where active messages are kept."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        ...
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        ...
+
+    def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
+        """Take in messages, and give their slots."""
+        ...
+
+    def expire(self, now: float, most: int) -> Ended:
+        """Take out some of those that have ended."""
+        ...
+
+    def moves(
+        self,
+        rows: Rows,
+        which: Int32s,
+        events: Int32s,
+        times: Floats,
+        boxes: Floats,
+        circles: None,
+    ) -> Changes:
+        """Find what changes if rows get other boxes."""
+        ...
+
+
+class Reevaluated(ActiveStore):
+    """Our store, asked for all messages of the old and of the new region."""
+
+    def moves(
+        self,
+        rows: Rows,
+        which: Int32s,
+        events: Int32s,
+        times: Floats,
+        boxes: Floats,
+        circles: Floats | None,
+    ) -> Changes:
+        """Evaluate twice, and give the difference."""
+        del circles
+        old = self.evaluate(rows, which, events, times)
+        held = rows.box[which].copy()
+        rows.box[which] = boxes
+        new = self.evaluate(rows, which, events, times)
+        rows.box[which] = held
+        return difference(old, new, len(which), self.slots)
+
+
+class Design:
+    """An index of subscriptions and one of messages, each for itself."""
+
+    def __init__(self, table: Table, index: Index, messages: MessageIndex) -> None:
+        self.table, self.index, self.messages = table, index, messages
+
+    def build(self) -> None:
+        """Take in all subscriptions of the table."""
+        self.index.build()
+
+    def insert(self, rows: Int32s) -> None:
+        """Take in rows just added to the table."""
+        self.index.insert(rows)
+
+    def delete(self, rows: Int32s) -> None:
+        """Forget rows, here and in the table."""
+        released = self.index.delete(rows)
+        self.table.remove(rows)
+        self.table.release(released)
+
+    @property
+    def ends(self) -> Floats:
+        """When each slot's message ends, or ended."""
+        return self.messages.ends
+
+    def publish(self, batch: Batch, ends: Floats) -> Matches:
+        """Match messages, and keep them until they end."""
+        found = match(self.index, batch)
+        self.add(batch, ends)
+        return found
+
+    def add(self, batch: Batch, ends: Floats) -> Int32s:
+        """Keep messages that are not matched."""
+        return self.messages.add(Texts(batch.starts, batch.terms), batch.boxes, ends)
+
+    def changes(self, which: Int32s, events: Int32s, times: Floats, boxes: Floats) -> Changes:
+        """Find what changes if rows move; the table still has their old boxes."""
+        return self.messages.moves(self.table.rows, which, events, times, boxes, None)
+
+    def moved(self, which: Int32s, boxes: Floats) -> None:
+        """Move rows in the table and in the index of subscriptions."""
+        self.table.move(which, boxes)
+        self.index.move(which)
+
+    def expire(self, now: float, most: int) -> int:
+        """Take out messages that have ended; give how many."""
+        return len(self.messages.expire(now, most).slots)
+
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of messages, and of the index of subscriptions without the table."""
+        return self.messages.nbytes, int(self.index.stats()["bytes"])
+
+
+AnyDesign = Design | UnifiedApPlusTree
+_NOWHERE = 400.0
+
+
+def arrive(
+    design: AnyDesign, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
+) -> tuple[Int32s, Changes]:
+    """Add subscriptions: their rows, and the messages they get, with the number of each as event.
+
+    One that arrives moves there from a place where nothing is (section 4.2.3).
+    """
+    rows = design.table.add_boxes(owners, np.full((len(owners), 4), _NOWHERE), starts, terms)
+    design.insert(rows)
+    events = np.arange(len(rows), dtype=np.int32)
+    found = design.changes(rows, events, np.full(len(rows), now), boxes)
+    design.moved(rows, boxes)
+    return rows, found
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {"gi2": {"grid": 40}}  # as in the paper
+Maker = Callable[[Table, Floats, Batch], AnyDesign]
+
+
+def _separate(index: str, messages: Callable[[Floats], MessageIndex]) -> Maker:
+    def make(table: Table, space: Floats, history: Batch) -> Design:
+        chosen: Any = index_named(index)
+        options = {"history": history} if index == "ap-plus-tree" else _OPTIONS.get(index, {})
+        return Design(table, chosen(table, **options), messages(space))
+
+    return make
+
+
+def _hash(space: Floats) -> LocatedMessages:
+    return LocatedMessages(grid(space))
+
+
+def _located(places: Callable[[Table, Floats, Batch], Places]) -> Maker:
+    def make(table: Table, space: Floats, history: Batch) -> Design:
+        made = places(table, space, history)
+        return Design(table, LocatedRows(table, made), LocatedMessages(made))
+
+    return make
+
+
+def _ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
+    del space
+    return UnifiedApPlusTree(table, history)
+
+
+def _plain_ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
+    del space
+    return UnifiedApPlusTree(table, history, numbered=True)
+
+
+DESIGNS: dict[str, Maker] = {
+    "ours": _separate("rarest-term", lambda _: ActiveStore()),
+    "re-evaluate": _separate("rarest-term", lambda _: Reevaluated()),
+    "keyword-lists": _separate("rarest-term", lambda _: KeywordLists()),
+    "grid-only": _separate("rarest-term", lambda _: GridOnly()),
+    "adapted-grid": _separate("rarest-term", lambda _: AdaptedGrid()),
+    "cell-term-hash": _separate("rarest-term", _hash),
+    "ap-plus-tree": _ap_plus,
+    "ap-plus-k": _separate("ap-plus-tree", lambda _: KeywordLists()),
+    "ap-plus-s": _separate("ap-plus-tree", lambda _: GridOnly()),
+    "plain-ap-plus-tree": _plain_ap_plus,
+    "plain-ap-plus-k": _separate("ap-plus-tree", lambda _: PlainKeywordLists()),
+    "plain-ap-plus-s": _separate("ap-plus-tree", lambda _: PlainGrid()),
+    "plain-grid": _separate("rarest-term", lambda _: PlainGrid()),
+    "iq-plus-tree": _located(quadtree),
+    "rq-plus-tree": _located(quadtrees_by_term),
+    "ss-index": _separate("gi2", _hash),
+    "kk-index": _located(lambda _, space, __: grid(space)),
+}
+
+
+def designs_named(text: str) -> list[str]:
+    """Read names with commas between them."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in DESIGNS:
+            raise InvalidValue("--design", name, f"one of {', '.join(DESIGNS)}")
+    return names

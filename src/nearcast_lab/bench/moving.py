@@ -1,0 +1,351 @@
+"""`nearcast bench moving`: what moves and lasting messages cost, design by design."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from nearcast.index import Table
+from nearcast.index.table import Floats, Int32s
+from nearcast.lasting import Changes
+from nearcast_lab.bench.agreement import DisagreementError
+from nearcast_lab.bench.designs import DESIGNS, AnyDesign
+from nearcast_lab.bench.matching import add_to_table
+from nearcast_lab.bench.moving_after import MatchingAfter, measure_after
+from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
+from nearcast_lab.workloads.roads import Vehicles, build_roads
+from nearcast_lab.workloads.space import Space
+
+_CHUNK = 10_000
+_ADDED = 50_000
+_TRIAL = 100
+_SAMPLE = 20
+_LIFE = 1000.0
+_JUNCTIONS = 18_000
+_TIMESTAMP_S = 30.0  # the paper's timestamp
+FAR = 0.0
+"""The step that stands for a jump to where another subscription was."""
+
+
+class Plan(NamedTuple):
+    """What to measure."""
+
+    workload: str
+    subscriptions: int
+    messages: int
+    moves: int
+    steps: list[float]
+    designs: list[str]
+    check: bool
+    budget_s: float
+    seed: int
+    roads: Space | None = None
+    """With a space, subscriptions travel on a road network in it; steps are factors on speeds."""
+
+
+class StepReport(TypedDict):
+    """What moves of one length cost, in microseconds of CPU."""
+
+    step: str
+    moves: int
+    move_us: float
+    message_part_us: float
+    index_part_us: float
+    moves_per_cpu_s: float
+    results_per_move: float
+
+
+class MovingReport(TypedDict):
+    """What was measured of one design; times are microseconds of CPU.
+
+    `publish_us` is matching a message and keeping it, `cycle_us` that and taking one out.
+    `matching_after` is measured of our design only.
+    """
+
+    design: str
+    workload: str
+    subscriptions: int
+    messages: int
+    insert_us: float
+    publish_us: float
+    expire_us: float
+    cycle_us: float
+    cycles_per_cpu_s: float
+    bytes_per_message: float
+    index_bytes_per_subscription: float
+    steps: list[StepReport]
+    matching_after: MatchingAfter | None
+    checked: bool
+
+
+Tell = Callable[[str], None]
+
+
+class _World:
+    """The same subscriptions, messages and moves for every design."""
+
+    def __init__(self, plan: Plan, made: ArrayWorkload, tell: Tell) -> None:
+        tell("making data")
+        self.plan = plan
+        self.frequency = made.frequency
+        self.subscriptions = made.subscriptions(0, plan.subscriptions)
+        self.arrivals = min(plan.messages, 100_000)
+        self.batch = made.messages(0, plan.messages + self.arrivals)
+        rng = np.random.default_rng(plan.seed)
+        # The first hundred thousand end first, whatever the design: they make room for others.
+        self.ends: Floats = _LIFE + rng.permutation(plan.messages + self.arrivals).astype(float)
+        self.ends[: self.arrivals] = np.arange(1.0, self.arrivals + 1.0)
+        # Nobody moves in two steps: a design that does fewer moves in one is not elsewhere in the
+        # next, and can still be compared with the others.
+        order = rng.permutation(plan.subscriptions).astype(np.int32)
+        size = max(1, min(plan.moves, plan.subscriptions // len(plan.steps)))
+        self.who = [order[n * size : (n + 1) * size] for n in range(len(plan.steps))]
+        self.turns = [rng.uniform(0, 2 * np.pi, len(who)) for who in self.who]
+        self.driven = None if plan.roads is None else self._drive(plan.roads)
+        boxes = self.subscriptions.boxes
+        self.space = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
+
+    def _drive(self, space: Space) -> list[Floats]:
+        """Put subscriptions on roads, and give where those that move in each step go."""
+        plan = self.plan
+        roads = build_roads(plan.seed, space, _JUNCTIONS)
+        vehicles = Vehicles(plan.seed, roads, plan.subscriptions, 1.0)
+        everyone = np.arange(plan.subscriptions, dtype=np.int64)
+        size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
+        boxes = _around(vehicles.places(everyone), size)
+        _, starts, terms, either = self.subscriptions
+        self.subscriptions = Subscriptions(boxes, starts, terms, either)
+        targets = []
+        for step, who in zip(plan.steps, self.who, strict=True):
+            vehicles.drive(who.astype(np.int64), np.full(len(who), step * _TIMESTAMP_S))
+            targets.append(_around(vehicles.places(who.astype(np.int64)), size[who]))
+        return targets
+
+    def table(self) -> Table:
+        """A fresh table with all subscriptions."""
+        table = Table()
+        table.ensure_terms(len(self.frequency))
+        table.frequency[: len(self.frequency)] = self.frequency
+        add_to_table(table, self.subscriptions, 0, len(self.subscriptions))
+        return table
+
+    def target(self, number: int, rows: slice, boxes: Floats) -> Floats:
+        """Where some subscriptions go, from the boxes they have."""
+        if self.driven is not None:
+            return self.driven[number][rows]
+        step, who = self.plan.steps[number], self.who[number]
+        size = boxes[:, 2:] - boxes[:, :2]
+        if step == FAR:
+            other = self.subscriptions.boxes[np.roll(who, 1)[rows]]
+            corner = (other[:, :2] + other[:, 2:] - size) / 2
+        else:
+            turn = self.turns[number][rows]
+            corner = boxes[:, :2] + np.column_stack([np.cos(turn), np.sin(turn)]) * size * step
+        low, high = np.array([-180.0, -90.0]), np.array([180.0, 90.0])
+        corner = np.clip(corner, low, np.maximum(low, high - size))
+        return np.hstack([corner, corner + size])
+
+
+def _around(centres: Floats, size: Floats) -> Floats:
+    """Boxes of given sizes around some places."""
+    return np.hstack([centres - size / 2, centres + size / 2])
+
+
+def measure_moving(plan: Plan, made: ArrayWorkload, tell: Tell) -> list[MovingReport]:
+    """Measure all designs, one after the other, on the same data."""
+    world = _World(plan, made, tell)
+    reports, digests = [], {}
+    for name in plan.designs:
+        tell(f"{name}: warming up")
+        _warm(world, name)
+        report, digests[name] = _measure(world, name, tell)
+        reports.append(report)
+    if plan.check:
+        _compare(digests)
+    return reports
+
+
+def _warm(world: _World, name: str) -> None:
+    """Let a design do everything once on a little of the data, so that all is compiled."""
+    plan = world.plan
+    small = Table()
+    small.ensure_terms(len(world.frequency))
+    count = min(2000, plan.subscriptions)
+    add_to_table(small, world.subscriptions, 0, count)
+    some = world.batch.part(0, min(2000, plan.messages))
+    design = DESIGNS[name](small, world.space, some)
+    design.build()
+    design.publish(some, np.arange(1.0, len(some) + 1.0))
+    which = np.arange(count, dtype=np.int32)
+    for step in (0.1, 20.0):
+        boxes = np.clip(small.rows.box[which] + step, -90.0, 90.0)
+        boxes[:, 2:] = np.maximum(boxes[:, 2:], boxes[:, :2])
+        design.changes(which, which, np.zeros(count), boxes)
+        design.moved(which, boxes)
+    design.expire(1e9, len(some))
+
+
+def _measure(
+    world: _World, name: str, tell: Tell
+) -> tuple[MovingReport, list[dict[int, tuple[int, int]]]]:
+    plan = world.plan
+    tell(f"{name}: building")
+    table = world.table()
+    design = DESIGNS[name](table, world.space, world.batch.part(0, min(20_000, plan.messages)))
+    design.build()
+    taken = 0.0
+    for start in range(0, plan.messages, _ADDED):
+        tell(f"{name}: {start:,} messages")
+        stop = min(start + _ADDED, plan.messages)
+        part, ends = world.batch.part(start, stop), world.ends[start:stop]
+        started = process_time()
+        design.add(part, ends)
+        taken += process_time() - started
+    steps, digests = [], []
+    for number in range(len(plan.steps)):
+        tell(f"{name}: moves of {_written(plan.steps[number])}")
+        step, found = _moves(world, design, name, number)
+        steps.append(step)
+        digests.append(found)
+    message_bytes, index_bytes = design.nbytes()
+    tell(f"{name}: new messages")
+    publish, expire = _cycle(world, design)
+    cycle = publish + expire
+    after = None
+    if name == "ours":
+        tell(f"{name}: matching after moves of everybody")
+        after = measure_after(world.table(), world.batch, plan.seed)
+    report = MovingReport(
+        design=name,
+        workload=plan.workload,
+        subscriptions=plan.subscriptions,
+        messages=plan.messages,
+        insert_us=1e6 * taken / plan.messages,
+        publish_us=publish,
+        expire_us=expire,
+        cycle_us=cycle,
+        cycles_per_cpu_s=1e6 / cycle,
+        bytes_per_message=message_bytes / plan.messages,
+        index_bytes_per_subscription=index_bytes / plan.subscriptions,
+        steps=steps,
+        matching_after=after,
+        checked=plan.check,
+    )
+    return report, digests
+
+
+def _moves(
+    world: _World, design: AnyDesign, name: str, number: int
+) -> tuple[StepReport, dict[int, tuple[int, int]]]:
+    plan, who = world.plan, world.who[number]
+    messages_s = index_s = 0.0
+    done = results = 0
+    digests: dict[int, tuple[int, int]] = {}
+    size = _TRIAL
+    while done < len(who):
+        # Parts are the same for all designs: a short one first, which says how many will do.
+        stop = min(done + size, len(who))
+        which = who[done:stop]
+        boxes = world.target(number, slice(done, stop), design.table.rows.box[which])
+        events, times = np.arange(len(which), dtype=np.int32), np.zeros(len(which))
+        old = design.table.rows.box[which].copy() if plan.check else boxes
+        started = process_time()
+        found = design.changes(which, events, times, boxes)
+        messages_s += process_time() - started
+        if plan.check and done == 0:
+            _check_sample(world, name, which, old, boxes, found)
+        started = process_time()
+        design.moved(which, boxes)
+        index_s += process_time() - started
+        digests[done] = (stop, _digest(found))
+        results += len(found.slots)
+        done, size = stop, _CHUNK if stop > _TRIAL else 10 * _TRIAL
+        if messages_s + index_s > plan.budget_s:
+            break
+    total = messages_s + index_s
+    report = StepReport(
+        step=_written(plan.steps[number]),
+        moves=done,
+        move_us=1e6 * total / done,
+        message_part_us=1e6 * messages_s / done,
+        index_part_us=1e6 * index_s / done,
+        moves_per_cpu_s=done / total,
+        results_per_move=results / done,
+    )
+    return report, digests
+
+
+def _cycle(world: _World, design: AnyDesign) -> tuple[float, float]:
+    """Publish messages, and take as many out: microseconds a message for each."""
+    plan = world.plan
+    published = expired = 0.0
+    done = 0
+    while done < world.arrivals and published + expired < plan.budget_s:
+        start = plan.messages + done
+        count = min(1000 if done == 0 else _CHUNK, world.arrivals - done)
+        batch, ends = world.batch.part(start, start + count), world.ends[start : start + count]
+        started = process_time()
+        design.publish(batch, ends)
+        published += process_time() - started
+        started = process_time()
+        design.expire(float(done + count), count)
+        expired += process_time() - started
+        done += count
+    return 1e6 * published / done, 1e6 * expired / done
+
+
+def _digest(found: Changes) -> int:
+    """A number that does not depend on the order of the changes."""
+    keys = found.events.astype(np.uint64) << np.uint64(32) | found.slots.astype(np.uint64)
+    mixed = (keys * np.uint64(4) + found.ops.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64)) ^ len(keys)
+
+
+def _compare(digests: dict[str, list[dict[int, tuple[int, int]]]]) -> None:
+    """Compare what designs found over the parts that two of them have both done."""
+    names = list(digests)
+    for name in names[1:]:
+        for step, (one, other) in enumerate(zip(digests[names[0]], digests[name], strict=True)):
+            for part in one.keys() & other.keys():
+                if one[part] != other[part]:
+                    raise DisagreementError(
+                        f"{names[0]} and {name} differ in the moves from {part} on, of step {step}"
+                    )
+
+
+def _check_sample(
+    world: _World, name: str, which: Int32s, old: Floats, new: Floats, found: Changes
+) -> None:
+    """Compare some moves with a look at every message."""
+    batch, count = world.batch, world.plan.messages
+    points = batch.boxes[:count, :2]
+    subscriptions: Subscriptions = world.subscriptions
+    for event in range(min(_SAMPLE, len(which))):
+        row = which[event]
+        before, after = (
+            np.logical_and.reduce((points >= box[event, :2]) & (points <= box[event, 2:]), axis=1)
+            for box in (old, new)
+        )
+        starts = subscriptions.starts
+        wanted = set(subscriptions.terms[starts[row] : starts[row + 1]].tolist())
+        changed = {
+            (slot, 1 if after[slot] else 2)
+            for slot in np.flatnonzero(before != after).tolist()
+            if wanted.issubset(batch.terms[batch.starts[slot] : batch.starts[slot + 1]].tolist())
+        }
+        mine = found.events == event
+        if changed != set(zip(found.slots[mine].tolist(), found.ops[mine].tolist(), strict=True)):
+            raise DisagreementError(f"{name} and a look at every message differ in move {event}")
+
+
+def _written(step: float) -> str:
+    return "far" if step == FAR else f"{step:g}"
+
+
+def step_of(text: str) -> float:
+    """Read a step: a share of the side, or `far`."""
+    return FAR if text.strip() == "far" else float(text)

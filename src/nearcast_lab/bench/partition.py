@@ -1,0 +1,212 @@
+"""`nearcast bench partition`: what plans make of the workloads of PS2Stream, simulated.
+
+Plans are made from the population and from sampled messages, and simulated with messages that no
+partitioner has seen. What work costs is measured on this machine's worker index first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import process_time
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from nearcast.errors import InvalidValue
+from nearcast.index import Batch
+from nearcast.partition.auto import auto
+from nearcast.partition.grid import Grid
+from nearcast.partition.hybrid import hybrid
+from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.plan import Plan
+from nearcast.partition.registry import PARTITIONERS
+from nearcast.partition.sample import (
+    Sample,
+    SampleMessages,
+    messages_of,
+    rows_of,
+    sample_of,
+)
+from nearcast.partition.simulate import Report, Simulator, population_of
+from nearcast_lab.bench.promises import Bar, at_least, at_most
+from nearcast_lab.simulators.calibrate import calibrate
+from nearcast_lab.workloads.sts_arrays import StsArrays
+
+REFERENCE = "hybrid"
+"""What other partitioners are compared with."""
+
+_OURS = "auto"
+_GAINS = {8: 1.5, 32: 2.0, 128: 1.3}  # of the bound, over the reference, by number of workers
+_BALANCES = {8: 1.10, 32: 1.25, 128: 1.45}
+_DOMINATE = 0.5  # the share of candidates in the load from which on they dominate
+_AS_GOOD = 0.95  # of the best of all
+_MOST_PLANNING_S = 60.0
+
+UNSEEN = 1 << 24
+"""The number of the first message that is simulated: nobody plans with those from it on."""
+
+Tell = Callable[[str], None]
+
+
+class Arrangement(NamedTuple):
+    """What to simulate."""
+
+    workloads: Sequence[str]
+    workers: Sequence[int]
+    partitioners: Sequence[str]
+    subscriptions: int
+    messages: int
+    sampled: int
+    columns: int
+    rows: int
+    filters: Sequence[bool] = (True, False)
+    measure: bool = True
+    seed: int = 1
+
+
+class PartitionReport(TypedDict):
+    """One plan, simulated.
+
+    `of_hybrid` is its bound by that of the paper's `hybrid`, `if_even` what that would be if all
+    workers had the same to do: no plan that does as much work can have more. `plan_s` is CPU.
+    """
+
+    workload: str
+    subscriptions: int
+    messages: int
+    partitioner: str
+    plan_s: float
+    of_hybrid: float | None
+    if_even: float | None
+    simulated: Report
+
+
+class Outcome(TypedDict):
+    """Everything that was simulated, and by which costs."""
+
+    check_ns: float
+    message_ns: float
+    operation_ns: float
+    reports: list[PartitionReport]
+    bars: list[Bar]
+
+
+def measure_partition(arrangement: Arrangement, tell: Tell) -> Outcome:
+    """Plan and simulate everything."""
+    costs = MEASURED
+    if arrangement.measure:
+        tell("measuring what work costs on this machine")
+        costs = calibrate()
+    reports: list[PartitionReport] = []
+    for workload in arrangement.workloads:
+        reports += _measure(arrangement, workload, costs, tell)
+    return Outcome(
+        check_ns=costs.check_ns,
+        message_ns=costs.message_ns,
+        operation_ns=costs.operation_ns,
+        reports=reports,
+        bars=bars_of(reports),
+    )
+
+
+def _measure(
+    arrangement: Arrangement, workload: str, costs: Costs, tell: Tell
+) -> list[PartitionReport]:
+    tell(f"{workload}: making subscriptions and messages")
+    made = StsArrays.named(workload, arrangement.seed)
+    ratio = made.options.ratio
+    conjuncts = made.conjuncts(0, arrangement.subscriptions)
+    rows = rows_of(conjuncts.boxes, conjuncts.starts, conjuncts.terms, conjuncts.owners)
+    sampled = sampled_messages(made.messages(0, arrangement.sampled))
+    sample = sample_of(rows, sampled, operations=round(arrangement.sampled / ratio))
+    unseen = sampled_messages(made.messages(UNSEEN, UNSEEN + arrangement.messages))
+    simulator = Simulator(population_of(rows, unseen, arrangement.messages / ratio), costs)
+    grid = Grid(*made.space, arrangement.columns, arrangement.rows)
+    reports = []
+    for workers in arrangement.workers:
+        here: list[PartitionReport] = []
+        for name in arrangement.partitioners:
+            tell(f"{workload}, {workers} workers: {name}")
+            started = process_time()
+            plan = make_plan(name, sample, workers, grid, costs)
+            taken = process_time() - started
+            here += [
+                PartitionReport(
+                    workload=workload,
+                    subscriptions=arrangement.subscriptions,
+                    messages=arrangement.messages,
+                    partitioner=name,
+                    plan_s=taken,
+                    of_hybrid=None,
+                    if_even=None,
+                    simulated=simulator.run(plan, wanted).report,
+                )
+                for wanted in arrangement.filters
+            ]
+        reports += _compared(here)
+    return reports
+
+
+def sampled_messages(batch: Batch) -> SampleMessages:
+    """Give messages of a workload with hashed terms."""
+    return messages_of(batch.boxes, batch.starts, batch.terms)
+
+
+def make_plan(name: str, sample: Sample, workers: int, grid: Grid, costs: Costs) -> Plan:
+    """Plan by name; those that weigh real costs are told the measured ones."""
+    if name == "auto":
+        return auto(sample, workers, grid, costs)
+    if name == "hybrid":
+        return hybrid(sample, workers, grid, "definition-1", costs)
+    if name == "hybrid-real":
+        return hybrid(sample, workers, grid, "real", costs)
+    if name not in PARTITIONERS:
+        raise InvalidValue("--partitioner", name, f"one of {', '.join(PARTITIONERS)}")
+    return PARTITIONERS[name](sample, workers, grid)
+
+
+def _compared(reports: list[PartitionReport]) -> list[PartitionReport]:
+    """Compare each with the reference, which has the filter if it was simulated with it."""
+    rates = [
+        report["simulated"]["messages_per_s"]
+        for report in sorted(reports, key=lambda each: not each["simulated"]["wanted"])
+        if report["partitioner"] == REFERENCE
+    ]
+    if rates and np.isfinite(rates[0]):
+        for report in reports:
+            ratio = report["simulated"]["messages_per_s"] / rates[0]
+            report["of_hybrid"] = ratio
+            report["if_even"] = ratio * report["simulated"]["balance"]
+    return reports
+
+
+def bars_of(reports: Sequence[PartitionReport]) -> list[Bar]:
+    """Compare `auto` with what is promised of it, where it was simulated with the filter.
+
+    The gain over the paper's `hybrid` is promised where candidates dominate the load of both.
+    """
+    bars: list[Bar] = []
+    runs: dict[tuple[str, int], dict[str, PartitionReport]] = {}
+    for report in reports:
+        if report["simulated"]["wanted"]:
+            run = report["workload"], report["simulated"]["workers"]
+            runs.setdefault(run, {})[report["partitioner"]] = report
+    for (workload, workers), by in runs.items():
+        if _OURS not in by:
+            continue
+        ours, told = by[_OURS], f"{workload}, {workers} workers: "
+        dominate = all(
+            by[name]["simulated"]["candidate_share"] >= _DOMINATE
+            for name in (_OURS, REFERENCE)
+            if name in by
+        )
+        if ours["of_hybrid"] is not None and workers in _GAINS and dominate:
+            bars.append(at_least(f"{told}bound by hybrid's", ours["of_hybrid"], _GAINS[workers]))
+        best = max(each["simulated"]["messages_per_s"] for each in by.values())
+        share = ours["simulated"]["messages_per_s"] / best
+        bars.append(at_least(f"{told}bound by the best", share, _AS_GOOD))
+        if workers in _BALANCES:
+            balance = ours["simulated"]["balance"]
+            bars.append(at_most(f"{told}heaviest by the mean", balance, _BALANCES[workers]))
+        bars.append(at_most(f"{told}seconds of planning", ours["plan_s"], _MOST_PLANNING_S))
+    return bars

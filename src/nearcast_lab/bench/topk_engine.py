@@ -1,0 +1,98 @@
+"""What a stream costs the whole engine: texts in, updates with names out, both as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import TypedDict
+
+import pyarrow as pa
+
+from nearcast.engine import Engine
+from nearcast.geo import Box
+from nearcast_lab.workloads.topk_arrays import TopkArrays, Wishes
+
+ENGINE = "engine"
+_CHUNK = 20_000
+_INITIAL = 50_000
+
+
+class EngineRun(TypedDict):
+    """CPU of all threads, reading texts and naming updates included; every term weighs 1."""
+
+    method: str
+    subscriptions: int
+    window: int
+    messages: int
+    messages_per_cpu_s: float
+    us_per_message: float
+    updates_per_message: float
+    initial_us_per_subscription: float
+
+
+def published(workload: TopkArrays, first: int, end: int) -> pa.Table:
+    """Messages as an engine takes them, by number."""
+    posts = workload.messages(first, end)
+    columns = {
+        "id": [f"m{number}" for number in range(first, end)],
+        "text": workload.texts(first, end),
+        "point": pa.FixedSizeListArray.from_arrays(posts.points.ravel(), 2),
+        "at": posts.at,
+    }
+    return pa.table(columns)
+
+
+def wanted(workload: TopkArrays, first: int, end: int) -> pa.Table:
+    """Subscriptions as an engine takes them, by number."""
+    wishes: Wishes = workload.subscriptions(first, end)
+    tops = pa.StructArray.from_arrays(
+        [pa.array(wishes.ks), pa.array(wishes.alphas)], ["k", "alpha"]
+    )
+    columns = {
+        "id": [f"s{number}" for number in range(first, end)],
+        "query": workload.queries(wishes),
+        "point": pa.FixedSizeListArray.from_arrays(wishes.points.ravel(), 2),
+        "top": tops,
+    }
+    return pa.table(columns)
+
+
+def measure_engine(
+    workload: TopkArrays,
+    subscriptions: int,
+    window: int,
+    messages: int,
+    tell: Callable[[str], None],
+) -> EngineRun:
+    """Run a whole stream through an engine in memory, from a full window on."""
+    space = workload.space
+    box = Box(space.west, space.south, space.east, space.north)
+    engine = Engine(window_count=window, space=box, retain_updates=1)
+    tell(f"{ENGINE}: filling the window")
+    for first in range(0, window, _CHUNK):
+        engine.publish_table(published(workload, first, min(first + _CHUNK, window)))
+    initial = 0.0
+    for first in range(0, subscriptions, _INITIAL):
+        table = wanted(workload, first, min(first + _INITIAL, subscriptions))
+        before = process_time()
+        engine.subscribe_table(table)
+        initial += process_time() - before
+        tell(f"{ENGINE}: {first + len(table):,} of {subscriptions:,} subscriptions evaluated")
+    spent, updates = 0.0, 0
+    for first in range(0, messages, _CHUNK):
+        end = min(first + _CHUNK, messages)
+        table = published(workload, window + first, window + end)
+        before = process_time()
+        updates += len(engine.publish_table(table))
+        spent += process_time() - before
+        tell(f"{ENGINE}: {end:,} of {messages:,} messages")
+    return {
+        "method": ENGINE,
+        "subscriptions": subscriptions,
+        "window": window,
+        "messages": messages,
+        "messages_per_cpu_s": messages / spent,
+        "us_per_message": spent / messages * 1e6,
+        "updates_per_message": updates / messages,
+        "initial_us_per_subscription": initial / subscriptions * 1e6,
+    }

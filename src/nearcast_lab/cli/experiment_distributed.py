@@ -1,0 +1,88 @@
+"""`nearcast experiment distributed`: the figures of PS2Stream, section VI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.cli.options import JsonOption
+from nearcast.cli.spark_setup import need_spark
+from nearcast_lab.bench.partition import Tell
+from nearcast_lab.cli.measuring import cells, give, numbers, status_line
+from nearcast_lab.experiments.distributed import Finding, Scale, measure
+from nearcast_lab.experiments.report import agreement, html_report
+
+
+def distributed(
+    subscriptions: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many subscriptions.")
+    ] = 100_000,
+    messages: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many messages to simulate.")
+    ] = 40_000,
+    workers: Annotated[
+        str, typer.Option(metavar="N,...", help="How many workers; figures but one use the first.")
+    ] = "8,16,32",
+    intervals: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How often a tenth of the regions switches.")
+    ] = 3,
+    grid: Annotated[
+        str, typer.Option(metavar="CxR", help="Columns and rows of the cells that are dealt out.")
+    ] = "256x128",
+    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    spark: Annotated[
+        bool,
+        typer.Option("--spark", help="Also run a stream on Spark that moves cells: minutes more."),
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an HTML page with charts.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Simulate what section VI of PS2Stream claims, each claim beside what was found.
+
+    [bold]Example[/bold]
+
+      nearcast experiment distributed --subscriptions 20000 --messages 10000 --output ps2stream.html
+
+      nearcast experiment distributed --spark --output ps2stream.html
+    """
+    scale = Scale(
+        subscriptions=subscriptions,
+        messages=messages,
+        workers=numbers(workers, "--workers"),
+        intervals=intervals,
+        **cells(grid),
+        seed=seed,
+    )
+    if spark:
+        need_spark()
+    with status_line() as tell:
+        latency = _latency(scale, tell) if spark else None
+        findings = measure(scale, tell, latency)
+    if output is not None:
+        about = (
+            f"{subscriptions:,} subscriptions, {messages:,} messages, seed {seed}; simulated with "
+            "the workers' own index. With H2 messages go only where a term of theirs is wanted."
+        )
+        page = html_report("PS2Stream, section VI, measured again", about, findings)
+        output.write_text(page, encoding="utf-8")
+    give(findings, as_json, _show)
+
+
+def _latency(scale: Scale, tell: Tell) -> Finding:
+    from nearcast_lab.experiments.distributed_spark import measure_latency
+
+    return measure_latency(scale, tell)
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    table = Table("figure", "the paper says", "found here", "agrees")
+    for finding in findings:
+        table.add_row(finding["figure"], finding["claim"], finding["found"], agreement(finding))
+    Console().print(table)

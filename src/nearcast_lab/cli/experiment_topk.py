@@ -1,0 +1,76 @@
+"""`nearcast experiment topk`: section 8 of Skype."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from nearcast.cli.options import JsonOption
+from nearcast_lab.cli.bench_distribution import distribution_tables
+from nearcast_lab.cli.measuring import give, named, status_line
+from nearcast_lab.experiments.topk import SECTIONS, Report, Scale, measure
+
+
+def topk(
+    subscriptions: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many subscriptions.")
+    ] = 20_000,
+    window: Annotated[
+        int, typer.Option(metavar="N", min=100, help="How many messages the window holds.")
+    ] = 20_000,
+    turnovers: Annotated[
+        float, typer.Option(metavar="X", min=0.1, help="How long each stream is, in windows.")
+    ] = 2.0,
+    sample: Annotated[
+        int, typer.Option(metavar="N", min=10, help="Messages for comparing dissemination.")
+    ] = 300,
+    section: Annotated[
+        str, typer.Option(metavar="8.1,8.2", help="Which sections: one process, distributed.")
+    ] = ",".join(SECTIONS),
+    vocabulary: Annotated[
+        int,
+        typer.Option(metavar="N", min=100, help="The most terms that texts of 8.2 may have."),
+    ] = 1_700_000,
+    seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the figures of Skype's section 8, each claim beside what was found.
+
+    Those of 8.2, of distributed processing, are simulated: see `nearcast bench distribution`.
+
+    [bold]Example[/bold]
+
+      nearcast experiment topk --subscriptions 5000 --window 5000 --json
+    """
+    scale = Scale(subscriptions, window, turnovers, sample, seed, vocabulary=vocabulary)
+    sections = named(section, "--section", list(SECTIONS))
+    with status_line() as tell:
+        report = measure(scale, sections, tell)
+    give(report, as_json, _show)
+
+
+def _show(report: Report) -> None:
+    console = Console()
+    title = f"{report['subscriptions']:,} subscriptions, a window of {report['window']:,}"
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("figure", "claim", "measured", "holds", "likely why not"):
+        table.add_column(name, overflow="fold")
+    for row in report["claims"]:
+        holds = "yes" if row["holds"] else "no"
+        table.add_row(row["figure"], row["claim"], row["measured"], holds, row["why"])
+    console.print(table)
+    lines = Table("figure", "varied", "method", box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("value", "arriving us", "expiring us", "buffer"):
+        lines.add_column(name, justify="right")
+    for line in report["series"]:
+        numbers = (line["value"], line["arriving_us"], line["expiring_us"], line["buffer_size"])
+        written = (f"{number:,.1f}" for number in numbers)
+        lines.add_row(line["figure"], line["varied"], line["method"], *written)
+    if report["series"]:
+        console.print(lines)
+    for table in distribution_tables(report["distribution"]):
+        console.print(table)

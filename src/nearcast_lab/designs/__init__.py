@@ -1,0 +1,1 @@
+"""Designs that are measured beside those of the product."""

@@ -1,0 +1,202 @@
+"""Where things are measured: one population, several indexes over it, messages in turn.
+
+All indexes of a point match the same messages in interleaved rounds of one process, in CPU time;
+before that their answers to some messages are compared, so that no figure rests on a wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import process_time
+from typing import Any, NamedTuple
+
+from nearcast.index import Batch, Index, Table, match
+from nearcast_lab.bench.agreement import check_agreement
+from nearcast_lab.bench.choices import Choice, read_choices
+from nearcast_lab.bench.matching import add_to_table, known_terms, run
+from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
+from nearcast_lab.workloads.registry import array_workload
+
+Tell = Callable[[str], None]
+
+_LEARNS = ("ap-tree", "iq-tree", "rq-tree")
+"""Indexes that the papers let learn from a history of messages."""
+_HISTORY = 20_000
+_LATER = 10_000_000
+_TRIAL = 16
+_FEWEST = 60
+
+
+class Scale(NamedTuple):
+    """How large and how thorough."""
+
+    name: str
+    subscriptions: int
+    populations: tuple[int, ...]
+    messages: int
+    rounds: int
+    budget_s: float
+    """CPU seconds that the slowest index of a point may take for a round."""
+
+
+class Run(NamedTuple):
+    """What was measured of an index on some messages, a message."""
+
+    us: float
+    matches: float
+    candidates: float
+
+
+class Built(NamedTuple):
+    """An index, and what it took to build it."""
+
+    made: Index
+    seconds: float
+    bytes: float
+
+
+class World(NamedTuple):
+    """A population, and where its messages come from."""
+
+    workload: ArrayWorkload
+    subscriptions: Subscriptions
+    table: Table
+
+
+class Lab:
+    """Makes populations, builds indexes, and times them."""
+
+    def __init__(self, scale: Scale, seed: int, tell: Tell) -> None:
+        self.scale, self.seed = scale, seed
+        self._tell, self._title = tell, ""
+        self._compiled: set[str] = set()
+
+    def begin(self, title: str) -> None:
+        """Say what is measured next."""
+        self._title = title
+        self._tell(title)
+
+    def tell(self, text: str) -> None:
+        """Say how far it is."""
+        self._tell(f"{self._title}: {text}")
+
+    def workload(self, kind: str = "tweets", **options: Any) -> ArrayWorkload:
+        """Make a workload with something varied."""
+        written = {name: str(value) for name, value in options.items()}
+        return array_workload(kind, seed=self.seed, **written)
+
+    def world(self, count: int, kind: str = "tweets", **options: Any) -> World:
+        """Make a population of so many."""
+        self.tell(f"making {count:,} subscriptions")
+        workload = self.workload(kind, **options)
+        subscriptions = workload.subscriptions(0, count)
+        table = table_for(workload)
+        add_to_table(table, subscriptions, 0, count)
+        return World(workload, subscriptions, table)
+
+    def messages(self, world: World, count: int | None = None, **options: Any) -> Batch:
+        """Make messages for a population; options may make them others than its workload's."""
+        made = self.workload(**options) if options else world.workload
+        batch = made.messages(0, count or self.scale.messages)
+        return known_terms(batch, world.subscriptions, len(world.table.frequency))
+
+    def make(self, label: str, world: World) -> Index:
+        """Make an empty index over a population, with a history where the papers give one."""
+        (choice,) = read_choices(label)
+        if choice.name in _LEARNS:
+            history = world.workload.messages(_LATER, _LATER + _HISTORY)
+            choice = choice._replace(options=choice.options | {"history": history})
+        self._compile(choice, world)
+        return choice.make(world.table)
+
+    def build(self, label: str, world: World) -> Built:
+        """Build an index over a population."""
+        index = self.make(label, world)
+        self.tell(f"building {label} for {world.table.live:,} subscriptions")
+        started = process_time()
+        index.build()
+        seconds = process_time() - started
+        return Built(index, seconds, float(index.stats()["bytes"]))
+
+    def build_all(self, labels: Sequence[str], world: World) -> dict[str, Built]:
+        """Build several indexes over the same population."""
+        return {label: self.build(label, world) for label in labels}
+
+    def times(self, indexes: dict[str, Index], batch: Batch) -> dict[str, Run]:
+        """Let all indexes match the same messages in turn; the median of the rounds of each."""
+        self.tell("matching")
+        trial = [batch.part(0, min(_TRIAL, len(batch)))]
+        tallies = [run(index, trial, 1) for index in indexes.values()]
+        check_agreement(list(indexes), tallies)
+        slowest = max(tally.cpu_s for tally in tallies) / max(1, len(trial[0]))
+        fits = int(self.scale.budget_s / max(slowest, 1e-9))
+        part = batch.part(0, min(len(batch), max(fits, _FEWEST)))
+        taken: dict[str, list[float]] = {label: [] for label in indexes}
+        found = dict.fromkeys(indexes, (0, 0))
+        names = list(indexes)
+        for turn in range(self.scale.rounds):
+            for at in range(len(names)):
+                label = names[(at + turn) % len(names)]
+                started = process_time()
+                answer = match(indexes[label], part)
+                taken[label].append(process_time() - started)
+                found[label] = len(answer.owners), answer.candidates
+        count = len(part)
+        return {
+            label: Run(
+                median(times) / count * 1e6, found[label][0] / count, found[label][1] / count
+            )
+            for label, times in taken.items()
+        }
+
+    def measure(
+        self, labels: Sequence[str], world: World, batch: Batch | None = None
+    ) -> tuple[dict[str, Built], dict[str, Run]]:
+        """Build indexes over a population, and time them on messages."""
+        built = self.build_all(labels, world)
+        messages = self.messages(world) if batch is None else batch
+        return built, self.times({name: one.made for name, one in built.items()}, messages)
+
+    def runs(
+        self, labels: Sequence[str], world: World, batch: Batch | None = None
+    ) -> dict[str, Run]:
+        """Time indexes on messages, and keep none of them."""
+        return self.measure(labels, world, batch)[1]
+
+    def _compile(self, choice: Choice, world: World) -> None:
+        """Let an index do everything once on a few rows, before it is timed."""
+        if choice.label in self._compiled:
+            return
+        self._compiled.add(choice.label)
+        self.tell(f"compiling {choice.label}")
+        table = table_for(world.workload)
+        few = min(300, len(world.subscriptions) - 1)
+        add_to_table(table, world.subscriptions, 0, few)
+        index = choice.make(table)
+        index.build()
+        index.insert(add_to_table(table, world.subscriptions, few, few + 1))
+        match(index, world.workload.messages(0, 4))
+
+
+def table_for(workload: ArrayWorkload) -> Table:
+    """Make an empty table that knows how frequent terms are."""
+    table = Table()
+    count = len(workload.frequency)
+    table.ensure_terms(count)
+    table.frequency[:count] = workload.frequency
+    return table
+
+
+def insert_rest(indexes: dict[str, Index], world: World, first: int, step: int) -> dict[str, float]:
+    """Add the subscriptions from `first` on to table and indexes; microseconds a row of each."""
+    taken = dict.fromkeys(indexes, 0.0)
+    end = len(world.subscriptions)
+    for start in range(first, end, step):
+        rows = add_to_table(world.table, world.subscriptions, start, min(start + step, end))
+        for label, index in indexes.items():
+            started = process_time()
+            index.insert(rows)
+            taken[label] += process_time() - started
+    count = max(1, end - first)
+    return {label: 1e6 * total / count for label, total in taken.items()}

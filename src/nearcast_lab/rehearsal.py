@@ -1,0 +1,58 @@
+"""What is compared and planned here, done once at a size that tells nothing, to compile it."""
+
+from __future__ import annotations
+
+from nearcast.partition.registry import PARTITIONERS
+from nearcast_lab.bench.adjust import Arrangement as Drift
+from nearcast_lab.bench.adjust import measure_adjust
+from nearcast_lab.bench.designs import DESIGNS
+from nearcast_lab.bench.distribution import Arrangement as Spreads
+from nearcast_lab.bench.distribution import measure_distribution
+from nearcast_lab.bench.moving import FAR, measure_moving
+from nearcast_lab.bench.moving import Plan as Moves
+from nearcast_lab.bench.partition import Arrangement as Plans
+from nearcast_lab.bench.partition import measure_partition
+from nearcast_lab.bench.topk import OURS, measure_matching, measure_run
+from nearcast_lab.bench.topk import Plan as Streams
+from nearcast_lab.workloads.registry import array_workload
+from nearcast_lab.workloads.space import SPACES
+from nearcast_lab.workloads.topk import TopkOptions
+from nearcast_lab.workloads.topk_arrays import TopkArrays
+
+_FEW = 300
+_WORKLOAD = {"vocabulary": "500", "max_area": "0.2", "min_area": "0.05"}
+
+
+def _tell(_: str) -> None:
+    """Say nothing of how far it is."""
+
+
+def rehearse_moving() -> None:
+    """Every way to keep subscriptions that move and messages that last."""
+    made = array_workload("tweets", seed=1, **_WORKLOAD)
+    plan = Moves("tweets", _FEW, _FEW, 100, [0.1, FAR], list(DESIGNS), False, 1.0, 1)
+    for each in (plan, plan._replace(designs=["ours"], roads=SPACES["oldenburg"])):
+        measure_moving(each, made, _tell)
+
+
+def rehearse_topk() -> None:
+    """Skype beside the core: each way to find who is affected, each buffer."""
+    made = TopkArrays(1, TopkOptions())
+    methods = [OURS, "taat+kmax", "ciq+skyband", "igpt+cskyband"]
+    plan = Streams(_FEW, _FEW, 2 * _FEW, methods, ["taat", "ciq", "igpt"], sample=10, check=1)
+    wishes = made.subscriptions(0, _FEW)
+    for method in methods:
+        _, core = measure_run(plan, made, method, wishes, _tell)
+        if method == OURS:
+            measure_matching(plan, made, core, wishes, _tell)
+
+
+def rehearse_planning() -> None:
+    """Every plan for boolean subscriptions, what adjusts plans, and every spread for top-k."""
+    measure_partition(
+        Plans(["sts-q3"], [4], list(PARTITIONERS), _FEW, _FEW, _FEW, columns=16, rows=8), _tell
+    )
+    measure_adjust(Drift([4], _FEW, _FEW, intervals=1, looks=2, columns=16, rows=8), _tell)
+    measure_distribution(
+        Spreads(["gn"], [4], subscriptions=_FEW, window=1000, messages=_FEW, vocabulary=2000), _tell
+    )

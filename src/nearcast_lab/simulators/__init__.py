@@ -1,0 +1,1 @@
+"""What many workers would do, reckoned in one process."""

