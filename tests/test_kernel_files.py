@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -80,6 +81,26 @@ def test_another_source_of_the_package_makes_kernels_anew(package: Path) -> None
     run(package)
     (package / "constants.py").write_text("FACTOR = 3\n")
     assert run(package) == (9.0, ["made.kernels.scaled"])
+
+
+def test_the_stamp_is_of_all_that_modules_with_kernels_import() -> None:
+    """So whatever can stand in a kernel changes it, and what cannot does not."""
+    sources = _kernel_files._sources()
+    for name, text in sources.items():
+        for each in ast.walk(ast.parse(text)):
+            if isinstance(each, ast.ImportFrom) and each.col_offset == 0:
+                assert each.level == 0, f"{name} imports by a relative name"
+                whole = str(each.module)
+                names = [whole, *(f"{whole}.{part.name}" for part in each.names)]
+                assert all(other in sources for other in names if is_ours(other)), name
+    assert {"nearcast._jit", "nearcast.geo.predicates", "nearcast.topk._layout"} <= set(sources)
+    assert not {"nearcast.server.run", "nearcast.cli.main", "nearcast.spark.sink"} & set(sources)
+
+
+def is_ours(module: str) -> bool:
+    """Whether a name is that of a module of ours, and not of something else in one."""
+    path = Path(_kernel_files.__file__).parent.parent.joinpath(*module.split("."))
+    return module.startswith("nearcast") and (path.is_dir() or path.with_suffix(".py").exists())
 
 
 def test_a_torn_file_is_compiled_again(package: Path) -> None:

@@ -1,9 +1,9 @@
 """Where compiled kernels are kept, and which of them fit this machine.
 
-A kernel is machine code of one version of the sources, one Python, one numba and one platform; all
-four are in the *stamp* that names the folder of its file. Wheels bring a folder with them. What a
-process compiles itself is kept beside those or, where the package cannot be written, in the user's
-cache. `NEARCAST_KERNELS` names a folder to use instead of both.
+A kernel is machine code of one version of the sources that kernels are made of, one Python, one
+numba and one platform; all four are in the *stamp* that names the folder of its file. Wheels bring
+a folder with them. What a process compiles itself is kept beside those or, where the package cannot
+be written, in the user's cache. `NEARCAST_KERNELS` names a folder to use instead of both.
 
 This module does not need numba: whoever only asks whether kernels are at hand does not load it.
 """
@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import sysconfig
@@ -27,6 +28,8 @@ from uuid import uuid4
 _PACKAGE = Path(__file__).parent
 _PACKAGES = (_PACKAGE, _PACKAGE.with_name("nearcast_lab"))
 _SHIPPED = _PACKAGE / "_kernels"
+_HAS_KERNELS = "from nearcast._jit import"
+_IMPORT = re.compile(r"^(?:from|import) (nearcast[\w.]*)(?: import (?:\(([^)]*)\)|(.*)))?", re.M)
 ENDING = ".kernel"
 MARK = ".ready"
 MADE_FOR = "made-for.json"
@@ -78,23 +81,44 @@ def _version(package: str) -> str:
 
 @cache
 def stamp(beside: Path | None = None) -> str:
-    """A name for all sources of this distribution together with what else kernels depend on.
+    """A name for all sources that kernels are made of, together with what else they depend on.
 
-    A kernel holds code of many files, so any change makes another stamp. `beside` is a source
-    outside it, or another package, that has kernels too.
+    A kernel holds code of many files, so a change to any of them makes another stamp. `beside` is a
+    source outside this distribution, or another package, that has kernels too.
     """
     digest = hashlib.blake2b(json.dumps(made_for(), sort_keys=True).encode(), digest_size=8)
-    for path in _sources(beside):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
+    for name, text in sorted(_sources().items()):
+        digest.update(f"{name} {text}".encode())
+    if beside is not None:
+        for path in sorted(beside.rglob("*.py")) if beside.is_dir() else [beside]:
+            digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
 
-def _sources(beside: Path | None) -> Iterator[Path]:
-    for package in _PACKAGES:
-        yield from sorted(package.rglob("*.py"))
-    if beside is not None:
-        yield from sorted(beside.rglob("*.py")) if beside.is_dir() else [beside]
+def _sources() -> dict[str, str]:
+    """The modules that have kernels and all that they import, directly or not, each as text."""
+    texts = {_module(path): path.read_text("utf-8")
+             for package in _PACKAGES for path in package.rglob("*.py")}  # fmt: skip
+    found: dict[str, str] = {}
+    waiting = [name for name, text in texts.items() if _HAS_KERNELS in text]
+    while waiting:
+        name = waiting.pop()
+        if name in texts and name not in found:
+            found[name] = texts[name]
+            waiting += _imported(texts[name])
+    return found
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(_PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(text: str) -> Iterator[str]:
+    """What a source imports from this distribution; names in a module count as modules, too."""
+    for module, several, one in _IMPORT.findall(text):
+        yield module
+        yield from (f"{module}.{name}" for name in re.findall(r"\w+", several or one))
 
 
 def source_outside(file: str) -> Path | None:
