@@ -15,11 +15,8 @@ from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys
 from nearcast.partition.adjust.change import Shifts, mixed, shifted, split
-from nearcast.partition.adjust.control import Control
-from nearcast.partition.adjust.eras import Era, Eras
 from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.local import adjust, one_shift, worker_loads
-from nearcast.partition.adjust.meter import Watch
 from nearcast.partition.adjust.migration import (
     Migration,
     carried_bytes,
@@ -41,6 +38,7 @@ from nearcast.partition.sample import Sample, messages_of, rows_of, sample_of, t
 from nearcast.partition.simulate import population_of, simulate
 from nearcast.partition.space_kd import space_kd
 from nearcast.partition.wanted import Wanted
+from nearcast_lab.designs.eras import Era, Eras
 from nearcast_lab.designs.paper_adjusting import adjust_as_published
 
 GRID_PLANS = plans(("grid",))
@@ -260,38 +258,6 @@ def test_ours_is_even_again_and_carries_little(seed: int) -> None:
     bound = [simulate(each, population).report["messages_per_s"] for each in (plan, ours.after)]
     assert bound[1] > bound[0]
     assert adjust(ours.after, recent, limit=after + 0.01) is None
-
-
-def test_a_migration_is_handed_out_in_stages_once_loads_stay_uneven() -> None:
-    """Nothing at the first look; then one stage after the other, and quiet when it is even."""
-    plan, sample = drifted(1)
-    control = Control(Watch(above=1.2, below=1.1, patience=2), most_bytes=2000.0)
-    asked = []
-
-    def recent() -> Recent:
-        asked.append(plan.number)
-        return recent_of(plan, sample.rows, sample.messages)
-
-    def busy(of: Plan) -> np.ndarray:
-        here = recent_of(of, sample.rows, sample.messages)
-        return worker_loads(of, pieces_of(of, here), here)
-
-    assert control.step(plan, busy(plan), recent) is None
-    assert not asked
-    numbers = []
-    while (step := control.step(plan, busy(plan), recent)) is not None:
-        assert step.before == plan.number
-        plan = step.after
-        numbers.append(plan.number)
-    assert len(numbers) > 2
-    assert numbers == list(range(2, len(numbers) + 2))
-    assert asked[0] == 1
-    assert balance_of(busy(plan)) < 1.1
-    # Whoever comes back with another plan than was handed out starts anew.
-    control.waiting.append(migration_to(plan, plan.changed()))
-    other = plan.changed().changed()
-    assert control.step(other, busy(other), recent) is None
-    assert not control.waiting
 
 
 def test_bytes_can_be_limited() -> None:
