@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from nearcast.partition.registry import PARTITIONERS
-from nearcast_lab.bench.adjust import Arrangement as Drift
+from nearcast_lab.bench.adjust import AdjustSetup as Drift
 from nearcast_lab.bench.adjust import measure_adjust
 from nearcast_lab.bench.designs import DESIGNS
-from nearcast_lab.bench.distribution import Arrangement as Spreads
+from nearcast_lab.bench.distribution import DistributionSetup as Spreads
 from nearcast_lab.bench.distribution import measure_distribution
 from nearcast_lab.bench.moving import FAR, measure_moving
-from nearcast_lab.bench.moving import Plan as Moves
-from nearcast_lab.bench.partition import Arrangement as Plans
+from nearcast_lab.bench.moving import MovingSetup as Moves
+from nearcast_lab.bench.partition import PartitionSetup as Plans
 from nearcast_lab.bench.partition import measure_partition
 from nearcast_lab.bench.topk import OURS, measure_matching, measure_run
-from nearcast_lab.bench.topk import Plan as Streams
+from nearcast_lab.bench.topk import TopkSetup as Streams
 from nearcast_lab.workloads.registry import array_workload
 from nearcast_lab.workloads.space import SPACES
 from nearcast_lab.workloads.topk import TopkOptions

@@ -16,7 +16,7 @@ import pytest
 from kills import below, living, wait_until
 from nearcast.demo.beside import PATH
 from nearcast.demo.city import CENTRE, City, shore
-from nearcast.demo.feed import Feed
+from nearcast.demo.feed import CityFeed
 from nearcast.demo.happenings import Happenings
 from nearcast.demo.people import Mover, standing, yours
 from nearcast.model import event_from_json
@@ -176,6 +176,6 @@ def test_a_refusal_ends_the_feed_with_its_reason() -> None:
     told = {"refused": 1, "updates": 0, "errors": [{"detail": "id: is not right"}]}
     answers = httpx.MockTransport(lambda _: httpx.Response(200, json=told))
     with httpx.Client(transport=answers, base_url="http://127.0.0.1") as client:
-        feed = Feed(client, print, Event(), seed=1, on_land=lambda _: True)
+        feed = CityFeed(client, print, Event(), seed=1, on_land=lambda _: True)
         with pytest.raises(RuntimeError, match="id: is not right"):
             feed.play(1, 1, 1.0)

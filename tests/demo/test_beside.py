@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from nearcast.demo.beside import PATH, Beside
+from nearcast.demo.beside import PATH, SparkComparison
 from nearcast.model import event_to_json
 from nearcast.server.run import Server
 from nearcast.server.spark.event_files import EventFiles
@@ -16,7 +16,7 @@ from nearcast.server.spark.register import Row
 from served import IPAD, SALE, Served, serving
 
 
-def play(beside: Beside, rows: list[Row], seq: int) -> None:
+def play(beside: SparkComparison, rows: list[Row], seq: int) -> None:
     """Do as the pipeline would: give the updates of a step, then settle its events."""
     beside.take(rows)
     beside.settle(seq)
@@ -34,7 +34,7 @@ def publish(site: Served, id: str) -> None:
 def test_equal_updates_are_counted_and_a_difference_is_seen(tmp_path: Path) -> None:
     said: list[str] = []
     with serving() as site:
-        beside = Beside(tmp_path, None, said.append, monotonic())
+        beside = SparkComparison(tmp_path, None, said.append, monotonic())
         beside.watch(site.server.application, site.front)
         subscribe(site, "a", "b")
         publish(site, "m")
@@ -56,7 +56,7 @@ def test_equal_updates_are_counted_and_a_difference_is_seen(tmp_path: Path) -> N
 
 def test_accepted_events_are_written_down_as_the_server_took_them(tmp_path: Path) -> None:
     with serving() as site:
-        beside = Beside(tmp_path, None, print, monotonic())
+        beside = SparkComparison(tmp_path, None, print, monotonic())
         beside.watch(site.server.application, site.front)
         subscribe(site, "a")
         refused = '{"op": "unsubscribe", "id": "nobody"}\n{"op": "unsubscribe", "id": "a"}'
@@ -69,7 +69,7 @@ def test_accepted_events_are_written_down_as_the_server_took_them(tmp_path: Path
     assert all(event.at is not None and event.at <= time.time() for _, event in events)
 
 
-async def written(beside: Beside, batches: int) -> None:
+async def written(beside: SparkComparison, batches: int) -> None:
     for _ in range(batches):
         await beside.write_one()
 
@@ -77,7 +77,7 @@ async def written(beside: Beside, batches: int) -> None:
 def test_it_has_caught_up_when_no_event_waits_for_long(tmp_path: Path) -> None:
     now, said = [100.0], list[str]()
     with serving() as site:
-        beside = Beside(tmp_path, None, said.append, since=90.0, clock=lambda: now[0])
+        beside = SparkComparison(tmp_path, None, said.append, since=90.0, clock=lambda: now[0])
         beside.watch(site.server.application, site.front)
         subscribe(site, "a")
         now[0] += 20
@@ -99,7 +99,9 @@ def test_what_goes_wrong_beside_ends_the_comparison_and_nothing_else(tmp_path: P
     said: list[str] = []
 
     def setup(server: Server) -> None:
-        Beside(tmp_path, "false", said.append, monotonic()).watch(server.application, server.front)
+        SparkComparison(tmp_path, "false", said.append, monotonic()).watch(
+            server.application, server.front
+        )
 
     with serving(setup=setup) as site:
         numbers = count()

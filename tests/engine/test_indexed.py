@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nearcast import Box, Engine, NearcastError, Top, Update, index
 from nearcast.engine import INDEX_NAMES
-from nearcast.engine.changes import Changes
+from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.terms import TermIds
 from nearcast.index import Table
@@ -149,7 +149,7 @@ def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
 
     region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
     people = pa.table({"id": ["s1", "s2"], "query": ["a b", "É"], "region": [region, region]})
-    changes = Changes(0, 0)
+    changes = EngineChanges(0, 0)
     assert subscribe_columns(core, people, changes) is not None
     sent = next(batches([("m1", "B a", (0.5, 0.5)), ("m2", "é", (0.0, 1.0))], 2))
     found = publish_columns(core, sent, changes)

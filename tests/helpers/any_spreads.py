@@ -13,13 +13,13 @@ from nearcast.geo import Box
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.mechanisms import (
     MECHANISMS,
-    Sample,
+    TopkSample,
     keyword_first,
     prefix_any,
     prefix_sum,
     spatial_first,
 )
-from nearcast.partition.topk.placing import NO_THRESHOLD, Wishes, steepness_of
+from nearcast.partition.topk.placing import NO_THRESHOLD, TopkQueries, steepness_of
 from nearcast.partition.topk.spread import Spread
 
 SPACE = Box(-10.0, -10.0, 10.0, 10.0)
@@ -48,10 +48,10 @@ class Counted(NamedTuple):
 
 
 @st.composite
-def wishes(draw: st.DrawFn, idf: dict[int, float], most: int = 12) -> Wishes:
+def wishes(draw: st.DrawFn, idf: dict[int, float], most: int = 12) -> TopkQueries:
     rows = draw(st.lists(st.tuples(points, shares, term_sets.filter(bool), thetas), max_size=most))
     words = [term for row in rows for term in row[2]]
-    return Wishes(
+    return TopkQueries(
         hashed(np.arange(len(rows)) + 1000),
         np.array([row[0] for row in rows], np.float64).reshape(-1, 2),
         np.array([row[1] for row in rows], np.float64),
@@ -84,7 +84,9 @@ def weights(draw: st.DrawFn) -> dict[int, float]:
 @st.composite
 def spreads(draw: st.DrawFn, idf: dict[int, float]) -> Spread:
     seen = draw(messages(20))
-    sample = Sample(draw(wishes(idf)), seen.points, seen.starts, seen.terms, seen.steepness(idf))
+    sample = TopkSample(
+        draw(wishes(idf)), seen.points, seen.starts, seen.terms, seen.steepness(idf)
+    )
     workers = draw(st.integers(1, 7))
     name = draw(st.sampled_from(list(ALL_MECHANISMS)))
     if name in ("spatial-first", "keyword-first") and draw(st.booleans()):
@@ -105,8 +107,8 @@ def limited(draw: st.DrawFn, spread: Spread, seen: Counted, idf: dict[int, float
 
 @st.composite
 def barely_reached(
-    draw: st.DrawFn, wishes: Wishes, seen: Counted, idf: dict[int, float]
-) -> tuple[Wishes, Counted]:
+    draw: st.DrawFn, wishes: TopkQueries, seen: Counted, idf: dict[int, float]
+) -> tuple[TopkQueries, Counted]:
     """Let some thresholds be scores of messages that have only the last terms of the query.
 
     Such a message is where the subscription is, and may say more that is not in the query.
@@ -135,7 +137,9 @@ def barely_reached(
     return wishes._replace(thetas=thetas), made
 
 
-def score(wishes: Wishes, s: int, seen: Counted, m: int, idf: dict[int, float]) -> float | None:
+def score(
+    wishes: TopkQueries, s: int, seen: Counted, m: int, idf: dict[int, float]
+) -> float | None:
     """The contract's formula; None if the two have no term in common."""
     query = {
         int(term): float(weight)

@@ -27,11 +27,11 @@ from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import UPDATES
-from nearcast.spark.pipeline import Pipeline, Runner, planner
-from nearcast.spark.sink import Refused, Sink
+from nearcast.spark.pipeline import Pipeline, TaskRunner, planner
+from nearcast.spark.sink import RefusedEvent, Sink
 from nearcast.spark.slices import EventFile
-from nearcast.spark.state import State
-from nearcast.spark.tasks import Report, Work
+from nearcast.spark.state import PipelineState
+from nearcast.spark.tasks import TaskInput, TaskReport
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
 
@@ -76,7 +76,7 @@ class ScoredOutput:
         self.steps: dict[int, list[Scored]] = {}
         self.refused: dict[int, str] = {}
 
-    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+    def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         """Take the files of a step."""
         paths = [Sink(self.folder).staged(step, name) for name in names]
         rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
@@ -96,14 +96,14 @@ class Ranked:
     def __init__(self, folder: Path, chosen: Settings, upkeep: Upkeep | None = None) -> None:
         self.folder, self.chosen, self.upkeep = folder, chosen, upkeep
         self.output = ScoredOutput(folder / "out")
-        self.runner: Runner = InlineRunner()
+        self.runner: TaskRunner = InlineRunner()
         self.pipeline: Pipeline | None = None
 
     def start(
         self, scheme: str, workers: int, partitioner: str = "shared", *, adjust: bool = False
     ) -> None:
         """Open it, as a new process would."""
-        state = State(str(self.folder / "state"), {})
+        state = PipelineState(str(self.folder / "state"), {})
         self.pipeline = Pipeline(
             state, self.chosen, planner(partitioner, workers, self.chosen), self.output,
             self.runner, self.upkeep, ranking=ranking_for(scheme, workers, adjust=adjust),
@@ -153,11 +153,11 @@ def take_through_crashes(
 class Weighing:
     """Runs tasks here; how much those that rank had to do is what it is told, not what it took."""
 
-    def __init__(self, load: Callable[[Report], float]) -> None:
+    def __init__(self, load: Callable[[TaskReport], float]) -> None:
         self._inner, self._load = InlineRunner(), load
         self.tasks = self._inner.tasks
 
-    def run(self, work: Work, plan: Plan) -> list[Report]:
+    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Run it."""
         reports = self._inner.run(work, plan)
         for report in reports:
@@ -172,7 +172,7 @@ class Twice:
         self._inner = InlineRunner()
         self.tasks = self._inner.tasks
 
-    def run(self, work: Work, plan: Plan) -> list[Report]:
+    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Run it, and run it again."""
         first, second = (self._inner.run(work, plan) for _ in range(2))
         assert [each.updates for each in first] == [each.updates for each in second]

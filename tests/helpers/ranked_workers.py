@@ -17,24 +17,24 @@ from nearcast.model import Event, Move, Publish, Subscribe, Subscription, Unsubs
 from nearcast.spark.dskype.asking import Operations, lead
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import (
-    Messages,
-    Pairs,
+    ReachedPairs,
     Refills,
+    SubscriptionVersions,
     Terms,
     Updates,
-    Wanted,
+    WindowMessages,
     starts_of,
 )
 from nearcast.spark.dskype.finder import Finder
 from nearcast.spark.dskype.home import Home
-from nearcast.spark.dskype.part import Part
+from nearcast.spark.dskype.part import WindowPart
 from nearcast.spark.dskype.settling import settle
 from nearcast.text import idf_of, parse_bag
 
 Update = tuple[int, str, str, str, float | None]
 Place = Callable[[Refills, int], list[np.ndarray]]
 """Which of some subscriptions each of so many finders gets."""
-Route = Callable[[Messages, int], list[np.ndarray]]
+Route = Callable[[WindowMessages, int], list[np.ndarray]]
 """Which of some messages each of so many finders gets."""
 
 
@@ -43,7 +43,7 @@ class _Batch:
     """A step as a registrar would give it."""
 
     timeline: Timeline
-    messages: Messages
+    messages: WindowMessages
     operations: Operations
 
 
@@ -142,10 +142,12 @@ class Decider:
         ):
             del self._window[0]
 
-    def _messages(self, found: list[tuple[int, tuple[float, float], Counter[str]]]) -> Messages:
+    def _messages(
+        self, found: list[tuple[int, tuple[float, float], Counter[str]]]
+    ) -> WindowMessages:
         terms, counts = self.terms([bag for _, _, bag in found])
         points = np.array([point for _, point, _ in found], np.float64).reshape(-1, 2)
-        return Messages(_ints([number for number, _, _ in found]), points, terms, counts)
+        return WindowMessages(_ints([number for number, _, _ in found]), points, terms, counts)
 
     def _operations(
         self, begun: list[tuple[int, int, int, Subscription]], ended: list[tuple[int, int]]
@@ -154,7 +156,7 @@ class Decider:
         queries = [parse_bag(each.query, self.settings.analyser) for each in subscriptions]
         terms, _ = self.terms([Counter(query) for query in queries])
         tops = [each.top for each in subscriptions]
-        wanted = Wanted(
+        wanted = SubscriptionVersions(
             np.array([owner for owner, _, _, _ in begun], np.int32),
             pa.array([each.id for each in subscriptions], pa.string()),
             np.array([each.point for each in subscriptions], np.float64).reshape(-1, 2),
@@ -182,7 +184,7 @@ class Workers:
         space = (box.west, box.south, settings.diagonal)
         self.finders = [Finder(space=space) for _ in range(finders)]
         self.homes = [Home() for _ in range(homes)]
-        self.parts = [Part(space=space) for _ in range(parts)]
+        self.parts = [WindowPart(space=space) for _ in range(parts)]
         for number, part in enumerate(self.parts):
             part.become(number, parts, 0)
         self._place, self._route = place, route
@@ -195,7 +197,7 @@ class Workers:
         """Take a step."""
         timeline, operations = batch.timeline, batch.operations
         self._apply()
-        pairs: list[Pairs] = []
+        pairs: list[ReachedPairs] = []
         for finder, which in zip(
             self.finders, self._route(batch.messages, len(self.finders)), strict=True
         ):
@@ -256,7 +258,7 @@ def by_key(refills: Refills, count: int) -> list[np.ndarray]:
     return [np.flatnonzero(keys == np.uint64(number)) for number in range(count)]
 
 
-def everywhere(messages: Messages, count: int) -> list[np.ndarray]:
+def everywhere(messages: WindowMessages, count: int) -> list[np.ndarray]:
     """Every message to everybody."""
     return [np.arange(len(messages.numbers))] * count
 
@@ -266,7 +268,7 @@ def by_terms(refills: Refills, count: int) -> list[np.ndarray]:
     return _holders(refills.wanted.terms, count)
 
 
-def to_terms(messages: Messages, count: int) -> list[np.ndarray]:
+def to_terms(messages: WindowMessages, count: int) -> list[np.ndarray]:
     """Messages to everybody who has one of their terms."""
     return _holders(messages.terms, count)
 
@@ -286,8 +288,8 @@ def _of_home(operations: Operations, number: int, homes: int) -> Operations:
     )
 
 
-def _joined(pairs: list[Pairs]) -> Pairs:
-    return Pairs(*(np.concatenate(columns) for columns in zip(*pairs, strict=True)))
+def _joined(pairs: list[ReachedPairs]) -> ReachedPairs:
+    return ReachedPairs(*(np.concatenate(columns) for columns in zip(*pairs, strict=True)))
 
 
 def _ints(values: list[int]) -> np.ndarray:

@@ -17,12 +17,12 @@ from nearcast.engine.settings import Settings
 from nearcast.spark.adjusting import Allowance
 from nearcast.spark.balancing import Balancer
 from nearcast.spark.events import table_of
-from nearcast.spark.feed import Feed
+from nearcast.spark.feed import BatchFeed
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import FolderOutput, read_updates
-from nearcast.spark.pipeline import Pipeline, Runner, planner
-from nearcast.spark.state import State
+from nearcast.spark.pipeline import Pipeline, TaskRunner, planner
+from nearcast.spark.state import PipelineState
 
 WORDS = ["jazz", "blues", "pizza", "sale"]
 OFTEN = Upkeep(snapshot_every=12, rebase_every=25, most_steps=4)
@@ -120,11 +120,11 @@ class Small:
         self.upkeep = OFTEN
         self.allowance: Allowance | None = None
         self.balancer: Balancer | None = None
-        self.runner: Runner = InlineRunner()
+        self.runner: TaskRunner = InlineRunner()
 
-    def open(self, replan: bool = False) -> Feed:
+    def open(self, replan: bool = False) -> BatchFeed:
         """Open the pipeline, as a new process would, and finish the step that was cut off."""
-        state = State(f"{self.place}/state", {})
+        state = PipelineState(f"{self.place}/state", {})
         output = FolderOutput(f"{self.place}/out", f"{self.place}/quarantine", state.id)
         choose = planner(self.partitioner, self.workers, self.settings)
         pipeline = Pipeline(
@@ -135,9 +135,9 @@ class Small:
         if replan:
             pipeline.replan()
         pipeline.resume()
-        return Feed(pipeline, self.step_rows)
+        return BatchFeed(pipeline, self.step_rows)
 
-    def take(self, feed: Feed, batch: int, paths: list[str]) -> None:
+    def take(self, feed: BatchFeed, batch: int, paths: list[str]) -> None:
         """Hand a batch of files over, as Spark does until it has seen the end of it."""
         frame: Any = _Frame([SimpleNamespace(path=path) for path in paths])
         feed.take_files(frame, batch)

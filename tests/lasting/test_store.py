@@ -9,7 +9,7 @@ import pytest
 from nearcast import Box, Circle, Engine, Message, Update
 from nearcast.engine.indexed import Indexed
 from nearcast.errors import IdInUseError, StateError
-from nearcast.lasting import ActiveStore, Texts
+from nearcast.lasting import ActiveStore, MessageTerms
 
 
 def core_of(engine: Engine) -> Indexed:
@@ -117,7 +117,7 @@ def test_a_group_with_as_many_terms_as_there_is_room_for() -> None:
     store, many, long = ActiveStore(), 16, 1024
     terms = np.tile(np.arange(long, dtype=np.int32), many)
     slots = store.add(
-        Texts(np.arange(0, many * long + 1, long), terms), np.zeros((many, 4)), np.ones(many)
+        MessageTerms(np.arange(0, many * long + 1, long), terms), np.zeros((many, 4)), np.ones(many)
     )
     assert sorted(slots.tolist()) == list(range(many))
     assert len(store.expire(1.0, 100).slots) == many

@@ -17,8 +17,8 @@ from nearcast.lasting._layout import (
     SPARE,
     UNIT,
     USED,
+    ActiveArrays,
     Float32s,
-    State,
     empty_state,
     signature,
     take,
@@ -51,7 +51,7 @@ def run_heap(ends: Floats, take: Int64s, heap: Int32s, keys: Floats, taken: Int3
 
 @lean_kernel
 def pick(
-    state: State, count: int, sides: Float32s, boxes: bool, terms: Int32s, found: Int32s
+    state: ActiveArrays, count: int, sides: Float32s, boxes: bool, terms: Int32s, found: Int32s
 ) -> int:
     """Pick from so many entries at the start of the arena."""
     sign = wide(0)
@@ -61,7 +61,7 @@ def pick(
 
 
 @lean_kernel
-def take_some(state: State, kinds: Int64s, units: Int64s) -> None:
+def take_some(state: ActiveArrays, kinds: Int64s, units: Int64s) -> None:
     """Take a piece of each of some size classes."""
     for i in range(len(kinds)):
         units[i] = take(state, kinds[i])

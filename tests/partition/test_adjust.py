@@ -26,18 +26,18 @@ from nearcast.partition.adjust.migration import (
     transfers,
 )
 from nearcast.partition.adjust.pieces import pieces_of
-from nearcast.partition.adjust.recent import Recent, recent_of
+from nearcast.partition.adjust.recent import RecentWork, recent_of
 from nearcast.partition.adjust.replan import propose
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid, cells_of
-from nearcast.partition.load import Costs, balance_of
+from nearcast.partition.load import WorkCosts, balance_of
 from nearcast.partition.owners import owner_of, owners_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, messages_of, rows_of, sample_of, take_rows
 from nearcast.partition.simulate import population_of, simulate
 from nearcast.partition.space_kd import space_kd
-from nearcast.partition.wanted import Wanted
+from nearcast.partition.wanted import WantedKeys
 from nearcast_lab.designs.eras import Era, Eras
 from nearcast_lab.designs.paper_adjusting import adjust_as_published
 
@@ -53,7 +53,7 @@ def found_by(eras: Eras, world: World, filtered: bool) -> Counter[tuple[int, int
     wanted = []
     for number, era in enumerate(eras.eras):
         mine = np.flatnonzero(eras.era_of(numbers) == number)
-        table = Wanted(era.plan.grid)
+        table = WantedKeys(era.plan.grid)
         table.add_rows(rows.boxes[mine], placed.keys[mine])
         wanted.append(table.slots if filtered else None)
     sent = set(listed(eras.route(wanted, messages)))
@@ -80,7 +80,7 @@ class AnyAdjustments(RuleBasedStateMachine):
     def plan(self) -> Plan:
         return self.eras.newest
 
-    def recent(self) -> Recent:
+    def recent(self) -> RecentWork:
         return recent_of(self.plan, *self.world, operations=5.0)
 
     def follow(self, after: Plan) -> None:
@@ -277,7 +277,7 @@ def test_bytes_can_be_limited() -> None:
     assert balances[0] < balances[1] < balances[2]
 
 
-def hot_cell(terms: int) -> tuple[Plan, Recent]:
+def hot_cell(terms: int) -> tuple[Plan, RecentWork]:
     """All messages come to one cell, which one of two workers has."""
     grid = Grid(0.0, 0.0, 4.0, 4.0, 4, 4)
     plan = Plan("any", 2, "grid", grid, np.repeat(np.array([0, 1], np.int32), 8))
@@ -376,9 +376,9 @@ def test_what_was_counted_is_scaled_to_the_messages_at_hand() -> None:
     loads = worker_loads(plan, pieces_of(plan, told), told)
     assert loads == pytest.approx(busy / 10.0, rel=0.01)
     dearer = recent_of(
-        plan, sample.rows, sample.messages, costs=Costs(1.0, 1.0, 1.0, 5.0), updates=80
+        plan, sample.rows, sample.messages, costs=WorkCosts(1.0, 1.0, 1.0, 5.0), updates=80
     )
-    cheaper = recent_of(plan, sample.rows, sample.messages, costs=Costs(1.0, 1.0, 1.0, 5.0))
+    cheaper = recent_of(plan, sample.rows, sample.messages, costs=WorkCosts(1.0, 1.0, 1.0, 5.0))
     assert (dearer.hit_cost - cheaper.hit_cost).sum() == pytest.approx(5.0 * 80)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nearcast.errors import InvalidValue
-from nearcast.partition.adjust.meter import Meter, Watch
-from nearcast.partition.load import Costs
+from nearcast.partition.adjust.meter import BalanceWatch, Meter
+from nearcast.partition.load import WorkCosts
 
 
 def test_counts_fade() -> None:
@@ -26,7 +26,7 @@ def test_counts_fade() -> None:
 def test_loads_are_counted_work() -> None:
     """By what was done, whatever the CPU that took; which is kept beside it."""
     meter = Meter(2)
-    costs = Costs(check_ns=2.0, message_ns=10.0, operation_ns=100.0, update_ns=3.0)
+    costs = WorkCosts(check_ns=2.0, message_ns=10.0, operation_ns=100.0, update_ns=3.0)
     meter.add(0.0, messages=np.array([1.0, 0.0]), candidates=np.array([3.0, 4.0]))
     assert meter.loads(costs).tolist() == [16.0, 8.0]
     meter.add(0.0, busy_ns=np.array([5.0, 7.0]), updates=np.array([0.0, 2.0]))
@@ -58,17 +58,17 @@ def test_wrong_counts_are_refused() -> None:
 
 def test_the_alarm_waits_and_stays() -> None:
     """It goes off after some looks, and is quiet only when things are well below."""
-    watch = Watch(above=1.2, below=1.1, patience=2)
+    watch = BalanceWatch(above=1.2, below=1.1, patience=2)
     even, uneven, between = np.array([1.0, 1.0]), np.array([2.0, 1.0]), np.array([1.3, 1.0])
     seen = [watch.look(loads) for loads in (uneven, even, uneven, between, uneven, uneven)]
     assert seen == [False, False, False, False, False, True]
     assert [watch.look(loads) for loads in (between, even, between)] == [True, False, False]
-    assert not Watch().look(np.zeros(3))
+    assert not BalanceWatch().look(np.zeros(3))
     watch.look(uneven), watch.look(uneven)
     assert watch.uneven
     watch.calm()
     assert [watch.look(loads) for loads in (between, uneven, uneven)] == [False, False, True]
     with pytest.raises(InvalidValue, match="below"):
-        Watch(above=1.1, below=1.2)
+        BalanceWatch(above=1.1, below=1.2)
     with pytest.raises(InvalidValue, match="patience"):
-        Watch(patience=0)
+        BalanceWatch(patience=0)

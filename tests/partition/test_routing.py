@@ -15,13 +15,13 @@ from nearcast.partition.grid import Grid, cells_of, count_cells, grid_over, span
 from nearcast.partition.plan import KINDS, Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.sample import hashed, sample_of
-from nearcast.partition.wanted import Wanted
+from nearcast.partition.wanted import WantedKeys
 
 
 def check(plan: Plan, world: World, filtered: bool) -> None:
     rows, messages = world
     chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
-    wanted = Wanted(plan.grid)
+    wanted = WantedKeys(plan.grid)
     wanted.add_rows(rows.boxes, chosen)
     held = listed(routing.route_rows(plan, rows.boxes, chosen, rows.owners))
     slots = wanted.slots if filtered else None
@@ -75,7 +75,7 @@ def test_a_filter_sends_to_those_who_own_a_wanted_term(plan: Plan, world: World)
     """With the filter, a message goes exactly to the owners of its terms wanted in its cells."""
     rows, messages = world
     chosen = keys.choose(plan.arrays, rows.starts, rows.terms)
-    wanted = Wanted(plan.grid)
+    wanted = WantedKeys(plan.grid)
     wanted.add_rows(rows.boxes, chosen)
     numbers, cells = cells_of(plan.grid, rows.boxes)
     pairs = set(zip(cells.tolist(), chosen[numbers].tolist(), strict=True))
@@ -99,7 +99,7 @@ def test_large_rows_are_never_missed(seed: int, shape: tuple[int, int]) -> None:
     corners = np.sort(draws.random((2, 12, 2)) ** 2, axis=0) * shape
     rows = np.hstack((corners[0], corners[1]))
     chosen = hashed(draws.integers(0, 8, 12))
-    wanted = Wanted(grid)
+    wanted = WantedKeys(grid)
     wanted.add_rows(rows, chosen)
     sides = np.where(draws.random((300, 1)) < 0.5, 0.0, draws.random((300, 2)) * 9)
     places = draws.random((300, 2)) * shape
@@ -152,7 +152,7 @@ def test_many_rows_and_messages_need_more_room_than_first_thought() -> None:
     some = hashed(np.arange(50))
     expected = [(number, worker) for number in range(50) for worker in range(64)]
     assert sorted(listed(routing.route_rows(plan, box, some))) == expected
-    wanted = Wanted(grid)
+    wanted = WantedKeys(grid)
     wanted.add_rows(box, some)
     for slots in (None, wanted.slots):
         sent = routing.route_messages(plan, slots, box, np.arange(51), some)
@@ -220,7 +220,7 @@ def test_a_full_table_is_as_exact_as_a_small_one() -> None:
     corners = draws.random((4000, 2)) * 15
     boxes = np.hstack((corners, corners + draws.random((4000, 2)) * 3))
     chosen = hashed(draws.integers(0, 300, 4000))
-    wanted = Wanted(grid)
+    wanted = WantedKeys(grid)
     wanted.add_rows(boxes, chosen)
     places = draws.random((2000, 2)) * 16
     terms = hashed(draws.integers(0, 450, 4000))
@@ -246,6 +246,6 @@ def test_a_message_without_terms_goes_nowhere() -> None:
     grid = Grid(0.0, 0.0, 8.0, 8.0, 8, 8)
     for kind in KINDS:
         plan = Plan("any", 2, kind, grid, np.ones(64, np.int32))
-        for slots in (None, Wanted(grid).slots):
+        for slots in (None, WantedKeys(grid).slots):
             empty = np.array([[0.0, 0.0, 8.0, 8.0]]), np.zeros(2, np.int64), TERMS[:0]
             assert listed(routing.route_messages(plan, slots, *empty)) == []

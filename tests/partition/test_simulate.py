@@ -14,7 +14,7 @@ from nearcast.partition import keys
 from nearcast.partition.auto import auto
 from nearcast.partition.estimate import estimate_loads
 from nearcast.partition.grid import cells_of
-from nearcast.partition.load import Costs, Loads, balance_of, rate_of
+from nearcast.partition.load import WorkCosts, WorkerLoads, balance_of, rate_of
 from nearcast.partition.owners import owner_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import prepare
@@ -23,7 +23,7 @@ from nearcast.partition.sample import Sample, SampleMessages, SampleRows
 from nearcast.partition.simulate import Simulator, population_of, simulate
 from nearcast_lab.simulators.calibrate import calibrate
 
-COSTS = Costs(1.0, 100.0, 1000.0)
+COSTS = WorkCosts(1.0, 100.0, 1000.0)
 
 
 def terms_of(given: SampleRows | SampleMessages, number: int) -> list[int]:
@@ -193,14 +193,14 @@ def test_the_estimate_is_near_what_is_simulated() -> None:
     rate = sample.operations * sample.held_out.size / (sample.messages.size + sample.held_out.size)
     simulated = simulate(plan, population_of(sample.rows, sample.held_out, rate))
     estimated = estimate_loads(plan, prepared.check_traced)
-    counted = simulated.loads.ns(Costs(*plan.about["costs_ns"]))
+    counted = simulated.loads.ns(WorkCosts(*plan.about["costs_ns"]))
     assert (np.abs(estimated / counted - 1.0) < 1 / 3).all()
 
 
 def test_figures_by_hand() -> None:
     """Loads are weighted sums; balance is the highest by the mean; the highest sets the bound."""
-    loads = Loads(np.array([10.0, 0.0]), np.array([1.0, 2.0]), np.array([0.5, 0.0]))
-    ns = loads.ns(Costs(2.0, 100.0, 1000.0))
+    loads = WorkerLoads(np.array([10.0, 0.0]), np.array([1.0, 2.0]), np.array([0.5, 0.0]))
+    ns = loads.ns(WorkCosts(2.0, 100.0, 1000.0))
     assert ns.tolist() == [620.0, 200.0]
     assert balance_of(ns) == pytest.approx(620 / 410)
     assert rate_of(31, ns) == pytest.approx(5e7)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk import company
 from nearcast.partition.topk.company import deal_in_company, units_for
-from nearcast.partition.topk.words import BUCKETS, Lists, deal
+from nearcast.partition.topk.words import BUCKETS, UnitLists, deal
 
 listed = st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=20)
 
 
-def lists(rows: list[list[int]]) -> Lists:
+def lists(rows: list[list[int]]) -> UnitLists:
     starts = np.cumsum([0, *map(len, rows)])
-    return Lists(starts, np.array([unit for row in rows for unit in row], np.int32))
+    return UnitLists(starts, np.array([unit for row in rows for unit in row], np.int32))
 
 
 def copies(rows: list[list[int]], parts: np.ndarray) -> int:

@@ -14,7 +14,7 @@ from nearcast.partition.sample import hashed
 from nearcast.partition.topk.kd import best_line, kd_tree
 from nearcast.partition.topk.mechanisms import (
     MECHANISMS,
-    Sample,
+    TopkSample,
     hashing,
     keyword,
     keyword_first,
@@ -25,31 +25,31 @@ from nearcast.partition.topk.mechanisms import (
 )
 from nearcast.partition.topk.placing import (
     NO_THRESHOLD,
-    Wishes,
+    TopkQueries,
     ordered,
     place,
     route_messages,
     steepness_of,
 )
-from nearcast.partition.topk.words import Lists, best_cut, deal, units_of
+from nearcast.partition.topk.words import UnitLists, best_cut, deal, units_of
 
 numbers = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=12).map(np.array)
 
 
-def made(subscriptions: int = 600, messages: int = 800, seed: int = 1) -> Sample:
+def made(subscriptions: int = 600, messages: int = 800, seed: int = 1) -> TopkSample:
     """Subscriptions of 1 to 4 terms with thresholds, messages of 6, all by a skewed law."""
     draw = np.random.default_rng(seed)
     lengths = draw.integers(1, 5, subscriptions)
     words = [np.unique((draw.pareto(0.8, n) * 3).astype(np.int64) % 3000) for n in lengths]
     starts = np.cumsum([0, *map(len, words)])
     terms = np.concatenate(words)
-    wishes = Wishes(
+    wishes = TopkQueries(
         hashed(np.arange(subscriptions)), draw.normal(0, 3, (subscriptions, 2)).clip(-10, 10),
         draw.random(subscriptions), starts, hashed(terms), 1 + np.log1p(terms.astype(np.float64)),
         draw.uniform(0.4, 0.95, subscriptions),
     )  # fmt: skip
     texts = [np.unique((draw.pareto(0.8, 6) * 3).astype(np.int64) % 3000) for _ in range(messages)]
-    return Sample(
+    return TopkSample(
         wishes, draw.normal(0, 3, (messages, 2)).clip(-10, 10), np.cumsum([0, *map(len, texts)]),
         hashed(np.concatenate(texts)), steepness_of_texts(texts),
     )  # fmt: skip
@@ -83,9 +83,9 @@ def test_a_line_makes_costs_as_even_as_any(
 lists = st.lists(st.lists(st.integers(0, 7), unique=True, max_size=4), max_size=10)
 
 
-def as_lists(rows: list[list[int]]) -> Lists:
+def as_lists(rows: list[list[int]]) -> UnitLists:
     units = np.array([unit for row in rows for unit in row], np.int32)
-    return Lists(np.cumsum([0, *map(len, rows)]), units)
+    return UnitLists(np.cumsum([0, *map(len, rows)]), units)
 
 
 @settings(max_examples=80, deadline=None)
@@ -121,8 +121,8 @@ def test_frequent_terms_are_dealt_out_before_buckets() -> None:
 def test_parts_of_the_vocabulary_are_runs() -> None:
     sample = made()
     units = units_of(*sample.order)
-    whole = Lists(sample.wishes.starts, units.of(sample.wishes.terms))
-    parts = deal(units.size, whole, Lists(sample.starts, units.of(sample.terms)), 7)
+    whole = UnitLists(sample.wishes.starts, units.of(sample.wishes.terms))
+    parts = deal(units.size, whole, UnitLists(sample.starts, units.of(sample.terms)), 7)
     assert (np.diff(parts) >= 0).all()
     assert set(parts.tolist()) == set(range(7))
 
@@ -141,7 +141,7 @@ def test_all_workers_get_something_and_none_gets_most(name: str, workers: int) -
     assert counts.max() < 5 * counts.mean()
 
 
-def copies(sample: Sample, spread: object) -> float:
+def copies(sample: TopkSample, spread: object) -> float:
     held = place(spread, ordered(spread, sample.wishes))  # type: ignore[arg-type]
     return float(held.fresh.sum()) / sample.wishes.size
 
@@ -187,7 +187,7 @@ def test_without_thresholds_messages_go_to_few_workers_more(workers: int, share:
 
 def test_hybrids_of_one_level_are_the_plain_mechanisms() -> None:
     sample = made()
-    everywhere = Sample(
+    everywhere = TopkSample(
         sample.wishes._replace(thetas=np.full(sample.wishes.size, -1.0)), *sample[1:]
     )
     plain = place(location(sample, 6, SPACE), ordered(location(sample, 6, SPACE), sample.wishes))

@@ -21,14 +21,14 @@ from nearcast.partition.sample import hashed
 from nearcast.partition.text_map import TextMap
 from nearcast.partition.topk.mechanisms import (
     MECHANISMS,
-    Sample,
+    TopkSample,
     mechanism_named,
     prefix,
     prefix_sum,
 )
 from nearcast.partition.topk.placing import (
     NO_THRESHOLD,
-    Wishes,
+    TopkQueries,
     answering,
     grow,
     ordered,
@@ -37,7 +37,7 @@ from nearcast.partition.topk.placing import (
     route_messages,
     steepness_of,
 )
-from nearcast.partition.topk.spread import FORMAT_VERSION, Spread, Tree, only, single_leaf
+from nearcast.partition.topk.spread import FORMAT_VERSION, KdTree, Spread, only, single_leaf
 
 ROUNDING = 1e-12
 
@@ -46,7 +46,7 @@ def pairs_of(columns: Any) -> list[tuple[int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def reached(wishes: Wishes, seen: Counted, idf: dict[int, float]) -> list[tuple[int, int]]:
+def reached(wishes: TopkQueries, seen: Counted, idf: dict[int, float]) -> list[tuple[int, int]]:
     """The pairs whose scores reach the thresholds, by the formula."""
     found = []
     for s in range(wishes.size):
@@ -60,7 +60,7 @@ def reached(wishes: Wishes, seen: Counted, idf: dict[int, float]) -> list[tuple[
 
 def check_answers(
     spread: Spread,
-    wishes: Wishes,
+    wishes: TopkQueries,
     holders: set[tuple[int, int]],
     seen: Counted,
     steepness: Any,
@@ -127,15 +127,15 @@ def test_a_spread_is_the_same_after_it_was_saved(data: st.DataObject) -> None:
     )
 
 
-def wish(terms: list[int], weights: list[float], alpha: float, theta: float) -> Wishes:
-    return Wishes(
+def wish(terms: list[int], weights: list[float], alpha: float, theta: float) -> TopkQueries:
+    return TopkQueries(
         hashed(np.arange(1)), np.zeros((1, 2)), np.array([alpha]), np.array([0, len(terms)]),
         np.array(terms, np.uint64), np.array(weights), np.array([theta]),
     )  # fmt: skip
 
 
-EMPTY = Sample(
-    Wishes(
+EMPTY = TopkSample(
+    TopkQueries(
         np.empty(0, np.uint64), np.empty((0, 2)), np.empty(0), np.zeros(1, np.int64),
         np.empty(0, np.uint64), np.empty(0), np.empty(0),
     ),
@@ -229,8 +229,10 @@ def test_a_message_without_terms_goes_nowhere() -> None:
             assert set(numbers.tolist()) == {1}
 
 
-def two_leaves() -> Tree:
-    return Tree(*(np.array(column) for column in ([0, -1, -1], [0.0] * 3, [1, 0, 1], [2, -1, -1])))
+def two_leaves() -> KdTree:
+    return KdTree(
+        *(np.array(column) for column in ([0, -1, -1], [0.0] * 3, [1, 0, 1], [2, -1, -1]))
+    )
 
 
 @pytest.mark.parametrize(

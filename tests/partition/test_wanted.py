@@ -14,7 +14,7 @@ from nearcast.errors import InvalidValue, SourceError, StateError
 from nearcast.partition._wanted import ROWS
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.partition.sample import hashed
-from nearcast.partition.wanted import Wanted
+from nearcast.partition.wanted import WantedKeys
 
 GRID = Grid(0.0, 0.0, 11.0, 9.0, 11, 9)
 KEYS = hashed(np.arange(4))
@@ -31,7 +31,7 @@ class AddAndRemove(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wanted = Wanted(GRID)
+        self.wanted = WantedKeys(GRID)
         self.counter: Counter[tuple[int, int]] = Counter()
         self.boxes: list[tuple[Any, Any]] = []
         self.cells: list[tuple[Any, Any]] = []
@@ -100,7 +100,7 @@ def test_thousands_of_rows_come_and_go(seed: int) -> None:
     corners = draws.random((3000, 2)) * (11, 9)
     boxes = np.hstack((corners, corners + draws.random((3000, 2)) * 5))
     keys = hashed(draws.integers(0, 400, 3000))
-    wanted = Wanted(GRID)
+    wanted = WantedKeys(GRID)
     wanted.add_rows(boxes, keys)
     numbers, cells = cells_of(GRID, boxes)
     counter = Counter(zip(cells.tolist(), keys[numbers].tolist(), strict=True))
@@ -113,7 +113,7 @@ def test_thousands_of_rows_come_and_go(seed: int) -> None:
 
 def test_keys_that_come_and_go_take_no_room_for_good() -> None:
     """The table stays small while ever new keys are wanted for a while."""
-    wanted = Wanted(GRID)
+    wanted = WantedKeys(GRID)
     box = np.tile([0.0, 0.0, 1.0, 1.0], (100, 1))
     for turn in range(200):
         keys = hashed(np.arange(100) + 100 * turn)
@@ -126,7 +126,7 @@ def test_keys_that_come_and_go_take_no_room_for_good() -> None:
 
 def test_rows_of_counters_are_used_again() -> None:
     """Entries that need a count for each cell give their counts back."""
-    wanted = Wanted(GRID)
+    wanted = WantedKeys(GRID)
     boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 2.0, 2.0]])
     several = np.repeat(boxes, 10, axis=0)
     for turn in range(500):
@@ -140,7 +140,7 @@ def test_rows_of_counters_are_used_again() -> None:
 def test_a_row_around_the_world_takes_few_entries() -> None:
     """However many cells a row meets it takes 16 entries or less, and all cells know of it."""
     grid = Grid(-180.0, -90.0, 180.0, 90.0, 128, 64)
-    wanted = Wanted(grid)
+    wanted = WantedKeys(grid)
     wanted.add_rows(np.array([[-180.0, -90.0, 180.0, 90.0]] * 3), KEYS[[0, 0, 1]])
     assert len(wanted) <= 2 * 16 + 1
     cells = np.arange(grid.cells)
@@ -152,7 +152,7 @@ def test_a_row_around_the_world_takes_few_entries() -> None:
 def test_a_coarse_entry_reaches_as_far_as_its_blocks() -> None:
     """A box of 20 x 20 cells is known to the 16 x 16-cell parts it meets, to the block in them."""
     grid = Grid(0.0, 0.0, 128.0, 64.0, 128, 64)
-    wanted = Wanted(grid)
+    wanted = WantedKeys(grid)
     wanted.add_rows(np.array([[17.5, 2.5, 37.5, 22.5]]), KEYS[:1])
     cells = np.arange(grid.cells)
     known = wanted.counts(cells, np.repeat(KEYS[0], len(cells))).reshape(64, 128)
@@ -163,24 +163,24 @@ def test_a_coarse_entry_reaches_as_far_as_its_blocks() -> None:
 
 def test_a_saved_table_goes_on(tmp_path: Path) -> None:
     """What was saved counts on after loading, and a foreign folder is refused in words."""
-    wanted = Wanted(GRID)
+    wanted = WantedKeys(GRID)
     wanted.add_rows(np.array([[0.0, 0.0, 5.0, 5.0]]), KEYS[:1])
     wanted.save(tmp_path / "wanted")
-    again = Wanted.load(tmp_path / "wanted")
+    again = WantedKeys.load(tmp_path / "wanted")
     assert again.grid == GRID
     again.add(np.array([0]), KEYS[:1])
     assert again.counts(np.array([0, 5, 6]), KEYS[[0, 0, 0]]).tolist() == [2, 1, 0]
     assert wanted.counts(np.array([0]), KEYS[:1]).tolist() == [1]
     with pytest.raises(SourceError, match="not a saved wanted keys"):
-        Wanted.load(tmp_path)
+        WantedKeys.load(tmp_path)
     np.save(tmp_path / "wanted" / "slots.npy", np.zeros(5, np.uint64))
     with pytest.raises(SourceError, match="damaged .5 slots.; build it anew"):
-        Wanted.load(tmp_path / "wanted")
+        WantedKeys.load(tmp_path / "wanted")
 
 
 def test_wrong_cells_and_lengths_are_refused() -> None:
     """A cell outside the grid, or keys that do not pair up, change nothing."""
-    wanted = Wanted(GRID)
+    wanted = WantedKeys(GRID)
     with pytest.raises(InvalidValue, match=r"cells: \[0, 99\] given; expected cells from 0 to 98"):
         wanted.add(np.array([0, 99]), KEYS[:2])
     with pytest.raises(InvalidValue, match="keys: 2 given; expected as many keys as places"):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearcast import Box, Circle, Engine, Polygon, Top
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.model import Message, Publish, Update
 from nearcast.server.backend import Committed
 from nearcast.server.live import Live
@@ -106,7 +106,7 @@ def test_one_s_own_do_not_fill_the_memory_for_somebody_who_reads_nothing() -> No
     live = Live(per_second=10, clock=lambda: 0.0)
     listener = live.join(Box(0, 0, 1, 1), ["own"])
     published = Publish(Message("m", "iPad", (151.2, -33.87)))
-    outcome = Outcome(1, None, [Update("add", "own", "m")], 1)
+    outcome = EventOutcome(1, None, [Update("add", "own", "m")], 1)
     for _ in range(500):
         live.committed(Committed([published], [outcome], [0.0], last=1, seq=1, seconds=0.0))
     assert len(listener.queue) < 50

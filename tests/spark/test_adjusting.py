@@ -18,7 +18,7 @@ from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
 from nearcast.geo import Box
-from nearcast.partition.adjust.meter import Watch
+from nearcast.partition.adjust.meter import BalanceWatch
 from nearcast.partition.adjust.replan import Proposal
 from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
@@ -27,11 +27,11 @@ from nearcast.partition.sample import Sample
 from nearcast.spark.adjusting import Allowance, Pace
 from nearcast.spark.balancing import Balancer, suggest
 from nearcast.spark.costs import COSTS
-from nearcast.spark.feed import Feed
-from nearcast.spark.loads import Loads, read_loads
-from nearcast.spark.messages import Texts
+from nearcast.spark.feed import BatchFeed
+from nearcast.spark.loads import LoadCounters, read_loads
+from nearcast.spark.messages import MessageBatch
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports
-from nearcast.spark.shard import Messages
+from nearcast.spark.shard import ShardMessages
 from nearcast.spark.standing import standing
 from nearcast.spark.versions import differing, line_of
 from nearcast.text.columns import HashedTexts
@@ -52,7 +52,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
     return small
 
 
-def plan_of(feed: Feed) -> Plan:
+def plan_of(feed: BatchFeed) -> Plan:
     assert feed.pipeline.history.plan is not None
     return feed.pipeline.history.plan
 
@@ -69,7 +69,7 @@ def test_a_crash_at_any_point_of_a_move_loses_nothing_and_repeats_nothing(
     small = Small(tmp_path, SPACE)
     small.partitioner, small.workers = "space-kd", 3
     expected, refused = scanned(log, SPACE)
-    feed: Feed | None = None
+    feed: BatchFeed | None = None
     deaths, versions = 0, set[int]()
     for batch, path in enumerate(write_events(tmp_path / "in", log, batches, 6)):
         if feed is not None and batch % 2:
@@ -94,14 +94,14 @@ def test_a_crash_at_any_point_of_a_move_loses_nothing_and_repeats_nothing(
     assert len(versions) > 4
 
 
-def taken_with(small: Small, log: list[dict[str, Any]], batches: int, mode: Any) -> Feed:
+def taken_with(small: Small, log: list[dict[str, Any]], batches: int, mode: Any) -> BatchFeed:
     """Run a log, batch by batch, with a balancer that works at once."""
     clock = iter(range(0, 1_000_000, 20))
     balancer = Balancer(
         mode,
         clock=lambda: float(next(clock)),
         beside=False,
-        watch=Watch(patience=1),
+        watch=BalanceWatch(patience=1),
         fewest_messages=20,
     )
     small.balancer = balancer
@@ -248,15 +248,15 @@ def test_loads_are_found_again(small: Small) -> None:
     assert read_loads(feed.pipeline.state) is None
 
 
-def observed(loads: Loads, plan: Plan, messages: list[int], busy: float = 1.0) -> None:
+def observed(loads: LoadCounters, plan: Plan, messages: list[int], busy: float = 1.0) -> None:
     """Count a step in which workers handled so many messages."""
     workers = [
         WorkerReport(number, load=busy, messages=count) for number, count in enumerate(messages)
     ]
     point = np.zeros((1, 4))
     texts = HashedTexts(np.array([0, 1]), np.array([sum(messages)], np.uint64))
-    sample = Texts(
-        Messages(texts, point, np.zeros(1, np.int32), np.zeros(1, np.int64)), pa.array([""])
+    sample = MessageBatch(
+        ShardMessages(texts, point, np.zeros(1, np.int32), np.zeros(1, np.int64)), pa.array([""])
     )
     loads.observe(plan, 0.0, workers, point, sample)
 
@@ -266,7 +266,7 @@ def test_loads_are_looked_at_window_by_window(small: Small) -> None:
     paths = write_events(small.folder / "in", churn(40), 1, 40)
     feed = small.open()
     small.take(feed, 0, [paths[0]])
-    loads, plan = Loads(feed.pipeline.state), plan_of(feed)
+    loads, plan = LoadCounters(feed.pipeline.state), plan_of(feed)
     assert loads.full_window(100) is None
     observed(loads, plan, [10, 20, 30, 30])
     assert loads.full_window(100) is None
@@ -369,7 +369,7 @@ def test_a_search_takes_as_many_subscriptions_as_its_workers_need(
 ) -> None:
     """Few workers are judged by fewer subscriptions, which is quicker."""
     monkeypatch.setattr("nearcast.spark.balancing._searched", lambda *_: (None, 0.0))
-    balancer = Balancer("auto", beside=False, watch=Watch(patience=1))
+    balancer = Balancer("auto", beside=False, watch=BalanceWatch(patience=1))
     numbers = list[int]()
 
     def standing(most: int) -> tuple[Any, int]:

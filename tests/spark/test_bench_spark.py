@@ -13,7 +13,7 @@ from nearcast.errors import InvalidValue
 from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast.spark.sources import file_names
 from nearcast_lab.bench.processes import Cpu, cpu_used
-from nearcast_lab.bench.spark import ARMS, Arm, Plan, measure_spark
+from nearcast_lab.bench.spark import ARMS, Arm, SparkSetup, measure_spark
 from nearcast_lab.bench.spark_data import write_batches, write_population
 from nearcast_lab.workloads.stream import EventStream
 
@@ -68,7 +68,7 @@ def test_arms_see_the_same_batches_and_those_that_want_it_the_population(
 
         return Arm(start, population=name == "with", baseline=name == "without")
 
-    plan = Plan(batches=[60], rounds=2, subscriptions=20)
+    plan = SparkSetup(batches=[60], rounds=2, subscriptions=20)
     arms = {name: arm(name) for name in ("with", "without")}
     reports, timed = measure_spark(plan, arms, lambda _: None)
     assert timed == []

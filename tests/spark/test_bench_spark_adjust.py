@@ -13,7 +13,13 @@ from pyspark.sql import SparkSession
 from nearcast.cli.main import main
 from nearcast.spark.report import BatchReport, Moved, WorkerReport
 from nearcast_lab.bench.processes import Cpu
-from nearcast_lab.bench.spark_adjust_report import Fed, Outcome, Run, bars_of, interval_of
+from nearcast_lab.bench.spark_adjust_report import (
+    ArmRun,
+    Fed,
+    SparkAdjustOutcome,
+    bars_of,
+    interval_of,
+)
 from nearcast_lab.bench.spark_drift import CALM, Foresight, write_log
 from nearcast_lab.experiments.distributed_spark import latency_of
 
@@ -68,13 +74,13 @@ def test_figures_follow_from_what_was_fed() -> None:
     assert off["cpu_balance"] == pytest.approx(2.0)
     oracle = interval_of("regions", 3, 1, "oracle", [fed([2, 2, 2], cpu=1.5)] * 4)
     assert oracle["settled_after"] == 0
-    runs = [Run("regions", 3, name, 28, "x") for name in ("auto", "off", "oracle")]
+    runs = [ArmRun("regions", 3, name, 28, "x") for name in ("auto", "off", "oracle")]
     bars = {bar["promise"]: bar for bar in bars_of([auto, off, oracle], runs)}
     assert [bar["holds"] for bar in bars.values()] == [True, False, False, True, True]
     assert bars["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 8
     assert bars["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
     assert bars["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(1 / 3)
-    odd = [*runs[:2], Run("regions", 3, "oracle", 28, "y")]
+    odd = [*runs[:2], ArmRun("regions", 3, "oracle", 28, "y")]
     assert not bars_of([auto, off, oracle], odd)[-1]["holds"]
 
 
@@ -103,12 +109,16 @@ def test_latencies_of_batches_that_move_cells_are_set_beside_others() -> None:
     moves = [fed([2, 2], seconds, moved=True) for seconds in (1.1, 1.15, 1.17, 3.0)]
     arms = {"auto": [*moves, *usual[:6]], "off": usual}
     intervals = [interval_of("festival", 2, 1, arm, batches) for arm, batches in arms.items()]
-    found = latency_of(Outcome(subscriptions=1, batches=1, intervals=intervals, runs=[], bars=[]))
+    found = latency_of(
+        SparkAdjustOutcome(subscriptions=1, batches=1, intervals=intervals, runs=[], bars=[])
+    )
     assert "4 of 10 batches moved cells; of these 75% took no longer" in found["found"]
     assert found["agrees"] is False
     assert found["values"]["cells move"]["median"] == pytest.approx(1.16)
     assert found["values"]["nothing is adjusted"]["p99"] == pytest.approx(1.19, abs=0.01)
     still = [interval_of("festival", 2, 1, arm, usual) for arm in arms]
-    found = latency_of(Outcome(subscriptions=1, batches=1, intervals=still, runs=[], bars=[]))
+    found = latency_of(
+        SparkAdjustOutcome(subscriptions=1, batches=1, intervals=still, runs=[], bars=[])
+    )
     assert found["agrees"] is None
     assert "cells move" not in found["values"]

@@ -9,9 +9,9 @@ import pytest
 from boolean_logs import scanned
 from crashes import Crash, Crashes, install
 from nearcast.partition.plan import Plan
-from nearcast.spark.feed import Feed
+from nearcast.spark.feed import BatchFeed
 from nearcast.spark.inline import InlineRunner
-from nearcast.spark.tasks import Report, Work
+from nearcast.spark.tasks import TaskInput, TaskReport
 from small_pipeline import Small, churn, write_events
 
 
@@ -24,7 +24,7 @@ class Tried:
         self.tasks = self._inner.tasks
         self.deaths = 0
 
-    def run(self, work: Work, plan: Plan) -> list[Report]:
+    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         while True:
             try:
                 with self._crashes.anywhere_new(self._below):
@@ -52,7 +52,7 @@ def test_a_crash_at_any_point_loses_nothing_and_repeats_nothing(
     log = churn(BATCHES * ROWS)
     small = Small(tmp_path)
     expected, refused = scanned(log, small.settings)
-    feed: Feed | None = None
+    feed: BatchFeed | None = None
     deaths = 0
     for batch, path in enumerate(write_events(tmp_path / "in", log, BATCHES, 5)):
         replan = batch % 6 == 0
@@ -82,7 +82,7 @@ def test_a_task_that_dies_at_any_point_is_run_again(tmp_path: Path, crashes: Cra
     small = Small(tmp_path)
     small.runner = runner = Tried(crashes, tmp_path)
     expected, _ = scanned(log, small.settings)
-    feed: Feed | None = None
+    feed: BatchFeed | None = None
     for batch, path in enumerate(write_events(tmp_path / "in", log, batches, 5)):
         if batch % 4 == 0:
             small.partitioner, small.workers = PLANS[batch // 4]

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.spark.listener import listening
 from nearcast.spark.logs import log_to, logger
-from nearcast.spark.metrics import Metrics
+from nearcast.spark.metrics import PipelineMetrics
 
 
 def run(spark: SparkSession, name: str, state: Path, fail: bool = False) -> None:
@@ -34,7 +34,7 @@ def run(spark: SparkSession, name: str, state: Path, fail: bool = False) -> None
 def test_the_life_of_a_query_is_logged_and_its_times_are_metrics(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    logged, metrics = io.StringIO(), Metrics()
+    logged, metrics = io.StringIO(), PipelineMetrics()
     handler = log_to(logged, logging.DEBUG)
     try:
         with listening(spark, "ours", metrics):

@@ -17,7 +17,7 @@ from nearcast.spark import stream
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
 from nearcast.spark.slices import EventFile
-from nearcast.spark.stream import Options, open_feed
+from nearcast.spark.stream import StreamOptions, open_feed
 
 WORKERS = [1, 2, 4, 8]
 SIZES = [150, 2, 90, 58]
@@ -43,7 +43,7 @@ def test_restarts_with_other_workers_give_the_updates_of_scan(
     workers = WORKERS[turn % 4 :] + WORKERS[: turn % 4]
     first, reports = 0, []
     for count, size in zip(workers, SIZES, strict=True):
-        options = Options(workers=count, partitioner=name)
+        options = StreamOptions(workers=count, partitioner=name)
         feed = open_feed(spark, str(tmp_path / "state"), str(tmp_path / "out"), None, options)
         path = tmp_path / f"{first}.parquet"
         pq.write_table(table[first : first + size], path, row_group_size=40)

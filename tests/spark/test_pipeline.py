@@ -22,9 +22,9 @@ from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import UPDATES
 from nearcast.spark.pipeline import Pipeline, planner
-from nearcast.spark.sink import Refused, Sink
+from nearcast.spark.sink import RefusedEvent, Sink
 from nearcast.spark.slices import EventFile
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.topk import Window
 
 
@@ -36,7 +36,7 @@ class ListOutput:
         self.steps: dict[int, list[tuple[int, str, str, str]]] = {}
         self.refused: set[int] = set()
 
-    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+    def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         paths = [Sink(self.folder).staged(step, name) for name in names]
         rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
         found = [tuple(row[name] for name in UPDATES.names[:-1]) for row in rows]
@@ -57,7 +57,7 @@ class Bench:
         self.pipeline: Pipeline | None = None
 
     def start(self, partitioner: str, workers: int) -> None:
-        state = State(str(self.folder / "state"), {})
+        state = PipelineState(str(self.folder / "state"), {})
         choose = planner(partitioner, workers, self.chosen)
         self.pipeline = Pipeline(state, self.chosen, choose, self.output, InlineRunner())
         self.pipeline.replan()

@@ -28,7 +28,7 @@ from nearcast.spark.ranked.building import EVERYBODY, in_words, told, under_way
 from nearcast.spark.ranked.dealing import Dealing, ask_for, spread
 from nearcast.spark.ranked.work import evenly
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports, write_report
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.topk import Window
 from ranked_logs import ranked_log
 from ranked_pipeline import (
@@ -223,11 +223,11 @@ def test_a_state_is_for_one_history(tmp_path: Path) -> None:
     from nearcast.spark.stream import _about
 
     one, other = (settings_of(Given(history=texts)) for texts in (("a b",), ("a", "b")))
-    State(str(tmp_path), _about(one))
-    State(str(tmp_path), _about(one))
+    PipelineState(str(tmp_path), _about(one))
+    PipelineState(str(tmp_path), _about(one))
     for chosen in (other, Settings()):
         with pytest.raises(StateError, match="other settings \\(history: "):
-            State(str(tmp_path), _about(chosen))
+            PipelineState(str(tmp_path), _about(chosen))
 
 
 def test_buckets_change_hands_while_a_stream_runs(
@@ -263,7 +263,7 @@ def test_buckets_change_hands_while_a_stream_runs(
 
 def test_a_busy_worker_gives_buckets_away(tmp_path: Path) -> None:
     """What it has more than the average, to all that have less, once it was so twice in a row."""
-    dealing, state = Dealing(4), State(str(tmp_path), {})
+    dealing, state = Dealing(4), PipelineState(str(tmp_path), {})
     loads = [WorkerReport(worker, load=load) for worker, load in enumerate([4.0, 1.0, 2.0, 1.0])]
     dealing.look(loads)
     assert dealing.move(state) == 0

@@ -14,10 +14,10 @@ from nearcast.engine.settings import Settings
 from nearcast.geo import Box
 from nearcast.spark.events import table_of
 from nearcast.spark.ranked.dealing import Dealing
-from nearcast.spark.ranked.ranking import Ranking
+from nearcast.spark.ranked.ranking import RankingDriver
 from nearcast.spark.ranked.work import BUCKETS, buckets_of
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.topk import Window
 from ranked_pipeline import Ranked, Weighing, scored
 
@@ -111,7 +111,7 @@ def test_buckets_go_from_a_busy_worker_to_idle_ones_until_it_is_even(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All subscriptions are in buckets of the first worker; the others have nothing to do."""
-    monkeypatch.setattr(Ranking, "at_once", BUCKETS)
+    monkeypatch.setattr(RankingDriver, "at_once", BUCKETS)
     some = np.random.default_rng(3)
     ids = np.array([f"s{n}" for n in range(400)])
     first = ids[buckets_of(pa.array(ids)) < BUCKETS // 3].tolist()
@@ -132,7 +132,7 @@ def test_buckets_go_from_a_busy_worker_to_idle_ones_until_it_is_even(
 
 def test_a_bucket_that_is_all_of_the_load_does_not_go_round_for_ever(tmp_path: Path) -> None:
     """Whoever has it is the busiest, and gives it away more and more rarely."""
-    dealing, state, hot = Dealing(2), State(str(tmp_path), {}), 5
+    dealing, state, hot = Dealing(2), PipelineState(str(tmp_path), {}), 5
     moves = []
     for step in range(100):
         loads = [0.1, 0.1]

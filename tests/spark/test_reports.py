@@ -15,8 +15,8 @@ from nearcast.cli.spark_status import summary
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.spark.exporter import Exporter
 from nearcast.spark.logs import log_to, logger, tell, tell_batch
-from nearcast.spark.metrics import Metrics, all_metrics
-from nearcast.spark.progress import Line, progress
+from nearcast.spark.metrics import PipelineMetrics, all_metrics
+from nearcast.spark.progress import ProgressLine, progress
 from nearcast.spark.report import (
     BatchReport,
     WorkerReport,
@@ -168,7 +168,7 @@ def test_every_line_of_the_metrics_is_as_prometheus_reads_it(
 
 
 def test_metrics_count_up_and_show_the_last_state() -> None:
-    metrics = Metrics()
+    metrics = PipelineMetrics()
     assert "nearcast_spark_batches_total 0\n" in metrics.exposition()
     metrics.observe(report(0))
     metrics.observe(report(1, loads=(2.0,)))
@@ -188,13 +188,13 @@ def test_metrics_count_up_and_show_the_last_state() -> None:
 
 
 def test_labels_cannot_break_out_of_their_quotes() -> None:
-    metrics = Metrics()
+    metrics = PipelineMetrics()
     metrics.triggered({'a"\n\\': 1})
     assert 'step="a\\"\\n\\\\"' in metrics.exposition()
 
 
 def test_metrics_are_served_on_this_machine() -> None:
-    exporter = Exporter(Metrics([report(0)]), port=0)
+    exporter = Exporter(PipelineMetrics([report(0)]), port=0)
     try:
         connection = http.client.HTTPConnection("127.0.0.1", exporter.port)
         connection.request("GET", "/metrics")
@@ -206,7 +206,7 @@ def test_metrics_are_served_on_this_machine() -> None:
         assert connection.getresponse().status == 404
         connection.close()
         with pytest.raises(InvalidValue, match=f"metrics port: {exporter.port} given"):
-            Exporter(Metrics(), exporter.port)
+            Exporter(PipelineMetrics(), exporter.port)
     finally:
         exporter.close()
 
@@ -242,7 +242,7 @@ def test_logs_are_json_lines_with_their_fields(logged: io.StringIO) -> None:
 
 
 def test_progress_tells_totals_and_the_recent_rate() -> None:
-    line = Line()
+    line = ProgressLine()
     line.take(report(0))
     assert line.take(report(1)) == (
         "batch 1  1,200 events  300 a second  81 updates  100 subscriptions  "

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import SourceError
 from nearcast.spark.paths import resolve
-from nearcast.spark.sink import Outputs, Refused, Sink
+from nearcast.spark.sink import Outputs, RefusedEvent, Sink
 
 
 def updates(*events: int) -> pa.Table:
@@ -162,9 +162,9 @@ def test_spark_and_pyarrow_read_what_is_committed(spark: SparkSession, tmp_path:
 def test_refused_events_are_committed_with_the_updates(spark: SparkSession, tmp_path: Path) -> None:
     outputs = Outputs(Sink(str(tmp_path / "out")), Sink(str(tmp_path / "bad")))
     refused = [
-        Refused(3, "op: missing", {"id": "é"}),
-        Refused(4, "no JSON", b"\xff{"),
-        Refused(5, "e", b'{"a": 1}'),
+        RefusedEvent(3, "op: missing", {"id": "é"}),
+        RefusedEvent(4, "no JSON", b"\xff{"),
+        RefusedEvent(5, "e", b'{"a": 1}'),
     ]
     name = outputs.updates.write(0, 0, 0, updates(1))
     bad = Sink(str(tmp_path / "bad")).write_refused(0, 0, 0, refused)
@@ -183,7 +183,11 @@ def test_a_crash_between_the_two_keeps_the_refused_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs = Outputs(Sink(str(tmp_path / "out")), Sink(str(tmp_path / "bad")))
-    bad = outputs.refused.write_refused(0, 0, 0, [Refused(1, "e", {})]) if outputs.refused else ""
+    bad = (
+        outputs.refused.write_refused(0, 0, 0, [RefusedEvent(1, "e", {})])
+        if outputs.refused
+        else ""
+    )
     name = outputs.updates.write(0, 0, 0, updates(1))
     with monkeypatch.context() as patch:
         patch.setattr(Sink, "_rename", stop_at_updates(Sink._rename, str(tmp_path / "out")))
@@ -191,7 +195,7 @@ def test_a_crash_between_the_two_keeps_the_refused_once(
             outputs.commit(0, [name], [bad])
     assert not outputs.committed(0)
     assert Sink(str(tmp_path / "bad")).batches() == [0]
-    again = Sink(str(tmp_path / "bad")).write_refused(0, 0, 1, [Refused(1, "e", {})])
+    again = Sink(str(tmp_path / "bad")).write_refused(0, 0, 1, [RefusedEvent(1, "e", {})])
     assert outputs.commit(0, [outputs.updates.write(0, 0, 1, updates(1))], [again])
     assert len((tmp_path / "bad" / "batch=0" / "part-00000.jsonl").read_text().splitlines()) == 1
 

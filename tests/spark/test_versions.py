@@ -16,7 +16,7 @@ from boolean_logs import scanned
 from nearcast.engine.settings import Settings
 from nearcast.geo import Box
 from nearcast.spark.adjusting import Allowance
-from nearcast.spark.feed import Feed
+from nearcast.spark.feed import BatchFeed
 from nearcast.spark.history import Upkeep
 from small_pipeline import OFTEN, WORDS, Small, churn, write_events
 
@@ -45,7 +45,7 @@ def test_versions_that_take_over_at_any_batch_change_no_update(
         patch.setattr("os.fsync", lambda _: None)  # which takes most of the time
         small = Small(folder, SPACE)
         small.partitioner, small.workers, small.upkeep = partitioner, some.randint(1, 4), upkeep
-        feed: Feed | None = None
+        feed: BatchFeed | None = None
         clock, plans = [0], set[int]()
         for batch, path in enumerate(write_events(folder / "in", log, BATCHES, 5)):
             if feed is None or some.random() < 0.2:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from nearcast.demo.beside import Beside
+from nearcast.demo.beside import SparkComparison
 from nearcast.server.spark.register import Row
 from served import IPAD, SALE, Served
 from watched import SYDNEY, Watched
@@ -21,7 +21,7 @@ class Played:
     def __init__(self, site: Served, folder: Path) -> None:
         self.site = site
         self.now = 0.0
-        self.beside = Beside(folder, None, print, 0.0, lambda: self.now)
+        self.beside = SparkComparison(folder, None, print, 0.0, lambda: self.now)
         self.beside.watch(site.server.application, site.front)
         site.post("/v1/subscriptions", {"id": "a", **IPAD})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearcast_lab.experiments.boolean.findings import LFILTER, Report, claim, figure
+from nearcast_lab.experiments.boolean.findings import LFILTER, BooleanReport, claim, figure
 from nearcast_lab.experiments.boolean.page import page
 from watched import Watched
 
@@ -12,7 +12,7 @@ from watched import Watched
 def test_the_report_opens_on_a_phone_without_complaints(watch: Watched, tmp_path: Path) -> None:
     """Nothing is fetched, nothing is wider than the window, and values unfold."""
     lines = {"LFilter": [1.0, 20.0], "rarest-term": [0.5, 2.0]}
-    report = Report(
+    report = BooleanReport(
         scale="tiny", subscriptions=10, messages=5, seed=1, machine="m", cpu_s=1.0, notes=["n"],
         claims=[claim(LFILTER, "9", "is fast", "2.0x " * 30, [True, False], "why " * 40)],
         figures=[figure(LFILTER, "9a", "Short messages", "terms", [6, 20], lines),

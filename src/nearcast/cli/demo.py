@@ -76,11 +76,11 @@ def demo(
     """
     since = monotonic()
     need("fastapi", "server")
-    from nearcast.demo.show import Plan, run
+    from nearcast.demo.show import DemoOptions, run
 
     chosen = _chosen(engine, installed_later=spark_install is not None)
     typer.echo(f"A made-up day in Sydney, on {chosen.said}. Ctrl-C ends it.")
-    plan = Plan(
+    plan = DemoOptions(
         port=port,
         duration_s=duration,
         rate=rate,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nearcast.spark.balancing import Suggestion
 
 
-class Share(TypedDict):
+class LoadShare(TypedDict):
     """The load of a worker, as a share of all there is to do now.
 
     Loads are counted work; `cpu` is the share that it had of the CPU of all workers meanwhile.
@@ -45,7 +45,7 @@ class Adjustment(TypedDict):
     balance_before: float
     balance_after: float
     cells_under_way: int
-    shares: list[Share]
+    shares: list[LoadShare]
     ranked_workers: int | None
 
 
@@ -167,7 +167,7 @@ def _report(
         balance_after=round(balance_of(made.after), 4),
         cells_under_way=left,
         shares=[
-            Share(worker=at, before=round(before, 6), cpu=0.0, after=round(after, 6))
+            LoadShare(worker=at, before=round(before, 6), cpu=0.0, after=round(after, 6))
             for at, (before, after) in enumerate(
                 zip_longest(made.before.tolist(), made.after.tolist(), fillvalue=0.0)
             )

@@ -40,7 +40,7 @@ class Load(TypedDict):
     share: float
 
 
-class Report(TypedDict):
+class PlanReport(TypedDict):
     """A plan, and what it would come to with the messages that it was not made from."""
 
     partitioner: str
@@ -162,7 +162,7 @@ class _Reader:
         return True
 
 
-def report_on(plan: Plan, sample: Sample, passed_over: int) -> Report:
+def report_on(plan: Plan, sample: Sample, passed_over: int) -> PlanReport:
     """Say what a plan would come to."""
     import numpy as np
 
@@ -180,7 +180,7 @@ def report_on(plan: Plan, sample: Sample, passed_over: int) -> Report:
     (_, workers), _ = made_whole(held, sample.rows.owners, plan.workers)
     rows = np.bincount(workers, minlength=plan.workers)
     ns = found.loads.ns(FIRST) / max(messages.size, 1)
-    return Report(
+    return PlanReport(
         partitioner=plan.scheme,
         workers=plan.workers,
         kind=plan.kind,
@@ -206,7 +206,7 @@ def report_on(plan: Plan, sample: Sample, passed_over: int) -> Report:
     )
 
 
-def _show(report: Report) -> None:
+def _show(report: PlanReport) -> None:
     console = Console()
     facts = Table(box=SIMPLE_HEAD, show_header=False)
     facts.add_row("partitioner", f"{report['partitioner']} ({report['kind']})")

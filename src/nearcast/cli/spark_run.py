@@ -16,8 +16,8 @@ import typer
 from nearcast.cli import options
 from nearcast.cli.spark_replay import check_partitioner
 from nearcast.cli.spark_setup import need_spark, plainly, spark_session
-from nearcast.cli.spark_sources import Source, source_of
-from nearcast.cli.spark_watch import Summary, Watch, stopping_on_signals
+from nearcast.cli.spark_sources import EventSource, source_of
+from nearcast.cli.spark_watch import StreamWatch, Summary, stopping_on_signals
 from nearcast.engine import history_from
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from nearcast.partition.plan import Plan
     from nearcast.spark.balancing import Mode
-    from nearcast.spark.stream import Options
+    from nearcast.spark.stream import StreamOptions
 
 _TRIGGER = re.compile(r"\s*(\d+)\s*(milliseconds?|seconds?|minutes?|hours?|ms|s|m|h)\s*")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgG]?)[bB]?\s*")
@@ -148,15 +148,15 @@ def run(
     folders = {"--output": output, "--state": state, "--quarantine": quarantine}
     _keep_apart(folders | ({"--input": input} if source.files else {}), "--input")
     need_spark()
-    watch = Watch(Summary(state, output))
+    watch = StreamWatch(Summary(state, output))
     with ExitStack() as stack:
         stack.enter_context(plainly())
         stack.enter_context(stopping_on_signals(watch.stop))
         session = stack.enter_context(spark_session(master, _warm_driver, watch.stop.is_set))
         _wake_workers(session)
-        from nearcast.spark.stream import Options
+        from nearcast.spark.stream import StreamOptions
 
-        chosen = Options(workers, partitioner, given, settings, quarantine)
+        chosen = StreamOptions(workers, partitioner, given, settings, quarantine)
         chosen.adjust = mode
         if most_bytes is not None:
             chosen.adjust_bytes = most_bytes
@@ -203,9 +203,9 @@ class _Shown(NamedTuple):
 
 def _start(
     session: SparkSession,
-    source: Source,
-    watch: Watch,
-    chosen: Options,
+    source: EventSource,
+    watch: StreamWatch,
+    chosen: StreamOptions,
     when: _When,
     shown: _Shown,
     stack: ExitStack,
@@ -239,9 +239,9 @@ def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) ->
     """Serve figures over HTTP for as long as the stream runs."""
     from nearcast.spark.exporter import Exporter
     from nearcast.spark.listener import listening
-    from nearcast.spark.metrics import Metrics
+    from nearcast.spark.metrics import PipelineMetrics
 
-    metrics = Metrics()
+    metrics = PipelineMetrics()
     exporter = Exporter(metrics, port)
     stack.callback(exporter.close)
     stack.enter_context(listening(session, query, metrics))

@@ -22,7 +22,7 @@ _DEFAULT_RATE = 100
 _POPULATION = 10_000
 
 
-class Source(NamedTuple):
+class EventSource(NamedTuple):
     """A source: its name, how to read it, and whether it gives names of files, not events."""
 
     name: str
@@ -42,12 +42,12 @@ class Source(NamedTuple):
             raise
 
 
-def source_of(given: str, files_per_batch: int | None) -> Source:
+def source_of(given: str, files_per_batch: int | None) -> EventSource:
     """Understand an input, and refuse one that is not there."""
     if given.startswith(RATE):
-        return Source(given, _rate(given), files=False)
+        return EventSource(given, _rate(given), files=False)
     if given.startswith(_SOCKET):
-        return Source(given, _socket(given), files=False)
+        return EventSource(given, _socket(given), files=False)
     from nearcast.spark.paths import is_local, local_path
 
     if is_local(given) and not local_path(given).exists():
@@ -58,7 +58,7 @@ def source_of(given: str, files_per_batch: int | None) -> Source:
 
         return file_names(session, given, files_per_batch=files_per_batch)
 
-    return Source(given, read, files=True)
+    return EventSource(given, read, files=True)
 
 
 def _rate(given: str) -> Callable[[SparkSession], DataFrame]:

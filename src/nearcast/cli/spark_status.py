@@ -15,7 +15,7 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
 from nearcast.spark.files import Files
-from nearcast.spark.metrics import Metrics
+from nearcast.spark.metrics import PipelineMetrics
 from nearcast.spark.ranked.building import Building, in_words, under_way
 from nearcast.spark.report import Advice, BatchReport, WorkerReport, balance, read_reports
 
@@ -35,7 +35,7 @@ class WorkerStatus(TypedDict):
     bytes: int
 
 
-class Moves(TypedDict):
+class PlanChanges(TypedDict):
     """Versions of the plan that took over, and what was carried; `left` cells are under way."""
 
     count: int
@@ -68,7 +68,7 @@ class Status(TypedDict):
     max_batch_s: float
     seconds_by_step: dict[str, float]
     balance: float
-    moves: Moves
+    moves: PlanChanges
     advice: Advice | None
     workers: list[WorkerStatus]
     rankings: int
@@ -104,7 +104,7 @@ def status(
             f"{state}: no batch was committed here; give the --state of a stream that has run"
         )
     if prometheus:
-        typer.echo(Metrics(reports).exposition(), nl=False)
+        typer.echo(PipelineMetrics(reports).exposition(), nl=False)
         return
     found = summary(state, reports, time.time(), building)
     if as_json:
@@ -152,11 +152,11 @@ def summary(
     )
 
 
-def _moves(reports: list[BatchReport]) -> Moves:
+def _moves(reports: list[BatchReport]) -> PlanChanges:
     """Add up what was carried."""
     found = [(report, report.moved) for report in reports if report.moved is not None]
     seconds = sorted(report.total_s for report, _ in found)
-    return Moves(
+    return PlanChanges(
         count=len(found),
         last_batch=found[-1][0].batch if found else None,
         cells=sum(moved.cells for _, moved in found),

@@ -55,7 +55,7 @@ class Summary:
         )
 
 
-class Watch:
+class StreamWatch:
     """Keeps an eye on one stream; stops it between two steps when told so."""
 
     def __init__(self, summary: Summary) -> None:

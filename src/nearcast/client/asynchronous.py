@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 
 from nearcast.client import wire
-from nearcast.client.received import Bulk, Found, Gap, Logged, Published, Received
+from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
 from nearcast.geo import Box, Region
 from nearcast.model import Event, Message, Point, Subscription, Top, subscription_from_json
 
@@ -86,11 +86,11 @@ class AsyncClient:
 
     async def unsubscribe(self, id: str) -> None:
         """End a subscription."""
-        await self._ask(wire.Asked("DELETE", wire.path_of(id)))
+        await self._ask(wire.HttpRequest("DELETE", wire.path_of(id)))
 
     async def get(self, id: str) -> Subscription:
         """Look up a subscription."""
-        return wire.read_subscription(await self._ask(wire.Asked("GET", wire.path_of(id))))
+        return wire.read_subscription(await self._ask(wire.HttpRequest("GET", wire.path_of(id))))
 
     async def subscriptions(
         self, bbox: Box | None = None, page: int = 1000
@@ -100,16 +100,20 @@ class AsyncClient:
         if bbox is not None:
             params["bbox"] = f"{bbox.west},{bbox.south},{bbox.east},{bbox.north}"
         while True:
-            found = wire.read_json(await self._ask(wire.Asked("GET", "/v1/subscriptions", params)))
+            found = wire.read_json(
+                await self._ask(wire.HttpRequest("GET", "/v1/subscriptions", params))
+            )
             for fields in found["subscriptions"]:
                 yield subscription_from_json(fields)
             if found["next"] is None:
                 return
             params["after"] = found["next"]
 
-    async def results(self, id: str) -> list[Found]:
+    async def results(self, id: str) -> list[CurrentResult]:
         """What is in a subscription's results now."""
-        return wire.read_results(await self._ask(wire.Asked("GET", f"{wire.path_of(id)}/results")))
+        return wire.read_results(
+            await self._ask(wire.HttpRequest("GET", f"{wire.path_of(id)}/results"))
+        )
 
     async def publish(
         self,
@@ -143,7 +147,7 @@ class AsyncClient:
     ) -> Bulk:
         total, sent = Bulk(), 0
         for chunk in wire.chunks(lines):
-            asked = wire.Asked("POST", path, params or {}, chunk, wire.NDJSON)
+            asked = wire.HttpRequest("POST", path, params or {}, chunk, wire.NDJSON)
             total = wire.together(total, wire.read_bulk(await self._ask(asked, once=True)), sent)
             sent += chunk.count(b"\n")
         return total
@@ -151,14 +155,14 @@ class AsyncClient:
     async def last_update(self) -> int:
         """The id of the latest update."""
         answer = await self._answer(
-            wire.Asked("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
+            wire.HttpRequest("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
         )
         return int(answer.headers["nearcast-last"])
 
     async def log(self, after: int, up_to_seq: int | None = None) -> AsyncIterator[Logged]:
         """The updates that are kept, after one of them; waits for those of an event, if told."""
         for attempt in count():
-            asked = wire.Asked("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
+            asked = wire.HttpRequest("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
             answer = await self._answer(asked)
             for each in wire.read_log(answer.content):
                 yield each
@@ -173,7 +177,7 @@ class AsyncClient:
         """Why a message is for a subscription, or is not."""
         params = {"message": message, "subscription": subscription}
         explained: dict[str, Any] = wire.read_json(
-            await self._ask(wire.Asked("GET", "/v1/explain", params))
+            await self._ask(wire.HttpRequest("GET", "/v1/explain", params))
         )
         return explained
 
@@ -210,10 +214,10 @@ class AsyncClient:
             progress = reader.after != before
             await self._sleep(0.0 if progress else wire.pause(attempt))
 
-    async def _ask(self, asked: wire.Asked, *, once: bool = False) -> bytes:
+    async def _ask(self, asked: wire.HttpRequest, *, once: bool = False) -> bytes:
         return (await self._answer(asked, once=once)).content
 
-    async def _answer(self, asked: wire.Asked, *, once: bool = False) -> httpx.Response:
+    async def _answer(self, asked: wire.HttpRequest, *, once: bool = False) -> httpx.Response:
         headers = {"content-type": asked.kind} if asked.body is not None else {}
         if asked.accept is not None:
             headers["accept"] = asked.accept

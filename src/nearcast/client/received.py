@@ -82,7 +82,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CurrentResult:
     """A message that is in a subscription's results now."""
 
     message: str

@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 
 from nearcast.client import wire
-from nearcast.client.received import Bulk, Found, Gap, Logged, Published, Received
+from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
 from nearcast.geo import Box, Region
 from nearcast.model import Event, Message, Point, Subscription, Top, subscription_from_json
 
@@ -86,11 +86,11 @@ class Client:
 
     def unsubscribe(self, id: str) -> None:
         """End a subscription."""
-        self._ask(wire.Asked("DELETE", wire.path_of(id)))
+        self._ask(wire.HttpRequest("DELETE", wire.path_of(id)))
 
     def get(self, id: str) -> Subscription:
         """Look up a subscription."""
-        return wire.read_subscription(self._ask(wire.Asked("GET", wire.path_of(id))))
+        return wire.read_subscription(self._ask(wire.HttpRequest("GET", wire.path_of(id))))
 
     def subscriptions(self, bbox: Box | None = None, page: int = 1000) -> Iterator[Subscription]:
         """All subscriptions in the order of their ids, or those that meet a box."""
@@ -98,15 +98,15 @@ class Client:
         if bbox is not None:
             params["bbox"] = f"{bbox.west},{bbox.south},{bbox.east},{bbox.north}"
         while True:
-            found = wire.read_json(self._ask(wire.Asked("GET", "/v1/subscriptions", params)))
+            found = wire.read_json(self._ask(wire.HttpRequest("GET", "/v1/subscriptions", params)))
             yield from map(subscription_from_json, found["subscriptions"])
             if found["next"] is None:
                 return
             params["after"] = found["next"]
 
-    def results(self, id: str) -> list[Found]:
+    def results(self, id: str) -> list[CurrentResult]:
         """What is in a subscription's results now."""
-        return wire.read_results(self._ask(wire.Asked("GET", f"{wire.path_of(id)}/results")))
+        return wire.read_results(self._ask(wire.HttpRequest("GET", f"{wire.path_of(id)}/results")))
 
     def publish(
         self,
@@ -146,7 +146,7 @@ class Client:
     ) -> Bulk:
         total, sent = Bulk(), 0
         for chunk in wire.chunks(lines):
-            asked = wire.Asked("POST", path, params or {}, chunk, wire.NDJSON)
+            asked = wire.HttpRequest("POST", path, params or {}, chunk, wire.NDJSON)
             total = wire.together(total, wire.read_bulk(self._ask(asked, once=True)), sent)
             sent += chunk.count(b"\n")
         return total
@@ -154,14 +154,14 @@ class Client:
     def last_update(self) -> int:
         """The id of the latest update."""
         answer = self._answer(
-            wire.Asked("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
+            wire.HttpRequest("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
         )
         return int(answer.headers["nearcast-last"])
 
     def log(self, after: int, up_to_seq: int | None = None) -> Iterator[Logged]:
         """The updates that are kept, after one of them; waits for those of an event, if told."""
         for attempt in count():
-            asked = wire.Asked("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
+            asked = wire.HttpRequest("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
             answer = self._answer(asked)
             yield from wire.read_log(answer.content)
             after = int(answer.headers["nearcast-next"])
@@ -175,7 +175,7 @@ class Client:
         """Why a message is for a subscription, or is not."""
         params = {"message": message, "subscription": subscription}
         explained: dict[str, Any] = wire.read_json(
-            self._ask(wire.Asked("GET", "/v1/explain", params))
+            self._ask(wire.HttpRequest("GET", "/v1/explain", params))
         )
         return explained
 
@@ -212,10 +212,10 @@ class Client:
             progress = reader.after != before
             self._sleep(0.0 if progress else wire.pause(attempt))
 
-    def _ask(self, asked: wire.Asked, *, once: bool = False) -> bytes:
+    def _ask(self, asked: wire.HttpRequest, *, once: bool = False) -> bytes:
         return (self._answer(asked, once=once)).content
 
-    def _answer(self, asked: wire.Asked, *, once: bool = False) -> httpx.Response:
+    def _answer(self, asked: wire.HttpRequest, *, once: bool = False) -> httpx.Response:
         headers = {"content-type": asked.kind} if asked.body is not None else {}
         if asked.accept is not None:
             headers["accept"] = asked.accept

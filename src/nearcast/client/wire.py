@@ -11,7 +11,7 @@ import msgspec
 
 from nearcast.client.received import (
     Bulk,
-    Found,
+    CurrentResult,
     Gap,
     Logged,
     Published,
@@ -44,7 +44,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class Asked(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request: method, path, parameters, body, and the type of the body."""
 
     method: str
@@ -88,7 +88,7 @@ def check_ready(url: object, status: int, body: bytes) -> None:
         raise UnreachableError(str(url), problem.get("detail") or f"status {status}")
 
 
-def was_done(asked: Asked, status: int, attempt: int) -> bool:
+def was_done(asked: HttpRequest, status: int, attempt: int) -> bool:
     """Whether an earlier attempt, whose answer was lost, has removed what is no longer there."""
     return attempt > 0 and asked.method == "DELETE" and status == 404
 
@@ -105,7 +105,7 @@ def subscribe(
     point: Point | None,
     top: Top | None,
     at: float | None,
-) -> Asked:
+) -> HttpRequest:
     """Ask to subscribe; with an id it may be asked again without harm."""
     if isinstance(id, Subscription):
         fields = event_to_json(Subscribe(id, at))
@@ -116,15 +116,15 @@ def subscribe(
     del fields["op"]
     if id is None:
         del fields["id"]
-        return Asked("POST", "/v1/subscriptions", body=_encode(fields))
-    return Asked("PUT", path_of(id), body=_encode(fields))
+        return HttpRequest("POST", "/v1/subscriptions", body=_encode(fields))
+    return HttpRequest("PUT", path_of(id), body=_encode(fields))
 
 
-def move(id: str, region: Region | None, point: Point | None, at: float | None) -> Asked:
+def move(id: str, region: Region | None, point: Point | None, at: float | None) -> HttpRequest:
     """Ask to move a subscription."""
     fields = event_to_json(Move(id, region, point, at))
     del fields["op"], fields["id"]
-    return Asked("PATCH", path_of(id), body=_encode(fields))
+    return HttpRequest("PATCH", path_of(id), body=_encode(fields))
 
 
 def publish(
@@ -134,7 +134,7 @@ def publish(
     region: Box | None,
     at: float | None,
     ttl: float,
-) -> Asked:
+) -> HttpRequest:
     """Ask to publish a message."""
     if isinstance(id, Message):
         fields = event_to_json(Publish(id))
@@ -144,7 +144,7 @@ def publish(
         if id is None:
             del fields["id"]
     del fields["op"]
-    return Asked("POST", "/v1/messages", body=_encode(fields))
+    return HttpRequest("POST", "/v1/messages", body=_encode(fields))
 
 
 def message_line(message: Message | bytes) -> bytes:
@@ -239,10 +239,10 @@ def read_log(body: bytes) -> list[Logged]:
     ]
 
 
-def read_results(body: bytes) -> list[Found]:
+def read_results(body: bytes) -> list[CurrentResult]:
     """The results of a subscription."""
     return [
-        Found(
+        CurrentResult(
             fields["message"],
             fields.get("text"),
             tuple(fields["point"]) if "point" in fields else None,

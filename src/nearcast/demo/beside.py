@@ -25,9 +25,9 @@ from nearcast.server.backend import Committed
 from nearcast.server.bodies import json_response
 from nearcast.server.front import Front
 from nearcast.server.spark.event_files import EventFiles
-from nearcast.server.spark.pipeline import Pipeline
+from nearcast.server.spark.pipeline import PipelineProcess
 from nearcast.server.spark.piping import pipeline_options
-from nearcast.server.spark.places import Places
+from nearcast.server.spark.places import PipelineFolders
 from nearcast.server.spark.register import Row
 from nearcast.server.spark.tail import Tail
 from nearcast.server.tenants import DEFAULT
@@ -44,7 +44,7 @@ _FORGET_S = 10.0
 _GRACE_S = 5.0  # nobody needs what a step that is cut off would have given
 
 
-class Beside:
+class SparkComparison:
     """Writes down every event that the server accepts, and compares what comes of it on Spark.
 
     `install` is a command that installs Spark, if that is still to be done; nobody waits for it.
@@ -64,10 +64,10 @@ class Beside:
         self._install = install
         self._say = say
         self._folder = folder
-        self._places = Places.below(folder)
+        self._places = PipelineFolders.below(folder)
         self._files = EventFiles(self._places.events)
         self._tail = Tail(self._places, self._take)
-        self._pipeline: Pipeline | None = None
+        self._pipeline: PipelineProcess | None = None
         self._installing: subprocess.Popen[bytes] | None = None
         self._trouble = ""
         self._since = since
@@ -149,7 +149,7 @@ class Beside:
         self.state = "starting"
         tenant = await front.tenants.get(DEFAULT)
         options = pipeline_options(front.config, tenant.settings, self._places)
-        self._pipeline = Pipeline(self._places, options, _NICE)
+        self._pipeline = PipelineProcess(self._places, options, _NICE)
         self._pipeline.start()
         raise SetupError(f"the pipeline has ended: {await self._pipeline.ended()}")
 

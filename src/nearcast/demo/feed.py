@@ -24,7 +24,7 @@ _TELL_S = 10.0
 _LINES = {"Content-Type": "application/x-ndjson"}
 
 
-class Feed:
+class CityFeed:
     """Subscribes a city's people, then lets things happen until told to stop."""
 
     def __init__(

@@ -15,9 +15,9 @@ from time import monotonic
 
 import httpx
 
-from nearcast.demo.beside import Beside
+from nearcast.demo.beside import SparkComparison
 from nearcast.demo.city import CENTRE, SPACE, ZOOM, shore
-from nearcast.demo.feed import Feed
+from nearcast.demo.feed import CityFeed
 from nearcast.demo.people import yours
 from nearcast.engine.settings import Given
 from nearcast.geo import Box
@@ -29,7 +29,7 @@ _WINDOW = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DemoOptions:
     """How large a demo, where, for how long, and on what.
 
     With `beside`, the pipeline on Spark is started beside the embedded engine, once the command
@@ -56,7 +56,7 @@ def address(port: int, *, beside: bool = False) -> str:
     return f"http://127.0.0.1:{port}/?yours={names}{asked}#{ZOOM}/{CENTRE[1]}/{CENTRE[0]}"
 
 
-def run(plan: Plan, say: Callable[[str], None]) -> None:
+def run(plan: DemoOptions, say: Callable[[str], None]) -> None:
     """Show the demo until Ctrl-C, or for as long as was asked; nothing of it is left behind."""
     set_up_logs("error")
     with (
@@ -79,8 +79,10 @@ def run(plan: Plan, say: Callable[[str], None]) -> None:
         story.end()
 
 
-def _watch(server: Server, folder: Path, plan: Plan, say: Callable[[str], None]) -> Beside:
-    beside = Beside(folder / "beside", plan.install, say, plan.since)
+def _watch(
+    server: Server, folder: Path, plan: DemoOptions, say: Callable[[str], None]
+) -> SparkComparison:
+    beside = SparkComparison(folder / "beside", plan.install, say, plan.since)
     beside.watch(server.application, server.front)
     return beside
 
@@ -90,11 +92,11 @@ class _Story(Thread):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: DemoOptions,
         port: int,
         say: Callable[[str], None],
         at_end: Callable[[], None],
-        beside: Beside | None,
+        beside: SparkComparison | None,
     ) -> None:
         super().__init__(name="demo-feed", daemon=True)
         self._plan = plan
@@ -118,7 +120,7 @@ class _Story(Thread):
     def _tell(self) -> None:
         plan, address = self._plan, f"http://127.0.0.1:{self._port}"
         with httpx.Client(base_url=address, timeout=30, trust_env=False) as client:
-            feed = Feed(
+            feed = CityFeed(
                 client,
                 self._say,
                 self._stop_asked,

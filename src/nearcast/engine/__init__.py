@@ -2,7 +2,7 @@
 
 from nearcast.engine.engine import Engine, history_from
 from nearcast.engine.names import INDEX_NAMES
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.replay import Quarantine, replay, stop_at, update_line
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
@@ -12,7 +12,7 @@ __all__ = [
     "INDEX_NAMES",
     "Engine",
     "Entry",
-    "Outcome",
+    "EventOutcome",
     "Quarantine",
     "Scan",
     "Settings",

@@ -1,20 +1,20 @@
 """Many events in order, each by itself.
 
-Every event is applied to the core and noted in a `Changes`. One that is refused changes nothing.
+Every event is applied to the core and noted in `EngineChanges`. A refused one changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from nearcast.engine.changes import Accepted, Changes
-from nearcast.engine.core import Core
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.changes import Accepted, EngineChanges
+from nearcast.engine.core import EventCore
+from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import NearcastError
 from nearcast.model import Event, Publish, Update
 
 
-def apply_one(core: Core, event: Event, changes: Changes) -> list[Update]:
+def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
     """Apply one event, and note what it changed."""
     updates = core.apply(event)
     changes.seq += 1
@@ -32,10 +32,10 @@ def apply_one(core: Core, event: Event, changes: Changes) -> list[Update]:
 
 
 def apply_events(
-    core: Core, events: Iterable[Event], changes: Changes, stop: bool = False
-) -> list[Outcome]:
+    core: EventCore, events: Iterable[Event], changes: EngineChanges, stop: bool = False
+) -> list[EventOutcome]:
     """Apply events in order, and say what became of each; with `stop`, up to one refused."""
-    outcomes: list[Outcome] = []
+    outcomes: list[EventOutcome] = []
     for outcome in _outcomes(core, events, changes):
         outcomes.append(outcome)
         if stop and outcome.error is not None:
@@ -43,7 +43,9 @@ def apply_events(
     return outcomes
 
 
-def _outcomes(core: Core, events: Iterable[Event], changes: Changes) -> Iterator[Outcome]:
+def _outcomes(
+    core: EventCore, events: Iterable[Event], changes: EngineChanges
+) -> Iterator[EventOutcome]:
     """Apply events as their outcomes are asked for, or a run of messages before that."""
     if core.plain:
         return (apply_single(core, event, changes) for event in events)
@@ -52,11 +54,11 @@ def _outcomes(core: Core, events: Iterable[Event], changes: Changes) -> Iterator
     return outcomes_in_runs(core, events, changes)
 
 
-def apply_single(core: Core, event: Event, changes: Changes) -> Outcome:
+def apply_single(core: EventCore, event: Event, changes: EngineChanges) -> EventOutcome:
     """Apply one event, and say what became of it."""
     first = changes.last + 1
     try:
         updates = apply_one(core, event, changes)
     except NearcastError as error:
-        return Outcome(None, error)
-    return Outcome(changes.seq, None, updates, first)
+        return EventOutcome(None, error)
+    return EventOutcome(changes.seq, None, updates, first)

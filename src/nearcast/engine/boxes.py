@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
-from nearcast.engine.core import Core
+from nearcast.engine.core import EventCore
 from nearcast.model import Subscription
 
 if TYPE_CHECKING:
     from nearcast.engine.indexed import Indexed
 
 
-def bounding_boxes(core: Core) -> npt.NDArray[np.float64]:
+def bounding_boxes(core: EventCore) -> npt.NDArray[np.float64]:
     """The bounding box of every subscription, a row each; of one in two parts, one of them."""
     if not core.plain:
         return cast("Indexed", core).boxes()

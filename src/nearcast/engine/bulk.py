@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from nearcast import lasting
 from nearcast._jit import kernel
-from nearcast.engine.changes import Boxes, Changes, Published
+from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed, IndexedPopulation
 from nearcast.engine.lasting import Arrivals
 from nearcast.engine.ranked_updates import ranked_updates
@@ -33,7 +33,7 @@ _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 2000  # messages that are not worth a second thread
 
 
-def subscribe_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
+def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
     """Take in new subscriptions of plain words and plain boxes, or of top-k ones."""
     if ambiguous(table):
         return None
@@ -62,7 +62,7 @@ def subscribe_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Ta
     return updates
 
 
-def note(core: Indexed, changes: Changes, now: Floats, updates: pa.Table) -> None:
+def note(core: Indexed, changes: EngineChanges, now: Floats, updates: pa.Table) -> None:
     """Note events at these times, and the updates of them all."""
     changes.add_table(changes.seq + 1, now, updates)
     changes.seq += len(now)
@@ -82,7 +82,7 @@ def put_boxes(
     return wanted, population.put_boxes(ids, wanted, texts, boxes)
 
 
-def named_updates(core: Indexed, found: lasting.Changes, ids: list[str]) -> pa.Table:
+def named_updates(core: Indexed, found: lasting.ActiveChanges, ids: list[str]) -> pa.Table:
     """Put what happened to subscriptions, of which event i is about `ids[i]`, into columns."""
     some, place = np.unique(found.slots, return_inverse=True)
     names = pa.array(core.lasting.names(some), pa.string())
@@ -100,7 +100,7 @@ def named_updates(core: Indexed, found: lasting.Changes, ids: list[str]) -> pa.T
     return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
 
 
-def _subscribe_ranked(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
+def _subscribe_ranked(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
     """Take in new top-k subscriptions, at a time at which nothing expires."""
     ids, queries, points = ids_of(table), _strings(table, "query"), _points(table)
     tops, now = _tops(table), times_of(table, core)
@@ -124,7 +124,7 @@ def _subscribe_ranked(core: Indexed, table: pa.Table, changes: Changes) -> pa.Ta
     return updates
 
 
-def publish_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
+def publish_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
     """Match messages at points against a population with an index."""
     if ambiguous(table) or not core.takes_columns or used(table, "region"):
         return None
@@ -135,10 +135,12 @@ def publish_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Tabl
     if core.uses_any(ids):
         return None
     lives = ttl if ttl.any() else None
-    return publish_messages(core, Published(0, ids, texts, points, now, lives), changes)
+    return publish_messages(core, PublishedColumns(0, ids, texts, points, now, lives), changes)
 
 
-def publish_messages(core: Indexed, messages: Published, changes: Changes) -> pa.Table | None:
+def publish_messages(
+    core: Indexed, messages: PublishedColumns, changes: EngineChanges
+) -> pa.Table | None:
     """Match messages at points, with times that grow and ids that are not in use."""
     _, ids, texts, points, now, ttl = messages
     if not _inside(core, points):
@@ -165,7 +167,9 @@ def publish_messages(core: Indexed, messages: Published, changes: Changes) -> pa
     return updates
 
 
-def _keep(core: Indexed, messages: Published, boxes: Floats, ttl: Floats) -> TextBatch | None:
+def _keep(
+    core: Indexed, messages: PublishedColumns, boxes: Floats, ttl: Floats
+) -> TextBatch | None:
     """Keep those messages that last; give the terms of all, if all do."""
     _, ids, texts, _, now, _ = messages
     which = np.flatnonzero(now + ttl > now)
@@ -174,7 +178,7 @@ def _keep(core: Indexed, messages: Published, boxes: Floats, ttl: Floats) -> Tex
     kept = texts.take(pa.array(which))
     batch = core.boolean.terms.read(kept, lend=True)
     arrivals = Arrivals(
-        [ids[row] for row in which.tolist()], kept.to_pylist(), lasting.Texts(*batch),
+        [ids[row] for row in which.tolist()], kept.to_pylist(), lasting.MessageTerms(*batch),
         boxes[which], now[which], ttl[which], core.numbers_ahead(which),
     )  # fmt: skip
     core.lasting.add_columns(arrivals)

@@ -23,7 +23,7 @@ class Accepted(NamedTuple):
     message: Message
 
 
-class Published(NamedTuple):
+class PublishedColumns(NamedTuple):
     """Messages at points, as columns; `seq` is the number of the first."""
 
     seq: int
@@ -42,7 +42,7 @@ class Boxes(NamedTuple):
     boxes: Floats
 
 
-class Changes:
+class EngineChanges:
     """Everything that the events of one call changed.
 
     `seq` and `last` are the number of the latest event and of the latest update, and grow.
@@ -56,7 +56,7 @@ class Changes:
         self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
         self.boxes: list[Boxes] = []
         self.moved: list[str] = []  # ids of subscriptions that the core knows to stand elsewhere
-        self.messages: list[Accepted | Published] = []
+        self.messages: list[Accepted | PublishedColumns] = []
         self.updates: list[Rows] = []
 
     def add_updates(self, seq: int, at: float, updates: list[Update]) -> int:

@@ -11,7 +11,7 @@ from nearcast.geo import Bounds
 from nearcast.model import Event, Message, Result, Subscription, Update
 
 
-class Core(Protocol):
+class EventCore(Protocol):
     """Applies events in order, and knows what the state is after them."""
 
     plain: bool
@@ -61,7 +61,7 @@ class Core(Protocol):
         ...
 
 
-def make_core(index: str, settings: Settings) -> Core:
+def make_core(index: str, settings: Settings) -> EventCore:
     """Make the core that an engine with the index of this name has."""
     if index == "scan":
         return Scan(settings)

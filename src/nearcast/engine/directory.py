@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedSet
 
-from nearcast.engine.changes import Changes
+from nearcast.engine.changes import EngineChanges
 from nearcast.geo import Box
 from nearcast.model import Subscription
 
 if TYPE_CHECKING:
-    from nearcast.engine.core import Core
+    from nearcast.engine.core import EventCore
 
 _DENSE = 16  # of so many subscriptions one near the box makes it faster to walk through all
 
@@ -21,11 +21,11 @@ _DENSE = 16  # of so many subscriptions one near the box makes it faster to walk
 class Directory:
     """Keeps ids in order, from the first time somebody asks for them in order."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: EventCore) -> None:
         self._core = core
         self._ids: SortedSet | None = None
 
-    def follow(self, changes: Changes) -> None:
+    def follow(self, changes: EngineChanges) -> None:
         """Take note of subscriptions that came and went."""
         if self._ids is None:
             return

@@ -9,12 +9,12 @@ from time import time
 from typing import TYPE_CHECKING, Any, Self
 
 from nearcast.engine.applying import apply_events
-from nearcast.engine.changes import Changes
-from nearcast.engine.core import Core, make_core
+from nearcast.engine.changes import EngineChanges
+from nearcast.engine.core import EventCore, make_core
 from nearcast.engine.directory import Directory
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
 from nearcast.engine.names import INDEX_NAMES
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.plain import ROWS, Plain, begins_plain, go_over, is_due
 from nearcast.engine.settings import Given, Settings
 from nearcast.engine.update_log import UpdateLog
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 256  # events that plain code takes before it is asked again whether it has grown
 
-Answers = Mapping[str, bytes] | Callable[[list[Outcome]], Mapping[str, bytes]]
+Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
 
 
 class Engine:
@@ -100,14 +100,14 @@ class Engine:
 
             self._journal = open_store(path, given, clock, retain_seconds, retain_updates)
         self._closed = False
-        self._core: Core | None = None
+        self._core: EventCore | None = None
         try:
             self._ready()
         except BaseException:
             self.close()
             raise
 
-    def _ready(self) -> Core:
+    def _ready(self) -> EventCore:
         """The core, brought back from the file if the latest call could not be kept."""
         if self._closed:
             raise StateError("engine: it is closed; make another one")
@@ -117,12 +117,12 @@ class Engine:
             self._core, self._directory = core, Directory(core)
         return self._core
 
-    def _new_core(self, settings: Settings) -> Core:
+    def _new_core(self, settings: Settings) -> EventCore:
         if self._index == "auto" and begins_plain(*self._journal.size()):
             return Plain(settings)
         return make_core(self._index, settings)
 
-    def _grown(self, rows: int = 0) -> Core:
+    def _grown(self, rows: int = 0) -> EventCore:
         """The core, once with an index if it is time for that; so many rows come together."""
         core = self._ready()
         if isinstance(core, Plain) and (rows >= ROWS or is_due(core)):
@@ -141,10 +141,10 @@ class Engine:
             self._directory = Directory(self._core)
 
     @contextmanager
-    def _call(self) -> Iterator[Changes]:
+    def _call(self) -> Iterator[EngineChanges]:
         """Change the core and keep the changes; where they are not kept, forget them."""
         self._ready()
-        changes = Changes(self._journal.seq, self._journal.log.last)
+        changes = EngineChanges(self._journal.seq, self._journal.log.last)
         try:
             yield changes
         except BaseException as error:
@@ -153,7 +153,7 @@ class Engine:
                 self._core = None  # the file has what was acknowledged, and nothing else
             raise
 
-    def _keep(self, changes: Changes, answers: Mapping[str, bytes]) -> None:
+    def _keep(self, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         if changes.seq > changes.before or answers:
             self._journal.commit(self._ready(), changes, answers)
         self._directory.follow(changes)
@@ -200,7 +200,7 @@ class Engine:
 
     def apply_all(
         self, events: Iterable[Event], remember: Answers | None = None, *, stop: bool = False
-    ) -> list[Outcome]:
+    ) -> list[EventOutcome]:
         """Take many events in order, each by itself, and say what became of each.
 
         One that is refused changes nothing, and the rest go on. What they changed is kept
@@ -210,7 +210,7 @@ class Engine:
         """
         events = list(events)
         with self._call() as changes:
-            outcomes: list[Outcome] = []
+            outcomes: list[EventOutcome] = []
             while len(outcomes) < len(events):
                 core = self._grown()
                 some = events[len(outcomes) :][: _AT_A_TIME if core.plain else None]

@@ -26,7 +26,7 @@ from nearcast.index.table import NOBODY, SHARED, Floats, Int32s, Int64s
 from nearcast.index.warm import warm_up
 from nearcast.model import Point, Subscription, Update
 from nearcast.text import Analyser, parse_bag, parse_query
-from nearcast.topk.core import Changes
+from nearcast.topk.core import TopkChanges
 
 if TYPE_CHECKING:
     from nearcast.engine.plain import Plain
@@ -492,7 +492,7 @@ class Indexed(Scan):
         self.lasting.advance(now, events)
         self.advance(now)
 
-    def pass_through(self, columns: Columns) -> Changes | None:
+    def pass_through(self, columns: Columns) -> TopkChanges | None:
         """Let messages that were matched already enter the window; give what that changes."""
         columns.number = self._arrivals
         self._arrivals += len(columns.ids)

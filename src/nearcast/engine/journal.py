@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from nearcast.engine.changes import Changes
+from nearcast.engine.changes import EngineChanges
 from nearcast.engine.update_log import RECENT, RecentUpdates, UpdateLog
 from nearcast.errors import StateError
 
 if TYPE_CHECKING:
-    from nearcast.engine.core import Core
+    from nearcast.engine.core import EventCore
     from nearcast.engine.settings import Settings
 
 Clock = Callable[[], float]
@@ -37,11 +37,11 @@ class Journal(Protocol):
         """About how many subscriptions and messages `restore` would bring back."""
         ...
 
-    def restore(self, core: Core) -> None:
+    def restore(self, core: EventCore) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         ...
 
-    def commit(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
+    def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         """Keep what a call changed, and the answers to remember with it."""
         ...
 
@@ -57,7 +57,7 @@ class Journal(Protocol):
         """Write a copy of the state of the latest commit."""
         ...
 
-    def close(self, core: Core | None) -> None:
+    def close(self, core: EventCore | None) -> None:
         """Let go of everything; `core` is as of the latest commit, if it is there."""
         ...
 
@@ -78,10 +78,10 @@ class MemoryJournal:
         """There is nothing to bring back."""
         return 0, 0
 
-    def restore(self, core: Core) -> None:
+    def restore(self, core: EventCore) -> None:
         """There is nothing to bring back."""
 
-    def commit(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
+    def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         """Take the updates into the log."""
         del core
         self.seq = changes.seq
@@ -110,5 +110,5 @@ class MemoryJournal:
             f"{path}: this engine is in memory and has no file to copy; make it with path=..."
         )
 
-    def close(self, core: Core | None) -> None:
+    def close(self, core: EventCore | None) -> None:
         """Nothing is held open."""

@@ -10,7 +10,7 @@ import numpy as np
 from nearcast.engine.standing import Arrived, Interest, Results
 from nearcast.geo import Box
 from nearcast.index.table import Floats, Int32s, Int64s
-from nearcast.lasting import ActiveStore, Changes, Texts
+from nearcast.lasting import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.model import Message
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Arrivals(NamedTuple):
 
     ids: list[str]
     texts: list[str]
-    terms: Texts
+    terms: MessageTerms
     boxes: Floats
     at: Floats
     ttl: Floats
@@ -111,7 +111,7 @@ class LastingMessages:
         terms = self._population.terms.lend(sorted(arrived.terms))
         starts = np.array([0, len(terms)], np.int64)
         arrivals = Arrivals(
-            [message.id], [message.text], Texts(starts, terms), np.array([bounds]),
+            [message.id], [message.text], MessageTerms(starts, terms), np.array([bounds]),
             np.array([arrived.at]), np.array([message.ttl]), np.array([arrived.number], np.int64),
         )  # fmt: skip
         slots = self.add_columns(arrivals)
@@ -176,11 +176,11 @@ class LastingMessages:
         numbered += [(one.number, id) for id, one in self._split.items() if interest.wants(one)]
         return {id: None for _, id in sorted(numbered)}
 
-    def wanted_by_rows(self, rows: Int32s, events: Int32s, times: Floats) -> Changes:
+    def wanted_by_rows(self, rows: Int32s, events: Int32s, times: Floats) -> ActiveChanges:
         """The active messages that rows of the table match; see `ActiveStore.evaluate`."""
         return self._store.evaluate(self._population.table.rows, rows, events, times)
 
-    def moved(self, placement: Placement, events: Int32s, times: Floats) -> Changes:
+    def moved(self, placement: Placement, events: Int32s, times: Floats) -> ActiveChanges:
         """What changes when rows stand elsewhere; see `ActiveStore.moves`."""
         rows, boxes, circles, _ = placement
         table = self._population.table.rows

@@ -52,7 +52,7 @@ def strings_at(data: Bytes, starts: Int64s, stops: Int64s) -> pa.LargeStringArra
     return pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(out))
 
 
-class Texts:
+class NumberedStrings:
     """Strings by number: numbers follow one another, and the oldest are dropped first."""
 
     def __init__(
@@ -143,7 +143,7 @@ class MessageIds:
     """The ids of messages by number, and their numbers by id."""
 
     def __init__(self, first: int) -> None:
-        self.texts = Texts(first)
+        self.texts = NumberedStrings(first)
         self._slots = empty_slots(1 << 8)
 
     @property

@@ -23,7 +23,7 @@ from nearcast.engine.bulk import (
     times_of,
     used,
 )
-from nearcast.engine.changes import Changes
+from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.lasting import Placement
 from nearcast.engine.schema import UPDATE_SCHEMA
@@ -34,7 +34,7 @@ from nearcast.index.table import Floats, Int32s
 Truths = npt.NDArray[np.bool_]
 
 
-def move_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table | None:
+def move_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
     """Move subscriptions to plain boxes, or to circles."""
     if ambiguous(table) or used(table, "point") or core.lasting.has_split or core.time_ranks:
         return None
@@ -69,7 +69,9 @@ def move_columns(core: Indexed, table: pa.Table, changes: Changes) -> pa.Table |
         core.boolean.shift(placement)
         if radii is not None:
             core.boolean.keep_radii(owners[some], radii[some])
-    found = lasting.Changes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    found = lasting.ActiveChanges(
+        *(np.concatenate(columns) for columns in zip(*parts, strict=True))
+    )
     answer = named_updates(core, found, ids)
     if not fits.all():
         slow = _one_by_one(core, ids, boxes, None if radii is None else (points, radii), now, ~fits)

@@ -9,7 +9,7 @@ from nearcast.errors import NearcastError
 from nearcast.model import Update
 
 
-class Outcome(NamedTuple):
+class EventOutcome(NamedTuple):
     """What became of one event of several: what it changed, or why it was refused.
 
     `seq` is its place among all events this engine ever accepted, from 1, and None if it was

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from nearcast._jit import announced_compilation
 from nearcast._slots import Bytes, Int64s
-from nearcast.engine.message_ids import MessageIds, Texts, bytes_of
+from nearcast.engine.message_ids import MessageIds, NumberedStrings, bytes_of
 from nearcast.engine.ordered import in_order
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Results
@@ -25,7 +25,7 @@ from nearcast.index.table import Floats, Int32s
 from nearcast.model import Message, Subscription, Top, Update
 from nearcast.text import idf_of
 from nearcast.text.columns import buffers
-from nearcast.topk.core import Changes, TopK, warm_up
+from nearcast.topk.core import TopK, TopkChanges, warm_up
 from nearcast.topk.terms import Bags, TermNumbers
 
 
@@ -39,7 +39,7 @@ class FastRankings:
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []  # by number; one that is free has an empty one
         self._queries: list[str] = []
-        self._pending: list[Changes] = []
+        self._pending: list[TopkChanges] = []
         self._ttl: OrderedDict[int, float] = OrderedDict()  # of messages that have one, by number
         self._order: tuple[pa.StringArray, Int32s] | None = None
         self._core: TopK | None = None
@@ -85,7 +85,7 @@ class FastRankings:
 
     def put_columns(
         self, ids: list[str], queries: pa.StringArray, points: Floats, alphas: Floats, ks: Int32s
-    ) -> Changes | None:
+    ) -> TopkChanges | None:
         """Add many new ones of plain words, and give what each starts with; None if one has none.
 
         Nothing is changed then.
@@ -122,7 +122,7 @@ class FastRankings:
         points = np.array([message.point], np.float64)
         self._publish([message.id], data, offsets, points, np.array([arrived.at]), bags)
 
-    def enter_columns(self, columns: Columns) -> Changes | None:
+    def enter_columns(self, columns: Columns) -> TopkChanges | None:
         """Let messages of a table enter, none of whose ids is in use; None while nobody ranks."""
         if self._core is None:
             room = self._settings.window.count or 0
@@ -266,7 +266,7 @@ class FastRankings:
             history = settings.history
             idf = idf_of(history) if history is not None and history.documents else None
             self._terms = TermNumbers(core, settings.analyser, idf)
-            self._message_ids, self._texts = MessageIds(0), Texts(0)
+            self._message_ids, self._texts = MessageIds(0), NumberedStrings(0)
             self._core = core
             with announced_compilation():
                 warm_up()
@@ -304,11 +304,11 @@ class FastRankings:
         self._pending.append(self._core.publish(points, at, bags.starts, bags.terms, bags.counts))
 
 
-def _turned(changes: Changes) -> Changes:
+def _turned(changes: TopkChanges) -> TopkChanges:
     """The same messages, leaving."""
     return changes._replace(ops=-changes.ops)
 
 
-def _without(changes: Changes, subscription: int) -> Changes:
+def _without(changes: TopkChanges, subscription: int) -> TopkChanges:
     kept = changes.subscriptions != subscription
-    return Changes(*(column[kept] for column in changes))
+    return TopkChanges(*(column[kept] for column in changes))

@@ -11,7 +11,7 @@ from nearcast.engine.message_ids import strings_at
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.index.table import Int32s
-from nearcast.topk.core import Changes
+from nearcast.topk.core import TopkChanges
 
 
 @inner_counting
@@ -55,7 +55,7 @@ def _order(
         begin = end
 
 
-def ranked_updates(ranked: FastRankings, changes: Changes) -> pa.Table:
+def ranked_updates(ranked: FastRankings, changes: TopkChanges) -> pa.Table:
     """Name the changes, in the order in which single calls would report them."""
     if not len(changes.events):
         return UPDATE_SCHEMA.empty_table()

@@ -12,18 +12,20 @@ import pyarrow as pa
 
 from nearcast.engine.applying import apply_single
 from nearcast.engine.bulk import publish_messages
-from nearcast.engine.changes import Changes, Published
+from nearcast.engine.changes import EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.model import Event, Message, Publish, Update
 
 if TYPE_CHECKING:
-    from nearcast.engine.core import Core
+    from nearcast.engine.core import EventCore
 
 _WORTH_COLUMNS = 8  # fewer messages are faster one by one
 
 
-def outcomes_in_runs(core: Core, events: Iterable[Event], changes: Changes) -> Iterator[Outcome]:
+def outcomes_in_runs(
+    core: EventCore, events: Iterable[Event], changes: EngineChanges
+) -> Iterator[EventOutcome]:
     """Apply events as their outcomes are asked for, or a run of messages before that."""
     run = _Run(cast("Indexed", core))
     for event in events:
@@ -62,7 +64,7 @@ class _Run:
         self._now = at
         return True
 
-    def apply(self, changes: Changes) -> Iterator[Outcome]:
+    def apply(self, changes: EngineChanges) -> Iterator[EventOutcome]:
         """Apply what was taken in, and begin anew."""
         if not self._core.uses_any(list(self._messages)):
             yield from self._flush(changes)
@@ -76,7 +78,7 @@ class _Run:
                 yield apply_single(self._core, Publish(message), changes)
         yield from self._flush(changes)
 
-    def _flush(self, changes: Changes) -> Iterable[Outcome]:
+    def _flush(self, changes: EngineChanges) -> Iterable[EventOutcome]:
         messages, at = list(self._messages.values()), self._at
         self._messages, self._at = {}, []
         outcomes = None
@@ -87,8 +89,8 @@ class _Run:
         return outcomes
 
     def _together(
-        self, messages: list[Message], at: list[float], changes: Changes
-    ) -> list[Outcome] | None:
+        self, messages: list[Message], at: list[float], changes: EngineChanges
+    ) -> list[EventOutcome] | None:
         try:
             texts = pa.array([message.text for message in messages], pa.string())
         except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
@@ -98,14 +100,14 @@ class _Run:
         ids, seq, first = [message.id for message in messages], changes.seq + 1, changes.last + 1
         lives = ttl if ttl.any() else None
         updates = publish_messages(
-            self._core, Published(seq, ids, texts, points, np.array(at), lives), changes
+            self._core, PublishedColumns(seq, ids, texts, points, np.array(at), lives), changes
         )
         if updates is None:
             return None
         cells = _Cells(updates, None if self._core.has_rankings else ids)
         edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
         return [
-            Outcome(
+            EventOutcome(
                 seq + row, None, _Some(cells, start, stop) if start < stop else (), first + start
             )
             for row, (start, stop) in enumerate(pairwise(edges))

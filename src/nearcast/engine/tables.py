@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_one
-from nearcast.engine.changes import Changes
+from nearcast.engine.changes import EngineChanges
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.model import Event, Update, event_from_json
 from nearcast.model.parquet import table_rows
 
 if TYPE_CHECKING:
-    from nearcast.engine.core import Core
+    from nearcast.engine.core import EventCore
     from nearcast.engine.indexed import Indexed
 
 
@@ -60,7 +60,7 @@ def _events(op: str, table: pa.Table) -> Iterator[Event]:
             raise error.inside(f"row {row}") from None
 
 
-def _at_once(core: Core, op: str, table: pa.Table, changes: Changes) -> pa.Table | None:
+def _at_once(core: EventCore, op: str, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
     """Apply whole columns; None, with nothing done, where a row needs a closer look."""
     from nearcast.engine.bulk import publish_columns, subscribe_columns
     from nearcast.engine.moving import move_columns
@@ -69,7 +69,7 @@ def _at_once(core: Core, op: str, table: pa.Table, changes: Changes) -> pa.Table
     return ways[op](cast("Indexed", core), table, changes)
 
 
-def apply_table(core: Core, op: str, table: pa.Table, changes: Changes) -> pa.Table:
+def apply_table(core: EventCore, op: str, table: pa.Table, changes: EngineChanges) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
     if not core.plain:
         updates_at_once = _at_once(core, op, table, changes)

@@ -18,7 +18,7 @@ from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import FolderOutput
 from nearcast.spark.pipeline import Pipeline, planner
 from nearcast.spark.slices import EventFile
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.topk import Window
 
 _WORKERS = 2
@@ -32,7 +32,7 @@ def rehearse_mechanisms() -> None:
         with tempfile.TemporaryDirectory() as folder:
             output = FolderOutput(str(Path(folder) / "out"), None, "rehearsal")
             pipeline = Pipeline(
-                State(str(Path(folder) / "state"), {}), settings,
+                PipelineState(str(Path(folder) / "state"), {}), settings,
                 planner("shared", _WORKERS, settings), output, InlineRunner(),
                 ranking=ranking_for(mechanism, _WORKERS),
             )  # fmt: skip

@@ -1,5 +1,5 @@
 """Lasting messages: kept while they are active, found by subscriptions that arrive or move."""
 
-from nearcast.lasting.store import ActiveStore, Changes, Ended, Texts
+from nearcast.lasting.store import ActiveChanges, ActiveStore, Ended, MessageTerms
 
-__all__ = ["ActiveStore", "Changes", "Ended", "Texts"]
+__all__ = ["ActiveChanges", "ActiveStore", "Ended", "MessageTerms"]

@@ -15,7 +15,7 @@ from nearcast.index.ap_tree.tree import (
     NODES,
     REGIONS,
     SPATIAL,
-    Tree,
+    ApTreeArrays,
     find_cut,
     rank_of,
     strip_of,
@@ -40,8 +40,8 @@ from nearcast.lasting._layout import (
     TERMS,
     UNIT,
     USED,
+    ActiveArrays,
     Float32s,
-    State,
     class_for,
     give_back,
     room_in_arena,
@@ -66,7 +66,7 @@ MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
 
 
 @kernel
-def _cell_leaves(tree: Tree, node: int, box: Floats, capacity: int) -> bool:
+def _cell_leaves(tree: ApTreeArrays, node: int, box: Floats, capacity: int) -> bool:
     """Make the leaves of a grid that a message will visit and that are not there yet.
 
     The paper has a leaf for every cell. Here those without subscriptions are made when a message
@@ -86,7 +86,7 @@ def _cell_leaves(tree: Tree, node: int, box: Floats, capacity: int) -> bool:
 
 
 @kernel
-def _dummy_leaf(tree: Tree, node: int, capacity: int) -> bool:
+def _dummy_leaf(tree: ApTreeArrays, node: int, capacity: int) -> bool:
     """Make the leaf for rows without a further term if it is not there; False without room."""
     if tree.sizes[NODES] + 1 > len(tree.nodes):
         return False
@@ -98,7 +98,7 @@ def _dummy_leaf(tree: Tree, node: int, capacity: int) -> bool:
 
 @kernel
 def _push_near_cuts(
-    tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, height: int
+    tree: ApTreeArrays, node: int, ranks: Int32s, start: int, stack: Int64s, height: int
 ) -> int:
     """Note the cuts that a term from `start` on falls into or beside.
 
@@ -120,7 +120,7 @@ def _push_near_cuts(
 
 @inner
 def _keep(
-    state: State, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, message: int,
+    state: ActiveArrays, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, message: int,
     homes: Int64s, count: int,
 ) -> int:  # fmt: skip
     """Put a message into the lists of some nodes; say why if there is no room."""
@@ -159,10 +159,22 @@ def _keep(
 
 @kernel
 def match_and_keep(
-    tree: Tree, rows: Rows, rank: Int32s, state: State, starts: Int64s, terms: Int32s,
-    boxes: Floats, ends: Floats, bitmap: Bitmap, most: int, capacity: int, report_rows: bool,
-    start: int, messages: Int32s, found: Int32s,
-) -> tuple[int, int, int]:  # fmt: skip
+    tree: ApTreeArrays,
+    rows: Rows,
+    rank: Int32s,
+    state: ActiveArrays,
+    starts: Int64s,
+    terms: Int32s,
+    boxes: Floats,
+    ends: Floats,
+    bitmap: Bitmap,
+    most: int,
+    capacity: int,
+    report_rows: bool,
+    start: int,
+    messages: Int32s,
+    found: Int32s,
+) -> tuple[int, int, int]:
     """Match point messages (Algorithm 1), and keep each in the lists of the leaves it visits.
 
     A message that is in `most` lists already is not pushed further down: it stays in the lists of
@@ -250,7 +262,7 @@ def match_and_keep(
 
 @kernel
 def _scan_below(
-    tree: Tree, given: Int64s, low: int, high: int, own: Int32s, rows: Rows, box: Floats,
+    tree: ApTreeArrays, given: Int64s, low: int, high: int, own: Int32s, rows: Rows, box: Floats,
     bitmap: Bitmap, message: int, messages: Int32s, found: Int32s, written: int,
 ) -> int:  # fmt: skip
     """Match only, from some nodes on; -1 if there is no room for what is found."""
@@ -298,7 +310,7 @@ def _is_unchanged(regions: Floats, at: int, old: Floats, row: int, new: Floats, 
 
 
 @inner
-def _ask_for_nodes(tree: Tree, state: State, visited: Int64s, size: int) -> None:
+def _ask_for_nodes(tree: ApTreeArrays, state: ActiveArrays, visited: Int64s, size: int) -> None:
     """Turn slots into their nodes, and ask for the lists of these."""
     for at in range(size):
         visited[at, 0] = tree.slots[visited[at, 0], CHILD]
@@ -311,7 +323,7 @@ def _ask_for_nodes(tree: Tree, state: State, visited: Int64s, size: int) -> None
 
 @lean_kernel
 def tree_moves(
-    tree: Tree, rows: Rows, rank: Int32s, state: State, share: float, which: Int32s,
+    tree: ApTreeArrays, rows: Rows, rank: Int32s, state: ActiveArrays, share: float, which: Int32s,
     events: Int32s, times: Floats, boxes: Floats, start: int, marks: Int64s, stamp: int,
     found: Int32s, out_events: Int32s, out_slots: Int32s, out_ops: Ops, work: Float32s,
     ranks: Int32s, before: Int64s, after: Int64s, looked_at: Int64s, numbered: bool,
@@ -392,7 +404,7 @@ def tree_moves(
 
 
 @lean_kernel
-def sweep(state: State, nodes: int, now: float, ended: Int32s) -> None:
+def sweep(state: ActiveArrays, nodes: int, now: float, ended: Int32s) -> None:
     """Take the messages that have ended by now out of all lists; forget the terms of some."""
     ints = state.ints
     for slot in ended:

@@ -24,8 +24,8 @@ from nearcast.lasting._layout import (
     SLOT,
     UNIT,
     USED,
+    ActiveArrays,
     Float32s,
-    State,
     class_for,
     give_back,
     room_in_arena,
@@ -81,7 +81,7 @@ def _is_due(count: int, level: int) -> bool:
 
 
 @inner
-def cell_at(state: State, head: int, x: float, y: float) -> int:
+def cell_at(state: ActiveArrays, head: int, x: float, y: float) -> int:
     """Give where the cell of a place stands; NOTHING for a list without cells."""
     level = wide(state.heads[head + LEVEL])
     if level == 0:
@@ -105,7 +105,7 @@ def room_wanted(lists: Int32s, ints: Int32s, head: int, cell: int) -> int:
 
 
 @inner
-def _grown(state: State, piece: int, count: int, kind: int) -> tuple[int, int]:
+def _grown(state: ActiveArrays, piece: int, count: int, kind: int) -> tuple[int, int]:
     """Give a piece of entries more room: its unit and class."""
     if count == 0:
         return take(state, wide(0)), wide(0)
@@ -121,7 +121,14 @@ def _grown(state: State, piece: int, count: int, kind: int) -> tuple[int, int]:
 
 @inner_inlined
 def add_entry(
-    state: State, lists: Int32s, head: int, cell: int, x: float, y: float, slot: int, sign: int
+    state: ActiveArrays,
+    lists: Int32s,
+    head: int,
+    cell: int,
+    x: float,
+    y: float,
+    slot: int,
+    sign: int,
 ) -> bool:
     """Add an entry to a list, in its cell; tell whether the list had better be divided anew."""
     ints = state.ints
@@ -153,12 +160,12 @@ def _place_in(ints: Int32s, piece: int, count: int, slot: int) -> int:
 
 
 @inner_inlined
-def _fits(state: State, units: int) -> bool:
+def _fits(state: ActiveArrays, units: int) -> bool:
     return bool(state.counts[USED] + units <= room_in_arena(state))
 
 
 @inner_inlined
-def drop_entry(state: State, lists: Int32s, head: int, cell: int, slot: int) -> bool:
+def drop_entry(state: ActiveArrays, lists: Int32s, head: int, cell: int, slot: int) -> bool:
     """Take the entry of a slot out; tell whether the list had better be divided anew."""
     ints = state.ints
     if cell == NOTHING:
@@ -200,7 +207,7 @@ def _room_to_divide(entries: int) -> int:
 
 
 @lean_kernel
-def longest(state: State, due: Int32s, count: int) -> tuple[int, int]:
+def longest(state: ActiveArrays, due: Int32s, count: int) -> tuple[int, int]:
     """Give the entries of the longest of some lists, and the units that dividing it may take."""
     most = wide(0)
     for i in range(count):
@@ -210,7 +217,13 @@ def longest(state: State, due: Int32s, count: int) -> tuple[int, int]:
 
 @lean_kernel
 def divide(
-    state: State, due: Int32s, count: int, scratch: Int32s, sample: Float32s, start: int, even: bool
+    state: ActiveArrays,
+    due: Int32s,
+    count: int,
+    scratch: Int32s,
+    sample: Float32s,
+    start: int,
+    even: bool,
 ) -> int:
     """Divide lists anew that are still due; stop in front of one that there is no room for.
 
@@ -230,7 +243,7 @@ def divide(
 
 
 @inner
-def _collect(state: State, head: int, scratch: Int32s) -> None:
+def _collect(state: ActiveArrays, head: int, scratch: Int32s) -> None:
     """Copy the entries of a list, and give its pieces back."""
     heads, ints = state.heads, state.ints
     level, piece = wide(heads[head + LEVEL]), wide(heads[head + PIECE])
@@ -281,7 +294,7 @@ def _sort(values: Float32s, count: int) -> None:
 
 @inner
 def _write_edges(
-    state: State, edges: int, level: int, scratch: Int32s, entries: int, axis: int,
+    state: ActiveArrays, edges: int, level: int, scratch: Int32s, entries: int, axis: int,
     sample: Float32s, even: bool,
 ) -> None:  # fmt: skip
     """Write the edges of strips in one direction, and an end that is never reached."""
@@ -304,7 +317,7 @@ def _write_edges(
 
 @inner
 def _lay_out(
-    state: State, head: int, scratch: Int32s, entries: int, sample: Float32s, even: bool
+    state: ActiveArrays, head: int, scratch: Int32s, entries: int, sample: Float32s, even: bool
 ) -> None:
     """Write entries into a list that has given its pieces back."""
     heads, ints = state.heads, state.ints

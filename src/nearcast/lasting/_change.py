@@ -25,7 +25,7 @@ from nearcast.lasting._layout import (
     UNIT,
     USED,
     WIDEST,
-    State,
+    ActiveArrays,
     class_for,
     give_back,
     room_in_arena,
@@ -46,7 +46,7 @@ def _is_point(box: Floats, at: int) -> bool:
 
 
 @inner_inlined
-def _ask_for_edges(state: State, head: int) -> None:
+def _ask_for_edges(state: ActiveArrays, head: int) -> None:
     """Ask for the edges of a list, if it is divided: all of those of a small one."""
     level = wide(state.heads[head + LEVEL])
     if level > 0:
@@ -56,7 +56,7 @@ def _ask_for_edges(state: State, head: int) -> None:
 
 
 @inner
-def _find_cells(state: State, head: int, x: float, y: float) -> int:
+def _find_cells(state: ActiveArrays, head: int, x: float, y: float) -> int:
     """Find the cell of a place, and ask for it, or for the entries of a list without cells."""
     cell = cell_at(state, head, x, y)
     if cell != NOTHING:
@@ -70,7 +70,13 @@ def _find_cells(state: State, head: int, x: float, y: float) -> int:
 
 @inner
 def _ask_for_new(
-    state: State, starts: Int64s, terms: Int32s, boxes: Floats, start: int, stop: int, cells: Int64s
+    state: ActiveArrays,
+    starts: Int64s,
+    terms: Int32s,
+    boxes: Floats,
+    start: int,
+    stop: int,
+    cells: Int64s,
 ) -> None:
     """Find the cells of new messages, a step at a time for all of them, and ask for those."""
     for at in range(starts[start], starts[stop]):
@@ -98,7 +104,7 @@ def _ask_for_new(
 
 
 @inner
-def _new_slot(state: State) -> int:
+def _new_slot(state: ActiveArrays) -> int:
     counts = state.counts
     if counts[GIVEN] > 0:
         counts[GIVEN] -= 1
@@ -109,7 +115,7 @@ def _new_slot(state: State) -> int:
 
 @lean_kernel
 def add_messages(
-    state: State, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, start: int,
+    state: ActiveArrays, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, start: int,
     slots: Int32s, due: Int32s, cells: Int64s, only: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Take in messages from `start` on, as long as there is room, and write down their slots.
@@ -169,13 +175,13 @@ def add_messages(
 
 
 @inner_inlined
-def terms_at(state: State, slot: int) -> int:
+def terms_at(state: ActiveArrays, slot: int) -> int:
     """Give where the terms of a message stand, their number first."""
     return wide(state.messages[slot, TERMS]) * UNIT
 
 
 @inner
-def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64s) -> None:
+def _ask_for_old(state: ActiveArrays, gone: Int32s, start: int, stop: int, cells: Int64s) -> None:
     """Find the cells of messages that end, a step at a time for all of them, and ask for those."""
     ints, heads, messages = state.ints, state.heads, state.messages
     for i in range(start, stop):
@@ -214,7 +220,7 @@ def _ask_for_old(state: State, gone: Int32s, start: int, stop: int, cells: Int64
 
 
 @inner
-def _is_empty(state: State, term: int) -> bool:
+def _is_empty(state: ActiveArrays, term: int) -> bool:
     areas = state.areas
     return state.heads[term * HEAD + COUNT] == 0 and (
         term * HEAD >= len(areas) or areas[term * HEAD + COUNT] == 0
@@ -223,9 +229,16 @@ def _is_empty(state: State, term: int) -> bool:
 
 @inner_inlined
 def _take_out(
-    state: State, slot: int, cells: Int64s, used: int, emptied: Int32s, empty: int, due: Int32s,
-    late: int, only: int,
-) -> tuple[int, int]:  # fmt: skip
+    state: ActiveArrays,
+    slot: int,
+    cells: Int64s,
+    used: int,
+    emptied: Int32s,
+    empty: int,
+    due: Int32s,
+    late: int,
+    only: int,
+) -> tuple[int, int]:
     """Remove a message; note the terms that nobody has any more, and lists to be divided anew."""
     ints = state.ints
     point = _is_point(state.messages, slot)
@@ -253,7 +266,7 @@ def _take_out(
 
 @lean_kernel
 def expire(
-    state: State,
+    state: ActiveArrays,
     now: float,
     most: int,
     gone: Int32s,
@@ -294,7 +307,7 @@ def expire(
 
 
 @lean_kernel
-def count_terms(state: State, slots: Int32s, lengths: Int64s) -> None:
+def count_terms(state: ActiveArrays, slots: Int32s, lengths: Int64s) -> None:
     """Write how many terms the message in `slots[i]` has to `lengths[i + 1]`."""
     for i in range(len(slots)):
         lengths[i + 1] = state.ints[terms_at(state, wide(slots[i]))]
@@ -302,7 +315,7 @@ def count_terms(state: State, slots: Int32s, lengths: Int64s) -> None:
 
 @lean_kernel
 def copy_messages(
-    state: State, slots: Int32s, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats
+    state: ActiveArrays, slots: Int32s, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats
 ) -> None:
     """Write down the messages in some slots."""
     for i in range(len(slots)):
@@ -316,7 +329,7 @@ def copy_messages(
 
 
 @lean_kernel
-def pop_ended(state: State, now: float, gone: Int32s) -> int:
+def pop_ended(state: ActiveArrays, now: float, gone: Int32s) -> int:
     """Take messages that have ended by now out of the heap only, as many as `gone` has room for."""
     counts = state.counts
     for i in range(len(gone)):

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from nearcast._jit import inner
 from nearcast.index.rarest_term._lanes import as_number, bit_count, load_plane, splat
 from nearcast.index.table import Int32s
-from nearcast.lasting._layout import SIGNATURE, SLOT, UNIT, Float32s, State, wide
+from nearcast.lasting._layout import SIGNATURE, SLOT, UNIT, ActiveArrays, Float32s, wide
 
 UNSURE, CAME, WENT = 0, 1, 2
 """What is known of a candidate."""
@@ -158,9 +158,16 @@ note: Any = intrinsic(_note)
 
 @inner
 def pick_entries(
-    state: State, base: int, count: int, old: Float32s, new: Float32s, boxes: bool, sign: int,
-    found: Int32s, filled: int,
-) -> int:  # fmt: skip
+    state: ActiveArrays,
+    base: int,
+    count: int,
+    old: Float32s,
+    new: Float32s,
+    boxes: bool,
+    sign: int,
+    found: Int32s,
+    filled: int,
+) -> int:
     """Write down the slots of entries that a move may concern; `found` has room for all.
 
     Each with what is known of it: in the new box and not in the old one (CAME), the other way

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from nearcast._jit import inner
 from nearcast.index.rarest_term._lanes import prefetch
 from nearcast.index.table import Floats, Int32s
-from nearcast.lasting._layout import FIRST, State, wide
+from nearcast.lasting._layout import FIRST, ActiveArrays, wide
 
 _BRANCHES = 8
 # The children of FIRST, 7, are 8 to 15; those of 8 are 16 to 23, and so on.
@@ -89,6 +89,6 @@ def pop(heap: Int32s, ends: Floats, size: int) -> int:
 
 
 @inner
-def has_ended(state: State, now: float) -> bool:
+def has_ended(state: ActiveArrays, now: float) -> bool:
     """Tell whether some message has ended by now and is still there; there must be one."""
     return bool(state.due_at[FIRST] <= now)

@@ -67,7 +67,7 @@ SLOT_BYTES = 8 * MESSAGE + 8 + 2 * 4
 USED, LIVE, ENTRIES, SLOTS, SPARE, GIVEN, WIDEST, FREE = range(8)
 
 
-class State(NamedTuple):
+class ActiveArrays(NamedTuple):
     """The arrays of a store."""
 
     heads: Int32s  # HEAD numbers a term
@@ -81,17 +81,17 @@ class State(NamedTuple):
     spare: Int32s  # slots not in use
 
 
-def empty_state(terms: int, units: int, slots: int, home: Memory | None = None) -> State:
+def empty_state(terms: int, units: int, slots: int, home: Memory | None = None) -> ActiveArrays:
     """Make a store with nothing in it and room for so much."""
     home = home or Memory()
     heads = home.array("active_heads", terms * HEAD, np.int32)
     heads[:] = 0
     counts = home.array("active_counts", FREE + CLASSES, np.int64)
     counts[:FREE], counts[FREE:] = 0, NOTHING
-    return State(heads, heads[:0], counts, *_room(home, units, slots))
+    return ActiveArrays(heads, heads[:0], counts, *_room(home, units, slots))
 
 
-def attached_state(home: Memory, sizes: Mapping[str, int]) -> State:
+def attached_state(home: Memory, sizes: Mapping[str, int]) -> ActiveArrays:
     """Find a store again whose arrays have these sizes, in memory that keeps them."""
     heads = home.array("active_heads", sizes["heads"], np.int32)
     areas = heads[:0]
@@ -99,7 +99,7 @@ def attached_state(home: Memory, sizes: Mapping[str, int]) -> State:
         areas = home.array("active_areas", sizes["areas"], np.int32)
     counts = home.array("active_counts", FREE + CLASSES, np.int64)
     units = sizes["memory"] // UNIT
-    return State(heads, areas, counts, *_room(home, units, sizes["messages"]))
+    return ActiveArrays(heads, areas, counts, *_room(home, units, sizes["messages"]))
 
 
 def _room(home: Memory, units: int, slots: int) -> tuple[Any, ...]:
@@ -133,7 +133,9 @@ def longer(
     return grown
 
 
-def more_slots(state: State, used: int, room: int, home: Memory | None = None) -> State:
+def more_slots(
+    state: ActiveArrays, used: int, room: int, home: Memory | None = None
+) -> ActiveArrays:
     """Give a store with room for so many messages."""
 
     def grown(name: str, lead: int = 0) -> Any:
@@ -148,7 +150,7 @@ def more_slots(state: State, used: int, room: int, home: Memory | None = None) -
 
 
 @inner_inlined
-def room_in_arena(state: State) -> int:
+def room_in_arena(state: ActiveArrays) -> int:
     """Give how many units the arena has, without the last few: numbers are read by sixteens."""
     return len(state.ints) // UNIT - _BEHIND
 
@@ -176,7 +178,7 @@ def room_to_take(kind: int) -> int:
 
 
 @inner
-def take(state: State, kind: int) -> int:
+def take(state: ActiveArrays, kind: int) -> int:
     """Take a piece, uninitialised; there must be room for it."""
     counts = state.counts
     unit: int = counts[FREE + kind]
@@ -199,7 +201,7 @@ def take(state: State, kind: int) -> int:
 
 
 @inner
-def give_back(state: State, unit: int, kind: int) -> None:
+def give_back(state: ActiveArrays, unit: int, kind: int) -> None:
     """Give a piece back."""
     counts = state.counts
     state.ints[unit * UNIT] = counts[FREE + kind]

@@ -26,8 +26,8 @@ from nearcast.lasting._layout import (
     PIECE,
     TERMS,
     UNIT,
+    ActiveArrays,
     Float32s,
-    State,
     signature,
     wide,
 )
@@ -83,7 +83,7 @@ def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int, only: int) -> 
 
 
 @inner
-def _choose_term(state: State, rows: Rows, row: int, only: int) -> tuple[int, int]:
+def _choose_term(state: ActiveArrays, rows: Rows, row: int, only: int) -> tuple[int, int]:
     """Give the term of a row that the fewest messages have, -1 if some term has none.
 
     Gives also the signature of the others.
@@ -104,7 +104,7 @@ def _choose_term(state: State, rows: Rows, row: int, only: int) -> tuple[int, in
 
 
 @inner_inlined
-def _ask_for_list(state: State, term: int) -> None:
+def _ask_for_list(state: ActiveArrays, term: int) -> None:
     head = term * HEAD
     level = wide(state.heads[head + LEVEL])
     if level == 0:
@@ -136,7 +136,7 @@ def _ask_for_their_terms(rows: Rows, which: Int32s, start: int) -> None:
 
 
 @inner
-def _ask_for_their_heads(state: State, rows: Rows, which: Int32s, start: int) -> None:
+def _ask_for_their_heads(state: ActiveArrays, rows: Rows, which: Int32s, start: int) -> None:
     for i in range(start, min(start + GROUP, len(which))):
         first = wide(rows.first[which[i]])
         for at in range(first, first + rows.required[which[i]]):
@@ -145,7 +145,7 @@ def _ask_for_their_heads(state: State, rows: Rows, which: Int32s, start: int) ->
 
 
 @inner
-def _begin(state: State, rows: Rows, which: Int32s, start: int) -> None:
+def _begin(state: ActiveArrays, rows: Rows, which: Int32s, start: int) -> None:
     """Ask for the first group of rows, a step at a time."""
     _ask_for_rows(rows, which, start)
     _ask_for_their_terms(rows, which, start)
@@ -154,7 +154,7 @@ def _begin(state: State, rows: Rows, which: Int32s, start: int) -> None:
 
 @inner
 def _choose_lists(
-    state: State,
+    state: ActiveArrays,
     rows: Rows,
     which: Int32s,
     start: int,
@@ -172,7 +172,7 @@ def _choose_lists(
 
 
 @inner
-def _find_group_strips(state: State, count: int, sides: Float32s, plan: Int64s) -> None:
+def _find_group_strips(state: ActiveArrays, count: int, sides: Float32s, plan: Int64s) -> None:
     """Find the strips of the moves of a group whose lists are divided."""
     for at in range(count):
         head = plan[at * PLAN + TERM] * HEAD
@@ -182,9 +182,17 @@ def _find_group_strips(state: State, count: int, sides: Float32s, plan: Int64s) 
 
 @inner_inlined
 def _pick(
-    state: State, plan: Int64s, at: int, sides: Float32s, boxes: bool, cells: Int64s, start: int,
-    found: Int32s, filled: int, numbered: bool,
-) -> int:  # fmt: skip
+    state: ActiveArrays,
+    plan: Int64s,
+    at: int,
+    sides: Float32s,
+    boxes: bool,
+    cells: Int64s,
+    start: int,
+    found: Int32s,
+    filled: int,
+    numbered: bool,
+) -> int:
     """Write down the slots of messages that a move may concern; -1 if there is no room."""
     term, sign = plan[at * PLAN + TERM], plan[at * PLAN + SIGN]
     head = term * HEAD
@@ -207,9 +215,17 @@ def _pick(
 
 @inner
 def _list_group(
-    state: State, rows: Rows, which: Int32s, group: int, stop: int, circles: Any, moves: bool,
-    pair: Floats, plan: Int64s, cells: Int64s,
-) -> int:  # fmt: skip
+    state: ActiveArrays,
+    rows: Rows,
+    which: Int32s,
+    group: int,
+    stop: int,
+    circles: Any,
+    moves: bool,
+    pair: Floats,
+    plan: Int64s,
+    cells: Int64s,
+) -> int:
     """Note the cells of all moves of a group, and give the first for which there is no room."""
     listed = wide(0)
     for i in range(group, stop):
@@ -240,7 +256,7 @@ def _list_group(
 
 
 @inner
-def _is_alone(state: State, rows: Rows, row: int, now: float, only: int) -> bool:
+def _is_alone(state: ActiveArrays, rows: Rows, row: int, now: float, only: int) -> bool:
     """Tell whether all messages of the one list match a row by their text, and none has ended."""
     alone = only < 0 and rows.required[row] == 1 and rows.flags[row] & EXCLUDES == 0
     return bool(alone and not has_ended(state, now))
@@ -248,10 +264,21 @@ def _is_alone(state: State, rows: Rows, row: int, now: float, only: int) -> bool
 
 @inner
 def _pick_group(
-    state: State, rows: Rows, which: Int32s, events: Int32s, times: Floats, group: int, stop: int,
-    sides: Float32s, plain: bool, plan: Int64s, cells: Int64s, found: Int32s, only: int,
+    state: ActiveArrays,
+    rows: Rows,
+    which: Int32s,
+    events: Int32s,
+    times: Floats,
+    group: int,
+    stop: int,
+    sides: Float32s,
+    plain: bool,
+    plan: Int64s,
+    cells: Int64s,
+    found: Int32s,
+    only: int,
     numbered: bool,
-) -> int:  # fmt: skip
+) -> int:
     """Write down the candidates of a group, and give the first that there is no room for.
 
     Asks for messages that have to be looked at, and then for their terms.
@@ -283,7 +310,7 @@ def _pick_group(
 
 
 @inner_inlined
-def ask_for_messages(state: State, found: Int32s, start: int, stop: int) -> None:
+def ask_for_messages(state: ActiveArrays, found: Int32s, start: int, stop: int) -> None:
     """Ask for the ends of candidates, and where their terms are; for places of those unsure."""
     for at in range(start, stop):
         message = (wide(found[at]) >> KNOWN_BITS) * MESSAGE
@@ -293,7 +320,7 @@ def ask_for_messages(state: State, found: Int32s, start: int, stop: int) -> None
 
 
 @inner_inlined
-def ask_for_terms(state: State, found: Int32s, start: int, stop: int) -> None:
+def ask_for_terms(state: ActiveArrays, found: Int32s, start: int, stop: int) -> None:
     """Ask for the terms of candidates."""
     for at in range(start, stop):
         slot = wide(found[at]) >> KNOWN_BITS
@@ -301,7 +328,7 @@ def ask_for_terms(state: State, found: Int32s, start: int, stop: int) -> None:
 
 
 @inner
-def ask_for_candidates(state: State, found: Int32s, count: int) -> None:
+def ask_for_candidates(state: ActiveArrays, found: Int32s, count: int) -> None:
     """Ask for the messages of candidates, and then for their terms."""
     ask_for_messages(state, found, wide(0), count)
     ask_for_terms(state, found, wide(0), count)
@@ -309,7 +336,14 @@ def ask_for_candidates(state: State, found: Int32s, count: int) -> None:
 
 @inner
 def keep_matching(
-    state: State, rows: Rows, row: int, now: float, found: Int32s, start: int, stop: int, only: int
+    state: ActiveArrays,
+    rows: Rows,
+    row: int,
+    now: float,
+    found: Int32s,
+    start: int,
+    stop: int,
+    only: int,
 ) -> int:
     """Keep the candidates that are active and whose text matches a row; give where they end."""
     if _is_alone(state, rows, row, now, only):
@@ -327,7 +361,7 @@ def keep_matching(
 
 @inner
 def report(
-    state: State, rows: Rows, row: int, boxes: Floats, circles: Any, move: int, event: int,
+    state: ActiveArrays, rows: Rows, row: int, boxes: Floats, circles: Any, move: int, event: int,
     found: Int32s, start: int, stop: int, out_events: Int32s, out_slots: Int32s, out_ops: Ops,
     written: int,
 ) -> int:  # fmt: skip
@@ -359,7 +393,7 @@ def report(
 
 @lean_kernel
 def moves(
-    state: State, rows: Rows, which: Int32s, events: Int32s, times: Floats, boxes: Floats,
+    state: ActiveArrays, rows: Rows, which: Int32s, events: Int32s, times: Floats, boxes: Floats,
     circles: Any, start: int, cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s,
     out_ops: Ops, sides: Float32s, plan: Int64s, pair: Floats, only: int, numbered: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -411,7 +445,7 @@ def moves(
 
 @lean_kernel
 def evaluate(
-    state: State, rows: Rows, which: Int32s, events: Int32s, times: Floats, start: int,
+    state: ActiveArrays, rows: Rows, which: Int32s, events: Int32s, times: Floats, start: int,
     cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s, sides: Float32s,
     plan: Int64s, pair: Floats, only: int,
 ) -> tuple[int, int, int]:  # fmt: skip

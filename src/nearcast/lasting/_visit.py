@@ -29,8 +29,8 @@ from nearcast.lasting._layout import (
     SIGNATURE,
     SLOT,
     UNIT,
+    ActiveArrays,
     Float32s,
-    State,
     single,
     wide,
 )
@@ -62,7 +62,7 @@ def chord(circle: Floats, lat: float) -> float:
 
 @inner
 def _sure_span(
-    state: State, columns: int, lines: int, level: int, line: int, old: Floats, new: Floats
+    state: ActiveArrays, columns: int, lines: int, level: int, line: int, old: Floats, new: Floats
 ) -> tuple[int, int]:
     """Give the columns, first and last, whose cells in a line lie inside both of two circles."""
     strips = wide(1) << level
@@ -85,7 +85,7 @@ def _sure_span(
 
 
 @inner_inlined
-def _note_cells(state: State, first: int, last: int, cells: Int64s, count: int) -> int:
+def _note_cells(state: ActiveArrays, first: int, last: int, cells: Int64s, count: int) -> int:
     """Note the cells of a line that are not empty, and ask for their entries."""
     for cell in range(first, last + CELL, CELL):
         word = state.ints[cell + 1]
@@ -101,7 +101,7 @@ def _note_cells(state: State, first: int, last: int, cells: Int64s, count: int) 
 
 
 @inner_inlined
-def find_strips(state: State, head: int, sides: Float32s, plan: Int64s, at: int) -> None:
+def find_strips(state: ActiveArrays, head: int, sides: Float32s, plan: Int64s, at: int) -> None:
     """Find the columns and lines of a divided list that an old and a new box reach from and to.
 
     `sides` has the old box at 2 * `at` and the new one behind it; an old box from inf to -inf is
@@ -132,7 +132,7 @@ def find_strips(state: State, head: int, sides: Float32s, plan: Int64s, at: int)
 
 @inner_inlined
 def list_cells(
-    state: State, head: int, plan: Int64s, at: int, circles: Any, moves: bool, cells: Int64s,
+    state: ActiveArrays, head: int, plan: Int64s, at: int, circles: Any, moves: bool, cells: Int64s,
     count: int,
 ) -> int:  # fmt: skip
     """Note where the entries of a list are that a move may concern; -1 if there is no room.
@@ -203,7 +203,13 @@ def list_cells(
 
 @inner
 def pick_numbered(
-    state: State, base: int, count: int, old: Float32s, new: Float32s, found: Int32s, filled: int
+    state: ActiveArrays,
+    base: int,
+    count: int,
+    old: Float32s,
+    new: Float32s,
+    found: Int32s,
+    filled: int,
 ) -> int:
     """Do what `pick_entries` does, of lists that say no more than which messages there are.
 
@@ -226,7 +232,7 @@ def pick_numbered(
 
 
 @inner
-def pick_areas(state: State, head: int, sign: int, found: Int32s, filled: int) -> int:
+def pick_areas(state: ActiveArrays, head: int, sign: int, found: Int32s, filled: int) -> int:
     """Write down the slots of all range messages of a term; `found` has room for all."""
     base = wide(state.areas[head + PIECE]) * UNIT
     for at in range(base, base + wide(state.areas[head + COUNT]) * UNIT, UNIT):
@@ -237,7 +243,7 @@ def pick_areas(state: State, head: int, sign: int, found: Int32s, filled: int) -
 
 
 @inner_inlined
-def entries_of(state: State, term: int) -> int:
+def entries_of(state: ActiveArrays, term: int) -> int:
     """Give how many active messages have a term."""
     if term * HEAD >= len(state.heads):
         return wide(0)
@@ -260,7 +266,13 @@ def _change_of(messages: Floats, slot: int, old: Floats, new: Floats) -> int:
 
 @inner
 def keep_only(
-    state: State, old: Floats, new: Floats, found: Int32s, start: int, filled: int, wanted: int
+    state: ActiveArrays,
+    old: Floats,
+    new: Floats,
+    found: Int32s,
+    start: int,
+    filled: int,
+    wanted: int,
 ) -> int:
     """Keep the candidates that came, or those that went."""
     kept = wide(start)

@@ -35,7 +35,7 @@ from nearcast.lasting._layout import (
     more_slots,
 )
 from nearcast.lasting._moves import DONE, MORE_FOUND
-from nearcast.lasting.store import Changes
+from nearcast.lasting.store import ActiveChanges
 
 _NODES = 1 << 14
 
@@ -189,7 +189,7 @@ class UnifiedApPlusTree:
             memory = longer(state.memory, used * UNIT, 2 * len(state.memory))
             self._state = state._replace(memory=memory, ints=memory.view(np.int32))
 
-    def changes(self, which: Int32s, events: Int32s, times: Floats, boxes: Floats) -> Changes:
+    def changes(self, which: Int32s, events: Int32s, times: Floats, boxes: Floats) -> ActiveChanges:
         """Find what changes if rows move; the table still has their old boxes."""
         start, filled, room = 0, 0, max(256, len(which))
         out_events, out_slots = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -213,7 +213,7 @@ class UnifiedApPlusTree:
                 out_events = longer(out_events, filled, room)
                 out_slots = longer(out_slots, filled, room)
                 out_ops = longer(out_ops, filled, room)
-        return Changes(out_events[:filled], out_slots[:filled], out_ops[:filled])
+        return ActiveChanges(out_events[:filled], out_slots[:filled], out_ops[:filled])
 
     def moved(self, which: Int32s, boxes: Floats) -> None:
         """Move rows in the table and in the tree."""

@@ -50,7 +50,7 @@ _AT_ONCE = 1 << 14  # more of them would be a pause: they wait until one slot in
 _PACK_MANY_BELOW = 64
 
 
-class Texts(NamedTuple):
+class MessageTerms(NamedTuple):
     """The terms of some messages: those of message i are `terms[starts[i] : starts[i + 1]]`."""
 
     starts: Int64s
@@ -64,20 +64,22 @@ class Ended(NamedTuple):
     terms: Int32s
 
 
-class Changes(NamedTuple):
+class ActiveChanges(NamedTuple):
     """Which message came (op 1), or went (op 2), in which event; in order of events."""
 
     events: Int32s
     slots: Int32s
     ops: Ops
 
-    def part(self, start: int, stop: int) -> Changes:
+    def part(self, start: int, stop: int) -> ActiveChanges:
         """Some of them, without copying."""
-        return Changes(self.events[start:stop], self.slots[start:stop], self.ops[start:stop])
+        return ActiveChanges(self.events[start:stop], self.slots[start:stop], self.ops[start:stop])
 
 
-def _empty_changes(room: int) -> Changes:
-    return Changes(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int8))
+def _empty_changes(room: int) -> ActiveChanges:
+    return ActiveChanges(
+        np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int8)
+    )
 
 
 class ActiveStore:
@@ -175,7 +177,7 @@ class ActiveStore:
         active: Int32s = slots[self._state.messages[slots, END] > now]
         return active
 
-    def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
+    def add(self, texts: MessageTerms, boxes: Floats, ends: Floats) -> Int32s:
         """Take in messages that end at `ends`, and give their slots.
 
         A point is a box of size zero; a box must not cross the antimeridian.
@@ -248,10 +250,10 @@ class ActiveStore:
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(old, live, starts, terms, boxes, ends)
         self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)), self._home)
-        self.add(Texts(starts, terms), boxes, ends)
+        self.add(MessageTerms(starts, terms), boxes, ends)
         return live
 
-    def evaluate(self, rows: Rows, which: Int32s, events: Int32s, times: Floats) -> Changes:
+    def evaluate(self, rows: Rows, which: Int32s, events: Int32s, times: Floats) -> ActiveChanges:
         """Find the messages that match rows of a table, as they are there.
 
         Row `which[i]` is asked in event `events[i]`, at `times[events[i]]`. An owner of several
@@ -267,7 +269,7 @@ class ActiveStore:
         times: Floats,
         boxes: Floats,
         circles: Floats | None,
-    ) -> Changes:
+    ) -> ActiveChanges:
         """Find what changes if rows, none of them twice, get other boxes or circles.
 
         `boxes[i]` is the new box of row `which[i]` and `circles[i]` its new circle; all rows are
@@ -283,7 +285,7 @@ class ActiveStore:
         times: Floats,
         boxes: Floats | None,
         circles: Floats | None,
-    ) -> Changes:
+    ) -> ActiveChanges:
         start, filled = 0, 0
         while start < len(which) and len(self):
             out = self._out.part(filled, len(self._out.slots))
@@ -309,12 +311,12 @@ class ActiveStore:
             elif why != DONE:
                 # As much as all will need if the others have as many, and a little more.
                 room = max(2 * len(self._out.slots), filled * len(which) // max(1, start) * 9 // 8)
-                self._out = Changes(*(longer(column, filled, room) for column in self._out))
+                self._out = ActiveChanges(*(longer(column, filled, room) for column in self._out))
         found = self._out.part(0, filled)
         if len(self._out.slots) > _ROOM_KEPT:
             self._out = _empty_changes(_ROOM_KEPT)  # the answer keeps the larger one
         else:
-            found = Changes(found.events.copy(), found.slots.copy(), found.ops.copy())
+            found = ActiveChanges(found.events.copy(), found.slots.copy(), found.ops.copy())
         if boxes is None:
             found.ops[:] = 1
         return found

@@ -30,7 +30,7 @@ from nearcast.partition.hilbert import hilbert_ranges
 from nearcast.partition.hybrid import Load, planned
 from nearcast.partition.kdt import layout_of
 from nearcast.partition.layout import Layout
-from nearcast.partition.load import MEASURED, Costs, rate_of
+from nearcast.partition.load import MEASURED, WorkCosts, rate_of
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.prepare import Prepared, prepare
 from nearcast.partition.refine import Refinement
@@ -64,7 +64,7 @@ def auto(
     sample: Sample,
     workers: int,
     grid: Grid,
-    costs: Costs = MEASURED,
+    costs: WorkCosts = MEASURED,
     finer: bool = True,
     whole: bool = False,
 ) -> Plan:
@@ -116,7 +116,7 @@ def _rounded(rate: float) -> int | None:
     return round(rate) if isfinite(rate) else None
 
 
-def fine_enough(sample: Sample, workers: int, grid: Grid, costs: Costs = MEASURED) -> Prepared:
+def fine_enough(sample: Sample, workers: int, grid: Grid, costs: WorkCosts = MEASURED) -> Prepared:
     """Put a sample on a grid, doubled as long as a term in a cell is too much and that helps."""
     prepared = prepare(sample, workers, grid, costs)
     heaviest = _heaviest_atom(prepared.fit)
@@ -146,7 +146,7 @@ def _all_load(d: Digest) -> float:
 
 
 def portfolio(
-    prepared: Prepared, workers: int, costs: Costs = MEASURED, whole: bool = False
+    prepared: Prepared, workers: int, costs: WorkCosts = MEASURED, whole: bool = False
 ) -> list[Candidate]:
     """Make all plans, and measure on held-out messages those that may be the best.
 
@@ -188,7 +188,7 @@ class _Measured(NamedTuple):
 class _Maker:
     """Makes and measures the plans of one portfolio."""
 
-    def __init__(self, prepared: Prepared, workers: int, costs: Costs, whole: bool) -> None:
+    def __init__(self, prepared: Prepared, workers: int, costs: WorkCosts, whole: bool) -> None:
         self._prepared = prepared
         self._workers = workers
         self._costs = costs

@@ -23,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 By = Literal["space", "text", "both", "space-first"]
 
 
-class Part(NamedTuple):
+class CellSlice(NamedTuple):
     """Some cells and units of text: the hits and rows that lie there."""
 
     rect: Rect
@@ -43,9 +43,9 @@ class Cut(NamedTuple):
     first: Int32s | None = None  # units of the first side, of a cut by text
 
 
-def everything(digest: Digest) -> Part:
+def everything(digest: Digest) -> CellSlice:
     """All cells, all text."""
-    return Part(
+    return CellSlice(
         whole(digest.grid),
         np.ones(digest.units.size, np.bool_),
         np.arange(digest.units.size, dtype=np.int32),
@@ -58,7 +58,7 @@ class Bisection(NamedTuple):
     """A tree whose leaves are numbered, and the part that each leaf stands for."""
 
     tree: Tree
-    parts: list[Part]
+    parts: list[CellSlice]
 
 
 def bisect(
@@ -75,7 +75,7 @@ def bisect(
     weight = _first_weights(digest)
     best, heaviest = None, np.inf
     for _ in range(passes):
-        parts: list[Part] = []
+        parts: list[CellSlice] = []
         tree = _bisected(_Work(digest, weight, by, step, parts), everything(digest), workers)
         loads = [load_of(digest, part) for part in parts]
         for part, load in zip(parts, loads, strict=True):
@@ -94,7 +94,7 @@ class _Work(NamedTuple):
     weight: Floats
     by: By
     step: int
-    leaves: list[Part]
+    leaves: list[CellSlice]
 
 
 def _first_weights(d: Digest) -> Floats:
@@ -104,7 +104,7 @@ def _first_weights(d: Digest) -> Floats:
     return np.asarray(d.cost + d.message_ns / each + d.row_ns * len(d.spans) / hits)
 
 
-def _bisected(work: _Work, part: Part, workers: int) -> Tree:
+def _bisected(work: _Work, part: CellSlice, workers: int) -> Tree:
     cut = best_cut(work.digest, work.weight, part, workers, work.by, work.step)
     if workers == 1 or cut is None:
         work.leaves.append(part)
@@ -122,7 +122,7 @@ def _bisected(work: _Work, part: Part, workers: int) -> Tree:
 
 
 def best_cut(
-    d: Digest, weight: Floats, part: Part, workers: int, by: By, step: int = 1
+    d: Digest, weight: Floats, part: CellSlice, workers: int, by: By, step: int = 1
 ) -> Cut | None:
     """Find the cut that leaves sides even in weight for their workers, and repeats little."""
     if workers < 2:
@@ -137,7 +137,7 @@ def best_cut(
 
 
 def _space_cut(
-    d: Digest, weight: Floats, part: Part, workers: int, axis: int, step: int
+    d: Digest, weight: Floats, part: CellSlice, workers: int, axis: int, step: int
 ) -> list[Cut]:
     low, high = part.rect[axis], part.rect[axis + 2]
     lines = np.arange((low // step + 1) * step, high, step)
@@ -171,7 +171,7 @@ def _shared_out(one: Floats, other: Floats, workers: int) -> tuple[Int64s, Float
     )
 
 
-def _text_cuts(d: Digest, weight: Floats, part: Part, workers: int) -> list[Cut]:
+def _text_cuts(d: Digest, weight: Floats, part: CellSlice, workers: int) -> list[Cut]:
     if len(part.units) < 2:
         return []
     load = sums(d.unit[part.hits], weight[part.hits], d.units.size)[part.units]
@@ -198,7 +198,7 @@ def _text_cuts(d: Digest, weight: Floats, part: Part, workers: int) -> list[Cut]
     return cuts
 
 
-def load_of(d: Digest, part: Part) -> float:
+def load_of(d: Digest, part: CellSlice) -> float:
     """The load of a worker that has this part."""
     message = d.message[part.hits]
     distinct = 1 + np.count_nonzero(message[1:] != message[:-1]) if len(message) else 0
@@ -221,7 +221,7 @@ def _fill_up(load: Floats, one_share: float, other_share: float) -> Int64s:
     return chosen[:count]
 
 
-def side_loads(d: Digest, part: Part, side: Int32s, sides: int) -> Floats:
+def side_loads(d: Digest, part: CellSlice, side: Int32s, sides: int) -> Floats:
     """The load of each side of a cut by text."""
     load = np.zeros(sides)
     _add_hits(d.message, d.unit, d.cost, part.hits, side, d.message_ns, load)
@@ -285,7 +285,7 @@ def space_profile(
     return before, after, np.cumsum(weighed)
 
 
-def part_by_space(d: Digest, part: Part, axis: int, line: int) -> tuple[Part, Part]:
+def part_by_space(d: Digest, part: CellSlice, axis: int, line: int) -> tuple[CellSlice, CellSlice]:
     """Cut a part along a line."""
     at = (d.column, d.row)[axis][part.hits]
     spans = d.spans[part.rows]
@@ -296,28 +296,28 @@ def part_by_space(d: Digest, part: Part, axis: int, line: int) -> tuple[Part, Pa
         (part.rows[spans[:, axis] < line], part.rows[spans[:, axis + 2] >= line]),
         strict=True,
     ):
-        parts.append(Part(rect, part.text, _units_at(d, part, hits, rows), hits, rows))
+        parts.append(CellSlice(rect, part.text, _units_at(d, part, hits, rows), hits, rows))
     return parts[0], parts[1]
 
 
-def _units_at(d: Digest, part: Part, hits: Int64s, rows: Int64s) -> Int32s:
+def _units_at(d: Digest, part: CellSlice, hits: Int64s, rows: Int64s) -> Int32s:
     present = np.zeros(d.units.size, np.bool_)
     present[d.unit[hits]] = True
     present[d.row_unit[rows]] = True
     return part.units[present[part.units]]
 
 
-def part_by_text(d: Digest, part: Part, side: Int32s) -> tuple[Part, Part]:
+def part_by_text(d: Digest, part: CellSlice, side: Int32s) -> tuple[CellSlice, CellSlice]:
     """Cut a part by text in two: units of side 0, and of side 1."""
     one, other = sides_of(d, part, side, 2)
     return one, other
 
 
-def sides_of(d: Digest, part: Part, side: Int32s, sides: int) -> list[Part]:
+def sides_of(d: Digest, part: CellSlice, side: Int32s, sides: int) -> list[CellSlice]:
     """Cut a part by text into as many parts as there are sides."""
     units, hits, rows = side[part.units], side[d.unit[part.hits]], side[d.row_unit[part.rows]]
     return [
-        Part(
+        CellSlice(
             part.rect,
             part.text & (side == at),
             part.units[units == at],

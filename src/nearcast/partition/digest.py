@@ -22,7 +22,7 @@ import numpy.typing as npt
 from nearcast._jit import kernel, lean_kernel
 from nearcast.partition._tables import Terms
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
-from nearcast.partition.load import Costs
+from nearcast.partition.load import WorkCosts
 from nearcast.partition.sample import SampleMessages, SampleRows
 
 BUCKETS = 512
@@ -33,7 +33,7 @@ _SHORT, _LEAF = 8, 16  # runs of the index: plain records, one block of records
 _FIRST_LEAF, _MET, _EDGE = 14.0, 1.2, 7.5  # fitted to the index: see `looked_at`
 
 
-class Units(NamedTuple):
+class TextUnits(NamedTuple):
     """The units of text: heavy terms by their place in `heavy`, then the buckets."""
 
     heavy: Terms
@@ -53,7 +53,7 @@ class Units(NamedTuple):
         return np.where(known, found, bucket).astype(np.int32)
 
 
-class Held(NamedTuple):
+class SampleRowsOnGrid(NamedTuple):
     """The rows of a sample on a grid; `listed` has the rows of each (block, key) together."""
 
     grid: Grid
@@ -74,7 +74,7 @@ class Held(NamedTuple):
         return len(self.boxes)
 
 
-class Hits(NamedTuple):
+class SampleHits(NamedTuple):
     """What the messages of a sample ask for, ordered by message."""
 
     message: Int32s
@@ -86,7 +86,7 @@ class Hits(NamedTuple):
     candidates: Floats
     messages: int  # all of them, also those without a hit
 
-    def ns(self, costs: Costs) -> Floats:
+    def ns(self, costs: WorkCosts) -> Floats:
         """What each costs, beside its message."""
         return np.asarray(costs.check_ns * self.candidates + costs.update_ns * self.told)
 
@@ -95,7 +95,7 @@ class Digest(NamedTuple):
     """What planners work on: hits with their cost, rows with theirs, both with a unit of text."""
 
     grid: Grid
-    units: Units
+    units: TextUnits
     message: Int32s
     column: Int32s
     row: Int32s
@@ -114,7 +114,7 @@ def sums(numbers: npt.NDArray[np.integer], weights: Floats, size: int) -> Floats
     return np.asarray(np.bincount(numbers, weights, minlength=size), np.float64)
 
 
-def hold(rows: SampleRows, keys: Terms, grid: Grid, block: int) -> Held:
+def hold(rows: SampleRows, keys: Terms, grid: Grid, block: int) -> SampleRowsOnGrid:
     """Put rows on a grid whose blocks of `block` x `block` cells are what H2 speaks of."""
     spans = spans_of(grid, rows.boxes)
     distinct, key = np.unique(keys, return_inverse=True)
@@ -124,7 +124,7 @@ def hold(rows: SampleRows, keys: Terms, grid: Grid, block: int) -> Held:
     order = np.argsort(codes, kind="stable")
     codes = codes[order]
     firsts = np.flatnonzero(np.diff(codes, prepend=-1))
-    return Held(
+    return SampleRowsOnGrid(
         grid=grid,
         block=block,
         boxes=rows.boxes,
@@ -170,7 +170,7 @@ def looked_at(run: int, met: int) -> float:
     return _FIRST_LEAF + _MET * met + _EDGE * sqrt(met)
 
 
-def hits_of(held: Held, messages: SampleMessages, scale: float = 1.0) -> Hits:
+def hits_of(held: SampleRowsOnGrid, messages: SampleMessages, scale: float = 1.0) -> SampleHits:
     """Find what messages ask for; `scale` is how many rows there are for each sampled one.
 
     A message with a box has one hit for each block and term, at a cell of the block that it meets.
@@ -192,7 +192,9 @@ def hits_of(held: Held, messages: SampleMessages, scale: float = 1.0) -> Hits:
     message, column, row, key, met, told = (
         np.ascontiguousarray(places[:count, field]) for field in range(6)
     )
-    return Hits(message, column, row, key, met, told, candidates[:count].copy(), messages.size)
+    return SampleHits(
+        message, column, row, key, met, told, candidates[:count].copy(), messages.size
+    )
 
 
 @kernel
@@ -271,7 +273,9 @@ def _find_hits(
     return count
 
 
-def units_for(held: Held, hits: Hits, costs: Costs, row_ns: float, share: float) -> Units:
+def units_for(
+    held: SampleRowsOnGrid, hits: SampleHits, costs: WorkCosts, row_ns: float, share: float
+) -> TextUnits:
     """Make a term a unit of its own if it carries more than this share of all load."""
     distinct = len(held.keys)
     own = hits.ns(costs) + costs.message_ns
@@ -279,11 +283,16 @@ def units_for(held: Held, hits: Hits, costs: Costs, row_ns: float, share: float)
     heavy = np.flatnonzero(load > share * load.sum())
     if len(heavy) > _MOST_HEAVY:
         heavy = np.sort(heavy[np.argsort(-load[heavy], kind="stable")[:_MOST_HEAVY]])
-    return Units(held.keys[heavy])
+    return TextUnits(held.keys[heavy])
 
 
 def digest_of(
-    held: Held, hits: Hits, units: Units, costs: Costs, row_ns: float, placed: Int64s
+    held: SampleRowsOnGrid,
+    hits: SampleHits,
+    units: TextUnits,
+    costs: WorkCosts,
+    row_ns: float,
+    placed: Int64s,
 ) -> Digest:
     """Put together what planners work on.
 

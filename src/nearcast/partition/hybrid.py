@@ -36,7 +36,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.partition.bisect import Part, everything, part_by_space, sides_of
+from nearcast.partition.bisect import CellSlice, everything, part_by_space, sides_of
 from nearcast.partition.digest import Digest, thinned
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
 from nearcast.partition.kdt import (
@@ -49,13 +49,13 @@ from nearcast.partition.kdt import (
     Tree,
     layout_of,
 )
-from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.merge import Members, Weights, members_of, merge
 from nearcast.partition.part_counts import number_partitions
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import Prepared, prepare
 from nearcast.partition.sample import Sample
-from nearcast.partition.similarity import Texts, texts_of
+from nearcast.partition.similarity import SampledTexts, texts_of
 
 SIGMA = 1.1
 """The largest L_max / L_min that is even enough."""
@@ -74,11 +74,11 @@ MOST_PLACED, MOST_MESSAGES = 100_000, 50_000
 Load = Literal["definition-1", "real"]
 
 
-class Node(NamedTuple):
+class GrowingLeaf(NamedTuple):
     """A leaf of the growing tree, with its distinct messages and what its hits cost."""
 
     number: int
-    part: Part
+    part: CellSlice
     messages: Int32s
     cost: float
     load: float
@@ -90,7 +90,7 @@ def hybrid(
     workers: int,
     grid: Grid,
     load: Load = "definition-1",
-    costs: Costs = MEASURED,
+    costs: WorkCosts = MEASURED,
 ) -> Plan:
     """Plan as PS2Stream does; `load` is what is minimised and evened out."""
     return planned(prepare(sample, workers, grid, costs), workers, load)
@@ -121,14 +121,14 @@ def weights_for(digest: Digest, load: Load) -> Weights:
 class Hybrid:
     """The state of algorithm 1."""
 
-    def __init__(self, digest: Digest, texts: Texts, workers: int, weights: Weights) -> None:
+    def __init__(self, digest: Digest, texts: SampledTexts, workers: int, weights: Weights) -> None:
         self._digest = digest
         self._for_good = weights.pairs > 0.0  # whether a split by text is final
         self._texts = texts
         self._workers = workers
         self._weights = weights
         self._growing = Growing(Leaf(0), 1)
-        self._nodes: list[Node] = []
+        self._nodes: list[GrowingLeaf] = []
         self._phase_1 = (0, 0)
         self._loads = np.zeros(workers)
 
@@ -182,7 +182,7 @@ class Hybrid:
         by_text = sum(node.by_text for node in self._nodes)
         self._phase_1 = by_text, len(self._nodes) - by_text
 
-    def _most_different(self, part: Part) -> tuple[float, int, int] | None:
+    def _most_different(self, part: CellSlice) -> tuple[float, int, int] | None:
         """The cut of line 8: its alpha, its axis, its line."""
         best = None
         for axis in (COLUMNS, ROWS):
@@ -194,12 +194,12 @@ class Hybrid:
                 best = alpha, axis, line
         return best
 
-    def _node(self, number: int, part: Part, by_text: bool) -> Node:
+    def _node(self, number: int, part: CellSlice, by_text: bool) -> GrowingLeaf:
         d = self._digest
         messages = np.unique(d.message[part.hits])
         cost = float(d.cost[part.hits].sum())
         load = self._weights.load(len(messages), len(part.rows), cost)
-        return Node(number, part, messages, cost, load, by_text)
+        return GrowingLeaf(number, part, messages, cost, load, by_text)
 
     def _cut_into_parts(self) -> None:
         """Lines 13 to 16: ComputeNumberPartitions, and PartitionNode for each node."""
@@ -212,7 +212,7 @@ class Hybrid:
         for node, count in zip(nodes, counts, strict=True):
             self._nodes += self._partition_node(node, count, self._growing)
 
-    def _costs(self, node: Node, most: int) -> Floats:
+    def _costs(self, node: GrowingLeaf, most: int) -> Floats:
         """C[i, k] for k up to `most`: the node is cut on trial."""
         costs: list[float] = []
         self._partition_node(node, most, Growing(Leaf(0), 1), costs)
@@ -236,14 +236,14 @@ class Hybrid:
         return False
 
     def _partition_node(
-        self, node: Node, count: int, growing: Growing, costs: list[float] | None = None
-    ) -> list[Node]:
+        self, node: GrowingLeaf, count: int, growing: Growing, costs: list[float] | None = None
+    ) -> list[GrowingLeaf]:
         """PartitionNode: make so many parts of a node, or as many as can be made.
 
         `costs` is told the load of all parts after each cut.
         """
         waiting = [(-node.load, node.number, node)]
-        done: list[Node] = []
+        done: list[GrowingLeaf] = []
         total = node.load
         while True:
             if costs is not None:
@@ -261,10 +261,10 @@ class Hybrid:
             for part in parts:
                 heappush(waiting, (-part.load, part.number, part))
 
-    def _halved(self, node: Node, growing: Growing) -> list[Node]:
+    def _halved(self, node: GrowingLeaf, growing: Growing) -> list[GrowingLeaf]:
         """Cut a node in two, by what leaves less to do; nothing if it cannot be cut."""
         d, part = self._digest, node.part
-        ways: list[tuple[float, Tree, list[Node]]] = []
+        ways: list[tuple[float, Tree, list[GrowingLeaf]]] = []
         side = self._sides(part)
         if side is not None:
             numbers = growing.numbers(2)
@@ -290,7 +290,7 @@ class Hybrid:
         growing.split(node.number, tree)
         return nodes
 
-    def _sides(self, part: Part) -> Int32s | None:
+    def _sides(self, part: CellSlice) -> Int32s | None:
         """Deal the terms of a part to two sides."""
         if len(part.units) < 2:
             return None
@@ -310,7 +310,7 @@ class Hybrid:
         side[part.units[order]] = _deal(objects[order], queries[order], cost[order], weights, 2)
         return side
 
-    def _line(self, part: Part, axis: int) -> int:
+    def _line(self, part: CellSlice, axis: int) -> int:
         """The line with half of the messages (or load) before it, as near as lines allow."""
         d = self._digest
         low, high = part.rect[axis], part.rect[axis + 2]
@@ -338,7 +338,9 @@ class Hybrid:
         )
 
 
-def side_contents(d: Digest, part: Part, side: Int32s, sides: int) -> tuple[Floats, Floats, Floats]:
+def side_contents(
+    d: Digest, part: CellSlice, side: Int32s, sides: int
+) -> tuple[Floats, Floats, Floats]:
     """The messages and rows on each side of a cut by text, and what hits cost there."""
     messages, cost = np.zeros(sides), np.zeros(sides)
     _count_sides(d.message, d.unit, d.cost, part.hits, side, messages, cost)

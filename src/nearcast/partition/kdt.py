@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.partition.digest import Units
+from nearcast.partition.digest import TextUnits
 from nearcast.partition.grid import Grid, Int32s
 from nearcast.partition.layout import Layout
 
@@ -69,7 +69,7 @@ def whole(grid: Grid) -> Rect:
     return Rect(0, 0, grid.columns, grid.rows)
 
 
-def layout_of(tree: Tree, grid: Grid, units: Units) -> Layout:
+def layout_of(tree: Tree, grid: Grid, units: TextUnits) -> Layout:
     """Write a tree down cell by cell."""
     layout = _painted(tree, whole(grid), units.size)
     kinds, inverse = np.unique(layout.owners, axis=0, return_inverse=True)

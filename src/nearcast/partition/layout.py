@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.partition.digest import BUCKETS, Digest, Units
+from nearcast.partition.digest import BUCKETS, Digest, TextUnits
 from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.plan import TextMap
 
@@ -22,7 +22,7 @@ class Layout(NamedTuple):
     owners: Int32s  # (kinds of cell, units)
 
 
-def cells_and_maps(layout: Layout, units: Units) -> tuple[Int32s, list[TextMap]]:
+def cells_and_maps(layout: Layout, units: TextUnits) -> tuple[Int32s, list[TextMap]]:
     """Turn a layout into `cell_worker` and `maps` of a plan."""
     heavy = len(units.heavy)
     buckets = (units.heavy % np.uint64(BUCKETS)).astype(np.int64)

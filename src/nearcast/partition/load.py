@@ -17,7 +17,7 @@ import numpy as np
 from nearcast.partition.grid import Floats
 
 
-class Costs(NamedTuple):
+class WorkCosts(NamedTuple):
     """Nanoseconds of CPU that a unit of each kind of work takes (`calibrate` measures them)."""
 
     check_ns: float
@@ -26,11 +26,11 @@ class Costs(NamedTuple):
     update_ns: float = 0.0
 
 
-MEASURED = Costs(check_ns=2.4, message_ns=250.0, operation_ns=200.0)
+MEASURED = WorkCosts(check_ns=2.4, message_ns=250.0, operation_ns=200.0)
 """Measured by `calibrate` with the index `rarest-term`, on one core of a 2-core cloud machine."""
 
 
-class Loads(NamedTuple):
+class WorkerLoads(NamedTuple):
     """The work of every worker in one period: as many messages as were sampled."""
 
     candidates: Floats
@@ -38,7 +38,7 @@ class Loads(NamedTuple):
     operations: Floats
     updates: Floats | float = 0.0  # counted only where they cost something
 
-    def ns(self, costs: Costs) -> Floats:
+    def ns(self, costs: WorkCosts) -> Floats:
         """Nanoseconds of each worker."""
         return np.asarray(
             costs.check_ns * self.candidates

@@ -13,7 +13,7 @@ from nearcast.partition.digest import Digest, digest_of, hits_of, hold, units_fo
 from nearcast.partition.estimate import Traced
 from nearcast.partition.grid import Grid, Int64s
 from nearcast.partition.layout import Layout, cells_and_maps
-from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.sample import Sample, frequent_terms
 
@@ -45,7 +45,7 @@ def prepare(
     sample: Sample,
     workers: int,
     grid: Grid,
-    costs: Costs = MEASURED,
+    costs: WorkCosts = MEASURED,
     most_placed: int = MOST_PLACED,
     most_messages: int = MOST_MESSAGES,
 ) -> Prepared:

@@ -18,7 +18,7 @@ import numpy as np
 
 from nearcast.partition.bisect import (
     Bisection,
-    Part,
+    CellSlice,
     load_of,
     part_by_space,
     part_by_text,
@@ -47,7 +47,7 @@ class _Gift(NamedTuple):
 class _Hand:
     """What one worker has."""
 
-    def __init__(self, digest: Digest, leaf: int, part: Part) -> None:
+    def __init__(self, digest: Digest, leaf: int, part: CellSlice) -> None:
         self.leaves = {leaf: part}
         self.load = load_of(digest, part)
 
@@ -56,7 +56,7 @@ class _Hand:
         self.load = load_of(digest, _joined(list(self.leaves.values())))
 
 
-def _joined(parts: list[Part]) -> Part:
+def _joined(parts: list[CellSlice]) -> CellSlice:
     """All of some parts together, for their load: neither rect nor units mean anything."""
     if len(parts) == 1:
         return parts[0]
@@ -108,21 +108,21 @@ class Refinement:
                     return True
         return False
 
-    def _takers(self, order: list[int], part: Part) -> list[_Hand]:
+    def _takers(self, order: list[int], part: CellSlice) -> list[_Hand]:
         """The lightest workers, and the lightest of those that hold the same rows already."""
         light = [self._hands[worker] for worker in order[: len(order) // 2]]
         near = [hand for hand in light if self._apart(hand, part) < 1]
         chosen = near[:_LIGHTEST] + [hand for hand in light[:_LIGHTEST] if hand not in near]
         return sorted(chosen, key=lambda hand: hand.load)
 
-    def _apart(self, hand: _Hand, part: Part) -> int:
+    def _apart(self, hand: _Hand, part: CellSlice) -> int:
         """How many cells lie between what a worker has and a part."""
         return min(
             (_distance(part.rect, other.rect) for other in hand.leaves.values() if len(other.rows)),
             default=_FAR,
         )
 
-    def _may_take(self, hand: _Hand, part: Part) -> bool:
+    def _may_take(self, hand: _Hand, part: CellSlice) -> bool:
         """Whether a worker's terms near a part are the terms of the part."""
         return all(
             _distance(part.rect, other.rect) > self._reach or _go_together(part, other)
@@ -130,7 +130,7 @@ class Refinement:
             if len(other.rows)
         )
 
-    def _give(self, giver: _Hand, leaf: int, part: Part, taker: _Hand) -> bool:
+    def _give(self, giver: _Hand, leaf: int, part: CellSlice, taker: _Hand) -> bool:
         d = self._digest
         rest = giver.load - load_of(d, part)
         gift = _best_gift(d, part, rest, taker.load)
@@ -179,12 +179,12 @@ def _distance(one: Rect, other: Rect) -> int:
     return max(across, along, 0)
 
 
-def _go_together(one: Part, other: Part) -> bool:
+def _go_together(one: CellSlice, other: CellSlice) -> bool:
     """Whether a worker may have two parts that are close to each other."""
     return one.rect == other.rect or bool((one.text == other.text).all())
 
 
-def _best_gift(d: Digest, part: Part, rest: float, taker: float) -> _Gift | None:
+def _best_gift(d: Digest, part: CellSlice, rest: float, taker: float) -> _Gift | None:
     """Find what to give of a part so that the heavier of giver and taker has least.
 
     `rest` is what else the giver has, `taker` what the taker has. What the two hold in common is
@@ -208,7 +208,7 @@ def _best_gift(d: Digest, part: Part, rest: float, taker: float) -> _Gift | None
     return min(gifts, key=lambda gift: gift.heavier) if gifts else None
 
 
-def _text_gifts(d: Digest, part: Part, rest: float, taker: float) -> list[_Gift]:
+def _text_gifts(d: Digest, part: CellSlice, rest: float, taker: float) -> list[_Gift]:
     if len(part.units) < 2:
         return []
     load = sums(d.unit[part.hits], d.cost[part.hits], d.units.size)

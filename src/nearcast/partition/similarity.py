@@ -23,7 +23,7 @@ def cosine(one: Floats, other: Floats) -> float:
     return float(np.dot(one, other)) / length if length > 0 else 0.0
 
 
-class Texts(NamedTuple):
+class SampledTexts(NamedTuple):
     """The terms of sampled messages and rows, numbered alike, with the cells they lie in."""
 
     columns: Int32s
@@ -57,13 +57,13 @@ class Texts(NamedTuple):
         return low + 1 + int(np.argmin(np.abs(below - len(at) / 2)))
 
 
-def texts_of(sample: Sample, grid: Grid) -> Texts:
+def texts_of(sample: Sample, grid: Grid) -> SampledTexts:
     """Number the terms of a sample; a message with a box counts at its south-western cell."""
     messages, rows = sample.messages, sample.rows
     known, number = np.unique(np.concatenate((messages.terms, rows.terms)), return_inverse=True)
     numbered: Int32s = number.reshape(-1).astype(np.int32)
     spans = spans_of(grid, messages.boxes)
-    return Texts(
+    return SampledTexts(
         columns=np.ascontiguousarray(spans[:, 0]),
         rows=np.ascontiguousarray(spans[:, 1]),
         message_starts=messages.starts,

@@ -29,15 +29,15 @@ from nearcast.partition import keys as key_choice
 from nearcast.partition._tables import Terms
 from nearcast.partition._wanted import Words
 from nearcast.partition.grid import Floats, Int32s, Int64s
-from nearcast.partition.load import MEASURED, Costs, Loads, balance_of, rate_of
+from nearcast.partition.load import MEASURED, WorkCosts, WorkerLoads, balance_of, rate_of
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages, route_rows
 from nearcast.partition.sample import SampleMessages, SampleRows
-from nearcast.partition.wanted import Wanted
+from nearcast.partition.wanted import WantedKeys
 
 
-class Report(TypedDict):
+class SimulationReport(TypedDict):
     """What is told about a simulated plan.
 
     - `total_ns`: the load of all workers for one message, in nanoseconds;
@@ -64,14 +64,14 @@ class Report(TypedDict):
     messages_per_s: float
 
 
-class Simulation(NamedTuple):
+class PlanSimulation(NamedTuple):
     """The work of every worker, and the report about it."""
 
-    loads: Loads
-    report: Report
+    loads: WorkerLoads
+    report: SimulationReport
 
 
-class Population(NamedTuple):
+class SimulatedPopulation(NamedTuple):
     """Rows and messages with their terms numbered alike: made once, simulated often.
 
     A larger number is a smaller hash, so that of equally rare terms the index takes the one that
@@ -88,7 +88,7 @@ class Population(NamedTuple):
 
 def population_of(
     rows: SampleRows, messages: SampleMessages, operations: float = 0.0
-) -> Population:
+) -> SimulatedPopulation:
     """Number the terms of rows, and find them again in messages."""
     sorted_hashes, number = np.unique(rows.terms, return_inverse=True)
     last = len(sorted_hashes) - 1
@@ -96,7 +96,7 @@ def population_of(
     known = np.zeros(len(place), np.bool_)
     inside = place <= last
     known[inside] = sorted_hashes[place[inside]] == messages.terms[inside]
-    return Population(
+    return SimulatedPopulation(
         rows,
         messages,
         operations,
@@ -107,8 +107,8 @@ def population_of(
 
 
 def simulate(
-    plan: Plan, population: Population, wanted: bool = True, costs: Costs = MEASURED
-) -> Simulation:
+    plan: Plan, population: SimulatedPopulation, wanted: bool = True, costs: WorkCosts = MEASURED
+) -> PlanSimulation:
     """Route a population and messages by a plan and count the work of each worker.
 
     With `wanted` messages go only where a term of theirs is wanted (H2 of PS2Stream).
@@ -120,7 +120,7 @@ class Simulator:
     """Simulates several plans; what plans with the same keys and grid have in common, once."""
 
     def __init__(
-        self, population: Population, costs: Costs = MEASURED, *, whole: bool = False
+        self, population: SimulatedPopulation, costs: WorkCosts = MEASURED, *, whole: bool = False
     ) -> None:
         """Take what to simulate with; `whole` says that workers hold subscriptions whole."""
         self.population = population
@@ -128,13 +128,15 @@ class Simulator:
         self._whole = whole
         self._subscriptions = max(len(np.unique(population.rows.owners)), 1)
         self._keys: tuple[Terms, Int64s, Terms] | None = None
-        self._filter: Wanted | None = None
+        self._filter: WantedKeys | None = None
 
-    def run(self, plan: Plan, wanted: bool = True) -> Simulation:
+    def run(self, plan: Plan, wanted: bool = True) -> PlanSimulation:
         """Simulate one plan."""
         return self.run_parts(plan, [self.population.messages.size], wanted)[0]
 
-    def run_parts(self, plan: Plan, ends: Sequence[int], wanted: bool = True) -> list[Simulation]:
+    def run_parts(
+        self, plan: Plan, ends: Sequence[int], wanted: bool = True
+    ) -> list[PlanSimulation]:
         """Simulate one plan, with the messages in parts that end before each of `ends`."""
         population = self.population
         rows = population.rows
@@ -167,7 +169,7 @@ class Simulator:
         index: _Index,
         routed: tuple[Int32s, Int32s],
         messages: int,
-    ) -> Simulation:
+    ) -> PlanSimulation:
         """Count the work for some messages, and report it."""
         population, costs = self.population, self._costs
         rows = population.rows.size
@@ -180,12 +182,12 @@ class Simulator:
             rows_held = taken_in = np.full(plan.workers, float(rows))
         came = population.operations * messages / max(population.messages.size, 1)
         operations = taken_in * came / self._subscriptions
-        loads = Loads(candidates, counts.astype(np.float64), operations, updates)
+        loads = WorkerLoads(candidates, counts.astype(np.float64), operations, updates)
         ns = loads.ns(costs)
         sent = max(messages, 1)
-        return Simulation(
+        return PlanSimulation(
             loads,
-            Report(
+            SimulationReport(
                 scheme=plan.scheme,
                 workers=plan.workers,
                 wanted=wanted,
@@ -215,10 +217,10 @@ class Simulator:
             return keys
         return known[2]
 
-    def _wanted(self, plan: Plan, keys: Terms) -> Wanted:
+    def _wanted(self, plan: Plan, keys: Terms) -> WantedKeys:
         """What is wanted where, in the cells of a plan."""
         if self._filter is None or self._filter.grid != plan.grid:
-            self._filter = Wanted(plan.grid)
+            self._filter = WantedKeys(plan.grid)
             self._filter.add_rows(self.population.rows.boxes, keys)
         return self._filter
 
@@ -229,7 +231,7 @@ class _Index:
     def __init__(
         self,
         plan: Plan,
-        population: Population,
+        population: SimulatedPopulation,
         keys: Terms,
         held: tuple[Int32s, Int32s],
         copies: int,

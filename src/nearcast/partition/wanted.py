@@ -45,7 +45,7 @@ class WantedArrays(NamedTuple):
     state: Int64s
 
 
-class Wanted:
+class WantedKeys:
     """A set of (cell, key) pairs, each of which counts how often it was added.
 
     Not safe for a writer and readers at the same time.
@@ -99,7 +99,7 @@ class Wanted:
         save_arrays(Path(folder), _KIND, FORMAT_VERSION, about, self.arrays._asdict())
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Wanted:
+    def load(cls, folder: str | PathLike[str]) -> WantedKeys:
         """Map what `save` wrote; changes stay in this process."""
         about, arrays = load_arrays(Path(folder), _KIND, FORMAT_VERSION)
         try:

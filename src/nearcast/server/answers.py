@@ -8,7 +8,7 @@ from hashlib import sha256
 import msgspec
 from starlette.responses import Response
 
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.model import Event
 from nearcast.server.bodies import JSON
@@ -34,7 +34,7 @@ class Answer(msgspec.Struct, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Answer).decode
-Respond = Callable[[Sequence[Outcome]], Answer]
+Respond = Callable[[Sequence[EventOutcome]], Answer]
 
 
 async def act(
@@ -60,7 +60,7 @@ async def act(
         raise InvalidValue("Idempotency-Key", key, f"1 to {_LONGEST_KEY} printable characters")
     fingerprint = sha256(body).digest()
 
-    def remember(outcomes: Sequence[Outcome]) -> bytes | None:
+    def remember(outcomes: Sequence[EventOutcome]) -> bytes | None:
         try:
             answer = respond(outcomes)
         except NearcastError:

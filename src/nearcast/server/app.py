@@ -36,7 +36,7 @@ from nearcast.server.health import install_health
 from nearcast.server.problems import Problem, plain_problem, problem_of
 from nearcast.server.routes import install
 from nearcast.server.socket import install_socket
-from nearcast.server.watch import Watch
+from nearcast.server.watch import RequestLog
 
 NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview)
 WEB = Path(__file__).parent / "web"
@@ -93,7 +93,7 @@ def create_app(config: Config) -> FastAPI:
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "Idempotency-Key"],
         )
-    app.add_middleware(Watch, metrics=front.metrics)
+    app.add_middleware(RequestLog, metrics=front.metrics)
     return app
 
 

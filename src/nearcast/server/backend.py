@@ -16,13 +16,13 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from nearcast.engine import Engine
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.errors import StateError
 from nearcast.model import Event, Publish
 
 T = TypeVar("T")
-Remember = Callable[[Sequence[Outcome]], bytes | None]
+Remember = Callable[[Sequence[EventOutcome]], bytes | None]
 """Makes of outcomes what is to be remembered under an idempotency key, if anything."""
 LARGEST_BATCH = 4096
 
@@ -32,7 +32,9 @@ class Backend(Protocol):
 
     log: UpdateLog
 
-    def apply(self, events: Sequence[Event], *, stop: bool = False) -> Awaitable[Sequence[Outcome]]:
+    def apply(
+        self, events: Sequence[Event], *, stop: bool = False
+    ) -> Awaitable[Sequence[EventOutcome]]:
         """Take events in order; they are durable when the answer is there.
 
         With `stop` those after one that is refused are left alone, and have no outcome.
@@ -47,7 +49,7 @@ class Backend(Protocol):
         *,
         stop: bool = False,
         stamped: bool = True,
-    ) -> Awaitable[bytes | Sequence[Outcome]]:
+    ) -> Awaitable[bytes | Sequence[EventOutcome]]:
         """Take events, unless something is remembered under the key: then give that."""
         ...
 
@@ -69,7 +71,7 @@ class Committed:
     """Events that were applied together, what became of each, and at what time."""
 
     events: Sequence[Event]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[EventOutcome]
     times: Sequence[float]
     last: int
     seq: int
@@ -138,9 +140,9 @@ class Embedded:
 
     def apply(
         self, events: Sequence[Event], *, stop: bool = False, stamped: bool = True
-    ) -> asyncio.Future[Sequence[Outcome]]:
+    ) -> asyncio.Future[Sequence[EventOutcome]]:
         """Take events in order; they are durable when the answer is there."""
-        answer: asyncio.Future[Sequence[Outcome]] = self._loop.create_future()
+        answer: asyncio.Future[Sequence[EventOutcome]] = self._loop.create_future()
         self._put(_Events(events, answer, stop=stop, stamped=stamped))
         return answer
 
@@ -152,9 +154,9 @@ class Embedded:
         *,
         stop: bool = False,
         stamped: bool = True,
-    ) -> asyncio.Future[bytes | Sequence[Outcome]]:
+    ) -> asyncio.Future[bytes | Sequence[EventOutcome]]:
         """Take events, unless something is remembered under the key: then give that."""
-        answer: asyncio.Future[bytes | Sequence[Outcome]] = self._loop.create_future()
+        answer: asyncio.Future[bytes | Sequence[EventOutcome]] = self._loop.create_future()
         self._put(_Events(events, answer, key, remember, stop, stamped))
         return answer
 
@@ -274,12 +276,12 @@ class Embedded:
 
 def _remembering(
     jobs: list[_Events],
-) -> Callable[[list[Outcome]], dict[str, bytes]] | None:
+) -> Callable[[list[EventOutcome]], dict[str, bytes]] | None:
     """What makes the answers to remember of the outcomes of a batch."""
     if all(job.key is None for job in jobs):
         return None
 
-    def remember(outcomes: list[Outcome]) -> dict[str, bytes]:
+    def remember(outcomes: list[EventOutcome]) -> dict[str, bytes]:
         made: dict[str, bytes] = {}
         start = 0
         for job in jobs:
@@ -311,7 +313,7 @@ def stamp(requests: Iterable[Sequence[Event]], engine_time: float | None, clock:
 
 
 def _times(
-    events: Sequence[Event], outcomes: Sequence[Outcome], before: float | None
+    events: Sequence[Event], outcomes: Sequence[EventOutcome], before: float | None
 ) -> list[float]:
     """When each event happened: at its time, or at that of the one before it."""
     now, times = before or 0.0, []
@@ -333,7 +335,7 @@ def _fail(answers: list[asyncio.Future[Any]], error: Exception) -> None:
             answer.set_exception(error)
 
 
-def accepted(outcome: Outcome) -> Outcome:
+def accepted(outcome: EventOutcome) -> EventOutcome:
     """Give an outcome that is none of refusal, or raise its error."""
     if outcome.error is not None:
         raise outcome.error

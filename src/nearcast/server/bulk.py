@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.model import Event, event_from_json
 from nearcast.model.log import decode_json
@@ -22,7 +22,7 @@ from nearcast.server.routes import Visit
 _MOST_TOLD = 1000
 
 
-class Tally:
+class LineTally:
     """What became of the lines of a request; `seqs` has the number of each event if asked for."""
 
     def __init__(self, *, numbered: bool = False) -> None:
@@ -67,7 +67,9 @@ class Lines:
                     self.errors.append((number, error))
         self.next = first + len(lines) - 1
 
-    def count(self, outcomes: Sequence[Outcome], tally: Tally, *, others: bool = True) -> None:
+    def count(
+        self, outcomes: Sequence[EventOutcome], tally: LineTally, *, others: bool = True
+    ) -> None:
         """Add what became of them to a tally, and of the lines that were no events."""
         seqs: dict[int, int | None] = {}
         for number, error in self.errors if others else ():
@@ -96,7 +98,7 @@ async def take_lines(
     if "idempotency-key" in visit.request.headers:
         body = await whole_body(visit.request, limits.keyed_bytes)
         return await _take_whole(visit, body, Lines(op, body, 1, visit), numbered, stamped=stamped)
-    tally = Tally(numbered=numbered)
+    tally = LineTally(numbered=numbered)
     next_line = 1
     async for piece in slices(visit.request, limits.bulk_bytes, limits.slice_lines):
         lines = Lines(op, piece, next_line, visit)
@@ -122,8 +124,8 @@ async def take_until_error(visit: Visit, *, stamped: bool) -> Response:
 async def _take_whole(
     visit: Visit, body: bytes, lines: Lines, numbered: bool, *, stop: bool = False, stamped: bool
 ) -> Response:
-    def respond(outcomes: Sequence[Outcome]) -> Answer:
-        tally = Tally(numbered=numbered)
+    def respond(outcomes: Sequence[EventOutcome]) -> Answer:
+        tally = LineTally(numbered=numbered)
         stopped = stop and bool(outcomes) and outcomes[-1].error is not None
         lines.count(outcomes, tally, others=not stopped)
         return tally.answer()

@@ -19,7 +19,7 @@ from standardwebhooks.webhooks import Webhook as Signer
 from nearcast.engine.update_log import Entry
 from nearcast.server.addresses import Forbidden, Resolve, pinned
 from nearcast.server.config import Config
-from nearcast.server.feed import Feed
+from nearcast.server.feed import UpdateFeed
 from nearcast.server.hooks import Hooks, Letter, Webhook
 from nearcast.server.tenants import Tenant, Tenants
 
@@ -107,7 +107,7 @@ class Postman:
             await self._client.aclose()
 
     async def _round(self, tenant: Tenant, hook: Webhook) -> None:
-        feed = Feed(tenant.hub, [hook.subscription], hook.place, letter, gap_letter)
+        feed = UpdateFeed(tenant.hub, [hook.subscription], hook.place, letter, gap_letter)
         try:
             while (found := await feed.next(self._config.keep_alive_s)) is not None:
                 for id, body in found:

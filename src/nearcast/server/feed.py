@@ -15,7 +15,7 @@ Piece = tuple[int, bytes]
 """An update, encoded, and its id."""
 
 
-class Feed:
+class UpdateFeed:
     """The updates of some subscriptions after an id, as bytes, in the order of their ids.
 
     A listener who falls behind what its queue holds goes on from the log. Where the log no longer

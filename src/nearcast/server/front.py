@@ -17,7 +17,7 @@ from nearcast.server.config import Config
 from nearcast.server.delivery import Postman
 from nearcast.server.hooks import Hooks
 from nearcast.server.keys import Keys
-from nearcast.server.metrics import Metrics
+from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
 
@@ -36,7 +36,7 @@ class Front:
         hooks = None if config.data is None else config.data / "webhooks.db"
         self.hooks = Hooks(hooks)
         self.postman = Postman(self.hooks, self.tenants, config)
-        self.metrics = Metrics(self)
+        self.metrics = ServerMetrics(self)
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None

@@ -18,7 +18,7 @@ from nearcast.server.backend import Committed
 Encode = Callable[[Entry], bytes]
 
 
-class Listener:
+class UpdateListener:
     """Somebody who wants the updates of some subscriptions, or of all.
 
     `lost` is set when its queue was thrown away: what it missed is in the log.
@@ -77,7 +77,7 @@ class Listener:
         self._awake.clear()
 
 
-class Observer(Protocol):
+class ListenerObserver(Protocol):
     """Hears how listeners keep up."""
 
     def lagged(self, seconds: float) -> None:
@@ -92,49 +92,49 @@ class Observer(Protocol):
 class Hub:
     """The listeners of one tenant, found by subscription."""
 
-    def __init__(self, log: UpdateLog, most_bytes: int, observer: Observer) -> None:
+    def __init__(self, log: UpdateLog, most_bytes: int, observer: ListenerObserver) -> None:
         self.log = log
         self.observer = observer
         self.last = log.last  # every update up to this id has been offered
         self._most_bytes = most_bytes
-        self._all: dict[Listener, None] = {}
-        self._everything: dict[Listener, None] = {}
-        self._by_subscription: dict[str, dict[Listener, None]] = {}
+        self._all: dict[UpdateListener, None] = {}
+        self._everything: dict[UpdateListener, None] = {}
+        self._by_subscription: dict[str, dict[UpdateListener, None]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def listeners(self) -> list[Listener]:
+    def listeners(self) -> list[UpdateListener]:
         """All of them."""
         return list(self._all)
 
-    def join(self, subscriptions: Iterable[str] | None, encode: Encode) -> Listener:
+    def join(self, subscriptions: Iterable[str] | None, encode: Encode) -> UpdateListener:
         """Add a listener, who hears of what is committed from now on."""
-        listener = Listener(subscriptions, encode, self._most_bytes)
+        listener = UpdateListener(subscriptions, encode, self._most_bytes)
         self._all[listener] = None
         self._index(listener)
         return listener
 
-    def _index(self, listener: Listener) -> None:
+    def _index(self, listener: UpdateListener) -> None:
         if listener.subscriptions is None:
             self._everything[listener] = None
             return
         for id in listener.subscriptions:
             self._by_subscription.setdefault(id, {})[listener] = None
 
-    def change(self, listener: Listener, subscriptions: Iterable[str] | None) -> None:
+    def change(self, listener: UpdateListener, subscriptions: Iterable[str] | None) -> None:
         """Let a listener hear of other subscriptions."""
         self._drop(listener)
         listener.subscriptions = None if subscriptions is None else frozenset(subscriptions)
         self._index(listener)
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: UpdateListener) -> None:
         """Forget a listener."""
         if self._all.pop(listener, 0) is None:
             self._drop(listener)
             listener.close()
 
-    def _drop(self, listener: Listener) -> None:
+    def _drop(self, listener: UpdateListener) -> None:
         if listener.subscriptions is None:
             self._everything.pop(listener, None)
             return

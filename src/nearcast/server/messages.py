@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.model import Publish, message_from_json
 from nearcast.server.answers import Answer, act
 from nearcast.server.backend import accepted
@@ -56,7 +56,7 @@ async def publish(visit: Visit) -> Response:
     visit.caller.pay()
     event = read_publish(json_object(body), visit)
 
-    def respond(outcomes: Sequence[Outcome]) -> Answer:
+    def respond(outcomes: Sequence[EventOutcome]) -> Answer:
         updates = len(accepted(outcomes[0]).updates)
         return Answer(200, encode({"id": event.message.id, "updates": updates}))
 

@@ -21,7 +21,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 _EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4096)
 
 
-class Metrics:
+class ServerMetrics:
     """Counts as things happen; what can be looked up is looked up when somebody asks."""
 
     def __init__(self, front: Front) -> None:

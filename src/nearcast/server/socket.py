@@ -19,7 +19,7 @@ from nearcast.server.access import Caller, foreign
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import encode, json_object
 from nearcast.server.checks import check_fields
-from nearcast.server.feed import Feed
+from nearcast.server.feed import UpdateFeed
 from nearcast.server.front import Front
 from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem, problem_of
@@ -64,7 +64,7 @@ class Conversation:
         self._sent: list[int] = []  # updates that the client has not acknowledged, if it does so
         subscriptions = wanted(websocket, front.config.limits)
         after = resume_after(websocket)
-        self._feed = Feed(tenant.hub, subscriptions, after, socket_update, socket_gap)
+        self._feed = UpdateFeed(tenant.hub, subscriptions, after, socket_update, socket_gap)
 
     async def run(self) -> None:
         """Talk until one side has had enough."""

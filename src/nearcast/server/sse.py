@@ -14,7 +14,7 @@ HEADERS = {
 }
 
 
-class EventStream(Response):
+class SseResponse(Response):
     """Sends what an iterator gives, a piece at a time, and ends it when the client has gone."""
 
     def __init__(

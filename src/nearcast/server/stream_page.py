@@ -16,7 +16,7 @@ from nearcast.errors import InvalidValue, NearcastError
 from nearcast.partition.draw import hex_of, main_workers, worker_colours
 from nearcast.partition.plan import Plan
 from nearcast.spark.report import BatchReport, balance, read_report, reported_batches
-from nearcast.spark.state import State, open_state
+from nearcast.spark.state import PipelineState, open_state
 from nearcast.spark.versions import differing, may_follow
 
 _WEB = files("nearcast.server") / "web"
@@ -31,7 +31,7 @@ class Watched:
     """A stream as its page shows it; what was read of it once is not read again."""
 
     def __init__(self, path: str) -> None:
-        self._state: State = open_state(path)
+        self._state: PipelineState = open_state(path)
         self._path = path
         self._reports: dict[int, BatchReport] = {}
         self._plan: Plan | None = None

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue
 from nearcast.geo import Box, region_to_json
 from nearcast.model import Move, Subscribe, Subscription, Unsubscribe, event_from_json
@@ -43,7 +43,7 @@ from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem
 from nearcast.server.routes import Routes, Visit
 from nearcast.server.shapes import subscription_to_json
-from nearcast.server.sse import EventStream
+from nearcast.server.sse import SseResponse
 
 routes = Routes()
 CURSOR = parameter("after", {"type": "string"}, "`next` of the page before.")
@@ -89,7 +89,7 @@ async def subscribe(visit: Visit) -> Response:
 
 
 def _made(event: Subscribe, status: int) -> Respond:
-    def respond(outcomes: Sequence[Outcome]) -> Answer:
+    def respond(outcomes: Sequence[EventOutcome]) -> Answer:
         updates = len(accepted(outcomes[0]).updates)
         fields = subscription_to_json(event.subscription) | {"updates": updates}
         where = f"/v1/subscriptions/{quoted(event.subscription.id)}"
@@ -128,7 +128,7 @@ async def list_subscriptions(visit: Visit) -> Response:
     after = None if cursor is None else from_cursor(cursor)
     if wants_lines(visit.request):
         pieces = _all_lines(visit, after, box)
-        return EventStream(pieces, visit.front.config.stalled_s, media_type=NDJSON)
+        return SseResponse(pieces, visit.front.config.stalled_s, media_type=NDJSON)
     found = await visit.tenant.backend.ask(lambda engine: engine.page(after, most + 1, box))
     page, more = found[:most], len(found) > most
     answer: dict[str, Any] = {"subscriptions": [subscription_to_json(each) for each in page]}

@@ -21,7 +21,7 @@ from nearcast.server.spark.piping import Piping, open_register, start_piping
 DEFAULT = "default"
 
 
-class Observer(hub.Observer, Protocol):
+class TenantObserver(hub.ListenerObserver, Protocol):
     """Hears of what happens in any tenant."""
 
     def committed(self, batch: Committed, tenant: Tenant) -> None:
@@ -36,7 +36,7 @@ class Observer(hub.Observer, Protocol):
 class Tenant:
     """One world: its engine, who listens to it, who looks at it."""
 
-    def __init__(self, name: str, engine: Engine, config: Config, observer: Observer) -> None:
+    def __init__(self, name: str, engine: Engine, config: Config, observer: TenantObserver) -> None:
         self.name = name
         self.hub = hub.Hub(engine.log, config.limits.queued_bytes, observer)
         self.live = Live(config.limits.live_per_second)
@@ -79,7 +79,7 @@ class Tenant:
 class Tenants:
     """All tenants of a server, opened when somebody needs them."""
 
-    def __init__(self, config: Config, observer: Observer) -> None:
+    def __init__(self, config: Config, observer: TenantObserver) -> None:
         self._config = config
         self._observer = observer
         self._open: dict[str, Tenant] = {}

@@ -21,10 +21,10 @@ from nearcast.server.describe import (
     limit,
     lines_of,
 )
-from nearcast.server.feed import Feed, read_some
+from nearcast.server.feed import UpdateFeed, read_some
 from nearcast.server.live import live_events
 from nearcast.server.routes import Routes, Visit
-from nearcast.server.sse import EventStream
+from nearcast.server.sse import SseResponse
 from nearcast.server.wire import line_update, sse_gap, sse_place, sse_update
 
 routes = Routes()
@@ -74,12 +74,12 @@ async def listen(visit: Visit) -> Response:
     if wants_lines(visit.request):
         return await _lines(visit, subscriptions, after or 0)
     visit.front.check_room()
-    feed = Feed(visit.tenant.hub, subscriptions, after, sse_update, sse_gap)
+    feed = UpdateFeed(visit.tenant.hub, subscriptions, after, sse_update, sse_gap)
     pieces = _events(feed, visit.front.config.keep_alive_s)
-    return EventStream(pieces, visit.front.config.stalled_s)
+    return SseResponse(pieces, visit.front.config.stalled_s)
 
 
-async def _events(feed: Feed, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
+async def _events(feed: UpdateFeed, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
     try:
         yield b"retry: 1000\n" + sse_place(feed.place)
         while (found := await feed.next(keep_alive_s)) is not None:
@@ -128,4 +128,4 @@ async def look(visit: Visit) -> Response:
     visit.front.check_room()
     live = visit.tenant.live
     pieces = live_events(live, live.join(box, names), visit.front.config.keep_alive_s)
-    return EventStream(pieces, visit.front.config.stalled_s)
+    return SseResponse(pieces, visit.front.config.stalled_s)

@@ -9,17 +9,17 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nearcast.server.headers import HEADERS, as_sent
-from nearcast.server.metrics import Metrics
+from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import plain_problem
 
 log = structlog.get_logger("nearcast.http")
 _STREAMS = ("/v1/updates", "/v1/live")
 
 
-class Watch:
+class RequestLog:
     """Adds headers to every answer, measures requests, and writes down failures."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app = app
         self._metrics = metrics
         self._timers: dict[tuple[str, str, int], object] = {}

@@ -13,11 +13,11 @@ import pyarrow as pa
 from nearcast.index.table import Int64s
 from nearcast.partition.load import balance_of
 from nearcast.partition.prepare import evenly
-from nearcast.spark.adjusting import Allowance, Pace, Way
+from nearcast.spark.adjusting import Allowance, Pace, PlanTransition
 from nearcast.spark.balancing import Balancer
 from nearcast.spark.carrying import Carried
 from nearcast.spark.history import History
-from nearcast.spark.loads import MOST_OF_A_STEP, Loads
+from nearcast.spark.loads import MOST_OF_A_STEP, LoadCounters
 from nearcast.spark.messages import boxes_of_messages, messages_of
 from nearcast.spark.report import Advice, Moved, WorkerReport
 from nearcast.spark.versions import differing
@@ -30,9 +30,9 @@ class Adjuster:
         self, history: History, allowance: Allowance | None, balancer: Balancer | None
     ) -> None:
         self._history = history
-        self._way = Way(history.state, allowance)
+        self._way = PlanTransition(history.state, allowance)
         self._balancer = balancer or Balancer("off")
-        self._loads = Loads(history.state)
+        self._loads = LoadCounters(history.state)
         self._pace = Pace()
         self._carried: list[int] = []  # by worker: operations of this step that no event asked for
         self._advice: Advice | None = None

@@ -18,7 +18,7 @@ from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.plan import Plan
 from nearcast.spark.census import Census
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.spark.versions import differing, may_follow, towards
 
 BYTES_A_MINUTE = 64_000_000
@@ -93,10 +93,10 @@ class Pace:
         self._usual_s = took if self._usual_s is None else 0.8 * self._usual_s + 0.2 * took
 
 
-class Way:
+class PlanTransition:
     """Leads a pipeline to the plan that is wished for, version by version."""
 
-    def __init__(self, state: State, allowance: Allowance | None = None) -> None:
+    def __init__(self, state: PipelineState, allowance: Allowance | None = None) -> None:
         self._state = state
         self.allowance = allowance or Allowance(BYTES_A_MINUTE)
 

@@ -21,10 +21,10 @@ from nearcast.errors import InvalidValue
 from nearcast.index.table import Int32s
 from nearcast.partition import keys as key_choice
 from nearcast.partition.adjust.local import adjust, worker_loads
-from nearcast.partition.adjust.meter import Watch
+from nearcast.partition.adjust.meter import BalanceWatch
 from nearcast.partition.adjust.migration import carried_bytes
 from nearcast.partition.adjust.pieces import pieces_of
-from nearcast.partition.adjust.recent import Recent, recent_of
+from nearcast.partition.adjust.recent import RecentWork, recent_of
 from nearcast.partition.adjust.replan import propose
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Floats, Grid
@@ -36,7 +36,7 @@ from nearcast.partition.sample import Sample, SampleRows, sample_of
 from nearcast.partition.simulate import made_whole
 from nearcast.spark.adjusting import Allowance
 from nearcast.spark.costs import COSTS
-from nearcast.spark.loads import Loads, Measured
+from nearcast.spark.loads import LoadCounters, Measured
 from nearcast.spark.logs import tell
 from nearcast.spark.operations import OTHER
 from nearcast.spark.placing import sizes_of
@@ -151,12 +151,12 @@ def _same_way(plan: Plan) -> Callable[[Sample, int, Grid], Plan]:
     return lambda sample, workers, grid: in_line(plan, partition(sample, workers, grid))
 
 
-def _loads(plan: Plan, recent: Recent) -> Floats:
+def _loads(plan: Plan, recent: RecentWork) -> Floats:
     return worker_loads(plan, pieces_of(plan, recent), recent)
 
 
 def _suggestion(
-    plan: Plan, before: Floats, target: Plan, recent: Recent, rows: SampleRows, sizes: Any
+    plan: Plan, before: Floats, target: Plan, recent: RecentWork, rows: SampleRows, sizes: Any
 ) -> Suggestion:
     after = _loads(target, recent)
     total = max(float(before.sum()), 1e-300)
@@ -182,14 +182,14 @@ class Balancer:
         *,
         clock: Callable[[], float] = time.monotonic,
         beside: bool = True,
-        watch: Watch | None = None,
+        watch: BalanceWatch | None = None,
         fewest_messages: int = _FEWEST_MESSAGES,
     ) -> None:
         if mode not in MODES:
             raise InvalidValue("adjust", mode, f"one of {', '.join(MODES)}")
         self.mode = mode
         self._beside = beside
-        self._watch = watch or Watch()
+        self._watch = watch or BalanceWatch()
         self._fewest = fewest_messages
         self._effort = Allowance(_SECONDS_A_MINUTE, clock)
         self.spent_s = 0.0
@@ -223,7 +223,7 @@ class Balancer:
             self._watch.calm()
         return suggestion
 
-    def look(self, plan: Plan, loads: Loads, standing: Standing) -> None:
+    def look(self, plan: Plan, loads: LoadCounters, standing: Standing) -> None:
         """Look at the loads; `standing` gives some of the subscriptions there are, of how many."""
         if self.mode == "off" or plan.kind != "grid" or plan.workers < 2 or self.searching:
             return

@@ -18,7 +18,7 @@ import pyarrow as pa
 from nearcast.index.table import Floats
 from nearcast.partition.grid import Grid, count_cells, weigh_cells
 from nearcast.spark.sealed import seal, unseal
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 
 _NAME = "cells.json"
 _EVERY_S = 5.0
@@ -47,7 +47,7 @@ class Census:
         """Count messages."""
         count_cells(self.grid, boxes, self.messages)
 
-    def write(self, state: State, active: Callable[[], Floats]) -> None:
+    def write(self, state: PipelineState, active: Callable[[], Floats]) -> None:
         """Write the counts down, if that was not done just now; `active` says what is active."""
         now = time.monotonic()
         if now - self._written < _EVERY_S:
@@ -60,14 +60,14 @@ class Census:
         told |= {name: getattr(self, name)[busy].tolist() for name in _COUNTS}
         state.files.write(_NAME, seal(told), lasting=False)
 
-    def recall(self, state: State) -> None:
+    def recall(self, state: PipelineState) -> None:
         """Take up the count of messages that was written last, if it was for the same plan."""
         told = read_census(state)
         if told is not None and told["plan"] == self.plan and len(told["cells"]):
             self.messages[told["cells"]] = told["messages"]
 
 
-def read_census(state: State) -> dict[str, Any] | None:
+def read_census(state: PipelineState) -> dict[str, Any] | None:
     """The counts that were written last: `plan`, and lists `cells` and one for each count."""
     if not state.files.exists(_NAME):
         return None

@@ -6,9 +6,9 @@ compared with sequence numbers and owners, and updates are written.
 
 from __future__ import annotations
 
-from nearcast.partition.load import Costs
+from nearcast.partition.load import WorkCosts
 
-COSTS = Costs(check_ns=20.0, message_ns=500.0, operation_ns=5000.0, update_ns=250.0)
+COSTS = WorkCosts(check_ns=20.0, message_ns=500.0, operation_ns=5000.0, update_ns=250.0)
 """Fitted to the CPU of tasks, robustly: half of them are within 6 % of what these say.
 
 Besides, a task takes 5 ms, whatever it does.

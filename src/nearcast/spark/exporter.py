@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from nearcast.errors import InvalidValue
-from nearcast.spark.metrics import CONTENT_TYPE, Metrics
+from nearcast.spark.metrics import CONTENT_TYPE, PipelineMetrics
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -30,13 +30,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    metrics: Metrics
+    metrics: PipelineMetrics
 
 
 class Exporter:
     """Answers at `http://host:port/metrics` until it is closed; port 0 takes any free one."""
 
-    def __init__(self, metrics: Metrics, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, metrics: PipelineMetrics, port: int, host: str = "127.0.0.1") -> None:
         try:
             self._server = _Server((host, port), _Handler)
         except (OSError, OverflowError) as error:

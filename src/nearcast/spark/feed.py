@@ -28,7 +28,7 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong
     """A batch was left where somebody wanted the stream to stop; the next run goes on there."""
 
 
-class Feed:
+class BatchFeed:
     """Feeds a pipeline with the batches of a stream."""
 
     def __init__(self, pipeline: Pipeline, step_rows: int = STEP_ROWS) -> None:

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from nearcast.index.column import Column
 from nearcast.index.memory import Memory
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
-from nearcast.lasting import ActiveStore, Texts
+from nearcast.lasting import ActiveStore, MessageTerms
 from nearcast.spark.names import Names
-from nearcast.spark.operations import Changes, boxes_in
+from nearcast.spark.operations import BegunSubscriptions, boxes_in
 from nearcast.spark.shard_terms import ShardTerms
 
 _MOST = 1 << 62
@@ -33,7 +33,7 @@ class Facts(NamedTuple):
     slots: Int32s
 
 
-class Held:
+class ActiveMessages:
     """Active messages, and the changes of the step that was applied last."""
 
     def __init__(self, memory: Memory, described: Mapping[str, Any] | None = None) -> None:
@@ -121,17 +121,17 @@ class Held:
         lists = lasting["terms"].combine_chunks()
         starts = np.asarray(lists.offsets.to_numpy(), np.int64)
         numbers = terms.numbers_of(lists.values.to_numpy()[starts[0] : starts[-1]], kept=False)
-        texts = Texts(starts - starts[0], numbers)
+        texts = MessageTerms(starts - starts[0], numbers)
         slots = self._store.add(texts, boxes, lasting["end"].to_numpy().copy())
         self._seq.lengthen(max(0, self._store.slots - self._seq.size))
         self._seq.array[slots] = lasting["seq"].to_numpy()
         self._names.put(slots, lasting["id"].combine_chunks())
 
-    def changes(self, part: slice = slice(None)) -> Changes:
+    def changes(self, part: slice = slice(None)) -> BegunSubscriptions:
         """Some of the changes that the last step asked about."""
         owners = self._change.array[part]
         seq, at = self._change_seq.array[part], self._change_at.array[part]
-        return Changes(owners[:, 0], owners[:, 1], seq, at)
+        return BegunSubscriptions(owners[:, 0], owners[:, 1], seq, at)
 
     def matching(self, rows: Rows, which: Int32s, seq: Int64s, at: Floats) -> Facts:
         """Find what each of some rows matches among the messages before an event at a time."""

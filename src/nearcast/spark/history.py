@@ -24,14 +24,14 @@ from nearcast.spark.actives import Actives
 from nearcast.spark.carrying import Carried, carry
 from nearcast.spark.census import Census
 from nearcast.spark.ledger import Ledger
-from nearcast.spark.node import Step
+from nearcast.spark.node import LogStep
 from nearcast.spark.operations import (
     BEGUN,
     END,
     LASTING,
     LOG,
     RANKED,
-    Changes,
+    BegunSubscriptions,
     begins,
     begun_in,
     completed,
@@ -40,14 +40,14 @@ from nearcast.spark.operations import (
     ranks,
     unranked,
 )
-from nearcast.spark.placing import Placed, place, place_base, place_whole
+from nearcast.spark.placing import PlacedStep, place, place_base, place_whole
 from nearcast.spark.ranked.window import WindowLog
-from nearcast.spark.recent import Recent
+from nearcast.spark.recent import RecentIds
 from nearcast.spark.registrar import Reading, Registrar, hash_ids
-from nearcast.spark.state import Commit, State
+from nearcast.spark.state import Commit, PipelineState
 from nearcast.spark.versions import Meeting, differing, line_of, started
 
-FIRST = Step(0, "start")
+FIRST = LogStep(0, "start")
 _ALL = 2**62
 
 Reread = Callable[[Commit, Registrar, int], Reading]
@@ -66,30 +66,30 @@ class Upkeep:
     """Steps after which they are written in any case: each step leaves some files behind."""
 
 
-def next_step(before: Step, sums: list[int], version: int | None = None) -> Step:
+def next_step(before: LogStep, sums: list[int], version: int | None = None) -> LogStep:
     """The step after another, told from any that might have had its number by what it did.
 
     A step with which another version of the routing table takes over is told by that too.
     """
     text = f"{before.key} {sums}{'' if version is None else f' {version}'}".encode()
-    return Step(before.number + 1, hashlib.blake2b(text, digest_size=8).hexdigest())
+    return LogStep(before.number + 1, hashlib.blake2b(text, digest_size=8).hexdigest())
 
 
 class History:
     """The registrar, the plan, and the steps since the base."""
 
     def __init__(
-        self, state: State, settings: Settings, reread: Reread, upkeep: Upkeep | None = None
+        self, state: PipelineState, settings: Settings, reread: Reread, upkeep: Upkeep | None = None
     ) -> None:
         self.state = state
         self.settings = settings
         self.upkeep = upkeep or Upkeep()
-        self.recent = Recent(state.files, settings.window)
+        self.recent = RecentIds(state.files, settings.window)
         self.window = WindowLog(state.files)
         self._oldest = self._newest = 0  # of the window after the last step, as `before` has them
         self.registrar = Registrar(settings)
         self.plan: Plan | None = None
-        self.steps: list[Step] = [FIRST]
+        self.steps: list[LogStep] = [FIRST]
         self.last: Commit | None = None
         self._alive: npt.NDArray[np.bool_] = np.zeros(1024, np.bool_)  # by owner
         self._ranked: npt.NDArray[np.bool_] = np.zeros(1024, np.bool_)  # those that are top-k
@@ -108,7 +108,7 @@ class History:
             self.pending = None  # it is done
 
     @property
-    def step(self) -> Step:
+    def step(self) -> LogStep:
         """The last step that is done."""
         return self.steps[-1]
 
@@ -134,7 +134,7 @@ class History:
         self._begin(found)
         self.actives.follow(found)
         before = self.state.commit(base) if base else None
-        self.steps = [Step(base, before.key) if before else FIRST]
+        self.steps = [LogStep(base, before.key) if before else FIRST]
         for number in range(base + 1, last.step + 1):
             commit = self.state.commit(number)
             log = self.state.read_log(number, commit.log)
@@ -142,7 +142,7 @@ class History:
                 log = self._read_again(commit, before, reread)
             else:
                 self.registrar.remember(log)
-            self._follow(log, Step(number, commit.key))
+            self._follow(log, LogStep(number, commit.key))
             before = commit
         self._gone = unranked(self.registrar.definitions(self._ended))
         self.registrar.ledger = self._ledger(last.step, last)
@@ -234,7 +234,7 @@ class History:
         ranked = np.flatnonzero(self._alive & self._ranked).astype(np.int32)
         return Ledger.restored(window, kept, ids, self.live, self._ended, ranked)
 
-    def _follow(self, log: pa.Table, step: Step) -> None:
+    def _follow(self, log: pa.Table, step: LogStep) -> None:
         self._ended = ended_in(log)
         self._begin(log)
         self._alive[self._ended] = False
@@ -304,12 +304,14 @@ class History:
         begun = self.registrar.definitions(self.registrar.known.near(self.booleans, met))
         return carry(before, plan, len(cells), begun, self.actives.at(self._now))
 
-    def placed(self, log: pa.Table, changes: Changes, carried: Carried | None = None) -> Placed:
+    def placed(
+        self, log: pa.Table, changes: BegunSubscriptions, carried: Carried | None = None
+    ) -> PlacedStep:
         """Cut up the log of the next step by the plan; what is carried comes before it."""
         assert self.plan is not None  # noqa: S101 - steps are placed once there is a plan
         log = unranked(log)
         if not self.active and LASTING not in log["kind"].to_numpy():
-            changes = Changes.none()  # nothing was a result, nor is
+            changes = BegunSubscriptions.none()  # nothing was a result, nor is
         if self.plan.kind == "shared":
             return place_whole(self.plan, log, changes)
         owners = of_kind(log, END)["owner"].to_numpy()
@@ -328,7 +330,7 @@ class History:
         self.window.forget(self._oldest)  # and so do messages
         self._oldest, self._newest = self.registrar.ledger.first, self.registrar.ledger.next
         self.last = commit
-        self._follow(log, Step(commit.step, key))
+        self._follow(log, LogStep(commit.step, key))
         self.actives.forget(self._now)
         if self.census is not None:
             self.census.change(self._changes)

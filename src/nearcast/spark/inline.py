@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from nearcast.partition.plan import Plan
 from nearcast.spark.ranked.registry import stages_of
-from nearcast.spark.tasks import Report, Work, dispatch, match_dispatched, match_shared
+from nearcast.spark.tasks import TaskInput, TaskReport, dispatch, match_dispatched, match_shared
 
 
 class InlineRunner:
@@ -15,12 +15,12 @@ class InlineRunner:
     def __init__(self, tasks: int = 2) -> None:
         self.tasks = tasks
 
-    def run(self, work: Work, plan: Plan) -> list[Report]:
+    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""
         return [*_match(work, plan), *_rank(work)]
 
 
-def _match(work: Work, plan: Plan) -> list[Report]:
+def _match(work: TaskInput, plan: Plan) -> list[TaskReport]:
     numbers = range(len(work.parts))
     if plan.kind == "shared":
         return [match_shared(work, task, 0) for task in numbers]
@@ -31,7 +31,7 @@ def _match(work: Work, plan: Plan) -> list[Report]:
     return [match_dispatched(work, worker, iter(packets[worker]), 0) for worker in sorted(packets)]
 
 
-def _rank(work: Work) -> list[Report]:
+def _rank(work: TaskInput) -> list[TaskReport]:
     stages = stages_of(work)
     if not stages:
         return []
@@ -42,4 +42,4 @@ def _rank(work: Work) -> list[Report]:
             for to, packet in stage.run(work, task, iter(packets[task]), 0):
                 sent[to].append(packet)
         packets = sent
-    return [Report.from_packet(packet) for task in sorted(packets) for packet in packets[task]]
+    return [TaskReport.from_packet(packet) for task in sorted(packets) for packet in packets[task]]

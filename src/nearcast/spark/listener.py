@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from nearcast.spark.logs import tell
-from nearcast.spark.metrics import Metrics
+from nearcast.spark.metrics import PipelineMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _SECONDS_TO_HEAR = 5.0
 
 
-class Listener(StreamingQueryListener):
+class QueryListener(StreamingQueryListener):
     """Logs the life of the query of that name, and hands Spark's timings to the metrics.
 
     A session tells its listeners of all its queries: those of other names are passed over.
     """
 
-    def __init__(self, name: str, metrics: Metrics | None = None) -> None:
+    def __init__(self, name: str, metrics: PipelineMetrics | None = None) -> None:
         self._name = name
         self._metrics = metrics
         self._run: str | None = None
@@ -88,9 +88,11 @@ class Listener(StreamingQueryListener):
 
 
 @contextmanager
-def listening(spark: SparkSession, name: str, metrics: Metrics | None = None) -> Iterator[Listener]:
+def listening(
+    spark: SparkSession, name: str, metrics: PipelineMetrics | None = None
+) -> Iterator[QueryListener]:
     """Listen to the query of that name while the block runs; end it within the block."""
-    listener = Listener(name, metrics)
+    listener = QueryListener(name, metrics)
     spark.streams.addListener(listener)
     try:
         yield listener

@@ -21,10 +21,10 @@ from nearcast.partition.grid import count_cells
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleMessages, joined_messages
 from nearcast.spark.costs import COSTS
-from nearcast.spark.messages import Texts
+from nearcast.spark.messages import MessageBatch
 from nearcast.spark.report import WorkerReport
 from nearcast.spark.sealed import seal, unseal
-from nearcast.spark.state import State, packed
+from nearcast.spark.state import PipelineState, packed
 
 MOST_OF_A_STEP = 5_000
 """So many messages of a step are kept at most, evenly spread over it."""
@@ -71,7 +71,7 @@ class _Window(NamedTuple):
     workers: Meter
 
 
-class Loads:
+class LoadCounters:
     """Counters for the workers and cells of a plan; those of workers begin anew with a version.
 
     They are kept twice: fading with time, to be looked at, and window by window, to decide by. A
@@ -79,7 +79,7 @@ class Loads:
     luck either, whether batches are large or small.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PipelineState) -> None:
         self._state = state
         self._plan = -1
         self._at = 0.0
@@ -106,7 +106,7 @@ class Loads:
         at: float,
         workers: Sequence[WorkerReport],
         boxes: Floats,
-        sample: Texts | None,
+        sample: MessageBatch | None,
     ) -> None:
         """Count a step: what its workers did, where its messages were, and some of those."""
         self._at = max(at, self._at)
@@ -193,7 +193,7 @@ class Loads:
         self._state.files.write(_RECENT, data, lasting=False)
 
 
-def read_loads(state: State) -> Measured | None:
+def read_loads(state: PipelineState) -> Measured | None:
     """What was written last, or nothing if there is nothing, or nothing whole."""
     try:
         told: dict[str, Any] = unseal(state.files.read(_LOADS))

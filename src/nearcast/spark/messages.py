@@ -10,21 +10,21 @@ import pyarrow as pa
 
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.spark.columns import boxes_of, points_of, present
-from nearcast.spark.shard import Messages
+from nearcast.spark.shard import ShardMessages
 from nearcast.text import Analyser
 from nearcast.text.columns import hash_texts
 
 
-class Texts(NamedTuple):
+class MessageBatch(NamedTuple):
     """Messages to be matched, and their ids."""
 
-    messages: Messages
+    messages: ShardMessages
     ids: pa.StringArray
 
 
 def messages_of(
     events: pa.Table, seq: Int64s, wanted: npt.NDArray[np.bool_], analyser: Analyser
-) -> Texts:
+) -> MessageBatch:
     """Take the wanted rows of events as messages."""
     if not wanted.all():
         events, seq = events.filter(pa.array(wanted)), seq[wanted]
@@ -32,11 +32,11 @@ def messages_of(
     texts = hash_texts(_one(events, "text"), analyser)
     boxes = places_of(events)
     number = np.arange(len(events), dtype=np.int32)
-    messages = Messages(texts, boxes, number, seq)
+    messages = ShardMessages(texts, boxes, number, seq)
     crossing = boxes[:, 0] > boxes[:, 2]
     if crossing.any():
         messages = _cut(messages, crossing)
-    return Texts(messages, _one(events, "id"))
+    return MessageBatch(messages, _one(events, "id"))
 
 
 def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
@@ -71,7 +71,7 @@ def places_of(events: pa.Table) -> Floats:
     return boxes
 
 
-def _cut(messages: Messages, crossing: npt.NDArray[np.bool_]) -> Messages:
+def _cut(messages: ShardMessages, crossing: npt.NDArray[np.bool_]) -> ShardMessages:
     """Give messages across the antimeridian two places, one on each side."""
     times = np.where(crossing, 2, 1)
     place: Int32s = np.repeat(messages.number, times)
@@ -87,4 +87,4 @@ def _cut(messages: Messages, crossing: npt.NDArray[np.bool_]) -> Messages:
     np.cumsum(sizes, out=new_starts[1:])
     take = np.repeat(starts[:-1][place] - new_starts[:-1], sizes) + np.arange(new_starts[-1])
     texts = messages.texts._replace(starts=new_starts, hashes=hashes[take])
-    return Messages(texts, boxes, place, messages.seq)
+    return ShardMessages(texts, boxes, place, messages.seq)

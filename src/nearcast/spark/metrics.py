@@ -91,7 +91,7 @@ def all_metrics() -> list[Metric]:
     return [*single, *(metric for kind in kinds for metric in kind.values())]
 
 
-class Metrics:
+class PipelineMetrics:
     """Adds up the reports of batches since it was made, as Prometheus expects of counters."""
 
     def __init__(self, reports: Iterable[BatchReport] = ()) -> None:

@@ -66,7 +66,7 @@ class Kind(Protocol[Made]):
         ...
 
 
-class Step(NamedTuple):
+class LogStep(NamedTuple):
     """One step of a log: its key tells it from any other that might have had its number."""
 
     number: int
@@ -83,7 +83,7 @@ class Recipe(NamedTuple):
     files: Files
     name: str
     snapshot: str | None
-    steps: Sequence[Step]
+    steps: Sequence[LogStep]
     start: Callable[[Any], int] | None = None
 
 
@@ -104,7 +104,7 @@ class NodeCache:
         self._occupied = True
         remove_forgotten(self.folder)
 
-    def get(self, kind: Kind[H], recipe: Recipe, changes: Callable[[Step], Any]) -> H:
+    def get(self, kind: Kind[H], recipe: Recipe, changes: Callable[[LogStep], Any]) -> H:
         """Give a holder as it is after the last step of its recipe."""
         wanted = recipe.steps[-1].key
         known = self._attached.get(recipe.name)
@@ -123,7 +123,7 @@ class NodeCache:
         return holder
 
     def _up_to_date(
-        self, kind: Kind[H], place: Path, recipe: Recipe, changes: Callable[[Step], Any]
+        self, kind: Kind[H], place: Path, recipe: Recipe, changes: Callable[[LogStep], Any]
     ) -> H:
         keys = [step.key for step in recipe.steps]
         holder, done = self._found(kind, place, keys) or self._anew(kind, place, recipe)

@@ -97,7 +97,7 @@ OPERATIONS = pa.schema(
 """What a shard reads."""
 
 
-class Changes(NamedTuple):
+class BegunSubscriptions(NamedTuple):
     """Subscriptions that began: their owners, those they had before or -1, and when."""
 
     owner: npt.NDArray[np.int32]
@@ -106,7 +106,7 @@ class Changes(NamedTuple):
     at: npt.NDArray[np.float64]
 
     @classmethod
-    def none(cls) -> Changes:
+    def none(cls) -> BegunSubscriptions:
         """Nothing to ask about."""
         numbers = np.empty(0, np.int32)
         return cls(numbers, numbers, np.empty(0, np.int64), np.empty(0))

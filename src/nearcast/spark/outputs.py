@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from nearcast.errors import StateError
 from nearcast.spark.paths import resolve
-from nearcast.spark.sink import Refused, Sink
+from nearcast.spark.sink import RefusedEvent, Sink
 
 _MARK = "_nearcast.json"
 _ORDER = ("event", "subscription", "message", "op")
@@ -50,7 +50,7 @@ class FolderOutput:
                 f"batch={beyond[0]} on, or restore the state that belongs to them"
             )
 
-    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+    def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         """Make the files of a step part of the output: what was refused, then the updates."""
         keep(self._refused, step, refused)
         self._updates.commit(step, names)
@@ -70,14 +70,14 @@ class FunctionOutput:
         self._call = call
         self._refused = None if quarantine is None else Sink(quarantine)
 
-    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+    def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         """Call the function."""
         keep(self._refused, step, refused)
         self._call([self._updates.staged(step, name) for name in names], step)
         self._updates.discard(step)
 
 
-def keep(sink: Sink | None, step: int, refused: Iterable[Refused]) -> None:
+def keep(sink: Sink | None, step: int, refused: Iterable[RefusedEvent]) -> None:
     """Write down events that had no effect, if there is a place for them."""
     some = list(refused)
     if sink is not None and some:

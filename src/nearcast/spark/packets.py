@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.index.table import Int32s
-from nearcast.spark.messages import Texts
-from nearcast.spark.shard import Messages
+from nearcast.spark.messages import MessageBatch
+from nearcast.spark.shard import ShardMessages
 from nearcast.text.columns import HashedTexts
 
 _SCHEMA = pa.schema(
@@ -23,7 +23,7 @@ _SCHEMA = pa.schema(
 )
 
 
-def pack(texts: Texts, places: Int32s) -> bytes:
+def pack(texts: MessageBatch, places: Int32s) -> bytes:
     """Pack messages by any of their places: all places of a message go along."""
     messages = texts.messages
     numbers = np.unique(messages.number[places])
@@ -52,7 +52,7 @@ def pack(texts: Texts, places: Int32s) -> bytes:
     return bytes(sink.getvalue())
 
 
-def unpack(packets: Iterable[bytes]) -> Texts:
+def unpack(packets: Iterable[bytes]) -> MessageBatch:
     """Put the messages of several packets together."""
     batches: list[pa.RecordBatch] = []
     for packet in packets:
@@ -60,8 +60,8 @@ def unpack(packets: Iterable[bytes]) -> Texts:
     table = pa.Table.from_batches(batches, schema=_SCHEMA).combine_chunks()
     if not len(table):
         none = HashedTexts(np.zeros(1, np.int64), np.empty(0, np.uint64))
-        empty = Messages(none, np.empty((0, 4)), np.empty(0, np.int32), np.empty(0, np.int64))
-        return Texts(empty, pa.array([], pa.string()))
+        empty = ShardMessages(none, np.empty((0, 4)), np.empty(0, np.int32), np.empty(0, np.int64))
+        return MessageBatch(empty, pa.array([], pa.string()))
     columns = {name: table[name].chunk(0) for name in table.column_names}
     fresh = ~columns["same"].to_numpy(zero_copy_only=False)
     lists = columns["terms"]
@@ -72,4 +72,4 @@ def unpack(packets: Iterable[bytes]) -> Texts:
     number = (np.cumsum(fresh) - 1).astype(np.int32)
     first = pa.array(fresh)
     seq = columns["seq"].filter(first).to_numpy()
-    return Texts(Messages(texts, boxes, number, seq), columns["id"].filter(first))
+    return MessageBatch(ShardMessages(texts, boxes, number, seq), columns["id"].filter(first))

@@ -30,9 +30,9 @@ from nearcast.spark.history import History, Upkeep, next_step
 from nearcast.spark.ledger import FINE
 from nearcast.spark.messages import messages_of
 from nearcast.spark.operations import BEGUN, LASTING, begins, begun_in, unranked
-from nearcast.spark.placing import Placed, asked
+from nearcast.spark.placing import PlacedStep, asked
 from nearcast.spark.planning import is_blind, make_plan
-from nearcast.spark.ranked.ranking import Ranking
+from nearcast.spark.ranked.ranking import RankingDriver
 from nearcast.spark.registrar import Reading, Registrar
 from nearcast.spark.report import (
     BatchReport,
@@ -41,10 +41,10 @@ from nearcast.spark.report import (
     prune_reports,
     write_report,
 )
-from nearcast.spark.sink import Refused
+from nearcast.spark.sink import RefusedEvent
 from nearcast.spark.slices import ALL_COLUMNS, Slice
-from nearcast.spark.state import Commit, Pending, State
-from nearcast.spark.tasks import Part, Report, Work
+from nearcast.spark.state import Commit, Pending, PipelineState
+from nearcast.spark.tasks import EventSlice, TaskInput, TaskReport
 from nearcast.spark.versions import line_of
 
 STEP_ROWS = 500_000
@@ -58,17 +58,17 @@ class Output(Protocol):
 
     folder: str
 
-    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+    def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         """Take the files that tasks wrote, and no others; done twice, it is done once."""
         ...
 
 
-class Runner(Protocol):
+class TaskRunner(Protocol):
     """Runs the tasks of a step."""
 
     tasks: int
 
-    def run(self, work: Work, plan: Plan) -> list[Report]:
+    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step."""
         ...
 
@@ -90,15 +90,15 @@ class Pipeline:
 
     def __init__(
         self,
-        state: State,
+        state: PipelineState,
         settings: Settings,
         choose_plan: Callable[[int, pa.Table, Any], Plan],
         output: Output,
-        runner: Runner,
+        runner: TaskRunner,
         upkeep: Upkeep | None = None,
         allowance: Allowance | None = None,
         balancer: Balancer | None = None,
-        ranking: Ranking | None = None,
+        ranking: RankingDriver | None = None,
     ) -> None:
         state.claim()
         self.state = state
@@ -109,7 +109,7 @@ class Pipeline:
         self._run = f"{time.time_ns():019}"  # nodes start anew with every run
         self.history = History(state, settings, self._reread, upkeep)
         self.adjuster = Adjuster(self.history, allowance, balancer)
-        self._ranking = ranking or Ranking("shared", runner.tasks)
+        self._ranking = ranking or RankingDriver("shared", runner.tasks)
         self._ranking.begin(state, settings)
         self._pending = self.history.pending
         self._broken = False
@@ -198,7 +198,7 @@ class Pipeline:
         history.keep_messages(number, reading)
         ranked = self._ranking.work(history, step, reading.log)
         clock.lap("log")
-        work = Work(
+        work = TaskInput(
             pipeline=self.state.id,
             run=self._run,
             state=self.state.path,
@@ -299,7 +299,7 @@ class Pipeline:
         """Whether there is any boolean subscription for the messages of a step."""
         return bool(len(self.history.booleans) or begins(unranked(reading.log)).any())
 
-    def _parts(self, loaded: _Loaded, reading: Reading) -> list[list[Part]]:
+    def _parts(self, loaded: _Loaded, reading: Reading) -> list[list[EventSlice]]:
         """Deal the slices out to tasks, with the rows that each must leave out."""
         rows = sum(each.rows for each in loaded.slices)
         messages = np.zeros(rows, np.bool_)
@@ -313,7 +313,7 @@ class Pipeline:
         for start, stop in pairwise(edges.tolist()):
             parts.append(
                 [
-                    Part(each, np.flatnonzero(out[begin : begin + each.rows]))
+                    EventSlice(each, np.flatnonzero(out[begin : begin + each.rows]))
                     for each, begin in zip(
                         loaded.slices[start:stop], loaded.starts[start:stop].tolist(), strict=True
                     )
@@ -333,14 +333,16 @@ class Pipeline:
         self._saved = {}
         self._plan_anew = is_blind(plan)
 
-    def _refused(self, loaded: _Loaded, reading: Reading) -> list[Refused]:
+    def _refused(self, loaded: _Loaded, reading: Reading) -> list[RefusedEvent]:
         return [
-            Refused(int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row))
+            RefusedEvent(
+                int(loaded.seq[refusal.row]), refusal.error, _given(loaded.events, refusal.row)
+            )
             for refusal in reading.refusals
         ]
 
     def _after(
-        self, step: int, work: Work, plan: Plan, operations: int, reports: list[Report]
+        self, step: int, work: TaskInput, plan: Plan, operations: int, reports: list[TaskReport]
     ) -> None:
         """Do what is due now and then, once a step is committed."""
         self._since_saved += operations
@@ -359,7 +361,7 @@ class Pipeline:
         return registrar.read(loaded.events, loaded.seq)
 
 
-def _summaries(plan: Plan, reports: list[Report], placed: Placed) -> list[WorkerReport]:
+def _summaries(plan: Plan, reports: list[TaskReport], placed: PlacedStep) -> list[WorkerReport]:
     """What workers did, with the operations that each got."""
     found = [each.summary() for each in reports]
     if plan.kind == "shared":

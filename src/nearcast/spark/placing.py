@@ -31,7 +31,7 @@ from nearcast.spark.operations import (
     LASTING,
     NEVER,
     OTHER,
-    Changes,
+    BegunSubscriptions,
     begun_in,
     boxes_in,
     completed,
@@ -45,7 +45,7 @@ _ROW_BYTES = 64
 _HASH_LISTS = pa.list_(pa.uint64())
 
 
-class Rows(NamedTuple):
+class SubscriptionRows(NamedTuple):
     """The rows of some subscriptions: one for each conjunct and plain box."""
 
     number: Int32s  # of the subscription
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     bytes: Int64s  # of its subscription
 
 
-def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
+def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, SubscriptionRows]:
     """Choose the keys of subscriptions, as shards want them, and give their rows."""
     begun = begun.combine_chunks()
     kind = begun["kind"].to_numpy()
@@ -79,7 +79,9 @@ def keyed(plan: Plan, begun: pa.Table) -> tuple[pa.Table, Rows]:
     begun = begun.append_column("key", pa.array(key))
     begun = completed(begun.append_column("keys", lists_of_keys))
     of_row: Int32s = np.concatenate(numbers)
-    return begun, Rows(of_row, np.concatenate(boxes), np.concatenate(keys), sizes[of_row])
+    return begun, SubscriptionRows(
+        of_row, np.concatenate(boxes), np.concatenate(keys), sizes[of_row]
+    )
 
 
 def sizes_of(begun: pa.Table) -> Int64s:
@@ -95,13 +97,13 @@ def _parts(lists: Any) -> tuple[Int64s, Hashes]:
     return starts - starts[0], lists.values.to_numpy()[starts[0] : starts[-1]]
 
 
-class Placed(NamedTuple):
+class PlacedStep(NamedTuple):
     """A step, cut up: the operations of each worker, and what is wanted or no longer wanted."""
 
     shards: list[pa.Table]
     changes: pa.Table
 
-    def after(self, earlier: list[pa.Table]) -> Placed:
+    def after(self, earlier: list[pa.Table]) -> PlacedStep:
         """The step with other operations before its own; they may be for more workers."""
         nothing = earlier[0].slice(0, 0)
         own = [*self.shards, *[nothing] * (len(earlier) - len(self.shards))]
@@ -115,8 +117,8 @@ def place(
     log: pa.Table,
     ended: pa.Table,
     ended_before: pa.Table,
-    changes: Changes | None = None,
-) -> Placed:
+    changes: BegunSubscriptions | None = None,
+) -> PlacedStep:
     """Cut up the log of a step.
 
     `ended` are the definitions of what ends with it, in the order of the log, `ended_before` of
@@ -138,10 +140,10 @@ def place(
         parts += _asked(changes, versions, held, plan.workers)
     shards = [pa.concat_tables(some) for some in zip(*parts, strict=True)]
     _, gone = keyed(plan, ended_before)
-    return Placed(shards, _changes(plan, rows, gone))
+    return PlacedStep(shards, _changes(plan, rows, gone))
 
 
-def asked(placed: Placed) -> list[int]:
+def asked(placed: PlacedStep) -> list[int]:
     """The shards that are asked about changes."""
     kinds = [shard["kind"].to_numpy() for shard in placed.shards]
     return [number for number, some in enumerate(kinds) if (some == CHANGE).any()]
@@ -169,7 +171,9 @@ def message_holders(plan: Plan, lasting: pa.Table) -> Pairs:
     return split_pairs(np.concatenate(pairs))
 
 
-def _asked(changes: Changes, versions: pa.Table, held: Pairs, workers: int) -> list[list[pa.Table]]:
+def _asked(
+    changes: BegunSubscriptions, versions: pa.Table, held: Pairs, workers: int
+) -> list[list[pa.Table]]:
     """The changes that each worker is asked about, and the guests it is told of for that.
 
     `held` says by the number of a version, one that begins or one that ends, who holds it.
@@ -221,17 +225,17 @@ def _of_each(versions: Int64s, changes: Int64s, real: Int64s) -> Int64s:
     return joined(np.repeat(changes, count), real[take] & 0xFFFFFFFF)
 
 
-def place_base(plan: Plan, log: pa.Table, ended: pa.Table) -> Placed:
+def place_base(plan: Plan, log: pa.Table, ended: pa.Table) -> PlacedStep:
     """Cut up all there is; `ended` has ended just now, but is still wanted."""
     begun = begun_in(log)
     none = begun.slice(0, 0)
     placed = place(plan, log, none, none)
     _, rows = keyed(plan, pa.concat_tables([begun, ended]))
-    nothing = Rows(rows.number[:0], rows.boxes[:0], rows.keys[:0], rows.bytes[:0])
+    nothing = SubscriptionRows(rows.number[:0], rows.boxes[:0], rows.keys[:0], rows.bytes[:0])
     return placed._replace(changes=_changes(plan, rows, nothing))
 
 
-def place_whole(plan: Plan, log: pa.Table, changes: Changes | None = None) -> Placed:
+def place_whole(plan: Plan, log: pa.Table, changes: BegunSubscriptions | None = None) -> PlacedStep:
     """Give the log of a step to one shard that has everything; keys are not needed there."""
     log = log.combine_chunks()
     sizes = pc.fill_null(pc.list_value_length(log["required"].combine_chunks()), 0).to_numpy()
@@ -242,23 +246,23 @@ def place_whole(plan: Plan, log: pa.Table, changes: Changes | None = None) -> Pl
     operations = completed(operations.append_column("keys", keys))
     if changes is not None and len(changes.owner):
         operations = pa.concat_tables([operations, _questions(changes)])
-    return Placed([operations], changes_schema(plan.grid).empty_table())
+    return PlacedStep([operations], changes_schema(plan.grid).empty_table())
 
 
-def _questions(changes: Changes) -> pa.Table:
+def _questions(changes: BegunSubscriptions) -> pa.Table:
     """Changes as operations."""
     kind = np.full(len(changes.owner), CHANGE, np.int8)
     return completed(pa.table({"kind": kind} | changes._asdict()))
 
 
-def holders(plan: Plan, rows: Rows, owners: Int32s) -> Pairs:
+def holders(plan: Plan, rows: SubscriptionRows, owners: Int32s) -> Pairs:
     """Which subscription goes to which worker, each pair once."""
     of_row = owners[rows.number] if len(rows.number) else owners[:0]
     row, worker = route_rows(plan, rows.boxes, rows.keys, of_row)
     return split_pairs(joined(rows.number[row], worker))
 
 
-def _changes(plan: Plan, begun: Rows, gone: Rows) -> pa.Table:
+def _changes(plan: Plan, begun: SubscriptionRows, gone: SubscriptionRows) -> pa.Table:
     deltas: npt.NDArray[np.int8] = np.concatenate(
         [np.ones(len(begun.number), np.int8), np.full(len(gone.number), -1, np.int8)]
     )

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from nearcast.geo import Box
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
-from nearcast.partition.load import Costs
+from nearcast.partition.load import WorkCosts
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of, take
 from nearcast.spark.costs import FIRST
-from nearcast.spark.messages import Texts
+from nearcast.spark.messages import MessageBatch
 from nearcast.spark.operations import OTHER, boxes_in, of_kind
 from nearcast.spark.shaped import shaped_in
 
@@ -28,7 +28,7 @@ _MOST_ROWS, _MOST_MESSAGES = 200_000, 50_000
 
 
 def make_plan(
-    name: str, workers: int, space: Box, begun: pa.Table, texts: Texts, number: int
+    name: str, workers: int, space: Box, begun: pa.Table, texts: MessageBatch, number: int
 ) -> Plan:
     """Plan for what is known: subscriptions in the schema of the log, and some messages."""
     sample = _sample(begun, texts).limited(_MOST_ROWS, _MOST_MESSAGES)
@@ -36,7 +36,7 @@ def make_plan(
     return plan.changed(number=number, about={**plan.about, "messages": len(texts.ids)})
 
 
-def plan_for(name: str, workers: int, space: Box, sample: Sample, costs: Costs = FIRST) -> Plan:
+def plan_for(name: str, workers: int, space: Box, sample: Sample, costs: WorkCosts = FIRST) -> Plan:
     """Plan for a sample, and note by which name the partitioner was asked for."""
     cells = _FINE if workers > _MANY else _COARSE
     grid = Grid(space.west, space.south, space.east, space.north, *cells)
@@ -72,7 +72,7 @@ def rows_in(begun: pa.Table) -> SampleRows:
     )
 
 
-def _sample(begun: pa.Table, texts: Texts) -> Sample:
+def _sample(begun: pa.Table, texts: MessageBatch) -> Sample:
     rows = rows_in(begun)
     messages = SampleMessages(texts.messages.boxes, *texts.messages.texts)
     if not messages.size:

@@ -22,7 +22,7 @@ _LOOK_S = 1.0
 Show = Callable[[BatchReport], None]
 
 
-class Line:
+class ProgressLine:
     """One line of text on a stream so far."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def progress(state: str, waiting: str = "waiting for the first batch") -> Iterat
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    line, over = Line(), Event()
+    line, over = ProgressLine(), Event()
     with Console(stderr=True).status(waiting) as status:
         looking = Thread(target=_look, args=(Files(state), status, over), daemon=True)
         looking.start()

@@ -22,7 +22,7 @@ _FOLDER = "window"
 _PART, _WHOLE = ".ids", ".all"
 
 
-class Recent:
+class RecentIds:
     """The files with the ids of recent messages: one for all up to a step, one for each since."""
 
     def __init__(self, files: Files, window: Window) -> None:

@@ -63,7 +63,7 @@ from nearcast.spark.operations import (
     OTHER,
     PLAIN,
     ROUND,
-    Changes,
+    BegunSubscriptions,
     begun_in,
     fixed_lists,
 )
@@ -87,7 +87,7 @@ class Reading:
     log: pa.Table  # what begins and ends, and what lasts, in the schema LOG
     refusals: list[Refusal]
     times: npt.NDArray[np.float64]
-    changes: Changes  # what began, and what it was before
+    changes: BegunSubscriptions  # what began, and what it was before
     number: Int64s  # of a message that came into the window, or -1
     first: Int64s  # after each row: the number of the oldest message in the window
     again: npt.NDArray[np.bool_]  # its id was that of a message that leaves the window with it
@@ -145,7 +145,7 @@ class Registrar:
         refusals = refusals_in(events, kinds, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
         begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds < BAD))
-        changes = Changes(
+        changes = BegunSubscriptions(
             decisions.begins[begins], decisions.ends[begins], seq[begins], decisions.times[begins]
         )
         return Reading(

@@ -20,11 +20,11 @@ from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import UPDATES, sorted_updates
-from nearcast.spark.pipeline import Pipeline, Runner, planner
+from nearcast.spark.pipeline import Pipeline, TaskRunner, planner
 from nearcast.spark.ranked.registry import ranker_for
-from nearcast.spark.sink import Refused, Sink
+from nearcast.spark.sink import RefusedEvent, Sink
 from nearcast.spark.slices import EventFile
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.text import parse_bag, parse_query
 
 STEP_RECORDS = 1 << 16
@@ -42,7 +42,7 @@ class _Kept:
         self.updates = UPDATES.empty_table()
         self.refused: dict[int, str] = {}  # errors by place in the log
 
-    def commit(self, step: int, names: list[str], refused: list[Refused]) -> None:
+    def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         """Read the updates of a step, in the order in which engines report them."""
         self.updates = sorted_updates(self._sink.staged(step, name) for name in names)
         self.refused = {each.seq: each.error for each in refused}
@@ -53,7 +53,7 @@ def replay_steps(
     records: Iterable[Record],
     refuse: Refusal,
     *,
-    runner: Runner,
+    runner: TaskRunner,
     settings: Settings,
     workers: int,
     partitioner: str,
@@ -68,7 +68,7 @@ def replay_steps(
     """
     kept = _Kept(folder / "updates")
     choose = planner(partitioner, workers, settings)
-    state = State(str(folder / "state"), {})
+    state = PipelineState(str(folder / "state"), {})
     ranking = ranking_for(ranker_for(scheme, settings.window, workers), workers)
     pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking)
     teller = _Teller(kept, refuse, settings)

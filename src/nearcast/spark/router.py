@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from nearcast.index.memory import Memory
 from nearcast.partition.grid import Grid
-from nearcast.partition.wanted import Wanted
+from nearcast.partition.wanted import WantedKeys
 
 CHANGES = pa.schema(
     [
@@ -28,7 +28,7 @@ class Router:
 
     def __init__(self, memory: Memory, grid: Grid | None = None) -> None:
         self._memory = memory
-        self.wanted = Wanted(grid, memory=memory) if grid is not None else None
+        self.wanted = WantedKeys(grid, memory=memory) if grid is not None else None
 
     def describe(self) -> dict[str, Any]:
         """Say what `attach` needs to find the table again in its memory."""
@@ -39,7 +39,7 @@ class Router:
         """Find a table again in memory that is kept in files."""
         router = cls(memory)
         if described:
-            router.wanted = Wanted.attach(memory, described)
+            router.wanted = WantedKeys.attach(memory, described)
         return router
 
     def apply(self, changes: pa.Table) -> None:
@@ -47,7 +47,7 @@ class Router:
         if self.wanted is None:
             metadata = changes.schema.metadata or {}
             grid = [float(part) for part in metadata[b"grid"].decode().split(",")]
-            self.wanted = Wanted(
+            self.wanted = WantedKeys(
                 Grid(grid[0], grid[1], grid[2], grid[3], int(grid[4]), int(grid[5])),
                 memory=self._memory,
             )

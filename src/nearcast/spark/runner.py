@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from nearcast.partition.plan import Plan
 from nearcast.spark import kernels
 from nearcast.spark.ranked.registry import stages_of
-from nearcast.spark.tasks import Report, Work, dispatch, match_dispatched, match_shared
+from nearcast.spark.tasks import TaskInput, TaskReport, dispatch, match_dispatched, match_shared
 
 _PACKET = "worker int, packet binary"
 _PACKET_SCHEMA = pa.schema([("worker", pa.int32()), ("packet", pa.binary())])
@@ -29,7 +29,7 @@ class SparkRunner:
         self._session = session
         self.tasks = tasks or session.sparkContext.defaultParallelism
 
-    def run(self, work: Work, plan: Plan) -> list[Report]:
+    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""
         answers = []
         if work.parts and plan.kind == "shared":
@@ -48,7 +48,7 @@ class SparkRunner:
         if not answers:
             return []
         rows = reduce(DataFrame.union, answers).collect()
-        return [Report.from_packet(bytes(row.packet)) for row in rows]
+        return [TaskReport.from_packet(bytes(row.packet)) for row in rows]
 
     def wake(self) -> None:
         """Have Python processes started on the nodes, and leave room for other tasks meanwhile."""
@@ -88,7 +88,7 @@ def _by_worker(batches: Iterable[pa.RecordBatch]) -> dict[int, list[bytes]]:
     return packets
 
 
-def _shared(work: Work) -> Any:
+def _shared(work: TaskInput) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kernels.fetch(work.state)
         for task in _numbers(batches):
@@ -97,7 +97,7 @@ def _shared(work: Work) -> Any:
     return run
 
 
-def _dispatcher(work: Work) -> Any:
+def _dispatcher(work: TaskInput) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kernels.fetch(work.state)
         for task in _numbers(batches):
@@ -107,7 +107,7 @@ def _dispatcher(work: Work) -> Any:
     return run
 
 
-def _worker(work: Work) -> Any:
+def _worker(work: TaskInput) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kernels.fetch(work.state)
         for worker, some in _by_worker(batches).items():
@@ -117,7 +117,7 @@ def _worker(work: Work) -> Any:
     return run
 
 
-def _first_stage(work: Work) -> Any:
+def _first_stage(work: TaskInput) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kernels.fetch(work.state)
         for task in _numbers(batches):
@@ -127,7 +127,7 @@ def _first_stage(work: Work) -> Any:
     return run
 
 
-def _stage(work: Work, number: int) -> Any:
+def _stage(work: TaskInput, number: int) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kernels.fetch(work.state)
         for task, some in _by_worker(batches).items():

@@ -28,7 +28,7 @@ from nearcast.index.memory import Memory
 from nearcast.index.rarest_term.index import RarestTerm
 from nearcast.index.table import SHARED, Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
-from nearcast.spark.held import Held, first_of_each
+from nearcast.spark.held import ActiveMessages, first_of_each
 from nearcast.spark.names import Names
 from nearcast.spark.operations import (
     CHANGE,
@@ -61,7 +61,7 @@ _COLUMNS: dict[str, tuple[type, int]] = {
 }
 
 
-class Messages(NamedTuple):
+class ShardMessages(NamedTuple):
     """Messages as a shard matches them; one across the antimeridian has two places here."""
 
     texts: HashedTexts
@@ -70,7 +70,7 @@ class Messages(NamedTuple):
     seq: Int64s  # by number
 
 
-class Found(NamedTuple):
+class ShardMatches(NamedTuple):
     """Which place of which message met which row, each (message, owner) pair once."""
 
     places: Int32s
@@ -101,7 +101,7 @@ class Shard:
             setattr(self, f"_{name}", Column(dtype, width, self.memory, name))
         self._terms = ShardTerms(self.memory, self.table)
         self._names = Names(self.memory, "owner")
-        self.held = Held(self.memory)
+        self.held = ActiveMessages(self.memory)
 
     _span: Column
     _first_row: Column
@@ -136,7 +136,7 @@ class Shard:
             setattr(shard, f"_{name}", Column(dtype, width, memory, name, size))
         shard._terms = ShardTerms.attach(memory, shard.table, described["terms"])
         shard._names = Names.attach(memory, "owner", described["names"])
-        shard.held = Held.attach(memory, described["held"])
+        shard.held = ActiveMessages.attach(memory, described["held"])
         return shard
 
     def apply(self, operations: pa.Table) -> None:
@@ -250,7 +250,7 @@ class Shard:
             for column in (self._next_row, self._ordinal, self._row_key):
                 column.lengthen(more)
 
-    def match(self, messages: Messages) -> Found:
+    def match(self, messages: ShardMessages) -> ShardMatches:
         """Find who wants which message, by what each of them sees."""
         batch = Batch(*self._terms.known(messages.texts), messages.boxes)
         _count_terms(batch.starts, batch.terms, _COUNTED, self.table.frequency)
@@ -266,7 +266,7 @@ class Shard:
                 ordinal = self._ordinal.array[found]
                 first = first_of_each(messages.number[places], owners, places, ordinal)
                 places, found, owners = places[first], found[first], owners[first]
-        return Found(places, found, owners, pairs.candidates)
+        return ShardMatches(places, found, owners, pairs.candidates)
 
     def changed(self, part: slice = slice(None)) -> Changed:
         """Find what the changes of the last step, or some of them, added and removed.

@@ -35,7 +35,7 @@ _JSON_LINES = ".jsonl"
 _PARQUET = ".parquet"
 
 
-class Refused(NamedTuple):
+class RefusedEvent(NamedTuple):
     """An event that could not be taken: its place in the log, the reason, and itself as given."""
 
     seq: int
@@ -64,7 +64,7 @@ class Sink:
         return self._stage(batch, _staged_name(attempt, slice_, _PARQUET), table)
 
     def write_refused(
-        self, batch: int, slice_: int, attempt: int, refused: Iterable[Refused]
+        self, batch: int, slice_: int, attempt: int, refused: Iterable[RefusedEvent]
     ) -> str:
         """Write the refused events of one task as JSON Lines: `seq`, `error`, `event`."""
         lines = [_line(one) for one in refused]
@@ -212,7 +212,7 @@ def _final_name(staged: str) -> str:
     return f"part-{int(stem.split('-')[1]):05}{dot}{kind}"
 
 
-def _line(refused: Refused) -> bytes:
+def _line(refused: RefusedEvent) -> bytes:
     return msgspec.json.encode(
         {"seq": refused.seq, "error": refused.error, "event": as_given(refused.event)}, enc_hook=str
     )

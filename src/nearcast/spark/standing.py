@@ -13,7 +13,7 @@ from nearcast.index.table import Int32s
 from nearcast.partition.plan import Plan
 from nearcast.spark.operations import END, begun_in, of_kind, unranked
 from nearcast.spark.registrar import Registrar
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 
 _TIMES = 5  # a running pipeline may remove what is being read
 
@@ -26,7 +26,7 @@ class Standing(NamedTuple):
     begun: pa.Table
 
 
-def standing(state: State) -> Standing:
+def standing(state: PipelineState) -> Standing:
     """Read what a pipeline has, without being in its way."""
     for _ in range(_TIMES - 1):
         try:
@@ -36,7 +36,7 @@ def standing(state: State) -> Standing:
     return _read(state)
 
 
-def _read(state: State) -> Standing:
+def _read(state: PipelineState) -> Standing:
     commits = state.commits()
     if not commits:
         raise SourceError(f"{state.path}: no batch was committed here; run the stream first")
@@ -54,7 +54,7 @@ def _read(state: State) -> Standing:
     return Standing(last.step, state.plan(last.plan), registrar.definitions(live))
 
 
-def _logs(state: State, last: int) -> list[pa.Table]:
+def _logs(state: PipelineState, last: int) -> list[pa.Table]:
     """The latest base and the logs since."""
     base = max((step for step in state.definitions() if step <= last), default=0)
     since = range(base + 1, last + 1)

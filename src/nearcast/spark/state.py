@@ -38,7 +38,7 @@ from nearcast.partition.plan import Plan
 from nearcast.spark.claims import claim
 from nearcast.spark.files import Files
 from nearcast.spark.operations import BEGUN, LOG, completed
-from nearcast.spark.placing import Placed
+from nearcast.spark.placing import PlacedStep
 from nearcast.spark.sealed import seal, unseal
 
 KIND, VERSION = "nearcast pipeline", 3
@@ -76,7 +76,7 @@ class Pending:
     slices: list[dict[str, Any]]
 
 
-class State:
+class PipelineState:
     """The folder of one pipeline."""
 
     def __init__(self, path: str, settings: dict[str, Any] | None) -> None:
@@ -156,7 +156,7 @@ class State:
         return self._read(f"log/{step:09}.arrow", expected)
 
     def write_routed(
-        self, plan: int, name: str, placed: Placed, gone: pa.Table | None = None
+        self, plan: int, name: str, placed: PlacedStep, gone: pa.Table | None = None
     ) -> None:
         """Write a step, or a base, as the shards of a plan get it, and then that it is whole.
 
@@ -306,9 +306,9 @@ class State:
             return completed(reader.read_all(), LOG)
 
 
-def open_state(path: str) -> State:
+def open_state(path: str) -> PipelineState:
     """Open the state of a pipeline to look at it, whatever its settings are."""
-    return State(path, None)
+    return PipelineState(path, None)
 
 
 def packed(tables: list[pa.Table], schema: pa.Schema) -> pa.Buffer:

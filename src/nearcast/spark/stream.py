@@ -20,7 +20,7 @@ from nearcast.spark import kernels
 from nearcast.spark.adjusting import BYTES_A_MINUTE, Allowance
 from nearcast.spark.balancing import Balancer, Mode
 from nearcast.spark.dskype.driver import ranking_for
-from nearcast.spark.feed import Feed
+from nearcast.spark.feed import BatchFeed
 from nearcast.spark.node import NodeCache
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
 from nearcast.spark.paths import absolute
@@ -31,14 +31,14 @@ from nearcast.spark.runner import SparkRunner
 from nearcast.spark.schema import UPDATES
 from nearcast.spark.session import check, is_local_master, prepare
 from nearcast.spark.sources import file_names
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.spark.versions import line_of
 
 ForeachBatch = Callable[[DataFrame, int], None]
 
 
 @dataclass
-class Options:
+class StreamOptions:
     """How a pipeline is run."""
 
     workers: int | None = None
@@ -94,7 +94,7 @@ def match_stream(
     state, output = (None if path is None else absolute(path) for path in (state, output))
     prepare(session, state)
     check(session)
-    options = Options(
+    options = StreamOptions(
         workers, partitioner, plan, settings, quarantine, STEP_ROWS, adjust, adjust_bytes
     )
     if not events.isStreaming:
@@ -116,7 +116,7 @@ def match_files(
     *,
     state: str,
     output: str,
-    options: Options | None = None,
+    options: StreamOptions | None = None,
     files_per_batch: int | None = None,
     trigger: str | None = None,
     available_now: bool = False,
@@ -124,7 +124,7 @@ def match_files(
     """Match the event files of a folder as they appear there, and write the updates."""
     prepare(session, state)
     check(session)
-    feed = open_feed(session, state, output, None, options or Options())
+    feed = open_feed(session, state, output, None, options or StreamOptions())
     names = file_names(session, path, files_per_batch=files_per_batch)
     return start(names, feed.take_files, feed, trigger, available_now)
 
@@ -134,7 +134,7 @@ def _match_table(
     state: str | None,
     output: str | None,
     foreach_batch: ForeachBatch | None,
-    options: Options,
+    options: StreamOptions,
 ) -> DataFrame | None:
     session = events.sparkSession
     passing = state is None
@@ -170,8 +170,8 @@ def open_feed(
     state: str,
     output: str | None,
     foreach_batch: ForeachBatch | None,
-    options: Options,
-) -> Feed:
+    options: StreamOptions,
+) -> BatchFeed:
     """Open the pipeline of a state, made new or found again."""
     state = absolute(state)
     output = None if output is None else absolute(output)
@@ -183,7 +183,7 @@ def open_feed(
     runner = SparkRunner(session)
     workers = options.workers or runner.tasks
     name, scheme = partitioners_for(options.partitioner, session)
-    kept = State(state, _about(settings))
+    kept = PipelineState(state, _about(settings))
     sink: Output
     if foreach_batch is not None:
         call = _call(session, foreach_batch)
@@ -208,10 +208,12 @@ def open_feed(
     if standing is not None and not _same(kept, standing, options.plan, name, workers):
         pipeline.replan()
     pipeline.resume()
-    return Feed(pipeline, options.step_rows)
+    return BatchFeed(pipeline, options.step_rows)
 
 
-def _same(state: State, standing: Plan, given: Plan | None, name: str, workers: int) -> bool:
+def _same(
+    state: PipelineState, standing: Plan, given: Plan | None, name: str, workers: int
+) -> bool:
     """Whether a pipeline may go on by the plan it has, or has come to from one that was asked for.
 
     Workers may be as many as were asked for, or as it was brought to since.
@@ -265,7 +267,7 @@ def _call(session: SparkSession, foreach_batch: ForeachBatch) -> Callable[[list[
 def start(
     frame: DataFrame,
     take: Callable[[DataFrame, int], None],
-    feed: Feed,
+    feed: BatchFeed,
     trigger: str | None,
     available_now: bool,
 ) -> StreamingQuery:
@@ -290,7 +292,7 @@ def start(
     return writer.start()
 
 
-def _spark_batches(state: State) -> list[int]:
+def _spark_batches(state: PipelineState) -> list[int]:
     """The batches that Spark remembers of the stream a state belongs to."""
     return [int(name) for name in state.files.names("checkpoint/offsets") if name.isdigit()]
 

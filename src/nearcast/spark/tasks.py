@@ -1,8 +1,8 @@
 """What runs in the tasks of a job: reading and matching messages, and dispatching them.
 
-A task gets a `Work`, which says everything it needs: which rows to read, which step the shards must
-have reached, where to write. It answers with one line of JSON. Updates do not go through the JVM:
-a task writes its own Parquet file, and the driver decides which files count.
+A task gets a `TaskInput`, which says everything it needs: which rows to read, which step the shards
+must have reached, where to write. It answers with one line of JSON. Updates do not go through the
+JVM: a task writes its own Parquet file, and the driver decides which files count.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages
 from nearcast.spark.columns import mask_of
 from nearcast.spark.files import Files
-from nearcast.spark.messages import Texts, messages_of
-from nearcast.spark.node import NodeCache, Recipe, Step
+from nearcast.spark.messages import MessageBatch, messages_of
+from nearcast.spark.node import LogStep, NodeCache, Recipe
 from nearcast.spark.operations import OPERATIONS
 from nearcast.spark.outputs import UPDATES
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.ranked.work import RankedWork
 from nearcast.spark.report import WorkerReport
 from nearcast.spark.router import Router
-from nearcast.spark.shard import Messages, Shard
+from nearcast.spark.shard import Shard, ShardMessages
 from nearcast.spark.sink import Sink
 from nearcast.spark.slices import MESSAGE_COLUMNS, Slice
 from nearcast.spark.versions import line_of
@@ -46,7 +46,7 @@ Packet = bytes
 
 
 @dataclass
-class Part:
+class EventSlice:
     """A slice, and the rows of it that are not messages to be matched although they look it."""
 
     slice: Slice
@@ -54,16 +54,16 @@ class Part:
 
 
 @dataclass
-class Work:
+class TaskInput:
     """One step, as its tasks are told."""
 
     pipeline: str
     run: str  # of the pipeline: what nodes keep is for one run only
     state: str
     plan: bytes
-    steps: list[Step]  # that shards follow, from the base on
+    steps: list[LogStep]  # that shards follow, from the base on
     analyser: Analyser
-    parts: list[list[Part]]  # by task
+    parts: list[list[EventSlice]]  # by task
     output: str  # the folder that updates are for
     asked: list[int] = field(default_factory=list)  # workers that must answer, also to no message
     snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
@@ -90,10 +90,10 @@ def _plan(data: bytes) -> Plan:
     return _plans[data]
 
 
-class Node:
+class TaskNode:
     """What a task finds on its node."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: TaskInput) -> None:
         self.work = work
         self.plan = _plan(work.plan)
         self._line = line_of(self.plan)
@@ -106,7 +106,7 @@ class Node:
         snapshot = None if step is None else f"snapshots/{holder}/{step:09}"
         return Recipe(self.files, holder, snapshot, self.work.steps)
 
-    def _routed(self, step: Step, ending: str) -> Any:
+    def _routed(self, step: LogStep, ending: str) -> Any:
         base = "base-" if step == self.work.steps[0] else ""
         data = self.files.map(f"routed/{self._line}/{base}{step.number:09}{ending}")
         return pa.ipc.open_file(data)
@@ -115,7 +115,7 @@ class Node:
         """The shard of a worker, or the one that has everything."""
         number = 0 if worker is None else worker
 
-        def changes(step: Step) -> pa.Table:
+        def changes(step: LogStep) -> pa.Table:
             parts = self._routed(step, ".arrow")
             if number >= parts.num_record_batches:
                 return OPERATIONS.empty_table()  # there was no such worker then
@@ -140,7 +140,7 @@ class Node:
             self.cache.save_snapshot(name, self.files.below(f"snapshots/{name}/{step:09}"))
 
 
-def read_messages(parts: list[Part], analyser: Analyser) -> Texts:
+def read_messages(parts: list[EventSlice], analyser: Analyser) -> MessageBatch:
     """Read the messages of some slices."""
     tables, seqs, masks = [], [], []
     for part in parts:
@@ -160,7 +160,7 @@ def read_messages(parts: list[Part], analyser: Analyser) -> Texts:
 class UpdateFile:
     """Collects the updates of a task in one file, which is made when there is something for it."""
 
-    def __init__(self, work: Work, task: int, attempt: int) -> None:
+    def __init__(self, work: TaskInput, task: int, attempt: int) -> None:
         self._place = (work.steps[-1].number, task, attempt)
         self._sink = Sink(work.output)
         self.name: str | None = None
@@ -209,7 +209,7 @@ class UpdateFile:
         return self.name
 
 
-def _cut(messages: Messages, start: int, stop: int) -> Messages:
+def _cut(messages: ShardMessages, start: int, stop: int) -> ShardMessages:
     """Messages from one place to another."""
     if start == 0 and stop == len(messages.boxes):
         return messages
@@ -217,7 +217,9 @@ def _cut(messages: Messages, start: int, stop: int) -> Messages:
     texts = messages.texts._replace(
         starts=starts[start : stop + 1] - starts[start], hashes=hashes[starts[start] : starts[stop]]
     )
-    return Messages(texts, messages.boxes[start:stop], messages.number[start:stop], messages.seq)
+    return ShardMessages(
+        texts, messages.boxes[start:stop], messages.number[start:stop], messages.seq
+    )
 
 
 def _edges(number: Int32s) -> Iterator[tuple[int, int]]:
@@ -232,7 +234,7 @@ def _edges(number: Int32s) -> Iterator[tuple[int, int]]:
 
 
 def match_into(
-    file: UpdateFile, shard: Shard, texts: Texts, plan: Plan, worker: int | None
+    file: UpdateFile, shard: Shard, texts: MessageBatch, plan: Plan, worker: int | None
 ) -> tuple[int, int]:
     """Match messages, write the updates, and give how many and how many candidates."""
     messages, candidates = texts.messages, 0
@@ -269,7 +271,7 @@ def changes_into(
 
 
 @dataclass
-class Report:
+class TaskReport:
     """What a task did."""
 
     task: int
@@ -306,7 +308,7 @@ class Report:
         return json.dumps(self.__dict__).encode()
 
     @classmethod
-    def from_packet(cls, packet: Packet) -> Report:
+    def from_packet(cls, packet: Packet) -> TaskReport:
         """Read one that was sent."""
         return cls(**json.loads(packet))
 
@@ -315,10 +317,10 @@ def _now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def match_shared(work: Work, task: int, attempt: int) -> Report:
+def match_shared(work: TaskInput, task: int, attempt: int) -> TaskReport:
     """Match the messages of some slices against everything there is."""
     began, cpu = _now()
-    node = Node(work)
+    node = TaskNode(work)
     texts = read_messages(work.parts[task], work.analyser)
     read = time.perf_counter()
     shard = node.shard(None)
@@ -331,16 +333,16 @@ def match_shared(work: Work, task: int, attempt: int) -> Report:
         node.save(None)
     stats = shard.stats()
     done, cpu_done = _now()
-    return Report(
+    return TaskReport(
         task, task, len(texts.ids), updates, candidates, int(stats["rows"]), int(stats["bytes"]),
         name, {"read": read - began, "catch up": ready - read, "match": done - ready},
         cpu_done - cpu, int(stats["active"]),
     )  # fmt: skip
 
 
-def dispatch(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
+def dispatch(work: TaskInput, task: int) -> Iterator[tuple[int, bytes]]:
     """Read messages, and give for each worker those that may concern it, packed."""
-    node = Node(work)
+    node = TaskNode(work)
     texts = read_messages(work.parts[task], work.analyser)
     messages = texts.messages
     wanted = node.router().wanted
@@ -352,10 +354,12 @@ def dispatch(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
             yield worker, pack(texts, places)
 
 
-def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Report:
+def match_dispatched(
+    work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int
+) -> TaskReport:
     """Match what was dispatched to a worker."""
     began, cpu = _now()
-    node = Node(work)
+    node = TaskNode(work)
     texts = unpack(packets)
     read = time.perf_counter()
     shard = node.shard(worker)
@@ -367,7 +371,7 @@ def match_dispatched(work: Work, worker: int, packets: Iterator[bytes], attempt:
     node.save(worker)
     stats = shard.stats()
     done, cpu_done = _now()
-    return Report(
+    return TaskReport(
         worker, worker, len(texts.ids), updates, candidates, int(stats["rows"]),
         int(stats["bytes"]), name,
         {"read": read - began, "catch up": ready - read, "match": done - ready}, cpu_done - cpu,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.changes import Accepted, Published
+from nearcast.engine.changes import Accepted, PublishedColumns
 from nearcast.geo import Box
 from nearcast.model import Message
 from nearcast.store.chunks import ChunkTable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class Messages:
+class MessageStore:
     """Writes messages to the file, and lets go of those that no longer count."""
 
     def __init__(self, connection: sqlite3.Connection, window: Window) -> None:
@@ -42,7 +42,7 @@ class Messages:
         found = self._connection.execute("SELECT points FROM state").fetchone()
         self.points = int(found[0])
 
-    def add(self, accepted: Iterable[Accepted | Published]) -> None:
+    def add(self, accepted: Iterable[Accepted | PublishedColumns]) -> None:
         """Write messages in the order of their events."""
         single: list[Accepted] = []
         for item in accepted:
@@ -75,7 +75,7 @@ class Messages:
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
-    def _add_columns(self, some: Published) -> None:
+    def _add_columns(self, some: PublishedColumns) -> None:
         total = len(some.ids)
         ttl = np.zeros(total) if some.ttl is None else some.ttl
         if some.ttl is not None:
@@ -109,7 +109,7 @@ class Messages:
         self._connection.execute("DELETE FROM lasting WHERE ends <= ?", (now,))
 
 
-def _rows(some: Published, ttl: Floats) -> Iterator[tuple[Any, ...]]:
+def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
     """The rows of those messages that last."""
     lasting = np.flatnonzero(ttl)
     texts = some.texts.take(pa.array(lasting)).to_pylist()
@@ -145,7 +145,7 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
         yield Message(id, text.decode(errors="surrogatepass"), (lon, lat), at=at, ttl=ttl)
 
 
-def columns_of(batch: pa.RecordBatch) -> Published | None:
+def columns_of(batch: pa.RecordBatch) -> PublishedColumns | None:
     """The messages of a chunk as columns, if each has an id and a text as others have them."""
     ids = batch.column("id").to_pylist()
     try:
@@ -155,7 +155,9 @@ def columns_of(batch: pa.RecordBatch) -> Published | None:
     if len(set(ids)) < len(ids):
         return None
     lons, lats, at, ttl = (batch.column(name).to_numpy() for name in ("lon", "lat", "at", "ttl"))
-    return Published(0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None)
+    return PublishedColumns(
+        0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None
+    )
 
 
 def lasting_of(connection: sqlite3.Connection) -> Iterator[tuple[int, Message]]:

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_events
-from nearcast.engine.changes import Changes
-from nearcast.engine.core import Core
+from nearcast.engine.changes import EngineChanges
+from nearcast.engine.core import EventCore
 from nearcast.errors import StoreError
 from nearcast.model import Message, Publish, Subscribe
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 200_000
 
 
-def restore_subscriptions(core: Core, rows: Iterator[Row], at: float | None) -> None:
+def restore_subscriptions(core: EventCore, rows: Iterator[Row], at: float | None) -> None:
     """Give a core the boolean subscriptions among some rows, all at one time."""
     while some := list(islice(rows, _AT_A_TIME)):
         if not core.plain:
@@ -69,7 +69,7 @@ def _plain_words(query: str) -> bool:
 
 
 def restore_messages(
-    core: Core, window: list[pa.RecordBatch], lasting: Iterator[tuple[int, Message]]
+    core: EventCore, window: list[pa.RecordBatch], lasting: Iterator[tuple[int, Message]]
 ) -> None:
     """Publish the messages that still count once more, in their order, to nobody."""
     late = next(lasting, None)
@@ -93,15 +93,15 @@ def restore_messages(
         _publish(core, late[1], *(message for _, message in lasting))
 
 
-def _publish(core: Core, *messages: Message) -> None:
-    for outcome in apply_events(core, map(Publish, messages), Changes(0, 0)):
+def _publish(core: EventCore, *messages: Message) -> None:
+    for outcome in apply_events(core, map(Publish, messages), EngineChanges(0, 0)):
         if outcome.error is not None:
             raise StoreError(
                 f"holds a message that does not fit ({outcome.error}); restore a backup"
             )
 
 
-def _publish_columns(core: Core, batch: pa.RecordBatch) -> None:
+def _publish_columns(core: EventCore, batch: pa.RecordBatch) -> None:
     """Publish messages of the window, as columns where that is possible."""
     if not len(batch):
         return
@@ -116,11 +116,11 @@ def _as_columns(core: Indexed, batch: pa.RecordBatch) -> bool:
         return False
     from nearcast.engine.bulk import publish_messages
 
-    publish_messages(core, columns, Changes(0, 0))
+    publish_messages(core, columns, EngineChanges(0, 0))
     return True
 
 
-def restore(core: Core, connection: sqlite3.Connection, snapshots: Snapshots) -> None:
+def restore(core: EventCore, connection: sqlite3.Connection, snapshots: Snapshots) -> None:
     """Bring an empty core to the state of the file."""
     window = window_of(connection)
     now, early = connection.execute(

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from nearcast.engine.core import Core
+from nearcast.engine.core import EventCore
 from nearcast.errors import NearcastError
 
 if TYPE_CHECKING:
@@ -58,20 +58,20 @@ class Snapshots:
         self._connection.execute("UPDATE state SET snapshot = NULL")
         self._connection.execute("DELETE FROM changed")
 
-    def built(self, core: Core) -> None:
+    def built(self, core: EventCore) -> None:
         """Take note that the index was built from rows: a snapshot would have saved that."""
         self._changed = max(self._changed, len(core))
 
-    def due(self, core: Core) -> bool:
+    def due(self, core: EventCore) -> bool:
         """Whether so much changed that a new one pays."""
         enough = max(_WORTH_IT, len(core) // 4, self._not_before)
         return not core.plain and self._changed >= enough
 
-    def worth_closing_with(self, core: Core) -> bool:
+    def worth_closing_with(self, core: EventCore) -> bool:
         """Whether a new one would make the next opening faster."""
         return not core.plain and self._changed >= max(1000, len(core) // 100)
 
-    def save(self, core: Core) -> str | None:
+    def save(self, core: EventCore) -> str | None:
         """Write a snapshot of the state as committed, and give its name."""
         if core.plain:
             return None
@@ -108,7 +108,7 @@ class Snapshots:
             if other.name != name:
                 shutil.rmtree(other, ignore_errors=True)
 
-    def load(self, core: Core) -> list[str] | None:
+    def load(self, core: EventCore) -> list[str] | None:
         """Load the snapshot, and give the ids that changed since; None if there is none to load."""
         if self.name is None:
             return None

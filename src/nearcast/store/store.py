@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from nearcast.engine.changes import Changes
-from nearcast.engine.core import Core
+from nearcast.engine.changes import EngineChanges
+from nearcast.engine.core import EventCore
 from nearcast.engine.journal import KEYS_FOR, Clock
 from nearcast.engine.settings import Given
 from nearcast.errors import InvalidValue, StoreError
@@ -15,7 +15,7 @@ from nearcast.store.backup import copy_file
 from nearcast.store.connect import Reader, open_writer, told, transaction
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
-from nearcast.store.messages import Messages
+from nearcast.store.messages import MessageStore
 from nearcast.store.restore import restore
 from nearcast.store.settings import settle
 from nearcast.store.snapshot import Snapshots
@@ -61,7 +61,7 @@ class Store:
                 with told(path):
                     with transaction(self._connection):
                         self.settings = settle(path, self._connection, given)
-                    self._messages = Messages(self._connection, self.settings.window)
+                    self._messages = MessageStore(self._connection, self.settings.window)
                     self.log = StoredLog(
                         self._reader, self._connection, retain_seconds, retain_updates
                     )
@@ -89,7 +89,7 @@ class Store:
             ).fetchone()
         return int(subscriptions), int(window + lasting)
 
-    def restore(self, core: Core) -> None:
+    def restore(self, core: EventCore) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         with told(self.path):
             if not self._sound:
@@ -102,7 +102,7 @@ class Store:
                 self._sound = True
             restore(core, self._connection, self._snapshots)
 
-    def commit(self, core: Core, changes: Changes, answers: Mapping[str, bytes]) -> None:
+    def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         """Write what a call changed, and the answers to remember with it, to the disk."""
         now = self._clock()
         self._sound = False
@@ -115,7 +115,7 @@ class Store:
         if self._snapshots.due(core):
             self._save_snapshot(core)
 
-    def _save_snapshot(self, core: Core) -> None:
+    def _save_snapshot(self, core: EventCore) -> None:
         """Write a snapshot of the index and let it count; the state must be as committed."""
         name = self._snapshots.save(core)
         if name is not None:
@@ -123,7 +123,7 @@ class Store:
                 self._snapshots.counts(name)
             self._snapshots.settled(name)
 
-    def _write(self, core: Core, changes: Changes, now: float) -> None:
+    def _write(self, core: EventCore, changes: EngineChanges, now: float) -> None:
         connection = self._connection
         changed = changes.subscriptions | {id: core.subscription(id) for id in changes.moved}
         if changed:
@@ -171,7 +171,7 @@ class Store:
         """Write a copy of the state of the latest commit."""
         copy_file(self.path, Path(path))
 
-    def close(self, core: Core | None) -> None:
+    def close(self, core: EventCore | None) -> None:
         """Let go of the file, with a snapshot for the next opening if that needs one."""
         self._reader.close()
         if core is not None and self._sound and self._snapshots.worth_closing_with(core):

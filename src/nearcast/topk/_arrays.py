@@ -24,7 +24,7 @@ from nearcast.topk._layout import (
     SUB,
     TERM_TAIL,
     WINDOW_COUNT,
-    State,
+    TopkState,
 )
 from nearcast.topk.window import Window
 
@@ -60,22 +60,22 @@ _VIEWS: dict[str, dict[str, type]] = {
 }
 
 
-def sizes_of(state: State) -> dict[str, int]:
+def sizes_of(state: TopkState) -> dict[str, int]:
     """How long each array is, by which it can be found again in memory that is kept in files."""
     return {name: len(getattr(state, name)) for name in _STORED}
 
 
-def state_in(memory: Memory, sizes: Mapping[str, int] | None = None) -> State:
+def state_in(memory: Memory, sizes: Mapping[str, int] | None = None) -> TopkState:
     """The arrays of a state in some memory: those there are, of these sizes, or fresh ones."""
     arrays: dict[str, Any] = {}
     for name, (dtype, first) in _STORED.items():
         arrays |= _seen(name, memory.array(name, first if sizes is None else sizes[name], dtype))
-    return State(**arrays)
+    return TopkState(**arrays)
 
 
 def new_state(
     memory: Memory, window: Window, place: tuple[float, float, float], lazy: bool
-) -> State:
+) -> TopkState:
     """A state without messages and subscriptions; `place` is the west, south and diagonal."""
     state = state_in(memory)
     scalars = state.scalars
@@ -101,7 +101,7 @@ def _seen(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
     return {name: array, **{other: array.view(dtype) for other, dtype in views.items()}}
 
 
-def with_longer(memory: Memory, state: State, name: str, size: int) -> State:
+def with_longer(memory: Memory, state: TopkState, name: str, size: int) -> TopkState:
     """The state with more room in one of its arrays; what was in it is still there."""
     return state._replace(**_seen(name, longer(getattr(state, name), size, memory, name)))
 
@@ -119,7 +119,7 @@ def longer(
     return larger
 
 
-def with_terms(memory: Memory, state: State, count: int) -> State:
+def with_terms(memory: Memory, state: TopkState, count: int) -> TopkState:
     """The state with room for so many terms, which weigh 1."""
     had = len(state.idf)
     for name in ("lists", "posts"):
@@ -130,7 +130,7 @@ def with_terms(memory: Memory, state: State, count: int) -> State:
     return state
 
 
-def with_subscriptions(memory: Memory, state: State, room: int) -> State:
+def with_subscriptions(memory: Memory, state: TopkState, room: int) -> TopkState:
     """The state with room for so many subscriptions."""
     had = len(state.sub_f)
     state = with_longer(memory, state, "sub_f", room * SUB)
@@ -139,7 +139,7 @@ def with_subscriptions(memory: Memory, state: State, room: int) -> State:
     return state
 
 
-def with_larger_ring(memory: Memory, state: State) -> State:
+def with_larger_ring(memory: Memory, state: TopkState) -> TopkState:
     """The state with room for twice as many messages."""
     mask = int(state.scalars[MESSAGE_MASK])
     size = 2 * (mask + 1)
@@ -155,7 +155,7 @@ def with_larger_ring(memory: Memory, state: State) -> State:
     return state
 
 
-def with_more_message_terms(memory: Memory, state: State, room: int) -> State:
+def with_more_message_terms(memory: Memory, state: TopkState, room: int) -> TopkState:
     """Straighten the circle of the terms of messages into a larger one."""
     mask, old = int(state.scalars[MESSAGE_MASK]), state.message_terms
     first, tail = int(state.scalars[FIRST]), int(state.scalars[TERM_TAIL])

@@ -39,8 +39,8 @@ from nearcast.topk._layout import (
     THETA,
     Floats,
     Int32s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
 )
 from nearcast.topk._order import before, keep_best
 from nearcast.topk._postings import set_theta
@@ -59,7 +59,9 @@ _LOWEST = -1  # below every score as an integer
 
 
 @inner_inlined
-def log_change(state: State, work: Work, op: int, sub: int, number: int, score: float) -> None:
+def log_change(
+    state: TopkState, work: TopkScratch, op: int, sub: int, number: int, score: float
+) -> None:
     at = state.scalars[CHANGES]
     work.changes[4 * at + 1] = op
     work.changes[4 * at + 2] = sub
@@ -70,7 +72,7 @@ def log_change(state: State, work: Work, op: int, sub: int, number: int, score: 
 
 
 @inner_inlined
-def log_displaced(state: State, work: Work, at: int, sub: int, number: int) -> None:
+def log_displaced(state: TopkState, work: TopkScratch, at: int, sub: int, number: int) -> None:
     """Log that a member is displaced; one that this very event had promoted was never there.
 
     What the event did to the subscription is logged from `at` on, if there is anything.
@@ -90,7 +92,7 @@ def log_displaced(state: State, work: Work, at: int, sub: int, number: int) -> N
 
 
 @inner_inlined
-def _write(state: State, sub: int, scores: Floats, numbers: Int32s, count: int) -> None:
+def _write(state: TopkState, sub: int, scores: Floats, numbers: Int32s, count: int) -> None:
     """Fill the buffer of a subscription with messages, sorted by their age."""
     seat = 2 * SUB * sub
     gap = 1
@@ -114,7 +116,7 @@ def _write(state: State, sub: int, scores: Floats, numbers: Int32s, count: int) 
 
 
 @inner
-def fill(state: State, work: Work, sub: int) -> None:
+def fill(state: TopkState, work: TopkScratch, sub: int) -> None:
     """Evaluate a subscription against the window, and set its threshold by what was found.
 
     Its buffer has the largest class it may have.
@@ -129,7 +131,7 @@ def fill(state: State, work: Work, sub: int) -> None:
 
 
 @inner_inlined
-def seat_new(state: State, work: Work, sub: int, k: int) -> None:
+def seat_new(state: TopkState, work: TopkScratch, sub: int, k: int) -> None:
     """Give a subscription that was posted a buffer, its members, and something to wait for."""
     seat = 2 * SUB * sub
     largest = largest_class(k)
@@ -153,7 +155,7 @@ def seat_new(state: State, work: Work, sub: int, k: int) -> None:
 
 
 @inner_inlined
-def set_members(state: State, work: Work, sub: int) -> None:
+def set_members(state: TopkState, work: TopkScratch, sub: int) -> None:
     """Find out which messages of a buffer, all alive, are the k best."""
     seat = 2 * SUB * sub
     k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
@@ -174,7 +176,7 @@ def set_members(state: State, work: Work, sub: int) -> None:
 
 
 @inner_inlined
-def wait(state: State, sub: int) -> None:
+def wait(state: TopkState, sub: int) -> None:
     """File a seat under its oldest member, or, lazily, under its k-th youngest message."""
     seat = 2 * SUB * sub
     begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
@@ -194,7 +196,7 @@ def wait(state: State, sub: int) -> None:
 
 
 @inner
-def resize_buffer(state: State, sub: int, kind: int) -> None:
+def resize_buffer(state: TopkState, sub: int, kind: int) -> None:
     """Move a buffer to a region of another class, without what expired."""
     seat = 2 * SUB * sub
     old = wide(state.seat_i[seat + K_AND_CLASS] & 15)
@@ -212,7 +214,7 @@ def resize_buffer(state: State, sub: int, kind: int) -> None:
 
 
 @inner
-def _make_room(state: State, work: Work, sub: int) -> None:
+def _make_room(state: TopkState, work: TopkScratch, sub: int) -> None:
     """Make room in a full buffer: by what expired, by growing, or by raising the threshold."""
     seat = 2 * SUB * sub
     base, kind = wide(state.seat_i[seat + BUFFER]), state.seat_i[seat + K_AND_CLASS] & 15
@@ -245,7 +247,7 @@ def _make_room(state: State, work: Work, sub: int) -> None:
 
 
 @inner_inlined
-def may_grow(state: State, sub: int) -> bool:
+def may_grow(state: TopkState, sub: int) -> bool:
     """Whether the next message might need a larger buffer."""
     seat = 2 * SUB * sub
     kind = state.seat_i[seat + K_AND_CLASS] & 15
@@ -254,7 +256,7 @@ def may_grow(state: State, sub: int) -> bool:
 
 
 @inner_inlined
-def append(state: State, work: Work, sub: int, score: float, number: int) -> None:
+def append(state: TopkState, work: TopkScratch, sub: int, score: float, number: int) -> None:
     """Add the newest message, which reaches the threshold, and say what that changes."""
     seat = 2 * SUB * sub
     if state.seat_i[seat + END] == size_of_class(state.seat_i[seat + K_AND_CLASS] & 15):
@@ -288,7 +290,7 @@ def append(state: State, work: Work, sub: int, score: float, number: int) -> Non
 
 
 @inner_inlined
-def _find_kth(state: State, sub: int, score: float, number: int) -> None:
+def _find_kth(state: TopkState, sub: int, score: float, number: int) -> None:
     """Make the worst message that ranks before a given one the k-th: there are k of them."""
     seat = 2 * SUB * sub
     base = wide(state.seat_i[seat + BUFFER])
@@ -322,7 +324,7 @@ def _find_kth(state: State, sub: int, score: float, number: int) -> None:
 
 
 @inner_inlined
-def refresh(state: State, work: Work, sub: int) -> None:
+def refresh(state: TopkState, work: TopkScratch, sub: int) -> None:
     """Bring a seat, which is not filed, up to date after messages expired, and file it again."""
     seat = 2 * SUB * sub
     base = wide(state.seat_i[seat + BUFFER])
@@ -362,7 +364,7 @@ def refresh(state: State, work: Work, sub: int) -> None:
 
 
 @inner_inlined
-def _promote(state: State, work: Work, sub: int, lost: int) -> None:
+def _promote(state: TopkState, work: TopkScratch, sub: int, lost: int) -> None:
     """Fill the places of `lost` members, of k, by the best of the others."""
     seat = 2 * SUB * sub
     base = wide(state.seat_i[seat + BUFFER])
@@ -392,7 +394,7 @@ def _promote(state: State, work: Work, sub: int, lost: int) -> None:
 
 @inner_inlined
 def _newest(
-    state: State, base: int, numbers: int, begin: int, end: int, value: int, limit: int
+    state: TopkState, base: int, numbers: int, begin: int, end: int, value: int, limit: int
 ) -> int:
     """The newest message of a score, as an integer, that is older than `limit`, or -1."""
     for back in range(end - begin):
@@ -403,7 +405,7 @@ def _newest(
 
 
 @inner_inlined
-def ranked(state: State, work: Work, sub: int) -> int:
+def ranked(state: TopkState, work: TopkScratch, sub: int) -> int:
     """Put the k best messages of a subscription, best first, into `best_*`; give their number."""
     seat = 2 * SUB * sub
     k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)

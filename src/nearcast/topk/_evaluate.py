@@ -33,8 +33,8 @@ from nearcast.topk._layout import (
     TERM_COUNT,
     Floats,
     Int32s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
     X,
     Y,
 )
@@ -51,7 +51,7 @@ _STRETCH = 1024  # entries, after which the threshold that has risen counts
 
 
 @inner_inlined
-def _dot_slowly(state: State, sub: int, start: int, length: int) -> tuple[float, int]:
+def _dot_slowly(state: TopkState, sub: int, start: int, length: int) -> tuple[float, int]:
     """The product of both vectors, and the first term of both, however they lie."""
     capacity = len(state.message_terms)
     dot, first = 0.0, wide(-1)
@@ -71,7 +71,7 @@ def _dot_slowly(state: State, sub: int, start: int, length: int) -> tuple[float,
 
 
 @inner_inlined
-def _dot(state: State, sub: int, start: int, length: int) -> tuple[float, int]:
+def _dot(state: TopkState, sub: int, start: int, length: int) -> tuple[float, int]:
     """The same for a message of few terms in a row, without branches to guess."""
     dot, first = 0.0, wide(-1)
     for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
@@ -86,7 +86,7 @@ def _dot(state: State, sub: int, start: int, length: int) -> tuple[float, int]:
 
 
 @inner_inlined
-def score_at(state: State, sub: int, number: int, term: int) -> float:
+def score_at(state: TopkState, sub: int, number: int, term: int) -> float:
     """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
     row = message_row(state, number) * MESSAGE
     start, length = wide(state.message_i[row + FIRST_TERM]), wide(state.message_i[row + LENGTH])
@@ -114,7 +114,7 @@ def score_at(state: State, sub: int, number: int, term: int) -> float:
 
 
 @inner_inlined
-def _ask_for_message(state: State, work: Work, n: int, count: int) -> None:
+def _ask_for_message(state: TopkState, work: TopkScratch, n: int, count: int) -> None:
     """Ask for the row of the n-th message found, and for the terms of one whose row is here."""
     if n < count:
         row = message_row(state, wide(work.found[n])) * MESSAGE
@@ -128,7 +128,7 @@ def _ask_for_message(state: State, work: Work, n: int, count: int) -> None:
 
 
 @inner_inlined
-def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
+def evaluate(state: TopkState, work: TopkScratch, sub: int, wanted: int) -> int:
     """Find the `wanted` best messages of the window, in no order, and give their number.
 
     They are at the front of `best_scores` and `best_numbers`. Fewer are found only if no others
@@ -142,7 +142,7 @@ def evaluate(state: State, work: Work, sub: int, wanted: int) -> int:
 
 @inner
 def evaluate_between(
-    state: State, work: Work, sub: int, wanted: int, since: int, until: int, low: float,
+    state: TopkState, work: TopkScratch, sub: int, wanted: int, since: int, until: int, low: float,
     scores: Floats, numbers: Int32s,
 ) -> int:  # fmt: skip
     """Find the best messages from the number `since` on and before `until` that score `low`.

@@ -60,8 +60,8 @@ from nearcast.topk._layout import (
     Floats,
     Int32s,
     Int64s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
     X,
     Y,
 )
@@ -85,7 +85,7 @@ _MOST_AHEAD = 256  # seats; more would push each other out of the cache
 
 
 @inner_inlined
-def _expire(state: State, work: Work, now: float, coming: int) -> int:
+def _expire(state: TopkState, work: TopkScratch, now: float, coming: int) -> int:
     """Let the window end where it should, with `coming` messages to enter; refresh who waits."""
     scalars = state.scalars
     count, seconds = scalars[WINDOW_COUNT], state.measures[3]
@@ -114,7 +114,7 @@ def _expire(state: State, work: Work, now: float, coming: int) -> int:
 
 
 @inner_inlined
-def _look_at_following(state: State) -> None:
+def _look_at_following(state: TopkState) -> None:
     """Begin to look at who waits for the message that expires after the one that is due."""
     scalars = state.scalars
     if scalars[DUE] + 1 < scalars[NEXT]:
@@ -126,7 +126,7 @@ def _look_at_following(state: State) -> None:
 
 
 @inner_inlined
-def _look_ahead(state: State) -> None:
+def _look_ahead(state: TopkState) -> None:
     """Ask for the memory of one more of those seats: they are needed a whole message later."""
     sub = wide(state.scalars[AHEAD])
     if sub < 0:
@@ -143,7 +143,7 @@ def _look_ahead(state: State) -> None:
 
 
 @inner_inlined
-def stamp_event(state: State, work: Work, event: int) -> None:
+def stamp_event(state: TopkState, work: TopkScratch, event: int) -> None:
     """Note which event caused the changes since the last one."""
     for at in range(state.scalars[EVENT_START], state.scalars[CHANGES]):
         work.changes[4 * at] = event
@@ -151,7 +151,7 @@ def stamp_event(state: State, work: Work, event: int) -> None:
 
 
 @lean_kernel
-def advance(state: State, work: Work, now: float) -> int:
+def advance(state: TopkState, work: TopkScratch, now: float) -> int:
     """Let time pass."""
     code = _expire(state, work, now, 0)
     if code == DONE:
@@ -160,7 +160,7 @@ def advance(state: State, work: Work, now: float) -> int:
 
 
 @inner_inlined
-def _room_for_buffers(state: State, work: Work, affected: int) -> bool:
+def _room_for_buffers(state: TopkState, work: TopkScratch, affected: int) -> bool:
     """Whether every affected buffer could grow."""
     needed = wide(0)
     for n in range(affected):
@@ -174,7 +174,7 @@ def _room_for_buffers(state: State, work: Work, affected: int) -> bool:
 
 @lean_kernel
 def publish(
-    state: State, work: Work, points: Floats, at: Floats, starts: Int64s, terms: Int32s,
+    state: TopkState, work: TopkScratch, points: Floats, at: Floats, starts: Int64s, terms: Int32s,
     counts: Int32s, begin: int, end: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Publish messages in order; give how far it came, and what must grow before it can go on."""
@@ -220,9 +220,14 @@ def publish(
 
 @lean_kernel
 def probe(
-    state: State, work: Work, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s,
+    state: TopkState,
+    work: TopkScratch,
+    points: Floats,
+    starts: Int64s,
+    terms: Int32s,
+    counts: Int32s,
     found: Int64s,
-) -> None:  # fmt: skip
+) -> None:
     """Find whom messages would affect, and change nothing; give how many, and a sum over them."""
     for message in range(len(points)):
         ask_for_lists(state, starts, terms, message, 0, len(points))
@@ -236,7 +241,7 @@ def probe(
 
 
 @inner_inlined
-def room_to_subscribe(state: State, terms: Int32s, start: int, count: int) -> int:
+def room_to_subscribe(state: TopkState, terms: Int32s, start: int, count: int) -> int:
     """Say what must grow before a subscription with these terms can be posted."""
     scalars = state.scalars
     needed = wide(LANES)  # sixteen postings are read at a time, also behind the last
@@ -264,7 +269,13 @@ def _more_class(count: int) -> int:
 
 @inner_inlined
 def write_record(
-    state: State, sub: int, points: Floats, alphas: Floats, starts: Int64s, terms: Int32s, n: int
+    state: TopkState,
+    sub: int,
+    points: Floats,
+    alphas: Floats,
+    starts: Int64s,
+    terms: Int32s,
+    n: int,
 ) -> int:
     """Write down the n-th of some subscriptions, with a threshold below every score."""
     row, start = SUB * sub, starts[n]
@@ -294,7 +305,7 @@ def write_record(
 
 @lean_kernel
 def subscribe(
-    state: State, work: Work, subs: Int32s, points: Floats, alphas: Floats, ks: Int32s,
+    state: TopkState, work: TopkScratch, subs: Int32s, points: Floats, alphas: Floats, ks: Int32s,
     starts: Int64s, terms: Int32s, begin: int, end: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Enter subscriptions under numbers that are free; terms in the order of their letters."""
@@ -313,7 +324,7 @@ def subscribe(
 
 
 @inner_inlined
-def free_record(state: State, sub: int) -> None:
+def free_record(state: TopkState, sub: int) -> None:
     """Strike out what is written down of a subscription."""
     row = 2 * SUB * sub
     count = wide(state.sub_i[row + TERM_COUNT])
@@ -323,7 +334,7 @@ def free_record(state: State, sub: int) -> None:
 
 
 @lean_kernel
-def unsubscribe(state: State, subs: Int32s) -> None:
+def unsubscribe(state: TopkState, subs: Int32s) -> None:
     """Forget subscriptions; their numbers are free again."""
     for n in range(len(subs)):
         sub = wide(subs[n])
@@ -336,7 +347,7 @@ def unsubscribe(state: State, subs: Int32s) -> None:
 
 
 @lean_kernel
-def read_members(state: State, work: Work, subs: Int32s, begin: int) -> int:
+def read_members(state: TopkState, work: TopkScratch, subs: Int32s, begin: int) -> int:
     """Log the members of subscriptions, best first, while there is room; give how far it came."""
     for n in range(begin, len(subs)):
         sub = wide(subs[n])
@@ -354,7 +365,7 @@ def read_members(state: State, work: Work, subs: Int32s, begin: int) -> int:
 
 
 @lean_kernel
-def rebase(state: State, shift: int) -> None:
+def rebase(state: TopkState, shift: int) -> None:
     """Count messages from a later one on, a multiple of the ring's size."""
     for scalar in (FIRST, NEXT, DUE):
         state.scalars[scalar] -= shift
@@ -368,7 +379,7 @@ def rebase(state: State, shift: int) -> None:
 
 
 @inner
-def _rebase_list(state: State, term: int, shift: int) -> None:
+def _rebase_list(state: TopkState, term: int, shift: int) -> None:
     from_row = term * LIST
     if state.lists[from_row + SIZE] < 0:
         return
@@ -378,7 +389,7 @@ def _rebase_list(state: State, term: int, shift: int) -> None:
 
 
 @inner
-def _rebase_seat(state: State, sub: int, shift: int) -> None:
+def _rebase_seat(state: TopkState, sub: int, shift: int) -> None:
     row = 2 * SUB * sub
     base = wide(state.seat_i[row + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[row + K_AND_CLASS] & 15))

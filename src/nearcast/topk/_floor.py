@@ -29,8 +29,8 @@ from nearcast.topk._layout import (
     TERM_COUNT,
     Floats,
     Int32s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
     X,
     Y,
 )
@@ -46,7 +46,7 @@ _LOWEST = np.float32(-1e9)
 
 
 @inner_inlined
-def _entries_before(state: State, term: int, number: int) -> int:
+def _entries_before(state: TopkState, term: int, number: int) -> int:
     """How many entries of a circle are of messages before one."""
     at_list = term * LIST
     start, oldest = wide(state.lists[at_list + OFFSET]), wide(state.lists[at_list + OLDEST])
@@ -62,7 +62,7 @@ def _entries_before(state: State, term: int, number: int) -> int:
 
 
 @inner_inlined
-def entries_between(state: State, term: int, since: int, until: int) -> tuple[int, int]:
+def entries_between(state: TopkState, term: int, since: int, until: int) -> tuple[int, int]:
     """Which entries of a circle are of messages from one number on and before another."""
     first, end = wide(0), wide(state.lists[term * LIST + COUNT])
     if end > 0 and until < state.scalars[NEXT]:
@@ -74,9 +74,15 @@ def entries_between(state: State, term: int, since: int, until: int) -> tuple[in
 
 @inner
 def floor_of(
-    state: State, work: Work, sub: int, wanted: int, since: int, until: int, scores: Floats,
+    state: TopkState,
+    work: TopkScratch,
+    sub: int,
+    wanted: int,
+    since: int,
+    until: int,
+    scores: Floats,
     numbers: Int32s,
-) -> float:  # fmt: skip
+) -> float:
     """A score that so many messages from `since` on and before `until` reach, or NOTHING.
 
     What stands in `scores` and `numbers` is lost.

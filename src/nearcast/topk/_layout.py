@@ -1,7 +1,7 @@
 """The arrays of the top-k core, and what stands where in them.
 
-Kernels take two named tuples: `State`, which is all there is to know, and `Work`, in which one call
-keeps what it needs meanwhile. Records are rows of flat arrays that are seen both as 64-bit floats
+Kernels take two named tuples: `TopkState`, which is all there is to know, and `TopkScratch`, which
+one call works in. Records are rows of flat arrays that are seen both as 64-bit floats
 and as 32-bit integers; the names below say at which place of the row a field stands.
 
 Lists and buffers are *regions* of arenas. A region has one of a few sizes, its class; a freed one
@@ -86,7 +86,7 @@ DONE, MORE_CHANGES, MORE_RING, MORE_TERMS, MORE_LISTS, MORE_BUFFERS, MORE_POSTIN
 )
 
 
-class State(NamedTuple):
+class TopkState(NamedTuple):
     """All that the core knows."""
 
     scalars: Int64s
@@ -114,7 +114,7 @@ class State(NamedTuple):
     more_free: Int32s
 
 
-class Work(NamedTuple):
+class TopkScratch(NamedTuple):
     """What one call keeps meanwhile, and what it answers."""
 
     terms: Int32s  # of the message at hand, highest number first; 16 at least

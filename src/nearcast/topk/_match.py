@@ -30,8 +30,8 @@ from nearcast.topk._layout import (
     VISITED,
     Int32s,
     Int64s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
     X,
     Y,
 )
@@ -41,7 +41,7 @@ from nearcast.topk._wide import wide
 
 
 @inner_inlined
-def _ask_for_rows(state: State, starts: Int64s, terms: Int32s, message: int) -> None:
+def _ask_for_rows(state: TopkState, starts: Int64s, terms: Int32s, message: int) -> None:
     for n in range(starts[message], starts[message + 1]):
         term = wide(terms[n])
         prefetch(state.idf, term)
@@ -50,7 +50,7 @@ def _ask_for_rows(state: State, starts: Int64s, terms: Int32s, message: int) -> 
 
 
 @inner_inlined
-def _ask_for_postings(state: State, starts: Int64s, terms: Int32s, message: int) -> None:
+def _ask_for_postings(state: TopkState, starts: Int64s, terms: Int32s, message: int) -> None:
     for n in range(starts[message], starts[message + 1]):
         row = wide(terms[n]) * LIST
         if state.posts[row + SIZE] >= 0:
@@ -62,7 +62,7 @@ def _ask_for_postings(state: State, starts: Int64s, terms: Int32s, message: int)
 
 @inner_inlined
 def ask_for_lists(
-    state: State, starts: Int64s, terms: Int32s, message: int, begin: int, end: int
+    state: TopkState, starts: Int64s, terms: Int32s, message: int, begin: int, end: int
 ) -> None:
     """Ask for what the message after this one reads first, while this one is being matched."""
     if message == begin:
@@ -77,7 +77,7 @@ def ask_for_lists(
 
 @inner_inlined
 def affected_by(
-    state: State, work: Work, x: float, y: float, squared: float, length: int, table: int
+    state: TopkState, work: TopkScratch, x: float, y: float, squared: float, length: int, table: int
 ) -> int:
     """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
@@ -113,7 +113,7 @@ def affected_by(
 
 
 @inner_inlined
-def _dot_slowly(state: State, work: Work, sub: int, table: int) -> tuple[float, int]:
+def _dot_slowly(state: TopkState, work: TopkScratch, sub: int, table: int) -> tuple[float, int]:
     """The product of both vectors, and the first term of both; for many terms on either side."""
     dot, first = 0.0, wide(-1)
     for m in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
@@ -127,9 +127,16 @@ def _dot_slowly(state: State, work: Work, sub: int, table: int) -> tuple[float, 
 
 @inner
 def _verify(
-    state: State, work: Work, x: float, y: float, squared: float, length: int, table: int,
-    found: int, affected: int,
-) -> int:  # fmt: skip
+    state: TopkState,
+    work: TopkScratch,
+    x: float,
+    y: float,
+    squared: float,
+    length: int,
+    table: int,
+    found: int,
+    affected: int,
+) -> int:
     """Score the subscriptions found so far; keep those that reach their thresholds, each once.
 
     Half of them do, and no processor guesses which: so nothing here branches by that.

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearcast._jit import inner_inlined
 from nearcast.index.rarest_term._layout import LANES
-from nearcast.topk._layout import Int32s, State, Work
+from nearcast.topk._layout import Int32s, TopkScratch, TopkState
 from nearcast.topk._wide import wide
 
 _SPREAD = np.uint32(0x9E3779B1)
@@ -44,7 +44,7 @@ def _first_slot(term: int, size: int) -> int:
 
 @inner_inlined
 def prepare(
-    state: State, work: Work, terms: Int32s, counts: Int32s, start: int, length: int
+    state: TopkState, work: TopkScratch, terms: Int32s, counts: Int32s, start: int, length: int
 ) -> float:
     """Weigh the terms of a message, in the order of their letters; give its length squared."""
     squared = 0.0
@@ -59,7 +59,7 @@ def prepare(
 
 
 @inner_inlined
-def arrange(work: Work, length: int, squared: float) -> None:
+def arrange(work: TopkScratch, length: int, squared: float) -> None:
     """Bring the terms of a message, weighed already, into the one order, and make the table.
 
     Terms that no subscription has may be missing: they count in the length of the message only.
@@ -101,7 +101,7 @@ def table_size(length: int) -> int:
 
 
 @inner_inlined
-def slot_of_term(work: Work, term: int, size: int) -> int:
+def slot_of_term(work: TopkScratch, term: int, size: int) -> int:
     """Where a term stands in the table of the message at hand, or -1."""
     at = _first_slot(term, size)
     while work.keys[at] >= 0:

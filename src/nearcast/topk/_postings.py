@@ -43,7 +43,7 @@ from nearcast.topk._layout import (
     TERM_COUNT,
     TERMS,
     THETA,
-    State,
+    TopkState,
     X,
     Y,
 )
@@ -55,7 +55,7 @@ _SLACK = 1.0
 
 
 @inner_inlined
-def term_of(state: State, sub: int, n: int) -> int:
+def term_of(state: TopkState, sub: int, n: int) -> int:
     """The n-th term of a subscription, in the order of the letters."""
     row = 2 * SUB * sub
     if state.sub_i[row + TERM_COUNT] <= INLINE:
@@ -64,7 +64,7 @@ def term_of(state: State, sub: int, n: int) -> int:
 
 
 @inner_inlined
-def place_of(state: State, sub: int, n: int) -> int:
+def place_of(state: TopkState, sub: int, n: int) -> int:
     """The place of a subscription in the list of its n-th term."""
     row = 2 * SUB * sub
     if state.sub_i[row + TERM_COUNT] <= INLINE:
@@ -73,7 +73,7 @@ def place_of(state: State, sub: int, n: int) -> int:
 
 
 @inner_inlined
-def set_place(state: State, sub: int, n: int, place: int) -> None:
+def set_place(state: TopkState, sub: int, n: int, place: int) -> None:
     """Note the place of a subscription in the list of its n-th term."""
     row = 2 * SUB * sub
     if state.sub_i[row + TERM_COUNT] <= INLINE:
@@ -83,7 +83,7 @@ def set_place(state: State, sub: int, n: int, place: int) -> None:
 
 
 @inner_inlined
-def rest_of(state: State, sub: int, term: int) -> float:
+def rest_of(state: TopkState, sub: int, term: int) -> float:
     """The length of what follows a term in the vector of a query, which has length 1."""
     total = 0.0
     for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
@@ -106,7 +106,7 @@ def _at_least(share: float) -> int:
 
 
 @inner_inlined
-def post(state: State, sub: int) -> None:
+def post(state: TopkState, sub: int) -> None:
     """Enter a subscription into the lists of its terms; there must be room."""
     row = SUB * sub
     alpha = state.sub_f[row + ALPHA]
@@ -136,7 +136,7 @@ def post(state: State, sub: int) -> None:
 
 
 @inner
-def _resize(state: State, term: int, kind: int) -> None:
+def _resize(state: TopkState, term: int, kind: int) -> None:
     """Move the list of a term to a region of another class."""
     row = term * LIST
     size = wide(1) << kind
@@ -153,7 +153,7 @@ def _resize(state: State, term: int, kind: int) -> None:
 
 
 @inner
-def withdraw(state: State, sub: int) -> None:
+def withdraw(state: TopkState, sub: int) -> None:
     """Take a subscription out of the lists of its terms; the last posting takes its place."""
     for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
         term = term_of(state, sub, n)
@@ -181,7 +181,7 @@ def withdraw(state: State, sub: int) -> None:
 
 
 @inner
-def set_theta(state: State, sub: int, theta: float) -> None:
+def set_theta(state: TopkState, sub: int, theta: float) -> None:
     """Change the threshold of a subscription, in its record and in its postings."""
     row = SUB * sub
     state.sub_f[row + THETA] = theta

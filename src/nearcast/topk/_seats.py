@@ -17,7 +17,7 @@ from nearcast.topk._layout import (
     NOT_FILED,
     SEATS,
     SUB,
-    State,
+    TopkState,
 )
 from nearcast.topk._wide import wide
 from nearcast.topk._window import message_row
@@ -48,7 +48,7 @@ def depth_for(size: int) -> int:
 
 
 @inner_inlined
-def file_seat(state: State, sub: int, number: int) -> None:
+def file_seat(state: TopkState, sub: int, number: int) -> None:
     """Let a seat wait for the expiry of a message."""
     seat = 2 * SUB * sub
     row = message_row(state, number) * MESSAGE + SEATS
@@ -60,7 +60,7 @@ def file_seat(state: State, sub: int, number: int) -> None:
 
 
 @inner_inlined
-def take_seat(state: State, number: int) -> int:
+def take_seat(state: TopkState, number: int) -> int:
     """Give a seat that waits for a message, or -1; it waits no longer."""
     row = message_row(state, number) * MESSAGE + SEATS
     sub = wide(state.message_i[row])
@@ -74,7 +74,7 @@ def take_seat(state: State, number: int) -> int:
 
 
 @inner
-def unfile_seat(state: State, sub: int) -> None:
+def unfile_seat(state: TopkState, sub: int) -> None:
     """Let a seat wait no longer, however many others wait for the same message."""
     seat = 2 * SUB * sub
     following = wide(state.seat_i[seat + NEXT_SEAT])
@@ -91,7 +91,7 @@ def unfile_seat(state: State, sub: int) -> None:
 
 
 @inner_inlined
-def ask_for_buffer(state: State, sub: int) -> None:
+def ask_for_buffer(state: TopkState, sub: int) -> None:
     """Ask for the memory of a buffer before it is needed."""
     seat = 2 * SUB * sub
     base = wide(state.seat_i[seat + BUFFER])
@@ -105,7 +105,7 @@ def ask_for_buffer(state: State, sub: int) -> None:
 
 
 @inner_inlined
-def take_buffer(state: State, kind: int) -> int:
+def take_buffer(state: TopkState, kind: int) -> int:
     """Give a region for a buffer, in units of 8 bytes."""
     at = wide(state.buffer_free[kind])
     if at >= 0:
@@ -117,7 +117,7 @@ def take_buffer(state: State, kind: int) -> int:
 
 
 @inner_inlined
-def give_buffer_back(state: State, kind: int, at: int) -> None:
+def give_buffer_back(state: TopkState, kind: int, at: int) -> None:
     """Chain a region to the free ones."""
     state.buffer_i[2 * at] = state.buffer_free[kind]
     state.buffer_free[kind] = at

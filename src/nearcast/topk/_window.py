@@ -33,8 +33,8 @@ from nearcast.topk._layout import (
     SIZE,
     TERM_TAIL,
     Int32s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
     X,
     Y,
 )
@@ -47,13 +47,13 @@ SLACK = 6e-5
 
 
 @inner_inlined
-def message_row(state: State, number: int) -> int:
+def message_row(state: TopkState, number: int) -> int:
     """The row of a message in the ring."""
     return wide(number) & wide(state.scalars[MESSAGE_MASK])
 
 
 @inner
-def _grow(state: State, term: int) -> None:
+def _grow(state: TopkState, term: int) -> None:
     """Give a circle that is full, or has no region yet, one of twice the size."""
     row = term * LIST
     lists, ints = state.lists, state.list_i
@@ -68,7 +68,7 @@ def _grow(state: State, term: int) -> None:
 
 
 @inner
-def _copy(state: State, term: int, to: int, size: int) -> None:
+def _copy(state: TopkState, term: int, to: int, size: int) -> None:
     """Copy a circle, straightened, to another region."""
     row = term * LIST
     lists, ints = state.lists, state.list_i
@@ -81,7 +81,7 @@ def _copy(state: State, term: int, to: int, size: int) -> None:
 
 
 @inner
-def _shrink(state: State, term: int) -> None:
+def _shrink(state: TopkState, term: int) -> None:
     """Give back the region of an empty circle, or exchange it for a free one of half the size."""
     row = term * LIST
     lists = state.lists
@@ -101,7 +101,7 @@ def _shrink(state: State, term: int) -> None:
 
 
 @inner_inlined
-def room_to_enter(state: State, work: Work, length: int) -> int:
+def room_to_enter(state: TopkState, work: TopkScratch, length: int) -> int:
     """Say what must grow before a message of so many terms can enter."""
     scalars = state.scalars
     first, following = scalars[FIRST], scalars[NEXT]
@@ -133,9 +133,17 @@ def room_to_enter(state: State, work: Work, length: int) -> int:
 
 @inner_inlined
 def enter(
-    state: State, work: Work, x: float, y: float, squared: float, at: float, terms: Int32s,
-    counts: Int32s, start: int, length: int,
-) -> None:  # fmt: skip
+    state: TopkState,
+    work: TopkScratch,
+    x: float,
+    y: float,
+    squared: float,
+    at: float,
+    terms: Int32s,
+    counts: Int32s,
+    start: int,
+    length: int,
+) -> None:
     """Take in a message, for which there is room; its terms in `work` are the same."""
     scalars = state.scalars
     number = scalars[NEXT]
@@ -180,7 +188,7 @@ def enter(
 
 
 @inner_inlined
-def leave_oldest(state: State) -> None:
+def leave_oldest(state: TopkState) -> None:
     """Take the oldest message out of the circles of its terms; its row stays until it is reused."""
     number = state.scalars[FIRST]
     row = message_row(state, number) * MESSAGE

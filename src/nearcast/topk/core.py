@@ -61,7 +61,7 @@ from nearcast.topk._layout import (
     Floats,
     Int32s,
     Int64s,
-    Work,
+    TopkScratch,
 )
 from nearcast.topk.window import Window
 
@@ -77,7 +77,7 @@ _GROWING = {
 """What a kernel that stopped wants to be longer."""
 
 
-class Changes(NamedTuple):
+class TopkChanges(NamedTuple):
     """Who gained or lost which message: columns of one length, grouped by event."""
 
     events: Int32s
@@ -211,7 +211,7 @@ class TopK:
 
     def publish(
         self, points: Floats, at: Floats, starts: Int64s, terms: Int32s, counts: Int32s
-    ) -> Changes:
+    ) -> TopkChanges:
         """Publish messages in order; `events` of the answer are their places in the call.
 
         The terms of the i-th stand in the order of their letters, each with its count.
@@ -222,7 +222,7 @@ class TopK:
                 some, with_end = slice(first, first + _MOST_AT_ONCE), first + _MOST_AT_ONCE + 1
                 part = self.publish(points[some], at[some], starts[first:with_end], terms, counts)
                 parts.append(part._replace(events=part.events + np.int32(first)))
-            return Changes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            return TopkChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         if self._state.scalars[NEXT] + len(points) > _LAST_NUMBER:
             self._rebase()
         self._ensure_longest(int(np.diff(starts).max(initial=0)))
@@ -246,7 +246,7 @@ class TopK:
     def _read_some(self, subs: Int32s, done: int) -> int:
         return _events.read_members(self._state, self._work, subs, done)
 
-    def advance(self, now: float) -> Changes:
+    def advance(self, now: float) -> TopkChanges:
         """Let time pass, as one event."""
         self._start()
         while (code := self._advance_some(now)) != DONE:
@@ -264,7 +264,7 @@ class TopK:
         x, y, _, at = self._state.message_f[row : row + MESSAGE].tolist()
         return (x, y), at
 
-    def members(self, subs: Int32s) -> Changes:
+    def members(self, subs: Int32s) -> TopkChanges:
         """The results of subscriptions, best first; `events` are their places in the call."""
         self._start()
         done = 0
@@ -295,11 +295,13 @@ class TopK:
     def _start(self) -> None:
         self._state.scalars[CHANGES] = self._state.scalars[EVENT_START] = 0
 
-    def _changes(self) -> Changes:
+    def _changes(self) -> TopkChanges:
         count = int(self._state.scalars[CHANGES])
         rows = self._work.changes[: 4 * count].reshape(-1, 4).T.copy()
         numbers = rows[3].astype(np.int64) + self._base
-        return Changes(rows[0], rows[1], rows[2], numbers, self._work.change_scores[:count].copy())
+        return TopkChanges(
+            rows[0], rows[1], rows[2], numbers, self._work.change_scores[:count].copy()
+        )
 
     def _grow(self, code: int) -> None:
         """Give a kernel what it asked for."""
@@ -364,12 +366,12 @@ def _more_than(needed: int) -> int:
     return 2 * needed + 1024
 
 
-def _work(longest: int, subscriptions: int, changes: int) -> Work:
+def _work(longest: int, subscriptions: int, changes: int) -> TopkScratch:
     table = 16
     while table < 2 * longest:
         table *= 2
     best = 2 * 2816
-    return Work(
+    return TopkScratch(
         np.empty(longest, np.int32),
         np.empty(longest),
         np.empty(longest),

@@ -24,8 +24,8 @@ from nearcast.topk._layout import (
     Floats,
     Int32s,
     Int64s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
 )
 from nearcast.topk._message import prepare
 from nearcast.topk._postings import set_theta
@@ -67,7 +67,7 @@ class SharedCore(TopK):
 
 
 @lean_kernel
-def _set_thetas(state: State, thetas: Floats) -> None:
+def _set_thetas(state: TopkState, thetas: Floats) -> None:
     for sub in range(len(thetas)):
         set_theta(state, wide(sub), thetas[sub])
 
@@ -82,8 +82,8 @@ def _holder(starts: Int64s, terms: Int32s, holders: Int32s, sub: int, term: int)
 
 @lean_kernel
 def _count(
-    state: State,
-    work: Work,
+    state: TopkState,
+    work: TopkScratch,
     starts: Int64s,
     terms: Int32s,
     holders: Int32s,

@@ -17,7 +17,7 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.partition.adjust.local import adjust
 from nearcast.partition.adjust.migration import Migration, carried_bytes, held_bytes
-from nearcast.partition.adjust.recent import ROW_BYTES, Recent, recent_of
+from nearcast.partition.adjust.recent import ROW_BYTES, RecentWork, recent_of
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid, Int64s
 from nearcast.partition.load import MEASURED
@@ -42,7 +42,7 @@ _FEW_WORKERS = 8
 _NEAR = {True: 0.05, False: 0.10}  # of a rebuild, in bound and in bytes: for few workers, for many
 
 
-class Arrangement(NamedTuple):
+class AdjustSetup(NamedTuple):
     """What to simulate."""
 
     workers: Sequence[int]
@@ -56,7 +56,7 @@ class Arrangement(NamedTuple):
     seed: int = 1
 
 
-class Step(TypedDict):
+class IntervalResult(TypedDict):
     """One method after one interval: its bound, and what it had to carry for it."""
 
     workers: int
@@ -70,13 +70,13 @@ class Step(TypedDict):
     adjust_s: float
 
 
-class Outcome(TypedDict):
+class AdjustOutcome(TypedDict):
     """Everything that was simulated; `large_selections` are from all cells there are."""
 
     subscriptions: int
     selections: list[Selection]
     large_selections: list[Selection]
-    steps: list[Step]
+    steps: list[IntervalResult]
     bars: list[Bar]
 
 
@@ -94,7 +94,7 @@ class _World(NamedTuple):
         """Count work for some of the messages."""
         return Simulator(population_of(self.rows, messages, messages.size / self.ratio), MEASURED)
 
-    def recent(self, plan: Plan, messages: SampleMessages) -> Recent:
+    def recent(self, plan: Plan, messages: SampleMessages) -> RecentWork:
         """What adjustment is told: some messages, and how busy each worker was with them."""
         operations = self.rows.size / self.subscriptions * messages.size / self.ratio
         recent = recent_of(plan, self.rows, messages, operations, self.sizes)
@@ -105,7 +105,7 @@ class _World(NamedTuple):
 class _Drift:
     """Q3 with one switch of regions in each interval."""
 
-    def __init__(self, arrangement: Arrangement) -> None:
+    def __init__(self, arrangement: AdjustSetup) -> None:
         self._arranged = arrangement
         self._made = StsArrays.named(
             "sts-q3", arrangement.seed, switch_every=arrangement.subscriptions
@@ -134,14 +134,14 @@ class _Drift:
         return auto(sample, workers, self.grid)
 
 
-def measure_adjust(arrangement: Arrangement, tell: Tell) -> Outcome:
+def measure_adjust(arrangement: AdjustSetup, tell: Tell) -> AdjustOutcome:
     """Simulate everything."""
     for method in arrangement.methods:
         if method not in METHODS:
             raise InvalidValue("--method", method, f"one of {', '.join(METHODS)}")
     drift = _Drift(arrangement)
     selections: list[Selection] = []
-    steps: list[Step] = []
+    steps: list[IntervalResult] = []
     worlds = [drift.world(number) for number in range(arrangement.intervals + 1)]
     for workers in arrangement.workers:
         tell(f"{workers} workers: planning")
@@ -156,7 +156,7 @@ def measure_adjust(arrangement: Arrangement, tell: Tell) -> Outcome:
     large = measure_large_selection(
         plan, lambda both: first.recent(both, first.seen[0]), first.rows, first.sizes
     )
-    outcome = Outcome(
+    outcome = AdjustOutcome(
         subscriptions=arrangement.subscriptions,
         selections=selections,
         large_selections=large,
@@ -168,14 +168,14 @@ def measure_adjust(arrangement: Arrangement, tell: Tell) -> Outcome:
 
 
 def _followed(
-    arrangement: Arrangement, drift: _Drift, worlds: list[_World], plan: Plan, tell: Tell
-) -> list[Step]:
+    arrangement: AdjustSetup, drift: _Drift, worlds: list[_World], plan: Plan, tell: Tell
+) -> list[IntervalResult]:
     """Let each method follow the drift from the same plan."""
     plans = dict.fromkeys(arrangement.methods, plan)
-    steps: list[Step] = []
+    steps: list[IntervalResult] = []
     for interval, world in enumerate(worlds[1:], start=1):
         simulator = world.simulator(world.unseen)
-        here: list[Step] = []
+        here: list[IntervalResult] = []
         for method, before in plans.items():
             tell(f"{plan.workers} workers, interval {interval}: {method}")
             started = process_time()
@@ -184,7 +184,7 @@ def _followed(
             plans[method] = after
             report = simulator.run(after).report
             here.append(
-                Step(
+                IntervalResult(
                     workers=plan.workers,
                     interval=interval,
                     method=method,
@@ -210,7 +210,7 @@ def _one_interval(drift: _Drift, world: _World, method: str, plan: Plan) -> tupl
     if method == "rebuild":
         after = drift.planned(world, plan.workers).changed(number=plan.number + 1)
         return after, carried_bytes(plan, after, world.rows, world.sizes)
-    ways: dict[str, Callable[[Plan, Recent], Migration | None]] = {
+    ways: dict[str, Callable[[Plan, RecentWork], Migration | None]] = {
         "published": adjust_as_published,
         "published-real": partial(adjust_as_published, real=True),
         "ours": adjust,
@@ -224,7 +224,7 @@ def _one_interval(drift: _Drift, world: _World, method: str, plan: Plan) -> tupl
     return plan, carried
 
 
-def bars_of(outcome: Outcome) -> list[Bar]:
+def bars_of(outcome: AdjustOutcome) -> list[Bar]:
     """Compare what was found with what is promised."""
     bars: list[Bar] = []
 

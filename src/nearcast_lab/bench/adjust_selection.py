@@ -15,7 +15,7 @@ from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.local import worker_loads
 from nearcast.partition.adjust.migration import carried_bytes
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
-from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
@@ -51,7 +51,7 @@ class _Cells(NamedTuple):
     """The cells of one worker that has too much, and what it should give away."""
 
     plan: Plan
-    recent: Recent
+    recent: RecentWork
     pieces: Pieces
     giver: int
     taker: int
@@ -66,7 +66,7 @@ class _Cells(NamedTuple):
 
 
 def measure_selections(
-    plan: Plan, recent: Recent, rows: SampleRows, sizes: Int64s
+    plan: Plan, recent: RecentWork, rows: SampleRows, sizes: Int64s
 ) -> list[Selection]:
     """Let every method relieve a worker that has become hot: some workers, one after the other.
 
@@ -82,7 +82,7 @@ def measure_selections(
 
 
 def _relieved(
-    plan: Plan, recent: Recent, giver: int, rows: SampleRows, sizes: Int64s
+    plan: Plan, recent: RecentWork, giver: int, rows: SampleRows, sizes: Int64s
 ) -> list[Selection]:
     hot = owners_of(plan, recent.hit_cell, recent.hit_key) == giver
     recent = recent._replace(hit_cost=np.where(hot, _HOTTER, 1.0) * recent.hit_cost)
@@ -136,7 +136,7 @@ def _as_published(cells: _Cells, load: str, weights: Floats, slow: bool = True) 
 
 
 def measure_large_selection(
-    plan: Plan, recent_for: Callable[[Plan], Recent], rows: SampleRows, sizes: Int64s
+    plan: Plan, recent_for: Callable[[Plan], RecentWork], rows: SampleRows, sizes: Int64s
 ) -> list[Selection]:
     """Select from all cells there are: one worker has them all, and gives a tenth to another."""
     both = plan.changed(workers=2, cell_worker=np.zeros(plan.grid.cells, np.int32), maps=())

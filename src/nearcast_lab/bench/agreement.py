@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.index import Batch, match
-from nearcast_lab.bench.matching import Contestant, Tally
+from nearcast_lab.bench.matching import Contestant, MatchTally
 from nearcast_lab.workloads.arrays import Subscriptions
 
 _SAMPLE = 20
@@ -18,7 +18,7 @@ class DisagreementError(RuntimeError):
     """Two ways to match gave different answers: a defect, whichever is right."""
 
 
-def check_agreement(labels: Sequence[str], tallies: Sequence[Tally]) -> None:
+def check_agreement(labels: Sequence[str], tallies: Sequence[MatchTally]) -> None:
     """Compare the digests of all indexes over the messages that both of two have seen."""
     for label, tally in zip(labels, tallies, strict=True):
         for other, reference in zip(labels, tallies, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
-from nearcast.lasting import ActiveStore, Changes, Ended, Texts
+from nearcast.lasting import ActiveChanges, ActiveStore, Ended, MessageTerms
 from nearcast.lasting._places import Places
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
 from nearcast_lab.designs.located_messages import (
@@ -43,7 +43,7 @@ class MessageIndex(Protocol):
         """When each slot's message ends, or ended."""
         ...
 
-    def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
+    def add(self, texts: MessageTerms, boxes: Floats, ends: Floats) -> Int32s:
         """Take in messages, and give their slots."""
         ...
 
@@ -59,7 +59,7 @@ class MessageIndex(Protocol):
         times: Floats,
         boxes: Floats,
         circles: None,
-    ) -> Changes:
+    ) -> ActiveChanges:
         """Find what changes if rows get other boxes."""
         ...
 
@@ -75,7 +75,7 @@ class Reevaluated(ActiveStore):
         times: Floats,
         boxes: Floats,
         circles: Floats | None,
-    ) -> Changes:
+    ) -> ActiveChanges:
         """Evaluate twice, and give the difference."""
         del circles
         old = self.evaluate(rows, which, events, times)
@@ -119,9 +119,9 @@ class Design:
 
     def add(self, batch: Batch, ends: Floats) -> Int32s:
         """Keep messages that are not matched."""
-        return self.messages.add(Texts(batch.starts, batch.terms), batch.boxes, ends)
+        return self.messages.add(MessageTerms(batch.starts, batch.terms), batch.boxes, ends)
 
-    def changes(self, which: Int32s, events: Int32s, times: Floats, boxes: Floats) -> Changes:
+    def changes(self, which: Int32s, events: Int32s, times: Floats, boxes: Floats) -> ActiveChanges:
         """Find what changes if rows move; the table still has their old boxes."""
         return self.messages.moves(self.table.rows, which, events, times, boxes, None)
 
@@ -145,7 +145,7 @@ _NOWHERE = 400.0
 
 def arrive(
     design: AnyDesign, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
-) -> tuple[Int32s, Changes]:
+) -> tuple[Int32s, ActiveChanges]:
     """Add subscriptions: their rows, and the messages they get, with the number of each as event.
 
     One that arrives moves there from a place where nothing is (section 4.2.3).

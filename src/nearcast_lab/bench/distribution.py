@@ -21,31 +21,31 @@ from nearcast.partition.topk.mechanisms import (
     MECHANISMS,
     Levels,
     Mechanism,
-    Sample,
+    TopkSample,
     hashing,
     keyword_first,
     prefix_any,
     prefix_sum,
     spatial_first,
 )
-from nearcast.partition.topk.placing import Wishes, first_wishes, steepness_of
+from nearcast.partition.topk.placing import TopkQueries, first_wishes, steepness_of
 from nearcast.partition.topk.spread import Spread
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast_lab.bench.promises import Bar, at_least, at_most
 from nearcast_lab.simulators.calibrate_topk import calibrate
 from nearcast_lab.simulators.topk import (
-    Costs,
-    Messages,
-    Population,
-    Report,
-    Simulation,
+    SimulatedMessages,
+    SpreadSimulation,
+    TopkCosts,
+    TopkPopulation,
+    TopkSimulationReport,
     dearer_messages,
     population_of,
     simulate,
 )
 from nearcast_lab.workloads.topk import TopkOptions
-from nearcast_lab.workloads.topk_arrays import Posts, TopkArrays
+from nearcast_lab.workloads.topk_arrays import MessageArrays, TopkArrays
 from nearcast_lab.workloads.topk_texts import TopkTexts, topk_gazetteer, topk_log, topk_places
 
 Tell = Callable[[str], None]
@@ -91,7 +91,7 @@ _TURNOVER = 0.5
 _MOST_COPIES, _LEAST_COPIES, _MOST_SENT = 2.2, 3.0, 0.5
 
 
-class Arrangement(NamedTuple):
+class DistributionSetup(NamedTuple):
     """What to simulate; texts are those of `TEXTS` or `REAL`, or the name of an event log."""
 
     texts: Sequence[str] = tuple(TEXTS)
@@ -126,10 +126,10 @@ class Row(TypedDict):
     plan_s: float
     of_hashing: float
     break_even_us: float | None
-    simulated: Report
+    simulated: TopkSimulationReport
 
 
-class Outcome(TypedDict):
+class DistributionOutcome(TypedDict):
     """Everything that was simulated, and the costs for each kind of texts."""
 
     subscriptions: int
@@ -143,16 +143,16 @@ class Outcome(TypedDict):
     bars: list[Bar]
 
 
-class World(NamedTuple):
+class SpreadWorld(NamedTuple):
     """A population with its thresholds, what to plan from, and what work costs."""
 
-    population: Population
-    sample: Sample
+    population: TopkPopulation
+    sample: TopkSample
     space: Box
-    costs: Costs
+    costs: TopkCosts
 
 
-def measure_distribution(arrangement: Arrangement, tell: Tell) -> Outcome:
+def measure_distribution(arrangement: DistributionSetup, tell: Tell) -> DistributionOutcome:
     """Make and simulate everything."""
     rows: list[Row] = []
     costs: dict[str, dict[str, float]] = {}
@@ -161,7 +161,7 @@ def measure_distribution(arrangement: Arrangement, tell: Tell) -> Outcome:
         costs[name] = world.costs._asdict()
         for workers in arrangement.workers:
             rows += compare(world, name, workers, arrangement.mechanisms, tell)
-    return Outcome(
+    return DistributionOutcome(
         subscriptions=arrangement.subscriptions,
         window=arrangement.window,
         messages=arrangement.messages,
@@ -174,7 +174,7 @@ def measure_distribution(arrangement: Arrangement, tell: Tell) -> Outcome:
     )
 
 
-def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
+def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadWorld:
     """Fill a window, evaluate subscriptions, let the stream go on, and measure costs."""
     tell(f"{name}: making messages")
     data = _data(arrangement, name)
@@ -196,7 +196,7 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
         core.publish(*data.messages(first, min(first + _CHUNK, end)))
         tell(f"{name}: {first - window:,} of {end - window:,} messages more")
     made = data.subscriptions(0, total)
-    wishes = Wishes(
+    wishes = TopkQueries(
         hashed(np.arange(total)),
         made.points,
         made.alphas,
@@ -206,7 +206,7 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
         core.thetas,
     )
     seen = data.messages(end - min(window, _SAMPLED), end)
-    sample = Sample(
+    sample = TopkSample(
         first_wishes(wishes, known),
         seen.points,
         seen.starts,
@@ -219,10 +219,10 @@ def make_world(arrangement: Arrangement, name: str, tell: Tell) -> World:
     space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
     order = hashing(sample, 1, space)
     population = population_of(core, wishes, made.terms, order, unseen, known)
-    return World(population, sample, space, costs)
+    return SpreadWorld(population, sample, space, costs)
 
 
-def _data(arrangement: Arrangement, name: str) -> TopkArrays | TopkTexts:
+def _data(arrangement: DistributionSetup, name: str) -> TopkArrays | TopkTexts:
     fewest, most = arrangement.keywords
     text = TEXTS.get(name, Text(1, 1))
     options = TopkOptions(
@@ -248,19 +248,19 @@ def _core(data: TopkArrays | TopkTexts, window: int) -> SharedCore:
     return core
 
 
-def _messages(posts: Posts, idf: Floats) -> Messages:
-    return Messages(
+def _messages(posts: MessageArrays, idf: Floats) -> SimulatedMessages:
+    return SimulatedMessages(
         posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts,
         _steepness(posts, idf),
     )  # fmt: skip
 
 
-def _steepness(posts: Posts, idf: Floats) -> Floats:
+def _steepness(posts: MessageArrays, idf: Floats) -> Floats:
     return steepness_of(posts.starts, posts.counts, idf[posts.terms])
 
 
 def compare(
-    world: World, name: str, workers: int, mechanisms: Sequence[str], tell: Tell
+    world: SpreadWorld, name: str, workers: int, mechanisms: Sequence[str], tell: Tell
 ) -> list[Row]:
     """Simulate mechanisms, each beside `hashing`."""
     tell(f"{name}, {workers} workers: hashing")
@@ -275,22 +275,22 @@ def compare(
     return rows
 
 
-class Run(NamedTuple):
+class SpreadRun(NamedTuple):
     """A spread that was made and simulated."""
 
     plan_s: float
-    simulation: Simulation
+    simulation: SpreadSimulation
 
 
-def run(world: World, make: Mechanism, workers: int) -> Run:
+def run(world: SpreadWorld, make: Mechanism, workers: int) -> SpreadRun:
     """Make a spread and simulate it."""
     started = process_time()
     spread: Spread = make(world.sample, workers, world.space)
     taken = process_time() - started
-    return Run(taken, simulate(spread, world.population, world.costs))
+    return SpreadRun(taken, simulate(spread, world.population, world.costs))
 
 
-def run_hybrid(world: World, name: str, levels: Levels) -> Run:
+def run_hybrid(world: SpreadWorld, name: str, levels: Levels) -> SpreadRun:
     """Make and simulate a hybrid with so many parts on each level."""
     make = {"spatial-first": spatial_first, "keyword-first": keyword_first}[name]
     return run(
@@ -300,7 +300,7 @@ def run_hybrid(world: World, name: str, levels: Levels) -> Run:
     )
 
 
-def row_of(name: str, one: Run, plain: Run, costs: Costs) -> Row:
+def row_of(name: str, one: SpreadRun, plain: SpreadRun, costs: TopkCosts) -> Row:
     """Put a row together."""
     even = dearer_messages(one.simulation, plain.simulation, costs)
     rate = one.simulation.report["messages_per_s"]

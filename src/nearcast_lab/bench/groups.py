@@ -11,7 +11,7 @@ from nearcast.errors import InvalidValue
 from nearcast.index import Batch
 from nearcast_lab.bench.agreement import check_agreement, check_sample
 from nearcast_lab.bench.choices import named_options
-from nearcast_lab.bench.match import Plan, Tell, table_for, warm_up
+from nearcast_lab.bench.match import MatchSetup, Tell, table_for, warm_up
 from nearcast_lab.bench.matching import (
     Contestant,
     add_to_table,
@@ -27,7 +27,7 @@ _SLICE = 50
 _EXPECTED = "short, long or a number of terms, each with area=SHARE or without: long:area=0.01"
 
 
-class Group(NamedTuple):
+class MessageGroup(NamedTuple):
     """Messages of `fewest` to `most` terms, at points or over a share of the space."""
 
     label: str
@@ -51,7 +51,7 @@ class GroupReport(TypedDict):
     checked: bool
 
 
-def read_groups(text: str) -> list[Group]:
+def read_groups(text: str) -> list[MessageGroup]:
     """Read groups as in `short,long:area=0.01,1000`."""
     groups = []
     for name, options in named_options(text, "--groups"):
@@ -64,13 +64,13 @@ def read_groups(text: str) -> list[Group]:
         fewest, most = _LENGTHS[name] if name in _LENGTHS else (int(name), int(name))
         if not 0 <= area <= 1 or fewest < 1:
             raise InvalidValue("--groups", text, _EXPECTED)
-        groups.append(Group(f"{name}:area={area:g}" if area else name, fewest, most, area))
+        groups.append(MessageGroup(f"{name}:area={area:g}" if area else name, fewest, most, area))
     return groups
 
 
 def measure_groups(
-    plan: Plan,
-    groups: Sequence[Group],
+    plan: MatchSetup,
+    groups: Sequence[MessageGroup],
     kind: str,
     seed: int,
     options: dict[str, Any],
@@ -103,7 +103,11 @@ def measure_groups(
 
 
 def _measure(
-    plan: Plan, group: Group, contestants: Sequence[Contestant], batch: Batch, population: int
+    plan: MatchSetup,
+    group: MessageGroup,
+    contestants: Sequence[Contestant],
+    batch: Batch,
+    population: int,
 ) -> list[GroupReport]:
     slices = slices_of(batch, _SLICE)
     calibrate(contestants, slices, plan.budget_s)

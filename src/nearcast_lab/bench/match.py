@@ -58,7 +58,7 @@ class MatchReport(TypedDict):
     checked: bool
 
 
-class Plan(NamedTuple):
+class MatchSetup(NamedTuple):
     """What to measure, and how thoroughly."""
 
     workload: str
@@ -75,7 +75,7 @@ Tell = Callable[[str], None]
 
 
 def measure_match(
-    plan: Plan, workload: ArrayWorkload, populations: Sequence[int], tell: Tell
+    plan: MatchSetup, workload: ArrayWorkload, populations: Sequence[int], tell: Tell
 ) -> list[MatchReport]:
     """Measure all chosen indexes on populations of each size."""
     tell("making subscriptions and messages")
@@ -106,7 +106,9 @@ def table_for(workload: ArrayWorkload) -> Table:
     return table
 
 
-def warm_up(plan: Plan, workload: ArrayWorkload, subscriptions: Subscriptions, tell: Tell) -> None:
+def warm_up(
+    plan: MatchSetup, workload: ArrayWorkload, subscriptions: Subscriptions, tell: Tell
+) -> None:
     """Let everything be compiled before anything is timed."""
     count = min(_WARM, len(subscriptions) - 1)
     messages = workload.messages(0, 8)
@@ -126,7 +128,11 @@ def warm_up(plan: Plan, workload: ArrayWorkload, subscriptions: Subscriptions, t
 
 
 def _measure(
-    plan: Plan, workload: ArrayWorkload, subscriptions: Subscriptions, population: int, tell: Tell
+    plan: MatchSetup,
+    workload: ArrayWorkload,
+    subscriptions: Subscriptions,
+    population: int,
+    tell: Tell,
 ) -> list[MatchReport]:
     table = table_for(workload)
     add_to_table(table, subscriptions, 0, population)

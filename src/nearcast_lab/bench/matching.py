@@ -38,7 +38,7 @@ class Contestant:
         return process_time() - started
 
 
-class Tally:
+class MatchTally:
     """What one pass over the messages found; two passes that agree have equal digests."""
 
     def __init__(self) -> None:
@@ -62,9 +62,9 @@ def known_terms(batch: Batch, subscriptions: Subscriptions, vocabulary: int) -> 
     return Batch(before[batch.starts], batch.terms[kept], batch.boxes)
 
 
-def run(index: Index, slices: list[Batch], threads: int) -> Tally:
+def run(index: Index, slices: list[Batch], threads: int) -> MatchTally:
     """Match all slices, and time it."""
-    tally = Tally()
+    tally = MatchTally()
     for batch in slices:
         began, started = perf_counter(), process_time()
         found = match(index, batch, threads)
@@ -95,10 +95,10 @@ def calibrate(contestants: Sequence[Contestant], slices: list[Batch], budget_s: 
 
 def rounds(
     contestants: Sequence[Contestant], slices: list[Batch], threads: int, count: int
-) -> list[tuple[float, Tally]]:
+) -> list[tuple[float, MatchTally]]:
     """Let all indexes match in turn, several times; median CPU seconds and last tally of each."""
     seconds: list[list[float]] = [[] for _ in contestants]
-    tallies = [Tally() for _ in contestants]
+    tallies = [MatchTally() for _ in contestants]
     for turn in range(count):
         for place in range(len(contestants)):
             at = (place + turn) % len(contestants)
@@ -110,7 +110,7 @@ def rounds(
 
 def beside_a_fresh_one(
     contestant: Contestant, slices: list[Batch], count: int
-) -> list[tuple[float, Tally]]:
+) -> list[tuple[float, MatchTally]]:
     """Let an index match in turn with one built anew, as `rounds` does, and go on with that."""
     fresh = Contestant(contestant.choice, contestant.index.table)
     fresh.slices = contestant.slices

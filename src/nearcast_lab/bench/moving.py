@@ -10,14 +10,14 @@ import numpy as np
 
 from nearcast.index import Table
 from nearcast.index.table import Floats, Int32s
-from nearcast.lasting import Changes
+from nearcast.lasting import ActiveChanges
 from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign
 from nearcast_lab.bench.matching import add_to_table
 from nearcast_lab.bench.moving_after import MatchingAfter, measure_after
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
 from nearcast_lab.workloads.roads import Vehicles, build_roads
-from nearcast_lab.workloads.space import Space
+from nearcast_lab.workloads.space import WorldBox
 
 _CHUNK = 10_000
 _ADDED = 50_000
@@ -30,7 +30,7 @@ FAR = 0.0
 """The step that stands for a jump to where another subscription was."""
 
 
-class Plan(NamedTuple):
+class MovingSetup(NamedTuple):
     """What to measure."""
 
     workload: str
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     check: bool
     budget_s: float
     seed: int
-    roads: Space | None = None
+    roads: WorldBox | None = None
     """With a space, subscriptions travel on a road network in it; steps are factors on speeds."""
 
 
@@ -87,7 +87,7 @@ Tell = Callable[[str], None]
 class _World:
     """The same subscriptions, messages and moves for every design."""
 
-    def __init__(self, plan: Plan, made: ArrayWorkload, tell: Tell) -> None:
+    def __init__(self, plan: MovingSetup, made: ArrayWorkload, tell: Tell) -> None:
         tell("making data")
         self.plan = plan
         self.frequency = made.frequency
@@ -108,7 +108,7 @@ class _World:
         boxes = self.subscriptions.boxes
         self.space = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
 
-    def _drive(self, space: Space) -> list[Floats]:
+    def _drive(self, space: WorldBox) -> list[Floats]:
         """Put subscriptions on roads, and give where those that move in each step go."""
         plan = self.plan
         roads = build_roads(plan.seed, space, _JUNCTIONS)
@@ -154,7 +154,7 @@ def _around(centres: Floats, size: Floats) -> Floats:
     return np.hstack([centres - size / 2, centres + size / 2])
 
 
-def measure_moving(plan: Plan, made: ArrayWorkload, tell: Tell) -> list[MovingReport]:
+def measure_moving(plan: MovingSetup, made: ArrayWorkload, tell: Tell) -> list[MovingReport]:
     """Measure all designs, one after the other, on the same data."""
     world = _World(plan, made, tell)
     reports, digests = [], {}
@@ -297,7 +297,7 @@ def _cycle(world: _World, design: AnyDesign) -> tuple[float, float]:
     return 1e6 * published / done, 1e6 * expired / done
 
 
-def _digest(found: Changes) -> int:
+def _digest(found: ActiveChanges) -> int:
     """A number that does not depend on the order of the changes."""
     keys = found.events.astype(np.uint64) << np.uint64(32) | found.slots.astype(np.uint64)
     mixed = (keys * np.uint64(4) + found.ops.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
@@ -318,7 +318,7 @@ def _compare(digests: dict[str, list[dict[int, tuple[int, int]]]]) -> None:
 
 
 def _check_sample(
-    world: _World, name: str, which: Int32s, old: Floats, new: Floats, found: Changes
+    world: _World, name: str, which: Int32s, old: Floats, new: Floats, found: ActiveChanges
 ) -> None:
     """Compare some moves with a look at every message."""
     batch, count = world.batch, world.plan.messages

@@ -17,7 +17,7 @@ _ROUNDS = 10
 _MESSAGES = 20_000
 
 
-class Beside(TypedDict):
+class FreshComparison(TypedDict):
     """An index, in multiples of a fresh one over the same subscriptions.
 
     The time that matching takes, the shortest of some rounds in turn; the rows that messages have
@@ -36,10 +36,10 @@ class MatchingAfter(TypedDict):
     there are subscriptions; and once merged, which took `merge_us` a subscription.
     """
 
-    small_moves: Beside
-    far_jumps: Beside
-    tidied: Beside
-    merged: Beside
+    small_moves: FreshComparison
+    far_jumps: FreshComparison
+    tidied: FreshComparison
+    merged: FreshComparison
     merge_us: float
 
 
@@ -99,7 +99,7 @@ def _inside(corner: Floats, size: Floats) -> Floats:
     return np.hstack([corner, corner + size])
 
 
-def _beside_a_fresh_one(index: RarestTerm, batch: Batch) -> Beside:
+def _beside_a_fresh_one(index: RarestTerm, batch: Batch) -> FreshComparison:
     """Match with both in turn, and give how much more the one that has moved takes."""
     fresh = RarestTerm(index.table)
     fresh.build()
@@ -110,7 +110,7 @@ def _beside_a_fresh_one(index: RarestTerm, batch: Batch) -> Beside:
             looked_at[number] = match(one, batch).candidates
             times[turn, number] = process_time() - started
     least = times.min(axis=0)
-    return Beside(
+    return FreshComparison(
         time=_ratio(least[0], least[1]),
         looked_at=_ratio(*looked_at),
         blocks=_ratio(index.stats()["blocks"], fresh.stats()["blocks"]),

@@ -17,7 +17,7 @@ from nearcast.index import Batch
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
 from nearcast.partition.hybrid import hybrid
-from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.sample import (
@@ -27,7 +27,7 @@ from nearcast.partition.sample import (
     rows_of,
     sample_of,
 )
-from nearcast.partition.simulate import Report, Simulator, population_of
+from nearcast.partition.simulate import SimulationReport, Simulator, population_of
 from nearcast_lab.bench.promises import Bar, at_least, at_most
 from nearcast_lab.simulators.calibrate import calibrate
 from nearcast_lab.workloads.sts_arrays import StsArrays
@@ -48,7 +48,7 @@ UNSEEN = 1 << 24
 Tell = Callable[[str], None]
 
 
-class Arrangement(NamedTuple):
+class PartitionSetup(NamedTuple):
     """What to simulate."""
 
     workloads: Sequence[str]
@@ -78,10 +78,10 @@ class PartitionReport(TypedDict):
     plan_s: float
     of_hybrid: float | None
     if_even: float | None
-    simulated: Report
+    simulated: SimulationReport
 
 
-class Outcome(TypedDict):
+class PartitionOutcome(TypedDict):
     """Everything that was simulated, and by which costs."""
 
     check_ns: float
@@ -91,7 +91,7 @@ class Outcome(TypedDict):
     bars: list[Bar]
 
 
-def measure_partition(arrangement: Arrangement, tell: Tell) -> Outcome:
+def measure_partition(arrangement: PartitionSetup, tell: Tell) -> PartitionOutcome:
     """Plan and simulate everything."""
     costs = MEASURED
     if arrangement.measure:
@@ -100,7 +100,7 @@ def measure_partition(arrangement: Arrangement, tell: Tell) -> Outcome:
     reports: list[PartitionReport] = []
     for workload in arrangement.workloads:
         reports += _measure(arrangement, workload, costs, tell)
-    return Outcome(
+    return PartitionOutcome(
         check_ns=costs.check_ns,
         message_ns=costs.message_ns,
         operation_ns=costs.operation_ns,
@@ -110,7 +110,7 @@ def measure_partition(arrangement: Arrangement, tell: Tell) -> Outcome:
 
 
 def _measure(
-    arrangement: Arrangement, workload: str, costs: Costs, tell: Tell
+    arrangement: PartitionSetup, workload: str, costs: WorkCosts, tell: Tell
 ) -> list[PartitionReport]:
     tell(f"{workload}: making subscriptions and messages")
     made = StsArrays.named(workload, arrangement.seed)
@@ -152,7 +152,7 @@ def sampled_messages(batch: Batch) -> SampleMessages:
     return messages_of(batch.boxes, batch.starts, batch.terms)
 
 
-def make_plan(name: str, sample: Sample, workers: int, grid: Grid, costs: Costs) -> Plan:
+def make_plan(name: str, sample: Sample, workers: int, grid: Grid, costs: WorkCosts) -> Plan:
     """Plan by name; those that weigh real costs are told the measured ones."""
     if name == "auto":
         return auto(sample, workers, grid, costs)

@@ -32,7 +32,7 @@ _LOAD = 10_000  # subscriptions in one request
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServeSetup:
     """What to measure, and for how long."""
 
     subscriptions: int
@@ -74,10 +74,10 @@ class ServeReport(TypedDict):
     load_cpu_s: float
 
 
-class Messages:
+class EndlessMessages:
     """Messages of a workload as JSON, with ids that never come twice, over and over."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ServeSetup) -> None:
         made = array_workload(plan.workload, seed=plan.seed)
         batch = made.messages(0, 50_000)
         terms, starts = batch.terms.tolist(), batch.starts.tolist()
@@ -99,7 +99,7 @@ class Messages:
         return next(self).replace(b'"text":"', b'"text":"%b ' % word.encode(), 1)
 
 
-def subscription_lines(plan: Plan) -> Iterator[bytes]:
+def subscription_lines(plan: ServeSetup) -> Iterator[bytes]:
     """The subscriptions of a workload, many lines at a time."""
     made = array_workload(plan.workload, seed=plan.seed)
     for first in range(0, plan.subscriptions, _LOAD):
@@ -164,7 +164,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_serve(plan: Plan, tell: Tell) -> ServeReport:
+def measure_serve(plan: ServeSetup, tell: Tell) -> ServeReport:
     """Start a server, load it, measure it."""
     with TemporaryDirectory(prefix="nearcast-bench-") as data, server_process(data) as (pid, port):
         gc.disable()  # a pause of the one who measures would look like one of the server
@@ -175,9 +175,9 @@ def measure_serve(plan: Plan, tell: Tell) -> ServeReport:
 
 
 class _Bench:
-    def __init__(self, plan: Plan, tell: Tell, pid: int, port: int) -> None:
+    def __init__(self, plan: ServeSetup, tell: Tell, pid: int, port: int) -> None:
         self._plan, self._tell, self._pid, self._port = plan, tell, pid, port
-        self._messages = Messages(plan)
+        self._messages = EndlessMessages(plan)
 
     async def run(self) -> ServeReport:
         plan = self._plan

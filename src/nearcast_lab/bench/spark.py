@@ -73,7 +73,7 @@ class SparkReport(TypedDict):
     node_mb: float
 
 
-class Plan(NamedTuple):
+class SparkSetup(NamedTuple):
     """What to measure."""
 
     batches: Sequence[int] = (100_000, 500_000)
@@ -139,9 +139,9 @@ def start_pipeline(partitioner: str) -> Callable[[SparkSession, str, Path], Stre
     """Match events as a pipeline does, spread by that partitioner."""
 
     def start(spark: SparkSession, files: str, work: Path) -> StreamingQuery:
-        from nearcast.spark.stream import Options, match_files
+        from nearcast.spark.stream import StreamOptions, match_files
 
-        options = Options(partitioner=partitioner)
+        options = StreamOptions(partitioner=partitioner)
         state, output = str(work / "state"), str(work / "output")
         return match_files(spark, files, state=state, output=output, options=options)
 
@@ -268,7 +268,7 @@ class Running:
 
 
 def measure_spark(
-    plan: Plan, arms: dict[str, Arm], tell: Tell
+    plan: SparkSetup, arms: dict[str, Arm], tell: Tell
 ) -> tuple[list[SparkReport], list[LatencyReport]]:
     """Run all arms over the same batches, interleaved, at each size of batch; then time files."""
     from nearcast.spark.session import local_session
@@ -298,7 +298,7 @@ def measure_spark(
 
 
 def _measure_size(
-    plan: Plan,
+    plan: SparkSetup,
     arms: dict[str, Arm],
     stream: EventStream,
     spark: SparkSession,
@@ -338,7 +338,7 @@ def _measure_size(
 
 
 def _reports(
-    plan: Plan,
+    plan: SparkSetup,
     size: int,
     took: dict[str, list[tuple[float, Cpu]]],
     baselines: list[str],

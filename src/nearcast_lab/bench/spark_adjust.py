@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nearcast.text.query import forget_parsed
 from nearcast_lab.bench.spark import Arm, Running
-from nearcast_lab.bench.spark_adjust_report import Fed, Interval, Outcome, Run, bars_of, interval_of
-from nearcast_lab.bench.spark_drift import Foresight, Log, write_log
+from nearcast_lab.bench.spark_adjust_report import (
+    ArmRun,
+    Fed,
+    Interval,
+    SparkAdjustOutcome,
+    bars_of,
+    interval_of,
+)
+from nearcast_lab.bench.spark_drift import Foresight, LogFolders, write_log
 from nearcast_lab.workloads.drift import DRIFTS, Drift
 
 if TYPE_CHECKING:
@@ -27,13 +34,13 @@ if TYPE_CHECKING:
 
     from nearcast.partition.plan import Plan
     from nearcast.spark.balancing import Mode
-    from nearcast.spark.feed import Feed
+    from nearcast.spark.feed import BatchFeed
     from nearcast.spark.report import BatchReport
 
 Tell = Callable[[str], None]
 
 
-class Arrangement(NamedTuple):
+class SparkAdjustSetup(NamedTuple):
     """What to measure."""
 
     workers: Sequence[int] = (4, 8)
@@ -50,21 +57,27 @@ class _Stream:
     """A stream that runs, and what is heard from it."""
 
     def __init__(
-        self, name: str, mode: Mode, plan: Plan, log: Log, session: SparkSession, folder: Path
+        self,
+        name: str,
+        mode: Mode,
+        plan: Plan,
+        log: LogFolders,
+        session: SparkSession,
+        folder: Path,
     ) -> None:
         self.name = name
         self.fed: list[Fed] = []
         self._mode, self._plan, self._log = mode, plan, log
         self._folder = folder
         self._reports: list[BatchReport] = []
-        self._feed: Feed
+        self._feed: BatchFeed
         self._running = Running(name, Arm(self._start), session, folder)
 
     def _start(self, session: SparkSession, files: str, work: Path) -> StreamingQuery:
         from nearcast.spark.sources import file_names
-        from nearcast.spark.stream import Options, open_feed, start
+        from nearcast.spark.stream import StreamOptions, open_feed, start
 
-        options = Options(
+        options = StreamOptions(
             workers=self._plan.workers,
             plan=self._plan,
             settings=self._log.settings,
@@ -105,7 +118,7 @@ class _Stream:
         NodeCache(self._feed.pipeline.state.id).clear()
 
 
-def measure_spark_adjust(arrangement: Arrangement, tell: Tell) -> Outcome:
+def measure_spark_adjust(arrangement: SparkAdjustSetup, tell: Tell) -> SparkAdjustOutcome:
     """Run everything."""
     from nearcast.spark.session import local_session
 
@@ -114,7 +127,7 @@ def measure_spark_adjust(arrangement: Arrangement, tell: Tell) -> Outcome:
         "nearcast bench",
         **{"spark.driver.memory": "2g", "spark.sql.streaming.pollingDelay": "50ms"},
     )
-    runs: list[Run] = []
+    runs: list[ArmRun] = []
     intervals: list[Interval] = []
     for drift in arrangement.drifts:
         with TemporaryDirectory(prefix="nearcast-bench-") as folder:
@@ -134,7 +147,7 @@ def measure_spark_adjust(arrangement: Arrangement, tell: Tell) -> Outcome:
                 found = _run(session, drift, workers, log, foresight, place, tell)
                 runs += found[0]
                 intervals += found[1]
-    return Outcome(
+    return SparkAdjustOutcome(
         subscriptions=arrangement.subscriptions,
         batches=arrangement.batches,
         intervals=intervals,
@@ -147,11 +160,11 @@ def _run(
     session: SparkSession,
     drift: Drift,
     workers: int,
-    log: Log,
+    log: LogFolders,
     foresight: Foresight,
     folder: Path,
     tell: Tell,
-) -> tuple[list[Run], list[Interval]]:
+) -> tuple[list[ArmRun], list[Interval]]:
     """Let all arms follow one drift."""
     told = f"{drift}, {workers} workers"
     tell(f"{told}: planning")
@@ -173,7 +186,7 @@ def _run(
         for number, batches in enumerate(log.intervals, start=1):
             _feed_all(streams, batches, partial(_tell_of, tell, f"{told}, interval {number}"))
         tell(f"{told}: comparing updates")
-        runs = [Run(drift, workers, stream.name, *stream.digest()) for stream in streams]
+        runs = [ArmRun(drift, workers, stream.name, *stream.digest()) for stream in streams]
     finally:
         for stream in streams:
             stream.stop()

@@ -71,7 +71,7 @@ class Interval(TypedDict):
 
 
 @dataclass(frozen=True)
-class Run:
+class ArmRun:
     """What an arm has found in all intervals: how many updates, and a digest of them."""
 
     drift: str
@@ -81,13 +81,13 @@ class Run:
     digest: str
 
 
-class Outcome(TypedDict):
+class SparkAdjustOutcome(TypedDict):
     """Everything that was measured."""
 
     subscriptions: int
     batches: int
     intervals: list[Interval]
-    runs: list[Run]
+    runs: list[ArmRun]
     bars: list[Bar]
 
 
@@ -157,7 +157,7 @@ def p99(seconds: Sequence[float]) -> float:
     return float(np.quantile(np.array(seconds), 0.99)) if len(seconds) else 0.0
 
 
-def bars_of(intervals: Sequence[Interval], runs: Sequence[Run]) -> list[Bar]:
+def bars_of(intervals: Sequence[Interval], runs: Sequence[ArmRun]) -> list[Bar]:
     """Compare what was found with what is promised."""
     bars = []
     for drift, workers in dict.fromkeys((each["drift"], each["workers"]) for each in intervals):

@@ -37,7 +37,7 @@ _MOST_MESSAGES = 50_000
 _MOST_ROWS = 200_000
 
 
-class Log(NamedTuple):
+class LogFolders(NamedTuple):
     """The folders of files that a log consists of."""
 
     population: Path
@@ -56,7 +56,7 @@ def write_log(
     batches: int,
     ratio: int,
     seed: int,
-) -> Log:
+) -> LogFolders:
     """Write a log; in an interval, of so many batches, the whole population is replaced once."""
     block = 2 * (ratio + 1)  # events with which one comes and one goes
     size = max(subscriptions // batches, 1) * block
@@ -74,13 +74,13 @@ def write_log(
     written = write_batches(folder / "log", stream, [size] * (CALM + intervals * batches))
     calm, rest = written[:CALM], written[CALM:]
     cut = [rest[first : first + batches] for first in range(0, len(rest), batches)]
-    return Log(population, calm, cut, size, Settings(space=Box(*workload.space)))
+    return LogFolders(population, calm, cut, size, Settings(space=Box(*workload.space)))
 
 
 class Foresight:
     """Plans for what is to come."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: LogFolders) -> None:
         self._log = log
         self._known: dict[bool, tuple[pa.Table, SampleMessages, int]] = {}
 

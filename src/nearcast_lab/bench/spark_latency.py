@@ -39,7 +39,7 @@ def measure_latency(
     spark: SparkSession, stream: EventStream, arm: str, rate: int, seconds: float, tell: Tell
 ) -> LatencyReport:
     """Offer events at a steady rate, a file every quarter of a second, and time each file."""
-    from nearcast.spark.stream import Options, match_files
+    from nearcast.spark.stream import StreamOptions, match_files
 
     with TemporaryDirectory(prefix="nearcast-bench-") as name:
         folder = Path(name)
@@ -52,7 +52,7 @@ def measure_latency(
             str(inbox),
             state=str(state),
             output=str(folder / "out"),
-            options=Options(partitioner=arm),
+            options=StreamOptions(partitioner=arm),
         )
         try:
             query.processAllAvailable()

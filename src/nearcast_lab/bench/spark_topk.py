@@ -24,7 +24,7 @@ from nearcast.topk.window import Window
 from nearcast_lab.bench.processes import cpu_used
 from nearcast_lab.bench.spark_latency import EVERY_S, WARM_UP_S, latencies, offer, written
 from nearcast_lab.bench.topk_engine import published, wanted
-from nearcast_lab.bench.topk_halves import Halves, Outcome, outcome_of
+from nearcast_lab.bench.topk_halves import Halves, UpdateDigest, outcome_of
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
 
@@ -38,7 +38,7 @@ _PER_FILE = 50_000  # subscriptions
 _WARM_UP = 1  # batches that are not timed
 
 
-class Plan(NamedTuple):
+class SparkTopkSetup(NamedTuple):
     """What to measure; `rate` is how many messages a second are offered to time each of them."""
 
     subscriptions: int = 1_000_000
@@ -80,7 +80,7 @@ class TopkReport(TypedDict):
     node_mb: float
 
 
-def measure_spark_topk(plan: Plan, tell: Tell) -> TopkReport:
+def measure_spark_topk(plan: SparkTopkSetup, tell: Tell) -> TopkReport:
     """Load, run in turn, offer messages at a rate, and recover."""
     from nearcast.spark.session import local_session
 
@@ -95,7 +95,7 @@ def measure_spark_topk(plan: Plan, tell: Tell) -> TopkReport:
             spark.stop()
 
 
-def settings_of(plan: Plan, workload: TopkArrays) -> Settings:
+def settings_of(plan: SparkTopkSetup, workload: TopkArrays) -> Settings:
     """The window and the space of a run."""
     space = workload.space
     box = Box(space.west, space.south, space.east, space.north)
@@ -119,7 +119,12 @@ class _Run:
     """One run, over a folder of its own."""
 
     def __init__(
-        self, plan: Plan, workload: TopkArrays, spark: SparkSession, folder: Path, tell: Tell
+        self,
+        plan: SparkTopkSetup,
+        workload: TopkArrays,
+        spark: SparkSession,
+        folder: Path,
+        tell: Tell,
     ) -> None:
         self._plan, self._workload, self._spark = plan, workload, spark
         self._folder, self._tell = folder, tell
@@ -168,9 +173,9 @@ class _Run:
 
     @contextmanager
     def _stream(self) -> Iterator[StreamingQuery]:
-        from nearcast.spark.stream import Options, match_files
+        from nearcast.spark.stream import StreamOptions, match_files
 
-        options = Options(settings=settings_of(self._plan, self._workload))
+        options = StreamOptions(settings=settings_of(self._plan, self._workload))
         query = match_files(
             self._spark, str(self._inbox), state=self._state, output=str(self._folder / "out"),
             options=options,
@@ -261,7 +266,7 @@ class _Round(NamedTuple):
     embedded: float
     engine_cpu: float
     cpu: tuple[float, ...]
-    outcome: Outcome
+    outcome: UpdateDigest
     same: bool
 
 

@@ -14,7 +14,7 @@ from nearcast.topk.core import TopK
 from nearcast.topk.skype import DISSEMINATIONS, REEVALUATIONS, Skype
 from nearcast.topk.window import Window
 from nearcast_lab.bench.topk_check import WindowCheck
-from nearcast_lab.workloads.topk_arrays import Posts, TopkArrays, Wishes
+from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays, TopkArrays
 
 Tell = Callable[[str], None]
 
@@ -36,7 +36,7 @@ class Matching(TypedDict):
     index_bytes_per_subscription: float
 
 
-class Run(TypedDict):
+class TopkRun(TypedDict):
     """What a stream costs one method: CPU, what was done, and what is kept."""
 
     method: str
@@ -60,7 +60,7 @@ class Run(TypedDict):
     checked: int
 
 
-class Plan(NamedTuple):
+class TopkSetup(NamedTuple):
     """What to measure."""
 
     subscriptions: int
@@ -112,16 +112,16 @@ def _filled(core: TopK, workload: TopkArrays, window: int) -> None:
         core.publish(*workload.messages(first, min(first + _CHUNK, window)))
 
 
-def _some(wishes: Wishes, first: int, end: int) -> Wishes:
+def _some(wishes: QueryArrays, first: int, end: int) -> QueryArrays:
     starts = wishes.starts[first : end + 1]
     terms = wishes.terms[starts[0] : starts[-1]]
-    return Wishes(
+    return QueryArrays(
         wishes.points[first:end], wishes.alphas[first:end], wishes.ks[first:end],
         starts - starts[0], terms,
     )  # fmt: skip
 
 
-def _subscribed(core: TopK, wishes: Wishes, method: str, tell: Tell) -> float:
+def _subscribed(core: TopK, wishes: QueryArrays, method: str, tell: Tell) -> float:
     """Enter all subscriptions; give the CPU seconds that took."""
     total, spent = len(wishes.points), 0.0
     for first in range(0, total, _INITIAL):
@@ -157,8 +157,8 @@ def warm_up(method: str) -> None:
 
 
 def measure_run(
-    plan: Plan, workload: TopkArrays, method: str, wishes: Wishes, tell: Tell
-) -> tuple[Run, TopK]:
+    plan: TopkSetup, workload: TopkArrays, method: str, wishes: QueryArrays, tell: Tell
+) -> tuple[TopkRun, TopK]:
     """Run a whole stream through one method, from a full window on."""
     warm_up(method)
     tell(f"{method}: filling the window")
@@ -205,11 +205,11 @@ def measure_run(
     }, core
 
 
-def _window(plan: Plan, workload: TopkArrays) -> Window:
+def _window(plan: TopkSetup, workload: TopkArrays) -> Window:
     return Window(seconds=plan.window / workload.rate) if plan.timed else Window(plan.window)
 
 
-def _moments(plan: Plan) -> list[int]:
+def _moments(plan: TopkSetup) -> list[int]:
     """Where to stop and look: evenly, or at as many random moments as there are checks."""
     if not plan.check:
         return [*range(0, plan.messages, _CHUNK), plan.messages]
@@ -220,7 +220,7 @@ def _moments(plan: Plan) -> list[int]:
 
 
 def measure_matching(
-    plan: Plan, workload: TopkArrays, core: TopK, wishes: Wishes, tell: Tell
+    plan: TopkSetup, workload: TopkArrays, core: TopK, wishes: QueryArrays, tell: Tell
 ) -> list[Matching]:
     """Ask every method of dissemination about the same messages, with the thresholds of `core`."""
     at = plan.window + plan.messages
@@ -245,7 +245,7 @@ def measure_matching(
     return reports
 
 
-def _probed(method: str, core: TopK, posts: Posts, size: int) -> Matching:
+def _probed(method: str, core: TopK, posts: MessageArrays, size: int) -> Matching:
     count, subscriptions = len(posts.points), len(core.thetas)
     best, done = 1e300, {}
     for _ in range(3):

@@ -7,7 +7,7 @@ import numpy as np
 from nearcast.geo import planar_distance
 from nearcast.topk.core import TopK
 from nearcast.topk.score import weighed
-from nearcast_lab.workloads.topk_arrays import Posts, TopkArrays, Wishes
+from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays, TopkArrays
 
 _SUBSCRIPTIONS = 3  # looked at each time
 
@@ -15,10 +15,10 @@ _SUBSCRIPTIONS = 3  # looked at each time
 class WindowCheck:
     """Keeps nothing but the workload: messages of the window are made anew for every check."""
 
-    def __init__(self, workload: TopkArrays, wishes: Wishes, window: int) -> None:
+    def __init__(self, workload: TopkArrays, wishes: QueryArrays, window: int) -> None:
         self._workload, self._wishes, self._window = workload, wishes, window
         self.done = 0
-        self._posts: Posts | None = None
+        self._posts: MessageArrays | None = None
         self._first = 0
 
     def agrees(self, core: TopK, next_number: int, seed: int) -> bool:
@@ -35,7 +35,7 @@ class WindowCheck:
         self.done += 1
         return True
 
-    def _messages(self, next_number: int) -> Posts:
+    def _messages(self, next_number: int) -> MessageArrays:
         """The messages from the oldest of the window on, and some that are still to come."""
         first = next_number - self._window
         if self._posts is None or next_number > self._first + len(self._posts.points):
@@ -44,7 +44,7 @@ class WindowCheck:
         return self._posts
 
     def _best(
-        self, sub: int, posts: Posts, first: int, end: int
+        self, sub: int, posts: MessageArrays, first: int, end: int
     ) -> list[tuple[np.int64, np.float64]]:
         wishes, idf = self._wishes, self._workload.idf
         terms = wishes.terms[wishes.starts[sub] : wishes.starts[sub + 1]].tolist()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from nearcast.engine import Engine
 from nearcast.geo import Box
-from nearcast_lab.workloads.topk_arrays import TopkArrays, Wishes
+from nearcast_lab.workloads.topk_arrays import QueryArrays, TopkArrays
 
 ENGINE = "engine"
 _CHUNK = 20_000
@@ -44,7 +44,7 @@ def published(workload: TopkArrays, first: int, end: int) -> pa.Table:
 
 def wanted(workload: TopkArrays, first: int, end: int) -> pa.Table:
     """Subscriptions as an engine takes them, by number."""
-    wishes: Wishes = workload.subscriptions(first, end)
+    wishes: QueryArrays = workload.subscriptions(first, end)
     tops = pa.StructArray.from_arrays(
         [pa.array(wishes.ks), pa.array(wishes.alphas)], ["k", "alpha"]
     )

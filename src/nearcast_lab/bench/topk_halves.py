@@ -20,21 +20,21 @@ from nearcast_lab.workloads.topk_arrays import TopkArrays
 _CHUNK, _INITIAL = 20_000, 50_000
 
 
-class Outcome(NamedTuple):
+class UpdateDigest(NamedTuple):
     """How many updates there were, and a sum that tells sets of them apart."""
 
     rows: int
     sum: int
 
 
-def outcome_of(updates: pa.Table) -> Outcome:
+def outcome_of(updates: pa.Table) -> UpdateDigest:
     """Sum updates up, in whatever order they are, with all bits of their scores."""
     lines = zip(
         *(updates[name].to_pylist() for name in ("op", "subscription", "message", "score")),
         strict=True,
     )
     total = sum(zlib.crc32(repr(line).encode()) for line in lines)
-    return Outcome(len(updates), total)
+    return UpdateDigest(len(updates), total)
 
 
 class _Half:
@@ -57,7 +57,7 @@ class _Half:
     def prepare(self, first: int, end: int) -> None:
         self._ready = first, published(self._workload, first, end)
 
-    def publish(self) -> tuple[float, float, Outcome]:
+    def publish(self) -> tuple[float, float, UpdateDigest]:
         """Publish what was prepared; give the seconds, the CPU and the updates."""
         assert self._ready is not None  # noqa: S101 - as `Halves` calls it
         began, cpu = time.perf_counter(), time.process_time()
@@ -99,13 +99,13 @@ class Halves:
         """Fill both windows, and subscribe."""
         _all([p.submit(_load, half, *self._given) for half, p in enumerate(self._pools)])
 
-    def publish(self, first: int, end: int) -> tuple[float, float, Outcome]:
+    def publish(self, first: int, end: int) -> tuple[float, float, UpdateDigest]:
         """Publish messages to both at once; give the seconds of the slower one, CPU and updates."""
         _all([pool.submit(_call, "prepare", first, end) for pool in self._pools])
         found = _all([pool.submit(_call, "publish") for pool in self._pools])
         rows, sums = zip(*(outcome for _, _, outcome in found), strict=True)
         seconds, cpu, _ = zip(*found, strict=True)
-        return max(seconds), sum(cpu), Outcome(sum(rows), sum(sums))
+        return max(seconds), sum(cpu), UpdateDigest(sum(rows), sum(sums))
 
 
 def _all(calls: list[Future[Any]]) -> list[Any]:

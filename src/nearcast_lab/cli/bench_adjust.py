@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.cli.options import JsonOption
-from nearcast_lab.bench.adjust import METHODS, Arrangement, Outcome, measure_adjust
+from nearcast_lab.bench.adjust import METHODS, AdjustOutcome, AdjustSetup, measure_adjust
 from nearcast_lab.bench.adjust_selection import Selection
 from nearcast_lab.bench.promises import table_of
 from nearcast_lab.cli.measuring import cells, give, named, numbers, status_line
@@ -51,7 +51,7 @@ def adjust(
 
       nearcast bench adjust --workers 8 --subscriptions 50000 --messages 20000 --intervals 2
     """
-    arrangement = Arrangement(
+    arrangement = AdjustSetup(
         workers=numbers(workers, "--workers"),
         subscriptions=subscriptions,
         messages=messages,
@@ -66,7 +66,7 @@ def adjust(
     give(outcome, as_json, _show)
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: AdjustOutcome) -> None:
     console = Console()
     for workers in dict.fromkeys(each["workers"] for each in outcome["selections"]):
         some = [each for each in outcome["selections"] if each["workers"] == workers]
@@ -99,7 +99,7 @@ def _selections(title: str, selections: list[Selection]) -> Table:
     return table
 
 
-def _steps(outcome: Outcome) -> Table:
+def _steps(outcome: AdjustOutcome) -> Table:
     table = _table(
         "drift", "workers", "interval", "method", "bound", "of rebuild", "max/mean", "carried",
         "CPU s",

@@ -17,14 +17,14 @@ from nearcast_lab.bench.distribution import (
     COMPARED,
     REAL,
     TEXTS,
-    Arrangement,
-    Outcome,
+    DistributionOutcome,
+    DistributionSetup,
     Row,
     measure_distribution,
 )
 from nearcast_lab.bench.promises import table_of
 from nearcast_lab.cli.measuring import give, named, numbers, status_line
-from nearcast_lab.simulators.topk import Report
+from nearcast_lab.simulators.topk import TopkSimulationReport
 
 
 def distribution(
@@ -78,7 +78,7 @@ def distribution(
 
       nearcast bench distribution --texts tweets --workers 8,32 --mechanisms hashing,prefix
     """
-    arrangement = Arrangement(
+    arrangement = DistributionSetup(
         texts=_texts(texts),
         workers=numbers(workers, "--workers"),
         mechanisms=named(mechanisms, "--mechanisms", list(COMPARED)),
@@ -125,7 +125,7 @@ _CAPTION = (
 _COLUMNS = ("copies", "later", "sent", "steep", "subs", "load", "read", "bound", "x")
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: DistributionOutcome) -> None:
     console = Console()
     rows = outcome["rows"]
     for texts, costs in outcome["costs"].items():
@@ -169,7 +169,7 @@ def _table(title: str, rows: list[Row]) -> Table:
     return table
 
 
-def _name(it: Report) -> str:
+def _name(it: TopkSimulationReport) -> str:
     l1, l2 = it["levels"]
     return f"{it['mechanism']} {l1}x{l2}" if it["mechanism"].endswith("first") else it["mechanism"]
 

@@ -16,7 +16,7 @@ from nearcast.errors import InvalidValue
 from nearcast.index import INDEXES
 from nearcast_lab.bench.choices import named_options, read_choices
 from nearcast_lab.bench.groups import GroupReport, measure_groups, read_groups
-from nearcast_lab.bench.match import MatchReport, Plan, measure_match
+from nearcast_lab.bench.match import MatchReport, MatchSetup, measure_match
 from nearcast_lab.bench.plot import log_log_plot
 from nearcast_lab.cli.measuring import give, numbers, status_line, write_plot
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
@@ -86,7 +86,7 @@ def match(
         raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")
     kind, options = kinds[0]
     populations = numbers(subscriptions, "--subscriptions")
-    plan = Plan(workload, messages, choices, numbers(threads, "--threads"), check, rounds)
+    plan = MatchSetup(workload, messages, choices, numbers(threads, "--threads"), check, rounds)
     if groups is not None:
         wanted = read_groups(groups)
         with status_line() as tell:

@@ -13,7 +13,7 @@ from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
 from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.designs import DESIGNS, designs_named
-from nearcast_lab.bench.moving import FAR, MovingReport, Plan, measure_moving, step_of
+from nearcast_lab.bench.moving import FAR, MovingReport, MovingSetup, measure_moving, step_of
 from nearcast_lab.bench.plot import log_log_plot
 from nearcast_lab.cli.measuring import give, status_line, write_plot
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
@@ -71,7 +71,7 @@ def moving(
     if len(kinds) != 1:
         raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")
     kind, options = kinds[0]
-    plan = Plan(
+    plan = MovingSetup(
         workload, subscriptions, messages, moves, _steps(step), designs_named(design), check,
         budget, seed,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def _steps(text: str) -> list[float]:
     return steps
 
 
-def _draw(path: str, plan: Plan, reports: list[MovingReport]) -> None:
+def _draw(path: str, plan: MovingSetup, reports: list[MovingReport]) -> None:
     lines = {
         report["design"]: [
             (step, measured["move_us"])

@@ -11,7 +11,12 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.partition.registry import PARTITIONERS
-from nearcast_lab.bench.partition import Arrangement, Outcome, PartitionReport, measure_partition
+from nearcast_lab.bench.partition import (
+    PartitionOutcome,
+    PartitionReport,
+    PartitionSetup,
+    measure_partition,
+)
 from nearcast_lab.bench.promises import table_of
 from nearcast_lab.cli.measuring import cells, give, named, numbers, status_line
 from nearcast_lab.workloads.sts_arrays import STS_WORKLOADS
@@ -62,7 +67,7 @@ def partition(
 
       nearcast bench partition --workload sts-q1 --workers 8 --partitioner space-kd,hybrid,auto
     """
-    arrangement = Arrangement(
+    arrangement = PartitionSetup(
         workloads=named(workload, "--workload", list(STS_WORKLOADS)),
         workers=numbers(workers, "--workers"),
         partitioners=named(partitioner, "--partitioner", list(PARTITIONERS)),
@@ -88,7 +93,7 @@ _CAPTION = (
 )
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: PartitionOutcome) -> None:
     console = Console()
     reports = outcome["reports"]
     console.print(

@@ -57,9 +57,9 @@ def serve(
       nearcast bench serve --subscriptions 100000 --listeners 200 --seconds 5 --json
     """
     need("fastapi", "server")
-    from nearcast_lab.bench.serve import Plan, measure_serve
+    from nearcast_lab.bench.serve import ServeSetup, measure_serve
 
-    plan = Plan(
+    plan = ServeSetup(
         subscriptions=subscriptions,
         listeners=listeners,
         rate=rate,

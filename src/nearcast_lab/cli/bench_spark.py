@@ -12,7 +12,7 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 from nearcast.errors import InvalidValue
-from nearcast_lab.bench.spark import ARMS, Plan, SparkReport, measure_spark
+from nearcast_lab.bench.spark import ARMS, SparkReport, SparkSetup, measure_spark
 from nearcast_lab.bench.spark_latency import LatencyReport
 from nearcast_lab.cli.measuring import give, numbers, status_line
 
@@ -60,7 +60,7 @@ def spark(
         if name not in ARMS:
             raise InvalidValue("--arms", name, f"one of {', '.join(ARMS)}")
         chosen[name] = ARMS[name]
-    plan = Plan(sizes, rounds, subscriptions, ratio, seed, master, workload, rate)
+    plan = SparkSetup(sizes, rounds, subscriptions, ratio, seed, master, workload, rate)
     with status_line() as tell:
         reports, timed = measure_spark(plan, chosen, tell)
     give([*reports, *timed], as_json, lambda _: _show(reports, timed))

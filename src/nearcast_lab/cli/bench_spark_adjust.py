@@ -16,7 +16,7 @@ from nearcast_lab.cli.measuring import give, named, numbers, status_line
 from nearcast_lab.workloads.drift import DRIFTS, Drift
 
 if TYPE_CHECKING:
-    from nearcast_lab.bench.spark_adjust_report import Outcome
+    from nearcast_lab.bench.spark_adjust_report import SparkAdjustOutcome
 
 
 def spark_adjust(
@@ -53,9 +53,9 @@ def spark_adjust(
       nearcast bench spark-adjust --drift festival --workers 4 --intervals 2
     """
     need_spark()
-    from nearcast_lab.bench.spark_adjust import Arrangement, measure_spark_adjust
+    from nearcast_lab.bench.spark_adjust import SparkAdjustSetup, measure_spark_adjust
 
-    arrangement = Arrangement(
+    arrangement = SparkAdjustSetup(
         workers=numbers(workers, "--workers"),
         drifts=[cast(Drift, name) for name in named(drift, "--drift", list(DRIFTS))],
         subscriptions=subscriptions,
@@ -70,7 +70,7 @@ def spark_adjust(
     give(outcome, as_json, _show)
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: SparkAdjustOutcome) -> None:
     from nearcast_lab.bench.spark_adjust_report import p99
 
     console = Console()

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
-from nearcast_lab.bench.spark_topk import Plan, TopkReport, measure_spark_topk
+from nearcast_lab.bench.spark_topk import SparkTopkSetup, TopkReport, measure_spark_topk
 from nearcast_lab.cli.measuring import give, status_line
 
 
@@ -47,7 +47,7 @@ def spark_topk(
       nearcast bench spark-topk --subscriptions 100000 --window 20000 --json
     """
     need_spark()
-    plan = Plan(subscriptions, window, batch, rounds, rate, master=master, seed=seed)
+    plan = SparkTopkSetup(subscriptions, window, batch, rounds, rate, master=master, seed=seed)
     with status_line() as tell:
         report = measure_spark_topk(plan, tell)
     give(report, as_json, _show)

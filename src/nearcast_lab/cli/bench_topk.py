@@ -19,8 +19,8 @@ from nearcast_lab.bench.topk import (
     LAZY,
     OURS,
     Matching,
-    Plan,
-    Run,
+    TopkRun,
+    TopkSetup,
     make,
     measure_matching,
     measure_run,
@@ -102,9 +102,9 @@ def topk(
     for name in (*(name for name in methods if name != ENGINE), *others):
         make(name, Window(1), data)
     count = 2 * window if messages is None else messages
-    plan = Plan(subscriptions, window, count, methods, others, sample, check)
+    plan = TopkSetup(subscriptions, window, count, methods, others, sample, check)
     wishes = data.subscriptions(0, subscriptions)
-    runs: list[Run] = []
+    runs: list[TopkRun] = []
     whole: list[EngineRun] = []
     compared: list[Matching] = []
     with status_line() as tell:
@@ -180,7 +180,7 @@ def _written(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _draw(path: str, runs: Sequence[Run], compared: Sequence[Matching]) -> None:
+def _draw(path: str, runs: Sequence[TopkRun], compared: Sequence[Matching]) -> None:
     bars = [(row["method"], {"matching": row["us_per_message"]}) for row in compared]
     bars += [
         (

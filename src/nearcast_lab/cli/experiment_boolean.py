@@ -15,7 +15,7 @@ from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
 from nearcast_lab.cli.measuring import give, status_line
 from nearcast_lab.experiments.boolean import SCALES, SECTIONS, measure
-from nearcast_lab.experiments.boolean.findings import Report
+from nearcast_lab.experiments.boolean.findings import BooleanReport
 from nearcast_lab.experiments.boolean.page import page
 
 
@@ -67,7 +67,7 @@ def boolean(
     give(report, as_json, lambda report: _show(report, output))
 
 
-def _show(report: Report, output: Path) -> None:
+def _show(report: BooleanReport, output: Path) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("paper", "figure", "the paper says", "measured here", "holds"):
         table.add_column(name, overflow="fold")

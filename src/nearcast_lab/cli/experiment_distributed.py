@@ -14,7 +14,7 @@ from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 from nearcast_lab.bench.partition import Tell
 from nearcast_lab.cli.measuring import cells, give, numbers, status_line
-from nearcast_lab.experiments.distributed import Finding, Scale, measure
+from nearcast_lab.experiments.distributed import DistributedFinding, DistributedScale, measure
 from nearcast_lab.experiments.report import agreement, html_report
 
 
@@ -52,7 +52,7 @@ def distributed(
 
       nearcast experiment distributed --spark --output ps2stream.html
     """
-    scale = Scale(
+    scale = DistributedScale(
         subscriptions=subscriptions,
         messages=messages,
         workers=numbers(workers, "--workers"),
@@ -75,13 +75,13 @@ def distributed(
     give(findings, as_json, _show)
 
 
-def _latency(scale: Scale, tell: Tell) -> Finding:
+def _latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
     from nearcast_lab.experiments.distributed_spark import measure_latency
 
     return measure_latency(scale, tell)
 
 
-def _show(findings: Sequence[Finding]) -> None:
+def _show(findings: Sequence[DistributedFinding]) -> None:
     table = Table("figure", "the paper says", "found here", "agrees")
     for finding in findings:
         table.add_row(finding["figure"], finding["claim"], finding["found"], agreement(finding))

@@ -12,7 +12,7 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast_lab.bench.plot import log_log_plot
 from nearcast_lab.cli.measuring import give, status_line, write_plot
-from nearcast_lab.experiments.moving import Finding, curves_by_area, run_moving
+from nearcast_lab.experiments.moving import MovingFinding, curves_by_area, run_moving
 
 
 def moving(
@@ -48,7 +48,7 @@ def moving(
     give(findings, as_json, _show)
 
 
-def _show(findings: Sequence[Finding]) -> None:
+def _show(findings: Sequence[MovingFinding]) -> None:
     table = Table("figure", "the paper says", "measured here", "agrees")
     for finding in findings:
         agrees = "yes" if finding["agrees"] else "no"

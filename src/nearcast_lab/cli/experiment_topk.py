@@ -12,7 +12,7 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast_lab.cli.bench_distribution import distribution_tables
 from nearcast_lab.cli.measuring import give, named, status_line
-from nearcast_lab.experiments.topk import SECTIONS, Report, Scale, measure
+from nearcast_lab.experiments.topk import SECTIONS, TopkExperimentReport, TopkScale, measure
 
 
 def topk(
@@ -46,14 +46,14 @@ def topk(
 
       nearcast experiment topk --subscriptions 5000 --window 5000 --json
     """
-    scale = Scale(subscriptions, window, turnovers, sample, seed, vocabulary=vocabulary)
+    scale = TopkScale(subscriptions, window, turnovers, sample, seed, vocabulary=vocabulary)
     sections = named(section, "--section", list(SECTIONS))
     with status_line() as tell:
         report = measure(scale, sections, tell)
     give(report, as_json, _show)
 
 
-def _show(report: Report) -> None:
+def _show(report: TopkExperimentReport) -> None:
     console = Console()
     title = f"{report['subscriptions']:,} subscriptions, a window of {report['window']:,}"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)

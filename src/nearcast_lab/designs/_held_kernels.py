@@ -14,7 +14,7 @@ from nearcast.lasting._layout import (
     SLOT,
     UNIT,
     USED,
-    State,
+    ActiveArrays,
     room_in_arena,
     single,
     wide,
@@ -22,7 +22,7 @@ from nearcast.lasting._layout import (
 from nearcast.lasting._places import Places, places_of_point
 from nearcast_lab.designs._located_kernels import (
     Hash,
-    Tools,
+    LocatedScratch,
     cover_both,
     find_key,
     key_of,
@@ -48,8 +48,8 @@ def rarest_of(rows: Rows, which: Int32s, frequency: Int64s, keys: Int32s) -> Non
 
 @lean_kernel
 def hold_rows(
-    state: State, table: Hash, places: Places, which: Int32s, terms: Int32s, old: Floats,
-    new: Floats, start: int, tools: Tools,
+    state: ActiveArrays, table: Hash, places: Places, which: Int32s, terms: Int32s, old: Floats,
+    new: Floats, start: int, tools: LocatedScratch,
 ) -> int:  # fmt: skip
     """Take rows out of the places of their old boxes, and put them into those of the new ones.
 
@@ -89,7 +89,7 @@ def hold_rows(
 
 @inner
 def _scan_list(
-    state: State, head: int, rows: Rows, boxes: Floats, message: int, bitmap: Bitmap,
+    state: ActiveArrays, head: int, rows: Rows, boxes: Floats, message: int, bitmap: Bitmap,
     messages: Int32s, found: Int32s, written: int,
 ) -> int:  # fmt: skip
     """Verify the rows of a list; -1 if there is no room for those that match."""
@@ -109,7 +109,7 @@ def _scan_list(
 
 @lean_kernel
 def match_held(
-    state: State, table: Hash, places: Places, rows: Rows, starts: Int64s, terms: Int32s,
+    state: ActiveArrays, table: Hash, places: Places, rows: Rows, starts: Int64s, terms: Int32s,
     boxes: Floats, bitmap: Bitmap, start: int, messages: Int32s, found: Int32s, cells: Int64s,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Verify the rows in the lists of each message's terms, in all cells around its point."""

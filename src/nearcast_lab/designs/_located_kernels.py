@@ -23,8 +23,8 @@ from nearcast.lasting._layout import (
     TERMS,
     UNIT,
     USED,
+    ActiveArrays,
     Float32s,
-    State,
     class_for,
     give_back,
     room_in_arena,
@@ -55,7 +55,7 @@ class Hash(NamedTuple):
     lists: Int64s  # one number: how many there are
 
 
-class Tools(NamedTuple):
+class LocatedScratch(NamedTuple):
     """Work space of kernels: as many numbers in each as there are places, twice in `cells`."""
 
     cells: Int64s
@@ -108,7 +108,7 @@ def list_for(table: Hash, key: int) -> int:
 
 
 @inner
-def room_in(state: State, table: Hash, key: int) -> int:
+def room_in(state: ActiveArrays, table: Hash, key: int) -> int:
     """Give how many units one more entry under a key may take."""
     at = find_key(table.keys, key)
     if table.keys[at] == NOTHING:
@@ -118,9 +118,18 @@ def room_in(state: State, table: Hash, key: int) -> int:
 
 @lean_kernel
 def add_located(
-    state: State, table: Hash, places: Places, frequency: Int64s, starts: Int64s, terms: Int32s,
-    boxes: Floats, ends: Floats, start: int, slots: Int32s, tools: Tools,
-) -> int:  # fmt: skip
+    state: ActiveArrays,
+    table: Hash,
+    places: Places,
+    frequency: Int64s,
+    starts: Int64s,
+    terms: Int32s,
+    boxes: Floats,
+    ends: Floats,
+    start: int,
+    slots: Int32s,
+    tools: LocatedScratch,
+) -> int:
     """Take in messages from `start` on while there is room."""
     ints, counts, cells = state.ints, state.counts, tools.cells
     for i in range(start, len(boxes)):
@@ -167,8 +176,8 @@ def add_located(
 
 @lean_kernel
 def expire_located(
-    state: State, table: Hash, places: Places, frequency: Int64s, now: float, gone: Int32s,
-    tools: Tools,
+    state: ActiveArrays, table: Hash, places: Places, frequency: Int64s, now: float, gone: Int32s,
+    tools: LocatedScratch,
 ) -> int:  # fmt: skip
     """Take out messages that have ended by now, as many as `gone` has room for."""
     ints, counts, cells = state.ints, state.counts, tools.cells
@@ -197,7 +206,7 @@ def expire_located(
 
 @inner
 def cover_both(
-    places: Places, term: int, old: Float32s, new: Float32s, tools: Tools
+    places: Places, term: int, old: Float32s, new: Float32s, tools: LocatedScratch
 ) -> tuple[int, int, int]:
     """Find the places of an old and of a new box, those of the new one behind the others.
 
@@ -220,9 +229,9 @@ def cover_both(
 
 @lean_kernel
 def located_moves(
-    state: State, table: Hash, places: Places, frequency: Int64s, rows: Rows, which: Int32s,
+    state: ActiveArrays, table: Hash, places: Places, frequency: Int64s, rows: Rows, which: Int32s,
     events: Int32s, times: Floats, boxes: Floats, start: int, found: Int32s, out_events: Int32s,
-    out_slots: Int32s, out_ops: Ops, tools: Tools,
+    out_slots: Int32s, out_ops: Ops, tools: LocatedScratch,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes; like `moves`.
 

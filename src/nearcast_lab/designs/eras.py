@@ -40,7 +40,7 @@ class Era(NamedTuple):
     since: int
 
 
-class Placed(NamedTuple):
+class PlacedRows(NamedTuple):
     """Rows with the key of each by the plan of its era, and who holds them."""
 
     keys: Terms
@@ -109,7 +109,7 @@ class Eras:
         """Give the era of each subscription, by its number."""
         return np.searchsorted(self._starts, numbers, side="right") - 1
 
-    def place(self, rows: SampleRows, numbers: Numbers) -> Placed:
+    def place(self, rows: SampleRows, numbers: Numbers) -> PlacedRows:
         """Give the keys of rows and the workers that must hold them."""
         at = self.era_of(numbers)
         keys = np.zeros(rows.size, np.uint64)
@@ -120,7 +120,7 @@ class Eras:
             keys[mine] = key_choice.choose(era.plan.arrays, some.starts, some.terms)
             row, worker = route_rows(era.plan, some.boxes, keys[mine], some.owners)
             pairs.append((mine[row], worker))
-        return Placed(keys, _in_order(pairs))
+        return PlacedRows(keys, _in_order(pairs))
 
     def route(
         self, wanted: Sequence[Words | None], messages: SampleMessages, first: int = 0
@@ -140,7 +140,7 @@ class Eras:
         worker: int,
         message_boxes: Floats,
         rows: SampleRows,
-        placed: Placed,
+        placed: PlacedRows,
         numbers: Numbers,
         message: Int32s,
         row: Int32s,

@@ -40,11 +40,11 @@ from nearcast.lasting._layout import (
 )
 from nearcast.lasting._moves import MORE_FOUND, MORE_ROOM
 from nearcast.lasting._places import Places, places_in
-from nearcast.lasting.store import Changes, Ended, Texts
+from nearcast.lasting.store import ActiveChanges, Ended, MessageTerms
 from nearcast_lab.designs._held_kernels import hold_rows, match_held, rarest_of
 from nearcast_lab.designs._located_kernels import (
     Hash,
-    Tools,
+    LocatedScratch,
     add_located,
     expire_located,
     located_moves,
@@ -114,7 +114,7 @@ class _Lists:
     def __init__(self, places: Places) -> None:
         self._places = places
         size = places_in(places.cells, places.levels)
-        self._tools = Tools(
+        self._tools = LocatedScratch(
             np.empty(2 * size, np.int64), np.empty(size), np.zeros(size, np.int64),
             np.zeros(1, np.int64), np.empty(8, np.int64), np.empty(8, np.float32),
         )  # fmt: skip
@@ -180,7 +180,7 @@ class LocatedMessages(_Lists):
         """When each slot's message ends, or ended."""
         return self._state.messages[:, END]
 
-    def add(self, texts: Texts, boxes: Floats, ends: Floats) -> Int32s:
+    def add(self, texts: MessageTerms, boxes: Floats, ends: Floats) -> Int32s:
         """Take in messages, and give their slots."""
         slots = np.empty(len(boxes), np.int32)
         most = int(texts.terms.max(initial=-1)) + 1
@@ -212,7 +212,7 @@ class LocatedMessages(_Lists):
         times: Floats,
         boxes: Floats,
         circles: None = None,
-    ) -> Changes:
+    ) -> ActiveChanges:
         """Find what changes if rows get other boxes; see `ActiveStore.moves`."""
         del circles
         start, filled, room = 0, 0, max(256, len(which))
@@ -232,7 +232,7 @@ class LocatedMessages(_Lists):
                 out_events = longer(out_events, filled, room)
                 out_slots = longer(out_slots, filled, room)
                 out_ops = longer(out_ops, filled, room)
-        return Changes(out_events[:filled], out_slots[:filled], out_ops[:filled])
+        return ActiveChanges(out_events[:filled], out_slots[:filled], out_ops[:filled])
 
 
 class LocatedRows(_Lists):

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from nearcast.partition.adjust.change import Shifts, shifted, split
-from nearcast.partition.adjust.local import MOST_LOADED, Log, worker_loads
+from nearcast.partition.adjust.local import MOST_LOADED, ShiftLog, worker_loads
 from nearcast.partition.adjust.migration import Migration
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
-from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.adjust.text import content_of, in_both, share_of
 from nearcast.partition.grid import Floats, Int64s
 from nearcast.partition.plan import Plan
@@ -29,7 +29,7 @@ Select = Callable[[Floats, Floats, float], Int64s]
 
 def adjust_as_published(
     plan: Plan,
-    recent: Recent,
+    recent: RecentWork,
     sigma: float = SIGMA,
     select: Select = greedy,
     most: int | None = None,
@@ -40,7 +40,7 @@ def adjust_as_published(
     That is done at most so often, by default once for every four workers. With `real`, the load
     of a cell is what it really costs; else messages times rows, as the paper has it.
     """
-    log, now = Log(), plan
+    log, now = ShiftLog(), plan
     for _ in range(-(-plan.workers // 4) if most is None else most):
         pieces = pieces_of(now, recent)
         loads = worker_loads(now, pieces, recent)
@@ -70,7 +70,7 @@ def adjust_as_published(
 
 
 def _first_phase(
-    plan: Plan, recent: Recent, pieces: Pieces, giver: int, taker: int, log: Log
+    plan: Plan, recent: RecentWork, pieces: Pieces, giver: int, taker: int, log: ShiftLog
 ) -> Plan:
     """Split or merge the most loaded cells of a worker, where the load of definition 3 falls."""
     mine = np.flatnonzero(pieces.worker == giver)

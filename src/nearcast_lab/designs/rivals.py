@@ -8,7 +8,7 @@ from nearcast._jit import lean_kernel
 from nearcast.index.table import Int32s
 from nearcast.lasting._layout import wide
 from nearcast.lasting._moves import Ops
-from nearcast.lasting.store import ActiveStore, Changes
+from nearcast.lasting.store import ActiveChanges, ActiveStore
 
 
 class KeywordLists(ActiveStore):
@@ -46,7 +46,7 @@ class PlainGrid(GridOnly):
     _numbered = True
 
 
-def difference(old: Changes, new: Changes, events: int, slots: int) -> Changes:
+def difference(old: ActiveChanges, new: ActiveChanges, events: int, slots: int) -> ActiveChanges:
     """Give what came and what went between two answers to the same events, each in their order."""
     room = len(old.slots) + len(new.slots)
     which, where, ops = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int8)
@@ -54,7 +54,7 @@ def difference(old: Changes, new: Changes, events: int, slots: int) -> Changes:
     count = _difference(
         old.events, old.slots, new.events, new.slots, events, marks, which, where, ops
     )
-    return Changes(which[:count], where[:count], ops[:count])
+    return ActiveChanges(which[:count], where[:count], ops[:count])
 
 
 @lean_kernel

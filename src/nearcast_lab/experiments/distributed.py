@@ -23,7 +23,7 @@ _COMPARED = ("text-metric", "space-kd", "hybrid", "auto")
 _AS_GOOD = 0.97  # of the best: as good
 
 
-class Scale(NamedTuple):
+class DistributedScale(NamedTuple):
     """How large, and with which data."""
 
     subscriptions: int = 100_000
@@ -35,7 +35,7 @@ class Scale(NamedTuple):
     seed: int = 1
 
 
-class Finding(TypedDict):
+class DistributedFinding(TypedDict):
     """What the paper says, what was found, and whether that agrees: not told if not measured.
 
     `values` has for each method a number for each kind of run.
@@ -49,14 +49,16 @@ class Finding(TypedDict):
     values: dict[str, dict[str, float]]
 
 
-def measure(scale: Scale, tell: Tell, latency: Finding | None = None) -> list[Finding]:
+def measure(
+    scale: DistributedScale, tell: Tell, latency: DistributedFinding | None = None
+) -> list[DistributedFinding]:
     """Simulate everything; what a migration does to latencies is measured by others, if at all."""
     first = scale.workers[0]
     all_at = _Runs(_simulated(scale, [*TEXT, *SPACE, "hybrid", "auto"], [first], tell))
     rest = _simulated(scale, _COMPARED, scale.workers[1:], tell) if scale.workers[1:] else []
     growing = _Runs([*all_at.reports, *rest])
     drift = adjust.measure_adjust(
-        adjust.Arrangement(
+        adjust.AdjustSetup(
             [first], scale.subscriptions, scale.messages, scale.intervals, 2, scale.columns,
             scale.rows, seed=scale.seed,
         ),
@@ -75,7 +77,7 @@ def measure(scale: Scale, tell: Tell, latency: Finding | None = None) -> list[Fi
         _migration_cost(drift),
         _adjustment(drift),
         latency or UNTOLD,
-        Finding(
+        DistributedFinding(
             figure="8",
             claim="tuples stay 15 to 25 ms in the system, least with hybrid",
             found="not compared: Spark takes events by the batch; `nearcast bench spark` says how "
@@ -88,9 +90,9 @@ def measure(scale: Scale, tell: Tell, latency: Finding | None = None) -> list[Fi
 
 
 def _simulated(
-    scale: Scale, names: Sequence[str], workers: Sequence[int], tell: Tell
+    scale: DistributedScale, names: Sequence[str], workers: Sequence[int], tell: Tell
 ) -> list[PartitionReport]:
-    arrangement = partition.Arrangement(
+    arrangement = partition.PartitionSetup(
         workloads=("sts-q1", "sts-q2", "sts-q3"),
         workers=workers,
         partitioners=names,
@@ -105,7 +107,7 @@ def _simulated(
     return partition.measure_partition(arrangement, tell)["reports"]
 
 
-UNTOLD = Finding(
+UNTOLD = DistributedFinding(
     figure="12c, 15",
     claim="80 % of the tuples are not disturbed by a migration",
     found="a simulator has no latency: add --spark",
@@ -159,13 +161,13 @@ def _baselines(
     figure: str,
     ahead: Sequence[str],
     behind: Sequence[str],
-) -> Finding:
+) -> DistributedFinding:
     ratios = [
         _best(runs, workload, workers, ahead, h2) / _best(runs, workload, workers, behind, h2)
         for h2 in (True, False)
     ]
     one, other = ("text", "space") if ahead is TEXT else ("space", "text")
-    return Finding(
+    return DistributedFinding(
         figure=f"{figure} ({workload})",
         claim=f"partitioning by {one} is ahead of partitioning by {other}",
         found=f"by {one} {ratios[0]:.2f} times with H2, {ratios[1]:.2f} times without",
@@ -175,7 +177,7 @@ def _baselines(
     )
 
 
-def _best_baselines(runs: _Runs, workers: int) -> Finding:
+def _best_baselines(runs: _Runs, workers: int) -> DistributedFinding:
     def wins(name: str, names: Sequence[str]) -> int:
         return sum(
             runs.bound(workload, workers, name)
@@ -184,7 +186,7 @@ def _best_baselines(runs: _Runs, workers: int) -> Finding:
         )
 
     metric, kd = wins("text-metric", TEXT), wins("space-kd", SPACE)
-    return Finding(
+    return DistributedFinding(
         figure="6",
         claim="metric is the best of the text baselines, kd-tree of the space baselines",
         found=f"best or as good on {metric} and {kd} of 2 workloads",
@@ -194,13 +196,13 @@ def _best_baselines(runs: _Runs, workers: int) -> Finding:
     )
 
 
-def _hybrid(runs: _Runs, workers: int) -> Finding:
+def _hybrid(runs: _Runs, workers: int) -> DistributedFinding:
     rivals = ("text-metric", "space-kd")
     gains = [
         runs.bound("sts-q3", workers, "hybrid", True) / _best(runs, "sts-q3", workers, rivals, h2)
         for h2 in (True, False)
     ]
-    return Finding(
+    return DistributedFinding(
         figure="7c",
         claim="on Q3 hybrid has 30 % more throughput than metric and kd-tree",
         found=f"{gains[0]:.2f} times the better of both; {gains[1]:.2f} times if these lack H2",
@@ -210,12 +212,12 @@ def _hybrid(runs: _Runs, workers: int) -> Finding:
     )
 
 
-def _ours(runs: _Runs, workers: int) -> Finding:
+def _ours(runs: _Runs, workers: int) -> DistributedFinding:
     gains = [
         runs.bound(workload, workers, "auto") / runs.bound(workload, workers, "hybrid")
         for workload in ("sts-q1", "sts-q2", "sts-q3")
     ]
-    return Finding(
+    return DistributedFinding(
         figure="7, ours beside it",
         claim="(not in the paper) planning by the real cost of the workers' index",
         found="auto has " + ", ".join(f"{gain:.2f}" for gain in gains) + " times hybrid's bound",
@@ -225,7 +227,7 @@ def _ours(runs: _Runs, workers: int) -> Finding:
     )
 
 
-def _dispatchers(runs: _Runs, workers: int) -> Finding:
+def _dispatchers(runs: _Runs, workers: int) -> DistributedFinding:
     values = {
         name: {
             workload: _megabytes(runs.get(workload, workers, name))
@@ -238,7 +240,7 @@ def _dispatchers(runs: _Runs, workers: int) -> Finding:
         values["space-kd"][workload] <= _least(values, workload) / _AS_GOOD
         for workload in values["space-kd"]
     )
-    return Finding(
+    return DistributedFinding(
         figure="9",
         claim="a dispatcher needs less than 1,000 MB, and least with a kd-tree",
         found=f"at most {most:.0f} MB; kd-tree {'needs' if least else 'does not need'} least",
@@ -256,7 +258,7 @@ def _least(values: Mapping[str, Mapping[str, float]], column: str) -> float:
     return min(each[column] for each in values.values())
 
 
-def _workers(runs: _Runs, workers: int) -> Finding:
+def _workers(runs: _Runs, workers: int) -> DistributedFinding:
     values = {
         name: {
             workload: runs.get(workload, workers, name)["simulated"]["replication"]
@@ -268,7 +270,7 @@ def _workers(runs: _Runs, workers: int) -> Finding:
         values["hybrid"][workload] * _AS_GOOD <= _least(values, workload)
         for workload in values["hybrid"]
     )
-    return Finding(
+    return DistributedFinding(
         figure="10",
         claim="workers need least memory with hybrid, in most cases",
         found=f"fewest copies of subscriptions on {wins} of 3 workloads",
@@ -278,7 +280,7 @@ def _workers(runs: _Runs, workers: int) -> Finding:
     )
 
 
-def _scaling(runs: _Runs, workers: Sequence[int]) -> Finding:
+def _scaling(runs: _Runs, workers: Sequence[int]) -> DistributedFinding:
     values = {
         name: {f"{count} workers": runs.bound("sts-q3", count, name) for count in workers}
         for name in _COMPARED
@@ -289,7 +291,7 @@ def _scaling(runs: _Runs, workers: Sequence[int]) -> Finding:
         for column in values["hybrid"]
     )
     grows = list(values["hybrid"].values())
-    return Finding(
+    return DistributedFinding(
         figure="11 (sts-q3)",
         claim="hybrid is best in most cases and scales with the number of workers",
         found=f"best or as good at {ahead} of {len(workers)}; {grows[-1] / grows[0]:.1f} times "
@@ -300,7 +302,7 @@ def _scaling(runs: _Runs, workers: Sequence[int]) -> Finding:
     )
 
 
-def _selected(drift: adjust.Outcome, field: str, load: str) -> dict[str, float]:
+def _selected(drift: adjust.AdjustOutcome, field: str, load: str) -> dict[str, float]:
     chosen = [each for each in drift["selections"] if each["load"] in (load, "real")]
     kept = {each["method"]: each for each in chosen if each["load"] == load}
     ours = next(each for each in chosen if each["method"] == "ours")
@@ -311,10 +313,10 @@ def _selected(drift: adjust.Outcome, field: str, load: str) -> dict[str, float]:
     }
 
 
-def _selection_time(drift: adjust.Outcome) -> Finding:
+def _selection_time(drift: adjust.AdjustOutcome) -> DistributedFinding:
     times = _selected(drift, "ms", "definition 3")
     slowest = max(times[name] for name in ("GR", "SI", "RA"))
-    return Finding(
+    return DistributedFinding(
         figure="12a, 13",
         claim="DP takes far longer to select cells than GR, SI and RA, which are all quick",
         found=f"DP {times['DP'] / slowest:.0f} times as long as the slowest of them",
@@ -324,13 +326,13 @@ def _selection_time(drift: adjust.Outcome) -> Finding:
     )
 
 
-def _migration_cost(drift: adjust.Outcome) -> Finding:
+def _migration_cost(drift: adjust.AdjustOutcome) -> DistributedFinding:
     sizes = {told: _selected(drift, "by_definition", told) for told in ("definition 3", "real")}
     carried = _selected(drift, "carried", "real")
     saved = {told: 1 - each["GR"] / min(each["SI"], each["RA"]) for told, each in sizes.items()}
     shown = {f"cells selected by load: {told}": each for told, each in sizes.items()}
     shown["carried, of cells selected by load: real"] = carried
-    return Finding(
+    return DistributedFinding(
         figure="12b, 14",
         claim="GR carries 30 to 40 % less than SI and RA",
         found=f"{saved['definition 3']:.0%} less by definition 3, {saved['real']:.0%} less by the "
@@ -341,13 +343,13 @@ def _migration_cost(drift: adjust.Outcome) -> Finding:
     )
 
 
-def _adjustment(drift: adjust.Outcome) -> Finding:
+def _adjustment(drift: adjust.AdjustOutcome) -> DistributedFinding:
     by: dict[str, list[float]] = {}
     for step in drift["steps"]:
         by.setdefault(step["method"], []).append(step["messages_per_s"] / 1e6)
     means = {method: float(np.mean(each)) for method, each in by.items()}
     gains = {name: means[name] / means["none"] - 1 for name in ("published", "ours", "rebuild")}
-    return Finding(
+    return DistributedFinding(
         figure="16",
         claim="with adjustment the throughput is 26 % higher, when a tenth of the regions switches",
         found=f"{gains['published']:+.0%} as published, {gains['ours']:+.0%} by ours, "

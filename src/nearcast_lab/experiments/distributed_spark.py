@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nearcast_lab.bench.spark_adjust import Arrangement, measure_spark_adjust
+from nearcast_lab.bench.spark_adjust import SparkAdjustSetup, measure_spark_adjust
 from nearcast_lab.experiments.distributed import UNTOLD
 
 if TYPE_CHECKING:
     from nearcast_lab.bench.partition import Tell
-    from nearcast_lab.bench.spark_adjust_report import Outcome
-    from nearcast_lab.experiments.distributed import Finding, Scale
+    from nearcast_lab.bench.spark_adjust_report import SparkAdjustOutcome
+    from nearcast_lab.experiments.distributed import DistributedFinding, DistributedScale
 
 _WORKERS, _BATCHES = 4, 24
 _MOST_SUBSCRIPTIONS = 50_000
 _UNDISTURBED = 0.8
 
 
-def measure_latency(scale: Scale, tell: Tell) -> Finding:
+def measure_latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
     """Let a stream adjust itself on Spark while its load drifts."""
     return latency_of(
         measure_spark_adjust(
-            Arrangement(
+            SparkAdjustSetup(
                 workers=[_WORKERS],
                 drifts=["festival"],
                 subscriptions=min(scale.subscriptions, _MOST_SUBSCRIPTIONS),
@@ -41,7 +41,7 @@ def measure_latency(scale: Scale, tell: Tell) -> Finding:
     )
 
 
-def latency_of(outcome: Outcome) -> Finding:
+def latency_of(outcome: SparkAdjustOutcome) -> DistributedFinding:
     """Compare batches that moved something with those of a stream that never does."""
     moving, still, usual = (
         [

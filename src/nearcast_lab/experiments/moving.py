@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from nearcast_lab.bench.moving import MovingReport, Plan, Tell, measure_moving
+from nearcast_lab.bench.moving import MovingReport, MovingSetup, Tell, measure_moving
 from nearcast_lab.workloads.registry import array_workload
 from nearcast_lab.workloads.space import SPACES
 
@@ -33,7 +33,7 @@ _CURVES = (1e-4, 1e-3, 1e-2)
 _STEPS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
-class Finding(TypedDict):
+class MovingFinding(TypedDict):
     """What the paper says, what was measured, and whether that agrees."""
 
     figure: str
@@ -43,14 +43,14 @@ class Finding(TypedDict):
     values: dict[str, list[float]]
 
 
-def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[Finding]:
+def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[MovingFinding]:
     """Measure all figures with so many subscriptions and as many messages."""
 
     def measure(
         names: list[str], steps: list[float], size: int, area: float = _AREA, most: int = moves
     ) -> list[MovingReport]:
         roads = SPACES[_SPACE]
-        plan = Plan("tweets", size, size, most, steps, names, False, 2.0, seed, roads)
+        plan = MovingSetup("tweets", size, size, most, steps, names, False, 2.0, seed, roads)
         options = {"min_area": str(area), "max_area": str(area), "space": _SPACE}
         return measure_moving(plan, array_workload("tweets", seed=seed, **options), tell)
 
@@ -94,8 +94,9 @@ def curves_by_area(
     curves = {}
     for area in _CURVES:
         names = ["ours", "re-evaluate"]
-        plan = Plan("one-term", subscriptions, subscriptions, moves, list(_STEPS), names, False,
-                    2.0, seed)  # fmt: skip
+        plan = MovingSetup(
+            "one-term", subscriptions, subscriptions, moves, list(_STEPS), names, False, 2.0, seed
+        )
         options = {"min_area": str(area), "max_area": str(area)}
         made = array_workload("one-term", seed=seed, **options)
         for report in measure_moving(plan, made, tell):
@@ -139,13 +140,13 @@ def _listed(ratios: dict[str, float]) -> str:
     return ", ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
 
 
-def _insertion(reports: Reports) -> Finding:
+def _insertion(reports: Reports) -> MovingFinding:
     def inserted(report: MovingReport) -> float:
         return report["insert_us"]
 
     slow = min(inserted(reports[name]) for name in (*_QUADTREES, _TREE))
     quick = max(inserted(reports[name]) for name in _GRIDS)
-    return Finding(
+    return MovingFinding(
         figure="19a, message insertion",
         claim="IQ+, RQ+ and AP+-Tree take longer than SS- and KK-Index",
         result=f"at least {slow:.1f} us, and at most {quick:.1f}",
@@ -154,12 +155,12 @@ def _insertion(reports: Reports) -> Finding:
     )
 
 
-def _updates(reports: Reports) -> Finding:
+def _updates(reports: Reports) -> MovingFinding:
     def updated(report: MovingReport) -> float:
         return report["steps"][0]["index_part_us"]
 
     ratios = _ratios(reports, _OTHERS, updated)
-    return Finding(
+    return MovingFinding(
         figure="19b, moving a subscription in its index",
         claim="IQ+ and RQ+ take long, as they choose cells anew; AP+-Tree does not",
         result=f"times AP+-Tree's: {_listed(ratios)}",
@@ -168,9 +169,9 @@ def _updates(reports: Reports) -> Finding:
     )
 
 
-def _matching(reports: Reports) -> Finding:
+def _matching(reports: Reports) -> MovingFinding:
     ratios = [reports[_TREE]["publish_us"] / reports[name]["publish_us"] for name in _VARIANTS]
-    return Finding(
+    return MovingFinding(
         figure="20a, incoming messages",
         claim="AP+-Tree is a little slower than AP+k and AP+s, as it keeps the message too",
         result=f"{ratios[0]:.1f} and {ratios[1]:.1f} times their time",
@@ -179,9 +180,9 @@ def _matching(reports: Reports) -> Finding:
     )
 
 
-def _variants(reports: Reports) -> Finding:
+def _variants(reports: Reports) -> MovingFinding:
     ratios = _ratios(reports, _VARIANTS, _move)
-    return Finding(
+    return MovingFinding(
         figure="20b, moves",
         claim="AP+-Tree is nearly ten times as fast as AP+k and AP+s",
         result=f"times AP+-Tree's: {_listed(ratios)}",
@@ -190,9 +191,9 @@ def _variants(reports: Reports) -> Finding:
     )
 
 
-def _incoming(reports: Reports) -> Finding:
+def _incoming(reports: Reports) -> MovingFinding:
     ratios = _ratios(reports, (*_OTHERS, "ours"), lambda report: report["publish_us"])
-    return Finding(
+    return MovingFinding(
         figure="21a, incoming messages",
         claim="AP+-Tree is fastest",
         result=f"times AP+-Tree's: {_listed(ratios)}",
@@ -201,9 +202,9 @@ def _incoming(reports: Reports) -> Finding:
     )
 
 
-def _others(reports: Reports) -> Finding:
+def _others(reports: Reports) -> MovingFinding:
     ratios = _ratios(reports, (*_OTHERS, "ours"), _move)
-    return Finding(
+    return MovingFinding(
         figure="21b, moves",
         claim="AP+-Tree is fastest",
         result=f"times AP+-Tree's: {_listed(ratios)}",
@@ -212,12 +213,12 @@ def _others(reports: Reports) -> Finding:
     )
 
 
-def _memory(reports: Reports) -> Finding:
+def _memory(reports: Reports) -> MovingFinding:
     def size(report: MovingReport) -> float:
         return report["bytes_per_message"] + report["index_bytes_per_subscription"]
 
     ratios = _ratios(reports, (*_OTHERS, "ours"), size)
-    return Finding(
+    return MovingFinding(
         figure="21c, index size",
         claim="AP+-Tree takes the least memory",
         result=f"AP+-Tree {size(reports[_TREE]):.0f} bytes a pair; times that: {_listed(ratios)}",
@@ -226,12 +227,12 @@ def _memory(reports: Reports) -> Finding:
     )
 
 
-def _series(figure: str, claim: str, values: dict[str, list[float]]) -> Finding:
+def _series(figure: str, claim: str, values: dict[str, list[float]]) -> MovingFinding:
     tree = values[_TREE]
     best = [min(values[name][at] for name in _OTHERS) for at in range(len(tree))]
     wins = sum(a < b for a, b in zip(tree, best, strict=True))
     ours = [a / b for a, b in zip(tree, values["ours"], strict=True)]
-    return Finding(
+    return MovingFinding(
         figure=figure,
         claim=claim,
         result=f"fastest of the paper's at {wins} of {len(tree)}; ours {min(ours):.2g} to "

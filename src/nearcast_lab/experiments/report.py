@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from nearcast_lab.bench.bars import bar_chart
-from nearcast_lab.experiments.distributed import Finding
+from nearcast_lab.experiments.distributed import DistributedFinding
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; color: #222 }
@@ -18,7 +18,7 @@ svg { max-width: 100%; height: auto; margin: 1rem 0 }
 _HEADS = ("figure", "the paper says", "found here", "agrees")
 
 
-def html_report(title: str, about: str, findings: Sequence[Finding]) -> str:
+def html_report(title: str, about: str, findings: Sequence[DistributedFinding]) -> str:
     """Write the page."""
     rows = "\n".join(_row(finding) for finding in findings)
     heads = "".join(f"<th>{head}</th>" for head in _HEADS)
@@ -36,19 +36,19 @@ def html_report(title: str, about: str, findings: Sequence[Finding]) -> str:
 """
 
 
-def agreement(finding: Finding) -> str:
+def agreement(finding: DistributedFinding) -> str:
     """Say whether a finding agrees with the paper."""
     return {True: "yes", False: "no", None: "-"}[finding["agrees"]]
 
 
-def _row(finding: Finding) -> str:
+def _row(finding: DistributedFinding) -> str:
     shown = {True: "yes", False: "no", None: "none"}[finding["agrees"]]
     cells = (finding["figure"], finding["claim"], finding["found"])
     told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     return f'<tr>{told}<td class="{shown}">{agreement(finding)}</td></tr>'
 
 
-def _charts(finding: Finding) -> str:
+def _charts(finding: DistributedFinding) -> str:
     """Draw one chart for each kind of run, a bar for each method."""
     columns = list(dict.fromkeys(key for each in finding["values"].values() for key in each))
     drawn = []

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypedDict
 
-from nearcast_lab.bench.distribution import Arrangement, Row
-from nearcast_lab.bench.topk import OURS, Matching, Plan, Run, measure_matching, measure_run
+from nearcast_lab.bench.distribution import DistributionSetup, Row
+from nearcast_lab.bench.topk import (
+    OURS,
+    Matching,
+    TopkRun,
+    TopkSetup,
+    measure_matching,
+    measure_run,
+)
 from nearcast_lab.experiments import topk_distributed
 from nearcast_lab.experiments.claims import Claim, claim_of
 from nearcast_lab.workloads.topk import TopkOptions
@@ -38,7 +45,7 @@ class Series(TypedDict):
     buffer_size: float
 
 
-class Report(TypedDict):
+class TopkExperimentReport(TypedDict):
     """All that was found."""
 
     subscriptions: int
@@ -50,7 +57,7 @@ class Report(TypedDict):
     distribution: list[Row]
 
 
-class Scale(NamedTuple):
+class TopkScale(NamedTuple):
     """How large, and with which data."""
 
     subscriptions: int = 20_000
@@ -66,17 +73,19 @@ class Scale(NamedTuple):
         return TopkOptions(shift=self.shift, **others)  # type: ignore[arg-type]  # by name
 
 
-def _run(scale: Scale, method: str, tell: Tell, timed: bool = False, **varied: float | str) -> Run:
+def _run(
+    scale: TopkScale, method: str, tell: Tell, timed: bool = False, **varied: float | str
+) -> TopkRun:
     sizes = {"subscriptions": scale.subscriptions, "window": scale.window}
     sizes |= {name: int(varied.pop(name)) for name in list(varied) if name in sizes}
     data = TopkArrays(scale.seed, scale.options(**varied))
     messages = int(scale.turnovers * sizes["window"])
-    plan = Plan(sizes["subscriptions"], sizes["window"], messages, [method], timed=timed)
+    plan = TopkSetup(sizes["subscriptions"], sizes["window"], messages, [method], timed=timed)
     wishes = data.subscriptions(0, plan.subscriptions)
     return measure_run(plan, data, method, wishes, tell)[0]
 
 
-def _row(figure: str, varied: str, value: float, run: Run) -> Series:
+def _row(figure: str, varied: str, value: float, run: TopkRun) -> Series:
     return {
         "figure": figure,
         "varied": varied,
@@ -88,13 +97,13 @@ def _row(figure: str, varied: str, value: float, run: Run) -> Series:
     }
 
 
-def _dissemination(scale: Scale, tell: Tell) -> tuple[list[Matching], list[Claim]]:
+def _dissemination(scale: TopkScale, tell: Tell) -> tuple[list[Matching], list[Claim]]:
     """Figures 11 to 13: at the thresholds of a steady state."""
     data = TopkArrays(scale.seed, scale.options())
     messages = int(scale.turnovers * scale.window)
     grouped = [f"igpt:groups={count}" for count in (5, 20, 40)]
     methods = ["igpt", IPT, "ciq", "taat", "igpt:traversal=term", PRINTED, *grouped]
-    plan = Plan(scale.subscriptions, scale.window, messages, [OURS], methods, scale.sample)
+    plan = TopkSetup(scale.subscriptions, scale.window, messages, [OURS], methods, scale.sample)
     wishes = data.subscriptions(0, scale.subscriptions)
     _, core = measure_run(plan, data, OURS, wishes, tell)
     rows = measure_matching(plan, data, core, wishes, tell)
@@ -140,10 +149,10 @@ def _dissemination(scale: Scale, tell: Tell) -> tuple[list[Matching], list[Claim
     ]  # fmt: skip
 
 
-def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _reevaluation(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     """Figures 10 and 14, table 4."""
     series: list[Series] = []
-    runs: dict[str, Run] = {}
+    runs: dict[str, TopkRun] = {}
     for depth in (20, 40, 60, 80, 120):
         runs[f"kmax {depth}"] = run = _run(scale, f"taat+kmax:parameter={depth}", tell)
         series.append(_row("10a", "kmax", depth, run))
@@ -189,7 +198,7 @@ def _reevaluation(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
-def _effects(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _effects(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     """Figures 15 to 18: keywords, k, subscriptions, window; ours beside Skype."""
     series: list[Series] = []
     varied = {
@@ -225,11 +234,11 @@ def _effects(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
-def _whole(run: Run) -> float:
+def _whole(run: TopkRun) -> float:
     return run["arriving_us"] + run["expiring_us"]
 
 
-def _others(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _others(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     """Figures 19 and 20: keywords by Zipf's law, and a window of seconds; beside CIQ with kmax."""
     methods = (OURS, SKYPE, RIVAL)
     series: list[Series] = []
@@ -264,9 +273,9 @@ def _others(scale: Scale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
-def measure(scale: Scale, sections: Sequence[str], tell: Tell) -> Report:
+def measure(scale: TopkScale, sections: Sequence[str], tell: Tell) -> TopkExperimentReport:
     """Measure everything, one figure after another, of sections 8.1 and 8.2 or one of them."""
-    report: Report = {
+    report: TopkExperimentReport = {
         "subscriptions": scale.subscriptions,
         "window": scale.window,
         "messages": int(scale.turnovers * scale.window),
@@ -288,8 +297,8 @@ def measure(scale: Scale, sections: Sequence[str], tell: Tell) -> Report:
     return report
 
 
-def _arrangement(scale: Scale) -> Arrangement:
-    return Arrangement(
+def _arrangement(scale: TopkScale) -> DistributionSetup:
+    return DistributionSetup(
         subscriptions=scale.subscriptions,
         window=scale.window,
         messages=10 * scale.sample,

@@ -15,10 +15,10 @@ from nearcast.errors import SourceError
 from nearcast.partition.topk.mechanisms import hashing
 from nearcast_lab.bench.distribution import (
     TEXTS,
-    Arrangement,
+    DistributionSetup,
     Row,
+    SpreadWorld,
     Tell,
-    World,
     compare,
     make_world,
     row_of,
@@ -26,7 +26,7 @@ from nearcast_lab.bench.distribution import (
     run_hybrid,
 )
 from nearcast_lab.experiments.claims import Claim, claim_of
-from nearcast_lab.simulators.topk import Costs
+from nearcast_lab.simulators.topk import TopkCosts
 
 WORKERS = (4, 8, 16, 32)
 MOST = WORKERS[-1]
@@ -73,13 +73,13 @@ class _Rows:
         return self.get(texts, mechanism, workers)["simulated"]["workers_per_message"]
 
 
-def measure(arrangement: Arrangement, tell: Tell) -> Findings:
+def measure(arrangement: DistributionSetup, tell: Tell) -> Findings:
     """Simulate everything."""
     found = _Rows()
     claims: list[Claim] = []
     hybrids: list[Claim] = []
     alone: dict[str, float] = {}
-    costs: dict[str, Costs] = {}
+    costs: dict[str, TopkCosts] = {}
     for texts in TEXTS:
         world = make_world(arrangement, texts, tell)
         for workers in WORKERS:
@@ -224,7 +224,7 @@ def _figure_22(found: _Rows) -> list[Claim]:
 
 
 def _effects(
-    arrangement: Arrangement, found: _Rows, costs: dict[str, Costs], tell: Tell
+    arrangement: DistributionSetup, found: _Rows, costs: dict[str, TopkCosts], tell: Tell
 ) -> list[Claim]:
     """Figures 23 and 24: k, and the number of subscriptions."""
     by_k: list[str] = []
@@ -263,7 +263,7 @@ def _effects(
 
 
 def _varied(
-    arrangement: Arrangement, texts: str, told: str, costs: dict[str, Costs], tell: Tell
+    arrangement: DistributionSetup, texts: str, told: str, costs: dict[str, TopkCosts], tell: Tell
 ) -> Row:
     """Simulate `prefix` with something varied, at the same costs: measured anew they differ."""
     world = make_world(arrangement, texts, tell)._replace(costs=costs[texts])
@@ -272,7 +272,9 @@ def _varied(
     return row
 
 
-def _hybrids(world: World, texts: str, found: _Rows, tell: Tell) -> tuple[list[Row], list[Claim]]:
+def _hybrids(
+    world: SpreadWorld, texts: str, found: _Rows, tell: Tell
+) -> tuple[list[Row], list[Claim]]:
     """Figures 25 and 26."""
     plain = run(world, hashing, MOST)
     rows: dict[str, list[Row]] = {}

@@ -18,7 +18,7 @@ from nearcast.index import Batch, Table
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.partition._tables import Terms, count_of, count_table
 from nearcast.partition.grid import Floats, Int32s, Int64s
-from nearcast.partition.load import Costs
+from nearcast.partition.load import WorkCosts
 from nearcast.partition.sample import hashed
 
 _SHARES = (0.01, 0.05, 0.2, 0.6, 1.0)
@@ -29,7 +29,7 @@ _ROUNDS = 7
 _LEAST_CHECK_NS, _LEAST_MESSAGE_NS = 0.1, 1.0
 
 
-def calibrate(rows: int = 200_000, messages: int = 20_000, seed: int = 0) -> Costs:
+def calibrate(rows: int = 200_000, messages: int = 20_000, seed: int = 0) -> WorkCosts:
     """Measure the costs on this machine, in CPU time of one core; takes some seconds."""
     if rows < 100 or messages < 100:
         raise InvalidValue("rows and messages", (rows, messages), "at least 100 of each")
@@ -45,7 +45,7 @@ def calibrate(rows: int = 200_000, messages: int = 20_000, seed: int = 0) -> Cos
     # Relative errors, or the largest population alone would decide.
     weight = 1.0 / np.array(times)
     fitted = np.linalg.lstsq(np.array(counts) * weight[:, None], np.ones(len(times)), rcond=None)[0]
-    return Costs(
+    return WorkCosts(
         check_ns=max(float(fitted[1]), _LEAST_CHECK_NS),
         message_ns=max(float(fitted[0]), _LEAST_MESSAGE_NS),
         operation_ns=_operations(made, rows),

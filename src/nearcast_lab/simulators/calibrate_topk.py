@@ -16,14 +16,14 @@ import numpy as np
 from nearcast.partition._tables import count_table
 from nearcast.topk.shares import SharedCore
 from nearcast_lab.simulators.calibrate import find_terms
-from nearcast_lab.simulators.topk import Costs, Messages
+from nearcast_lab.simulators.topk import SimulatedMessages, TopkCosts
 
 _ROUNDS = 5
 _LEAST_NS = 0.01
 _NEVER = 2.0  # a threshold above every score
 
 
-def calibrate(core: SharedCore, empty: SharedCore, messages: Messages) -> Costs:
+def calibrate(core: SharedCore, empty: SharedCore, messages: SimulatedMessages) -> TopkCosts:
     """Measure with a core of many subscriptions, and one without any that knows the same terms.
 
     The core has its thresholds again afterwards.
@@ -46,14 +46,14 @@ def calibrate(core: SharedCore, empty: SharedCore, messages: Messages) -> Costs:
     core.set_thetas(np.full(len(thetas), _NEVER))
     unreached = _shortest(lambda: _probe(core, messages))
     core.set_thetas(thetas)
-    return Costs(
+    return TopkCosts(
         message_ns=max(message_ns / messages.size, _LEAST_NS),
         posting_ns=max((unreached - empty_ns) / visited, _LEAST_NS),
         candidate_ns=max((real - unreached) / candidates, _LEAST_NS),
     )
 
 
-def _probe(core: SharedCore, messages: Messages) -> None:
+def _probe(core: SharedCore, messages: SimulatedMessages) -> None:
     core.probe(messages.points, messages.starts, messages.numbers, messages.counts)
 
 

@@ -20,7 +20,7 @@ from nearcast.partition._tables import Terms
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.load import balance_of, rate_of
 from nearcast.partition.topk.placing import (
-    Wishes,
+    TopkQueries,
     ordered,
     place,
     prefix_lengths,
@@ -30,7 +30,7 @@ from nearcast.partition.topk.spread import Spread
 from nearcast.topk.shares import SharedCore, Shares
 
 
-class Costs(NamedTuple):
+class TopkCosts(NamedTuple):
     """Nanoseconds of CPU that a unit of each kind of work takes a worker."""
 
     message_ns: float
@@ -38,7 +38,7 @@ class Costs(NamedTuple):
     candidate_ns: float
 
 
-class Messages(NamedTuple):
+class SimulatedMessages(NamedTuple):
     """Messages with their terms as hashes and as numbers of the core."""
 
     points: Floats
@@ -53,18 +53,18 @@ class Messages(NamedTuple):
         """How many there are."""
         return len(self.points)
 
-    def of(self, which: Int64s) -> Messages:
+    def of(self, which: Int64s) -> SimulatedMessages:
         """Some of them."""
         sizes = np.diff(self.starts)[which]
         starts = np.concatenate(([0], np.cumsum(sizes)))
         places = np.repeat(self.starts[which] - starts[:-1], sizes) + np.arange(starts[-1])
-        return Messages(
+        return SimulatedMessages(
             self.points[which], starts, self.terms[places], self.numbers[places],
             self.counts[places], self.steepness[which],
         )  # fmt: skip
 
 
-class Population(NamedTuple):
+class TopkPopulation(NamedTuple):
     """Subscriptions in a core, in order, with its thresholds; and messages nobody planned with.
 
     `wishes` stand in the order of prefixes. That is the order of the core, highest number first,
@@ -72,13 +72,13 @@ class Population(NamedTuple):
     """
 
     core: SharedCore
-    wishes: Wishes
+    wishes: TopkQueries
     numbers: Int32s  # of the terms of the subscriptions in the core
-    messages: Messages
+    messages: SimulatedMessages
     known: int  # subscriptions, the first ones, that spreads are made from
 
 
-class Report(TypedDict):
+class TopkSimulationReport(TypedDict):
     """What is told about a simulated spread.
 
     - `replication`: workers that hold a subscription, on average, of those the spread was made
@@ -113,15 +113,15 @@ class Report(TypedDict):
     messages_per_s: float
 
 
-class Simulation(NamedTuple):
+class SpreadSimulation(NamedTuple):
     """The work of every worker over all messages, and the report about it."""
 
-    report: Report
+    report: TopkSimulationReport
     messages: Int64s
     visited: Int64s
     candidates: Int64s
 
-    def ns(self, costs: Costs) -> Floats:
+    def ns(self, costs: TopkCosts) -> Floats:
         """Nanoseconds of each worker."""
         return np.asarray(
             costs.message_ns * self.messages
@@ -130,7 +130,7 @@ class Simulation(NamedTuple):
         )
 
 
-def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation:
+def simulate(spread: Spread, population: TopkPopulation, costs: TopkCosts) -> SpreadSimulation:
     """Place a population, route its messages, and count the work of each worker."""
     wishes, messages, workers = population.wishes, population.messages, spread.workers
     postings = place(spread, wishes)
@@ -153,7 +153,7 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
         ):
             counted += more
     count, many = max(wishes.size, 1), max(messages.size, 1)
-    report = Report(
+    report = TopkSimulationReport(
         mechanism=spread.mechanism,
         workers=workers,
         levels=spread.levels,
@@ -172,7 +172,7 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
         total_us=0.0,
         messages_per_s=0.0,
     )
-    simulation = Simulation(report, received, visited, candidates)
+    simulation = SpreadSimulation(report, received, visited, candidates)
     ns = simulation.ns(costs)
     report["balance_load"] = balance_of(ns)
     report["total_us"] = float(ns.sum()) / many / 1e3
@@ -180,7 +180,7 @@ def simulate(spread: Spread, population: Population, costs: Costs) -> Simulation
     return simulation
 
 
-def _work(population: Population, holders: Int32s, workers: int, which: Int64s) -> Shares:
+def _work(population: TopkPopulation, holders: Int32s, workers: int, which: Int64s) -> Shares:
     """What each worker does for some of the messages, if it holds these postings."""
     some = population.messages.of(which)
     return population.core.shares(
@@ -191,12 +191,12 @@ def _work(population: Population, holders: Int32s, workers: int, which: Int64s) 
 
 def population_of(
     core: SharedCore,
-    wishes: Wishes,
+    wishes: TopkQueries,
     numbers: Int32s,
     spread: Spread,
-    messages: Messages,
+    messages: SimulatedMessages,
     known: int | None = None,
-) -> Population:
+) -> TopkPopulation:
     """Put subscriptions in the order of prefixes, with the numbers of their terms.
 
     Spreads are made from the first `known` of them, or all.
@@ -205,10 +205,12 @@ def population_of(
     sorted_wishes = ordered(spread, wishes)
     places = np.searchsorted(wishes.terms[by_hash], sorted_wishes.terms)
     first = wishes.size if known is None else known
-    return Population(core, sorted_wishes, numbers[by_hash[places]], messages, first)
+    return TopkPopulation(core, sorted_wishes, numbers[by_hash[places]], messages, first)
 
 
-def dearer_messages(one: Simulation, other: Simulation, costs: Costs) -> float | None:
+def dearer_messages(
+    one: SpreadSimulation, other: SpreadSimulation, costs: TopkCosts
+) -> float | None:
     """How many nanoseconds more a message must cost a worker for `one` to be as fast as `other`.
 
     What a message costs beside matching, to be sent and received, is not known here; whoever sends

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcast.index import Batch
-from nearcast_lab.workloads.base import Corpus, Count, Options, Share, ordered
+from nearcast_lab.workloads.base import Corpus, Count, Share, WorkloadOptions, ordered
 from nearcast_lab.workloads.draws import Draws, Floats, Ints
 from nearcast_lab.workloads.space import boxes_around
 
@@ -52,7 +52,7 @@ class ArrayWorkload(Protocol):
         ...
 
 
-class RegionOptions(Options, frozen=True):
+class RegionOptions(WorkloadOptions, frozen=True):
     """How large the regions of subscriptions are, as shares of the space's area.
 
     `drawn` says what is drawn uniformly: the area, the side, or the logarithm of the area.
@@ -90,8 +90,8 @@ class MadeUp:
         if options.max_terms:
             ordered("terms", options.min_terms, options.max_terms)
             self._messages.have_terms(max(1, options.min_terms), options.max_terms)
-        source = {name: getattr(options, name) for name in Options.__struct_fields__}
-        self._sources = Corpus(seed, Options(**source | {"terms": options.source_terms}))
+        source = {name: getattr(options, name) for name in WorkloadOptions.__struct_fields__}
+        self._sources = Corpus(seed, WorkloadOptions(**source | {"terms": options.source_terms}))
         weights = np.diff(self._messages.weights, prepend=0.0) / self._messages.weights[-1]
         self.frequency: Ints = (weights * _SCALE).astype(np.int64)
 

@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Meta
 
 from nearcast.errors import InvalidValue
-from nearcast_lab.workloads.corpus import Clock, Ragged, distinct_terms, picked_terms
+from nearcast_lab.workloads.corpus import MessageClock, Ragged, distinct_terms, picked_terms
 from nearcast_lab.workloads.draws import Draws, Floats, Ints
-from nearcast_lab.workloads.space import Cities, Space, space_named
+from nearcast_lab.workloads.space import Cities, WorldBox, space_named
 from nearcast_lab.workloads.words import Words
 from nearcast_lab.workloads.zipf import cumulative_weights
 
@@ -25,7 +25,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 START = 1_700_000_000.0
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options that every workload takes.
 
     - `space`: a name (`world`, `us`, `uk`, `oldenburg`, `san-joaquin`) or `W,S,E,N` in degrees;
@@ -63,21 +63,21 @@ class Workload(NamedTuple):
     name: str
     description: str
     paper: str
-    options: type[Options]
+    options: type[WorkloadOptions]
     events: Callable[[Request, Any], Iterator[Event]]
 
 
 class Corpus:
     """Messages by number, as the options describe them, and samples of their terms."""
 
-    def __init__(self, seed: int, options: Options, space: Space | None = None) -> None:
+    def __init__(self, seed: int, options: WorkloadOptions, space: WorldBox | None = None) -> None:
         self.seed = seed
         self.options = options
         self.space = space or space_named(options.space)
         self.cities = Cities(seed, self.space, options.cities, options.countryside)
         self.weights = cumulative_weights(options.vocabulary, options.exponent, options.shift)
         self.words = Words(options.vocabulary)
-        self.clock = Clock(seed, START, options.rate)
+        self.clock = MessageClock(seed, START, options.rate)
         self._length = Draws(seed, "message length")
         self._source = Draws(seed, "subscription source")
         half = options.terms // 2

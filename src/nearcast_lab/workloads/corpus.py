@@ -100,7 +100,7 @@ def picked_terms(seed: int, name: str, numbers: Ints, rows: Ragged, wanted: Ints
     return Ragged(values, offsets)
 
 
-class Clock:
+class MessageClock:
     """Message n happens at a random moment of the n-th step of `1 / rate` seconds."""
 
     def __init__(self, seed: int, start: float, rate: float) -> None:

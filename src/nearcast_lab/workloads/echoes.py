@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast_lab.workloads.base import Corpus, Options
+from nearcast_lab.workloads.base import Corpus, WorkloadOptions
 from nearcast_lab.workloads.corpus import Ragged, distinct_terms, offsets_of
 from nearcast_lab.workloads.draws import Draws, Floats, Ints
 from nearcast_lab.workloads.zipf import cumulative_weights, ranks_of
@@ -19,7 +19,7 @@ from nearcast_lab.workloads.zipf import cumulative_weights, ranks_of
 class EchoingCorpus(Corpus):
     """Messages by number, of which a share `echo` of the words comes from `phrases` phrases."""
 
-    def __init__(self, seed: int, options: Options, echo: float, phrases: int) -> None:
+    def __init__(self, seed: int, options: WorkloadOptions, echo: float, phrases: int) -> None:
         super().__init__(seed, options)
         self._echo = echo
         self._popularity = cumulative_weights(phrases)

@@ -36,11 +36,11 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Options,
     Positive,
     Request,
     Share,
     Workload,
+    WorkloadOptions,
     ordered,
     published,
 )
@@ -50,7 +50,7 @@ from nearcast_lab.workloads.space import boxes_around, rounded
 from nearcast_lab.workloads.tracks import Tracks, read_tracks
 
 
-class MovingOptions(Options, frozen=True):
+class MovingOptions(WorkloadOptions, frozen=True):
     """Options of `moving`; `rate` is not used, the messages fill the time.
 
     - `shape`: `circle`, with radii of `min_radius` to `max_radius` metres, or `box`, with `area` as

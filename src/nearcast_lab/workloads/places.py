@@ -74,7 +74,7 @@ def gazetteer() -> tuple[Floats, list[str]]:
     ]
 
 
-class Places:
+class TownsWorkload:
     """Messages and subscriptions drawn from the towns of the world."""
 
     def __init__(self, seed: int, options: PlacesOptions) -> None:

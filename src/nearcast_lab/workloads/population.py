@@ -17,7 +17,7 @@ from nearcast_lab.workloads.draws import BELL_REACH, Draws, Floats, Ints
 _DEVIATION = 0.2
 
 
-class Changes(NamedTuple):
+class PopulationChanges(NamedTuple):
     """Consecutive changes of the population: `number` arrives, or else leaves."""
 
     arrives: NDArray[np.bool_]
@@ -48,7 +48,7 @@ def _remaining(seed: int, target: int) -> Floats:
     return remaining
 
 
-def changes(seed: int, target: int, total: int, chunk: int) -> Iterator[Changes]:
+def changes(seed: int, target: int, total: int, chunk: int) -> Iterator[PopulationChanges]:
     """Yield `total` changes of a population that starts with the numbers 0 up to `target`.
 
     The clock ticks once an insertion: number `target + k` arrives at time k, and whoever leaves
@@ -68,6 +68,6 @@ def changes(seed: int, target: int, total: int, chunk: int) -> Iterator[Changes]
         number = np.concatenate((born, alive[due]))
         leaves = np.arange(len(times)) >= chunk
         order = np.lexsort((number, leaves, times))[: total - done]
-        yield Changes(~leaves[order], number[order])
+        yield PopulationChanges(~leaves[order], number[order])
         done += len(order)
         ends, alive = ends[~due], alive[~due]

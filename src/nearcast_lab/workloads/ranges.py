@@ -22,10 +22,10 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Options,
     Request,
     Share,
     Workload,
+    WorkloadOptions,
     ordered,
     published,
     subscribed,
@@ -35,7 +35,7 @@ from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.space import boxes_around
 
 
-class RangeOptions(Options, frozen=True):
+class RangeOptions(WorkloadOptions, frozen=True):
     """Options of `range`; `terms` is not used.
 
     - `long_share`, `range_share`: the shares of long messages, and of messages over a box;

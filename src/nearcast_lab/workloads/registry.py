@@ -10,16 +10,16 @@ import msgspec
 
 from nearcast.errors import InvalidValue
 from nearcast_lab.workloads.arrays import KINDS, ArrayOptions, ArrayWorkload, MadeUp
-from nearcast_lab.workloads.base import Event, Options, Request, Workload
+from nearcast_lab.workloads.base import Event, Request, Workload, WorkloadOptions
 from nearcast_lab.workloads.moving import MOVING
-from nearcast_lab.workloads.places import Places, PlacesOptions
+from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload
 from nearcast_lab.workloads.ranges import RANGE
 from nearcast_lab.workloads.small import SMALL
 from nearcast_lab.workloads.sts import STS_Q1, STS_Q2, STS_Q3
 from nearcast_lab.workloads.topk import TOPK
 from nearcast_lab.workloads.tweets import TWEETS
 
-T = TypeVar("T", bound=Options)
+T = TypeVar("T", bound=WorkloadOptions)
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
@@ -34,7 +34,7 @@ def workload_named(kind: str) -> Workload:
     return WORKLOADS[kind]
 
 
-def read_options(kind: str, given: dict[str, Any]) -> Options:
+def read_options(kind: str, given: dict[str, Any]) -> WorkloadOptions:
     """Check the options of a workload; values may also be given as text."""
     return convert_options(kind, workload_named(kind).options, given)
 
@@ -90,7 +90,7 @@ ARRAY_WORKLOADS = (*KINDS, "places")
 def array_workload(kind: str, *, seed: int, **options: Any) -> ArrayWorkload:
     """Make a workload whose subscriptions and messages are arrays, for benchmarks."""
     if kind == "places":
-        return Places(seed, convert_options(kind, PlacesOptions, options))
+        return TownsWorkload(seed, convert_options(kind, PlacesOptions, options))
     if kind not in KINDS:
         raise InvalidValue("workload", kind, f"one of {', '.join(ARRAY_WORKLOADS)}")
     return MadeUp(seed, convert_options(kind, ArrayOptions, KINDS[kind] | options))

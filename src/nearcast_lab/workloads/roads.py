@@ -15,7 +15,7 @@ import numpy as np
 
 from nearcast._jit import inner_counting, kernel
 from nearcast_lab.workloads.draws import STEP, Draws, Floats, Ints, as_unit, mixed, stream_key
-from nearcast_lab.workloads.space import KM_PER_DEGREE, Space, cosine
+from nearcast_lab.workloads.space import KM_PER_DEGREE, WorldBox, cosine
 
 _JITTER = 0.3  # of the distance between junctions: streets bend, and never cross
 _MAIN_EVERY = 5
@@ -26,7 +26,7 @@ _SLOWEST, _FASTEST = 30 / 3.6, 60 / 3.6  # metres a second
 class Roads(NamedTuple):
     """Junctions in metres east and north of the space's south-west corner, by row and column."""
 
-    space: Space
+    space: WorldBox
     east_m: Floats
     north_m: Floats
     m_per_degree: tuple[float, float]
@@ -38,7 +38,7 @@ class Roads(NamedTuple):
         return np.column_stack((lon, lat))
 
 
-def build_roads(seed: int, space: Space, junctions: int) -> Roads:
+def build_roads(seed: int, space: WorldBox, junctions: int) -> Roads:
     """Lay about `junctions` junctions over the space, at least two in each direction."""
     middle = cosine(np.array([(space.south + space.north) / 2]))
     m_per_lat = KM_PER_DEGREE * 1000.0

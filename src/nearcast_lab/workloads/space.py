@@ -15,7 +15,7 @@ KM_PER_DEGREE = 111.19508
 _DECIMALS = 6  # about a tenth of a metre
 
 
-class Space(NamedTuple):
+class WorldBox(NamedTuple):
     """A box of the world, in degrees."""
 
     west: float
@@ -35,15 +35,15 @@ class Space(NamedTuple):
 
 
 SPACES = {
-    "world": Space(-180.0, -90.0, 180.0, 90.0),
-    "us": Space(-125.0, 24.0, -66.0, 50.0),
-    "uk": Space(-8.2, 49.9, 1.8, 60.9),
-    "oldenburg": Space(8.10, 53.05, 8.35, 53.22),
-    "san-joaquin": Space(-121.60, 37.45, -120.90, 38.30),
+    "world": WorldBox(-180.0, -90.0, 180.0, 90.0),
+    "us": WorldBox(-125.0, 24.0, -66.0, 50.0),
+    "uk": WorldBox(-8.2, 49.9, 1.8, 60.9),
+    "oldenburg": WorldBox(8.10, 53.05, 8.35, 53.22),
+    "san-joaquin": WorldBox(-121.60, 37.45, -120.90, 38.30),
 }
 
 
-def space_named(text: str) -> Space:
+def space_named(text: str) -> WorldBox:
     """Read a space: one of the names in `SPACES`, or `W,S,E,N` in degrees."""
     if text in SPACES:
         return SPACES[text]
@@ -54,7 +54,7 @@ def space_named(text: str) -> Space:
         raise InvalidValue("space", text, expected) from None
     if not (-180 <= west < east <= 180 and -90 <= south < north <= 90):
         raise InvalidValue("space", text, expected)
-    return Space(west, south, east, north)
+    return WorldBox(west, south, east, north)
 
 
 def rounded(degrees: Floats) -> Floats:
@@ -80,7 +80,7 @@ class Cities:
     A city's deviation is between 0.1 % and 1 % of the space in each direction.
     """
 
-    def __init__(self, seed: int, space: Space, cities: int, countryside: float) -> None:
+    def __init__(self, seed: int, space: WorldBox, cities: int, countryside: float) -> None:
         self.space = space
         self._countryside = countryside
         self._weights = cumulative_weights(cities)

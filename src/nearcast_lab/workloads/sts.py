@@ -28,11 +28,11 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Options,
     Positive,
     Request,
     Share,
     Workload,
+    WorkloadOptions,
     subscribed,
 )
 from nearcast_lab.workloads.corpus import Ragged
@@ -47,7 +47,7 @@ _MIN_KM, _Q1_KM, _Q2_KM = 1.0, 50.0, 100.0
 Group = Literal["q1", "q2", "q3"]
 
 
-class StsOptions(Options, frozen=True):
+class StsOptions(WorkloadOptions, frozen=True):
     """Options of the `sts` workloads.
 
     - `ratio`: messages to one insertion or deletion;

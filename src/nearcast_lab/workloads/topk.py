@@ -22,10 +22,10 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Options,
     Request,
     Share,
     Workload,
+    WorkloadOptions,
     ordered,
     published,
 )
@@ -34,7 +34,7 @@ from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.echoes import EchoingCorpus
 
 
-class TopkOptions(Options, frozen=True):
+class TopkOptions(WorkloadOptions, frozen=True):
     """Options of `topk`; `warm` messages come before the first subscription.
 
     With `echo` above 0 that share of the words of messages comes from so many `phrases`.

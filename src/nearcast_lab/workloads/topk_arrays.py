@@ -18,7 +18,7 @@ from nearcast_lab.workloads.topk import TopkOptions, corpus_of, repeated, wished
 _HISTORY = 1_000_000.0
 
 
-class Wishes(NamedTuple):
+class QueryArrays(NamedTuple):
     """Top-k subscriptions; the terms of the i-th are `terms[starts[i] : starts[i + 1]]`."""
 
     points: Floats
@@ -28,7 +28,7 @@ class Wishes(NamedTuple):
     terms: NDArray[np.int32]
 
 
-class Posts(NamedTuple):
+class MessageArrays(NamedTuple):
     """Messages; `counts` says how often each of their terms stands in them."""
 
     points: Floats
@@ -50,7 +50,7 @@ class TopkArrays:
         self.rate = options.rate
         self.idf: Floats = np.log1p(_HISTORY / (1.0 + _HISTORY * self._corpus.chances()))
 
-    def subscriptions(self, first: int, end: int) -> Wishes:
+    def subscriptions(self, first: int, end: int) -> QueryArrays:
         """Make the subscriptions numbered `first` up to `end`."""
         seed, options, corpus = self._seed, self._options, self._corpus
         numbers = np.arange(first, end, dtype=np.int64)
@@ -59,13 +59,13 @@ class TopkArrays:
         alphas = Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
         ks = np.full(len(numbers), options.k, np.int32)
         points = corpus.cities.points(sources)
-        return Wishes(points, alphas, ks, keywords.offsets, keywords.values.astype(np.int32))
+        return QueryArrays(points, alphas, ks, keywords.offsets, keywords.values.astype(np.int32))
 
     def texts(self, first: int, end: int) -> list[str]:
         """Spell the messages numbered `first` up to `end`."""
         return self._corpus.words.phrases(*self._rows(np.arange(first, end, dtype=np.int64)))
 
-    def queries(self, wishes: Wishes) -> list[str]:
+    def queries(self, wishes: QueryArrays) -> list[str]:
         """Spell the queries of subscriptions."""
         return self._corpus.words.phrases(wishes.terms.astype(np.int64), wishes.starts)
 
@@ -73,7 +73,7 @@ class TopkArrays:
         rows = self._corpus.terms(numbers)
         return repeated(self._seed, numbers, rows, self._options.repeat)
 
-    def messages(self, first: int, end: int) -> Posts:
+    def messages(self, first: int, end: int) -> MessageArrays:
         """Make the messages numbered `first` up to `end`."""
         corpus, numbers = self._corpus, np.arange(first, end, dtype=np.int64)
         rows = self._rows(numbers)
@@ -85,4 +85,4 @@ class TopkArrays:
         starts = np.searchsorted(places, rows.offsets)
         terms = rows.values[places].astype(np.int32)
         points = corpus.cities.points(numbers)
-        return Posts(points, corpus.clock.times(numbers), starts, terms, counts)
+        return MessageArrays(points, corpus.clock.times(numbers), starts, terms, counts)

@@ -19,10 +19,10 @@ from nearcast.model.log import events_of, open_log
 from nearcast.text import DEFAULT
 from nearcast_lab.workloads.corpus import Ragged, offsets_of, picked_terms
 from nearcast_lab.workloads.draws import Draws, Floats, Ints
-from nearcast_lab.workloads.places import Places, PlacesOptions, gazetteer
-from nearcast_lab.workloads.space import Space, space_named
+from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload, gazetteer
+from nearcast_lab.workloads.space import WorldBox, space_named
 from nearcast_lab.workloads.topk import TopkOptions
-from nearcast_lab.workloads.topk_arrays import Posts, Wishes
+from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays
 
 _FEWEST = 100
 
@@ -37,7 +37,7 @@ class TopkTexts:
         self._seed, self._options = seed, options
         self._points, self._texts, self._counts = points, texts, counts
         self._order = np.random.default_rng(seed).permutation(len(points))
-        self.space: Space = space_named("world")
+        self.space: WorldBox = space_named("world")
         self.west, self.south = self.space.west, self.space.south
         self.diagonal = float(np.hypot(self.space.width, self.space.height))
         self.idf: Floats = np.log1p(len(points) / (1.0 + np.bincount(texts.values)))
@@ -47,7 +47,7 @@ class TopkTexts:
         """How many messages there are before the first one comes again."""
         return len(self._points)
 
-    def subscriptions(self, first: int, end: int) -> Wishes:
+    def subscriptions(self, first: int, end: int) -> QueryArrays:
         """Make the subscriptions numbered `first` up to `end`, each to some terms of a message."""
         numbers = np.arange(first, end, dtype=np.int64)
         options = self._options
@@ -57,7 +57,7 @@ class TopkTexts:
         rows, _ = self._rows(source)
         picked = picked_terms(self._seed, "keywords", numbers, rows, wanted)
         alphas = Draws(self._seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
-        return Wishes(
+        return QueryArrays(
             self._points[source],
             alphas,
             np.full(len(numbers), options.k, np.int32),
@@ -65,12 +65,12 @@ class TopkTexts:
             picked.values.astype(np.int32),
         )
 
-    def messages(self, first: int, end: int) -> Posts:
+    def messages(self, first: int, end: int) -> MessageArrays:
         """Make the messages numbered `first` up to `end`."""
         numbers = np.arange(first, end, dtype=np.int64)
         chosen = self._order[numbers % self.size]
         rows, counts = self._rows(chosen)
-        return Posts(
+        return MessageArrays(
             self._points[chosen],
             numbers / self._options.rate,
             rows.offsets,
@@ -88,7 +88,7 @@ class TopkTexts:
 
 def topk_places(seed: int, options: TopkOptions) -> TopkTexts:
     """Take the names of towns where they are (GeoNames), 230,000 of them."""
-    places = Places(seed, PlacesOptions())
+    places = TownsWorkload(seed, PlacesOptions())
     points, texts = places.named(np.arange(places.size))
     return TopkTexts(seed, options, points, texts, np.ones(len(texts.values), np.int64))
 

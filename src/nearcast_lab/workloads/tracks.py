@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from nearcast.errors import SourceError
 from nearcast_lab.workloads.draws import Floats, Ints
-from nearcast_lab.workloads.space import Space
+from nearcast_lab.workloads.space import WorldBox
 
 _NAMES = {"oid": ("oid", "id"), "ts": ("ts", "time"), "lon": ("lon",), "lat": ("lat",)}
 
@@ -30,11 +30,11 @@ class Tracks(NamedTuple):
     """The row where each track starts."""
 
     @property
-    def space(self) -> Space:
+    def space(self) -> WorldBox:
         """The box around all positions, at least a thousandth of a degree wide and high."""
         west, south = np.maximum(self.points.min(axis=0) - 0.0005, (-180.0, -90.0)).tolist()
         east, north = np.minimum(self.points.max(axis=0) + 0.0005, (180.0, 90.0)).tolist()
-        return Space(west, south, east, north)
+        return WorldBox(west, south, east, north)
 
 
 def read_tracks(path: str) -> Tracks:

@@ -20,10 +20,10 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Options,
     Request,
     Share,
     Workload,
+    WorkloadOptions,
     ordered,
     subscribed,
 )
@@ -34,7 +34,7 @@ from nearcast_lab.workloads.space import boxes_around
 _EITHER = ("AND", "OR")
 
 
-class KeywordOptions(Options, frozen=True):
+class KeywordOptions(WorkloadOptions, frozen=True):
     """Options of workloads whose subscriptions take terms of a message.
 
     - `max_keywords`: a subscription has 1 to this many terms;

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearcast.cli.main import main
-from nearcast.lasting import Changes
+from nearcast.lasting import ActiveChanges
 from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import Design
 
@@ -42,9 +42,9 @@ def test_a_wrong_design_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `--check` an update too few is an error."""
     right = Design.changes
 
-    def wrong(self: Design, *arguments: object) -> Changes:
+    def wrong(self: Design, *arguments: object) -> ActiveChanges:
         found = right(self, *arguments)  # type: ignore[arg-type]  # passed on as they came
-        return Changes(found.events[1:], found.slots[1:], found.ops[1:])
+        return ActiveChanges(found.events[1:], found.slots[1:], found.ops[1:])
 
     monkeypatch.setattr(Design, "changes", wrong)
     monkeypatch.setenv("NEARCAST_DEBUG", "1")

@@ -7,7 +7,7 @@ import pytest
 
 from nearcast.index import Batch, Table
 from nearcast.index.table import Floats, Int32s
-from nearcast.lasting import Texts
+from nearcast.lasting import MessageTerms
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign
 from nearcast_lab.designs.located_messages import LocatedMessages, grid
@@ -130,7 +130,7 @@ def test_lists_that_were_swept_leave_nothing_behind() -> None:
 def test_lists_that_are_full_at_the_same_time_find_room(terms: int) -> None:
     """Messages of the same terms in one place: all of their lists grow with the same message."""
     store, many = LocatedMessages(grid(SPACE)), 1100
-    texts = Texts(
+    texts = MessageTerms(
         np.arange(0, many * terms + 1, terms), np.tile(np.arange(terms, dtype=np.int32), many)
     )
     slots = store.add(texts, np.ones((many, 4)), np.arange(1.0, many + 1.0))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from nearcast.index import Batch, Table, match
-from nearcast.lasting import Changes
+from nearcast.lasting import ActiveChanges
 from nearcast_lab.bench.designs import DESIGNS, arrive
 
 TERMS = 12
@@ -97,7 +97,7 @@ class Against(RuleBasedStateMachine):
         self.design.build()
         self.publish(first, 50.0)
 
-    def wanted(self, found: Changes, expected: list[set[tuple[float, int]]]) -> None:
+    def wanted(self, found: ActiveChanges, expected: list[set[tuple[float, int]]]) -> None:
         """Compare by the ends of messages, which tell them apart."""
         ends = self.design.ends[found.slots].tolist()
         listed = list(zip(found.events.tolist(), ends, found.ops.tolist(), strict=True))

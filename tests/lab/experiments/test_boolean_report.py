@@ -12,11 +12,11 @@ import pytest
 from nearcast.cli.main import main
 from nearcast_lab.experiments.boolean import SECTIONS, measure
 from nearcast_lab.experiments.boolean.chart import chart, written
-from nearcast_lab.experiments.boolean.findings import Report, claim, figure
-from nearcast_lab.experiments.boolean.lab import Scale
+from nearcast_lab.experiments.boolean.findings import BooleanReport, claim, figure
+from nearcast_lab.experiments.boolean.lab import BooleanScale
 from nearcast_lab.experiments.boolean.page import page
 
-TINY = Scale("tiny", 120, (60, 120), 20, 1, 0.01)
+TINY = BooleanScale("tiny", 120, (60, 120), 20, 1, 0.01)
 CHEAP = ("regions", "maintenance", "usa")
 
 
@@ -40,11 +40,11 @@ class Checked(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report() -> BooleanReport:
     return measure(TINY, 1, lambda _: None, CHEAP)
 
 
-def test_figures_and_claims_of_a_part_are_measured(report: Report) -> None:
+def test_figures_and_claims_of_a_part_are_measured(report: BooleanReport) -> None:
     numbers = {one["number"] for one in report["figures"]}
     assert numbers == {"14", "16", "17a", "17b", "10a", "10b", "10c", "10d"}
     for one in report["figures"]:
@@ -57,7 +57,7 @@ def test_figures_and_claims_of_a_part_are_measured(report: Report) -> None:
         assert not (judged["verdict"] == "holds" and judged["why"])
 
 
-def test_the_page_is_whole_and_needs_nothing_else(report: Report) -> None:
+def test_the_page_is_whole_and_needs_nothing_else(report: BooleanReport) -> None:
     checked = Checked()
     checked.feed(page(report))
     assert checked.open == []

@@ -9,17 +9,17 @@ import pytest
 
 from nearcast.geo import Box
 from nearcast.partition.sample import hashed
-from nearcast.partition.topk.mechanisms import MECHANISMS, Sample, hashing, prefix
-from nearcast.partition.topk.placing import Wishes, first_wishes, place, steepness_of
+from nearcast.partition.topk.mechanisms import MECHANISMS, TopkSample, hashing, prefix
+from nearcast.partition.topk.placing import TopkQueries, first_wishes, place, steepness_of
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast_lab.simulators.calibrate_topk import calibrate
 from nearcast_lab.simulators.topk import (
-    Costs,
-    Messages,
-    Population,
-    Report,
-    Simulation,
+    SimulatedMessages,
+    SpreadSimulation,
+    TopkCosts,
+    TopkPopulation,
+    TopkSimulationReport,
     dearer_messages,
     population_of,
     simulate,
@@ -27,7 +27,7 @@ from nearcast_lab.simulators.topk import (
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
 
-COSTS = Costs(100.0, 1.0, 10.0)
+COSTS = TopkCosts(100.0, 1.0, 10.0)
 SUBSCRIPTIONS, WINDOW = 400, 300
 
 
@@ -50,20 +50,22 @@ class World:
         core.publish(*seen)
         made = data.subscriptions(0, SUBSCRIPTIONS)
         core.subscribe(*made)
-        wishes = Wishes(
+        wishes = TopkQueries(
             hashed(np.arange(SUBSCRIPTIONS)), made.points, made.alphas, made.starts,
             hashed(made.terms), data.idf[made.terms], core.thetas,
         )  # fmt: skip
         self.made, self.core = made, core
         steepness = steepness_of(seen.starts, seen.counts, data.idf[seen.terms])
-        self.sample = Sample(wishes, seen.points, seen.starts, hashed(seen.terms), steepness)
+        self.sample = TopkSample(wishes, seen.points, seen.starts, hashed(seen.terms), steepness)
         posts = data.messages(1000, 1080)
-        self.messages = Messages(
+        self.messages = SimulatedMessages(
             posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts,
             steepness_of(posts.starts, posts.counts, data.idf[posts.terms]),
         )  # fmt: skip
         order = hashing(self.sample, 1)
-        self.population: Population = population_of(core, wishes, made.terms, order, self.messages)
+        self.population: TopkPopulation = population_of(
+            core, wishes, made.terms, order, self.messages
+        )
 
     def counted(self, core: SharedCore) -> tuple[int, int]:
         """Postings that a core reads and scores for the messages."""
@@ -165,13 +167,15 @@ def test_costs_are_measured_and_thresholds_stay(data: TopkArrays, world: World) 
     assert world.counted(world.core) == counted
 
 
-def made_up(messages: list[int], visited: list[int]) -> Simulation:
-    report: Report = {}  # type: ignore[typeddict-item]  # not looked at
-    return Simulation(report, np.array(messages), np.array(visited), np.zeros(len(visited), int))
+def made_up(messages: list[int], visited: list[int]) -> SpreadSimulation:
+    report: TopkSimulationReport = {}  # type: ignore[typeddict-item]  # not looked at
+    return SpreadSimulation(
+        report, np.array(messages), np.array(visited), np.zeros(len(visited), int)
+    )
 
 
 def test_who_sends_less_is_as_fast_once_messages_are_dear_enough() -> None:
-    costs = Costs(0.0, 1.0, 0.0)
+    costs = TopkCosts(0.0, 1.0, 0.0)
     all_of_them, some = made_up([100, 100], [1000, 1000]), made_up([60, 20], [3000, 500])
     assert dearer_messages(some, all_of_them, costs) == pytest.approx(2000 / 40)
     assert dearer_messages(all_of_them, some, costs) == 0

@@ -15,7 +15,7 @@ import pytest
 from nearcast.errors import InvalidValue, SourceError
 from nearcast_lab.workloads import generate
 from nearcast_lab.workloads.roads import Vehicles, build_roads
-from nearcast_lab.workloads.space import SPACES, Space
+from nearcast_lab.workloads.space import SPACES, WorldBox
 
 Event = dict[str, Any]
 
@@ -115,7 +115,7 @@ def test_velocity_is_a_factor() -> None:
 
 def test_driving_in_parts_is_driving_at_once() -> None:
     """Ten drives of a minute end where one of ten minutes does, on a street of the network."""
-    roads = build_roads(1, Space(8.0, 53.0, 8.2, 53.1), 100)
+    roads = build_roads(1, WorldBox(8.0, 53.0, 8.2, 53.1), 100)
     everyone = np.arange(40)
     once, parts = Vehicles(1, roads, 40, 1.0), Vehicles(1, roads, 40, 1.0)
     start = once.places(everyone)
@@ -128,7 +128,7 @@ def test_driving_in_parts_is_driving_at_once() -> None:
 
 def test_places_lie_on_streets() -> None:
     """Wherever a vehicle is, it is on the line between two neighbouring junctions."""
-    roads = build_roads(4, Space(8.0, 53.0, 8.2, 53.1), 60)
+    roads = build_roads(4, WorldBox(8.0, 53.0, 8.2, 53.1), 60)
     rows, columns = roads.east_m.shape
     everyone = np.arange(30)
     vehicles = Vehicles(4, roads, 30, 1.0)

@@ -12,7 +12,7 @@ from nearcast.index.ap_tree.construct import remake
 from nearcast.index.ap_tree.index import ApTree
 from nearcast.index.ap_tree.maintain import FIRST_ROOM, MORE_ROOM, MORE_VISITED, shift_rows
 from nearcast.index.ap_tree.motion import Motion
-from nearcast.index.ap_tree.tree import Tree, with_room
+from nearcast.index.ap_tree.tree import ApTreeArrays, with_room
 from nearcast.index.table import Floats, Int32s, Int64s, Table
 
 _MEMORY = 0.7  # how much of what was known of a speed stays when a report comes
@@ -67,7 +67,7 @@ class ApPlusTree(ApTree):
         }
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> ApTreeArrays:
         """The tree as kernels read it."""
         return self._tree
 
@@ -91,7 +91,7 @@ class ApPlusTree(ApTree):
         """How many rows a leaf has before it is divided."""
         return self._plan.capacity
 
-    def replace_tree(self, tree: Tree) -> None:
+    def replace_tree(self, tree: ApTreeArrays) -> None:
         """Take over a tree to which leaves without entries were added."""
         self._tree = tree
 
@@ -168,7 +168,7 @@ class ApPlusTree(ApTree):
         latest = way / self._moving[1]
         self._speed[rows] = _MEMORY * self._speed[rows] + (1 - _MEMORY) * latest
 
-    def _made(self, tree: Tree, tops: Int64s) -> Tree:
+    def _made(self, tree: ApTreeArrays, tops: Int64s) -> ApTreeArrays:
         motion = Motion(self._speed, *self._moving)
         table = self.table.rows
         return remake(tree, tops, table, self._rank, self._hits, self._plan, motion)

@@ -10,7 +10,7 @@ from nearcast.index.ap_tree.tree import (
     CHILD,
     KEYWORD,
     LEAF,
-    Tree,
+    ApTreeArrays,
     find_cut,
     rank_of,
     strip_of,
@@ -20,7 +20,9 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 
 @inner_counting
-def push_cuts(tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, height: int) -> int:
+def push_cuts(
+    tree: ApTreeArrays, node: int, ranks: Int32s, start: int, stack: Int64s, height: int
+) -> int:
     """Note the cuts that a term from `start` on falls into, each with the term that follows."""
     first, cuts, count = tree.nodes[node].first, tree.nodes[node].aux, tree.nodes[node].count
     cut, last = 0, -1
@@ -39,7 +41,7 @@ def push_cuts(tree: Tree, node: int, ranks: Int32s, start: int, stack: Int64s, h
 
 @inner_counting
 def push_cells(
-    tree: Tree, node: int, start: int, box: Floats, stack: Int64s, height: int
+    tree: ApTreeArrays, node: int, start: int, box: Floats, stack: Int64s, height: int
 ) -> tuple[Int64s, int]:
     """Note the cells that a box shares a point with."""
     columns, edges = tree.nodes[node].room, tree.nodes[node].aux
@@ -93,7 +95,7 @@ def scan_leaf(
 
 @kernel
 def match_batch(
-    tree: Tree, rows: Rows, rank: Int32s, starts: Int64s, terms: Int32s, boxes: Floats,
+    tree: ApTreeArrays, rows: Rows, rank: Int32s, starts: Int64s, terms: Int32s, boxes: Floats,
     bitmap: Bitmap, start: int, messages: Int32s, found: Int32s,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Match messages from `start` on, as long as there is room for what is found."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from nearcast._jit import inner_counting
 from nearcast.index.ap_tree.arrays import sort
-from nearcast.index.ap_tree.cost import Hits, hit_of
+from nearcast.index.ap_tree.cost import MessageStatistics, hit_of
 from nearcast.index.ap_tree.keyword import heuristic_cuts, optimal_cuts, partition_cost
 from nearcast.index.ap_tree.spatial import SAMPLE, cell_hits, cell_weights, strip_edges
 from nearcast.index.ap_tree.tree import (
@@ -24,7 +24,7 @@ from nearcast.index.ap_tree.tree import (
     LEAF,
     SLOTS,
     SPATIAL,
-    Tree,
+    ApTreeArrays,
     is_wide,
     strip_of,
 )
@@ -42,7 +42,7 @@ FINEST = 1e-4
 """Quadtrees do not divide regions narrower than this, in degrees."""
 
 
-class Plan(NamedTuple):
+class TreeOptions(NamedTuple):
     """The options of a tree, as kernels read them."""
 
     fanout: int
@@ -76,9 +76,16 @@ class ByPlace(NamedTuple):
 
 @inner_counting
 def keyword_partition(
-    work: Int32s, start: int, stop: int, offset: int, starts: Int64s, ranks: Int32s, hits: Hits,
-    plan: Plan, wanted: bool,
-) -> ByTerm:  # fmt: skip
+    work: Int32s,
+    start: int,
+    stop: int,
+    offset: int,
+    starts: Int64s,
+    ranks: Int32s,
+    hits: MessageStatistics,
+    plan: TreeOptions,
+    wanted: bool,
+) -> ByTerm:
     """Cut the rows by their term at an offset; give no cuts if that is not wanted."""
     if not wanted:
         none = np.empty(0, np.int64)
@@ -123,7 +130,7 @@ def keyword_partition(
 
 
 @inner_counting
-def node_bounds(tree: Tree, node: int, hits: Hits) -> Floats:
+def node_bounds(tree: ApTreeArrays, node: int, hits: MessageStatistics) -> Floats:
     """Give the region of a node as far as there are rows."""
     bounds, region = np.empty(4), tree.nodes[node].region
     for side in range(2):
@@ -150,8 +157,8 @@ def _dimension(
 
 @inner_counting
 def spatial_partition(
-    tree: Tree, node: int, box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int,
-    hits: Hits, points: Int32s, seen: int, known: int, plan: Plan, wanted: bool,
+    tree: ApTreeArrays, node: int, box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int,
+    hits: MessageStatistics, points: Int32s, seen: int, known: int, plan: TreeOptions, wanted: bool,
 ) -> ByPlace:  # fmt: skip
     """Lay a grid over the rows: the finest, in halving steps, that replicates little enough."""
     nothing = ByPlace(np.empty(0), np.empty(0), np.empty(0, np.int64), 0, 0, np.inf)
@@ -198,7 +205,13 @@ def spatial_partition(
 
 @inner_counting
 def fill_leaf(
-    tree: Tree, node: int, chosen: Int32s, work: Int32s, start: int, stop: int, capacity: int
+    tree: ApTreeArrays,
+    node: int,
+    chosen: Int32s,
+    work: Int32s,
+    start: int,
+    stop: int,
+    capacity: int,
 ) -> None:
     """Give a node its rows as entries. If it is over-full all the same, it may double first."""
     at, count = tree.sizes[ENTRIES], stop - start
@@ -213,7 +226,7 @@ def fill_leaf(
 
 
 @inner_counting
-def _add_slots(tree: Tree, node: int, kind: int, buckets: int) -> None:
+def _add_slots(tree: ApTreeArrays, node: int, kind: int, buckets: int) -> None:
     at = tree.sizes[SLOTS]
     for slot in range(at, at + buckets + 1):
         tree.slots[slot, 0] = -1
@@ -225,7 +238,7 @@ def _add_slots(tree: Tree, node: int, kind: int, buckets: int) -> None:
 
 
 @inner_counting
-def make_keyword_node(tree: Tree, node: int, found: ByTerm) -> None:
+def make_keyword_node(tree: ApTreeArrays, node: int, found: ByTerm) -> None:
     """Turn a node into a keyword node, without children yet."""
     buckets = len(found.stops)
     _add_slots(tree, node, KEYWORD, buckets)
@@ -242,7 +255,7 @@ def make_keyword_node(tree: Tree, node: int, found: ByTerm) -> None:
 
 
 @inner_counting
-def make_spatial_node(tree: Tree, node: int, found: ByPlace) -> None:
+def make_spatial_node(tree: ApTreeArrays, node: int, found: ByPlace) -> None:
     """Turn a node into a spatial node, without children yet."""
     _add_slots(tree, node, SPATIAL, len(found.weights))
     at, columns, lines = tree.sizes[EDGES], len(found.across), len(found.up)

@@ -10,7 +10,7 @@ from nearcast.index.ap_tree.build import (
     KEYWORD_FIRST,
     SPACE_FIRST,
     TRIE,
-    Plan,
+    TreeOptions,
     deal_cells,
     fill_leaf,
     keyword_partition,
@@ -19,7 +19,7 @@ from nearcast.index.ap_tree.build import (
     node_bounds,
     spatial_partition,
 )
-from nearcast.index.ap_tree.cost import Hits, points_within, ranked_terms
+from nearcast.index.ap_tree.cost import MessageStatistics, points_within, ranked_terms
 from nearcast.index.ap_tree.motion import STILL, Motion, moving_cost
 from nearcast.index.ap_tree.tree import (
     CHILD,
@@ -27,7 +27,7 @@ from nearcast.index.ap_tree.tree import (
     LEAF,
     NOW,
     OLD,
-    Tree,
+    ApTreeArrays,
     add_node,
     narrow_region,
     reserve,
@@ -37,7 +37,7 @@ from nearcast.index.table import Int32s, Int64s, Rows
 
 
 @kernel
-def gather(tree: Tree, top: int) -> Int32s:
+def gather(tree: ApTreeArrays, top: int) -> Int32s:
     """Collect the rows below a node, once for each copy, and mark what is below it as gone."""
     found = np.empty(64, np.int32)
     stack = np.empty(64, np.int32)
@@ -73,9 +73,15 @@ def _longest(work: Int32s, start: int, stop: int, starts: Int64s) -> int:
 
 @kernel
 def construct(
-    tree: Tree, top: int, chosen: Int32s, rows: Rows, rank: Int32s, hits: Hits, plan: Plan,
+    tree: ApTreeArrays,
+    top: int,
+    chosen: Int32s,
+    rows: Rows,
+    rank: Int32s,
+    hits: MessageStatistics,
+    plan: TreeOptions,
     motion: Motion,
-) -> Tree:  # fmt: skip
+) -> ApTreeArrays:
     """Make the subtree of a node from rows."""
     starts, ranks = ranked_terms(rows, rank, chosen)
     work = np.empty(len(chosen), np.int32)
@@ -189,7 +195,7 @@ def construct(
 
 
 @inner_counting
-def _depth(tree: Tree, node: int) -> int:
+def _depth(tree: ApTreeArrays, node: int) -> int:
     """Give the length of the path from the root to a node, itself included."""
     depth = 0
     while node >= 0:
@@ -200,7 +206,7 @@ def _depth(tree: Tree, node: int) -> int:
 
 @inner_counting
 def _bucket(
-    tree: Tree, node: int, bucket: int, offset: int, keyed: bool, placed: bool, count: int
+    tree: ApTreeArrays, node: int, bucket: int, offset: int, keyed: bool, placed: bool, count: int
 ) -> int:
     slot = tree.nodes[node].first + bucket
     tree.slots[slot, OLD] = tree.slots[slot, NOW] = count
@@ -223,7 +229,7 @@ def _thinned(points: Int32s, seen: int, known: int, number: int) -> tuple[Int32s
 
 @inner_counting
 def _deal_points(
-    tree: Tree, node: int, hits: Hits, points: Int32s, seen: int, known: int
+    tree: ApTreeArrays, node: int, hits: MessageStatistics, points: Int32s, seen: int, known: int
 ) -> Int64s:
     """Write the places of messages behind their node's, by cells; give where each cell starts."""
     columns, cells = tree.nodes[node].room, tree.nodes[node].count
@@ -247,14 +253,14 @@ def _deal_points(
 
 
 def remake(
-    tree: Tree,
+    tree: ApTreeArrays,
     tops: Int64s,
     rows: Rows,
     rank: Int32s,
-    hits: Hits,
-    plan: Plan,
+    hits: MessageStatistics,
+    plan: TreeOptions,
     motion: Motion = STILL,
-) -> Tree:
+) -> ApTreeArrays:
     """Make the subtrees of some nodes anew, from the rows that are there."""
     for top in tops.tolist():
         if tree.nodes["kind"][top] != GONE:

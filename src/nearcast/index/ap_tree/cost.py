@@ -29,7 +29,7 @@ class Observed(NamedTuple):
     lats: Floats
 
 
-class Hits(NamedTuple):
+class MessageStatistics(NamedTuple):
     """What is known or assumed about messages."""
 
     term: Floats  # by rank: probability, or frequency if `relative`
@@ -109,7 +109,7 @@ def hits_from(
     chosen: Int32s,
     counts: Int64s,
     rank: Int32s,
-) -> Hits:
+) -> MessageStatistics:
     """Bring what is known of messages into the order of terms.
 
     Without a history it is the table's frequencies or, if nobody has given any, how many rows
@@ -131,17 +131,17 @@ def hits_from(
     space = np.array([-180.0, -90.0, 180.0, 90.0])
     if len(box):
         space = np.concatenate([box[:, :2].min(axis=0), box[:, 2:].max(axis=0)])
-    return Hits(term, relative, lons, lats, space, float(term.min(initial=1.0)))
+    return MessageStatistics(term, relative, lons, lats, space, float(term.min(initial=1.0)))
 
 
 @inner_counting
-def hit_of(hits: Hits, rank: int) -> float:
+def hit_of(hits: MessageStatistics, rank: int) -> float:
     """Give the probability, or the frequency, of a term; that of a rare one if it came later."""
     return float(hits.term[rank]) if rank < len(hits.term) else hits.rare
 
 
 @inner_counting
-def points_within(hits: Hits, region: Floats) -> Int32s:
+def points_within(hits: MessageStatistics, region: Floats) -> Int32s:
     """Find the places of messages within a region."""
     found = np.empty(len(hits.lons), np.int32)
     count = 0

@@ -16,11 +16,11 @@ from nearcast.index.ap_tree.build import (
     KEYWORD_FIRST,
     SPACE_FIRST,
     TRIE,
-    Plan,
+    TreeOptions,
 )
 from nearcast.index.ap_tree.construct import gather, remake
 from nearcast.index.ap_tree.cost import (
-    Hits,
+    MessageStatistics,
     Observed,
     hits_from,
     last_term,
@@ -31,7 +31,7 @@ from nearcast.index.ap_tree.cost import (
 )
 from nearcast.index.ap_tree.maintain import delete_rows, drifted, insert_rows
 from nearcast.index.ap_tree.pack import figures, packed
-from nearcast.index.ap_tree.tree import NODE, NOW, Tree, single_leaf, trimmed, with_room
+from nearcast.index.ap_tree.tree import NODE, NOW, ApTreeArrays, single_leaf, trimmed, with_room
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.storage import load_arrays, save_arrays
 from nearcast.index.table import Int32s, Int64s, Table
@@ -144,7 +144,7 @@ class ApTree:
         self._message_terms = message_terms
         self._rebuild = rebuild
         self._drift = (rebuild_divergence, rebuild_population, rebuild_growth)
-        self._plan = Plan(
+        self._plan = TreeOptions(
             fanout,
             leaf_capacity,
             keyword_partition == "dp",
@@ -239,8 +239,8 @@ class ApTree:
         plain = {name: array.view(np.ndarray) for name, array in arrays.items()}
         # Files do not say that records are aligned, and kernels would be compiled for both kinds.
         plain["tree_nodes"] = plain["tree_nodes"].view(NODE)
-        index._tree = Tree(*(plain[f"tree_{field}"] for field in Tree._fields))
-        index._hits = Hits(
+        index._tree = ApTreeArrays(*(plain[f"tree_{field}"] for field in ApTreeArrays._fields))
+        index._hits = MessageStatistics(
             plain["hits_term"],
             bool(plain["hits_relative"].item()),
             plain["hits_lons"],
@@ -271,7 +271,7 @@ class ApTree:
         self._changes = 0
         self.rebuilds = getattr(self, "rebuilds", -1) + 1
 
-    def _made(self, tree: Tree, tops: Int64s) -> Tree:
+    def _made(self, tree: ApTreeArrays, tops: Int64s) -> ApTreeArrays:
         """Give the tree with the subtrees of some nodes made anew."""
         return remake(tree, tops, self.table.rows, self._rank, self._hits, self._plan)
 

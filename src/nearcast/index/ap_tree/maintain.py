@@ -17,7 +17,7 @@ from nearcast.index.ap_tree.tree import (
     OLD,
     REGIONS,
     SPATIAL,
-    Tree,
+    ApTreeArrays,
     add_node,
     find_cut,
     is_wide,
@@ -32,7 +32,7 @@ FIRST_ROOM = 4
 
 
 @inner
-def cut_for(tree: Tree, node: int, rank: int) -> int:
+def cut_for(tree: ApTreeArrays, node: int, rank: int) -> int:
     """Find the cut for a rank; one between two cuts goes to the lighter of them."""
     first, count = tree.nodes[node].aux, tree.nodes[node].count
     cut = find_cut(tree, first, 0, count, rank)
@@ -47,7 +47,13 @@ def cut_for(tree: Tree, node: int, rank: int) -> int:
 
 @inner
 def way_of(
-    tree: Tree, box: Floats, row: int, ranks: Int32s, count: int, share: float, visited: Int64s
+    tree: ApTreeArrays,
+    box: Floats,
+    row: int,
+    ranks: Int32s,
+    count: int,
+    share: float,
+    visited: Int64s,
 ) -> int:
     """Find the slots on the way of a row from the root to its leaves: slot, and node above it.
 
@@ -92,7 +98,7 @@ def way_of(
 
 @inner_counting
 def locate(
-    tree: Tree, rows: Rows, row: int, ranks: Int32s, share: float, visited: Int64s
+    tree: ApTreeArrays, rows: Rows, row: int, ranks: Int32s, share: float, visited: Int64s
 ) -> tuple[Int64s, int]:
     """Find the slots on the way of a row, as `way_of` does, in a list that grows."""
     while True:
@@ -103,7 +109,7 @@ def locate(
 
 
 @inner_counting
-def search(tree: Tree, rows: Rows, row: int, ranks: Int32s) -> Int64s:
+def search(tree: ApTreeArrays, rows: Rows, row: int, ranks: Int32s) -> Int64s:
     """Find all slots above entries of a row whose former box is not known any more."""
     count = rows.required[row]
     stack, height = np.empty(64, np.int64), 1
@@ -143,14 +149,14 @@ def search(tree: Tree, rows: Rows, row: int, ranks: Int32s) -> Int64s:
 
 
 @inner
-def _widen_cut(tree: Tree, node: int, slot: int, rank: int) -> None:
+def _widen_cut(tree: ApTreeArrays, node: int, slot: int, rank: int) -> None:
     cut = tree.nodes[node].aux + slot - tree.nodes[node].first
     tree.cuts[cut, 0] = min(tree.cuts[cut, 0], rank)
     tree.cuts[cut, 1] = max(tree.cuts[cut, 1], rank)
 
 
 @inner
-def _room_wanted(tree: Tree, visited: Int64s, size: int) -> tuple[int, int]:
+def _room_wanted(tree: ApTreeArrays, visited: Int64s, size: int) -> tuple[int, int]:
     """Tell how many nodes and entries a row needs before it can be taken in."""
     nodes = entries = 0
     for at in range(size):
@@ -164,7 +170,7 @@ def _room_wanted(tree: Tree, visited: Int64s, size: int) -> tuple[int, int]:
 
 
 @inner_counting
-def leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
+def leaf_at(tree: ApTreeArrays, slot: int, above: int, capacity: int) -> int:
     """Make the missing leaf of a slot."""
     bucket = slot - tree.nodes[above].first
     dummy = bucket == tree.nodes[above].count
@@ -183,7 +189,7 @@ def leaf_at(tree: Tree, slot: int, above: int, capacity: int) -> int:
 
 
 @inner
-def _append(tree: Tree, node: int, row: int) -> None:
+def _append(tree: ApTreeArrays, node: int, row: int) -> None:
     count, room, first = tree.nodes[node].count, tree.nodes[node].room, tree.nodes[node].first
     if count == room:
         fresh = tree.sizes[ENTRIES]
@@ -200,7 +206,7 @@ def _append(tree: Tree, node: int, row: int) -> None:
 
 @inner
 def _enter(
-    tree: Tree, rows: Rows, row: int, ranks: Int32s, slot: int, above: int, capacity: int
+    tree: ApTreeArrays, rows: Rows, row: int, ranks: Int32s, slot: int, above: int, capacity: int
 ) -> int:
     """Let a row into a slot, and into its leaf if it has one; give the node there."""
     tree.slots[slot, NOW] += 1
@@ -218,9 +224,15 @@ def _enter(
 
 @kernel
 def insert_rows(
-    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, start: int, share: float, capacity: int,
+    tree: ApTreeArrays,
+    rows: Rows,
+    rank: Int32s,
+    chosen: Int32s,
+    start: int,
+    share: float,
+    capacity: int,
     doubling: bool,
-) -> tuple[int, Int64s, int, int]:  # fmt: skip
+) -> tuple[int, Int64s, int, int]:
     """Put rows into their leaves.
 
     Gives the place where it stopped for lack of room, the nodes to be made anew, and how many
@@ -259,7 +271,13 @@ def insert_rows(
 
 @kernel
 def delete_rows(
-    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, share: float, capacity: int, moved: bool
+    tree: ApTreeArrays,
+    rows: Rows,
+    rank: Int32s,
+    chosen: Int32s,
+    share: float,
+    capacity: int,
+    moved: bool,
 ) -> Int64s:
     """Take rows out of their leaves; give the nodes that are left with too few rows."""
     ranks = np.empty(16, np.int32)
@@ -291,7 +309,7 @@ def delete_rows(
 
 
 @inner
-def _take_out(tree: Tree, node: int, row: int) -> None:
+def _take_out(tree: ApTreeArrays, node: int, row: int) -> None:
     first = tree.nodes[node].first
     last = first + tree.nodes[node].count - 1
     for at in range(first, last + 1):
@@ -302,7 +320,7 @@ def _take_out(tree: Tree, node: int, row: int) -> None:
 
 
 @inner_counting
-def divergence(tree: Tree, node: int) -> tuple[float, float]:
+def divergence(tree: ApTreeArrays, node: int) -> tuple[float, float]:
     """Give the Kullback-Leibler divergence of a node's weights from those it was made with.
 
     Gives also the share of its rows that has come or gone since. Half a row more in each bucket
@@ -323,7 +341,7 @@ def divergence(tree: Tree, node: int) -> tuple[float, float]:
 
 
 @kernel
-def drifted(tree: Tree, least: float, threshold: float, growth: float) -> Int64s:
+def drifted(tree: ApTreeArrays, least: float, threshold: float, growth: float) -> Int64s:
     """Find the highest nodes with at least `least` rows whose weights have drifted away."""
     found, count = np.empty(16, np.int64), 0
     stack, height = np.zeros(64, np.int64), 1
@@ -369,10 +387,22 @@ MOVED, MORE_ROOM, MORE_VISITED, MORE_TOPS = 0, 1, 2, 3
 
 @lean_kernel
 def shift_rows(
-    tree: Tree, rows: Rows, rank: Int32s, chosen: Int32s, old: Floats, start: int, share: float,
-    capacity: int, few: int, ranks: Int32s, before: Int64s, after: Int64s, marks: Int64s,
-    stamp: int, tops: Int64s,
-) -> tuple[int, int, int]:  # fmt: skip
+    tree: ApTreeArrays,
+    rows: Rows,
+    rank: Int32s,
+    chosen: Int32s,
+    old: Floats,
+    start: int,
+    share: float,
+    capacity: int,
+    few: int,
+    ranks: Int32s,
+    before: Int64s,
+    after: Int64s,
+    marks: Int64s,
+    stamp: int,
+    tops: Int64s,
+) -> tuple[int, int, int]:
     """Move rows from the leaves of their old boxes to those of the table's, where these differ.
 
     In `tops` it notes leaves that are too full and nodes left with too few rows; it has room for

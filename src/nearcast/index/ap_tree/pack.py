@@ -18,7 +18,7 @@ from nearcast.index.ap_tree.tree import (
     NODES,
     REGIONS,
     SLOTS,
-    Tree,
+    ApTreeArrays,
     new_tree,
 )
 
@@ -38,7 +38,7 @@ class Figures(NamedTuple):
 
 
 @kernel
-def figures(tree: Tree) -> Figures:
+def figures(tree: ApTreeArrays) -> Figures:
     """Count what is in use."""
     keyword = spatial = leaves = cuts = edges = entries = 0
     slots = regions = deepest = 1
@@ -78,7 +78,7 @@ def _copy_line(old: Any, source: int, new: Any, target: int) -> None:
 
 
 @kernel
-def _copy(old: Tree, new: Tree) -> None:
+def _copy(old: ApTreeArrays, new: ApTreeArrays) -> None:
     """Copy node after node; `source` says which one each new node is made from."""
     sizes = new.sizes
     sizes[NODES] = sizes[SLOTS] = sizes[REGIONS] = 1
@@ -138,7 +138,7 @@ def _copy(old: Tree, new: Tree) -> None:
         node += 1
 
 
-def packed(tree: Tree) -> Tree:
+def packed(tree: ApTreeArrays) -> ApTreeArrays:
     """Give the same tree without gaps, level by level."""
     live = figures(tree)
     nodes = live.keyword + live.spatial + live.leaves

@@ -45,7 +45,7 @@ NODES, SLOTS, CUTS, EDGES, REGIONS, ENTRIES = range(6)
 """Places in `sizes`."""
 
 
-class Tree(NamedTuple):
+class ApTreeArrays(NamedTuple):
     """A tree as kernels read it. `sizes` says how much of each arena is in use."""
 
     nodes: npt.NDArray[Any]
@@ -57,9 +57,11 @@ class Tree(NamedTuple):
     sizes: Int64s
 
 
-def new_tree(nodes: int, slots: int, cuts: int, edges: int, regions: int, entries: int) -> Tree:
+def new_tree(
+    nodes: int, slots: int, cuts: int, edges: int, regions: int, entries: int
+) -> ApTreeArrays:
     """Allocate arenas, all of them still unused."""
-    return Tree(
+    return ApTreeArrays(
         np.zeros(max(nodes, 16), NODE),
         np.zeros((max(slots, 16), 3), np.int32),
         np.zeros((max(cuts, 16), 2), np.int32),
@@ -70,7 +72,7 @@ def new_tree(nodes: int, slots: int, cuts: int, edges: int, regions: int, entrie
     )
 
 
-def single_leaf(rows: Int32s, capacity: int) -> Tree:
+def single_leaf(rows: Int32s, capacity: int) -> ApTreeArrays:
     """Make a tree that is one leaf with these rows."""
     tree = new_tree(16, 16, 16, 16, 16, len(rows))
     tree.entries[: len(rows)] = rows
@@ -83,7 +85,7 @@ def single_leaf(rows: Int32s, capacity: int) -> Tree:
     return tree
 
 
-def with_room(tree: Tree, nodes: int, regions: int, entries: int) -> Tree:
+def with_room(tree: ApTreeArrays, nodes: int, regions: int, entries: int) -> ApTreeArrays:
     """Make room for so many more nodes, regions and entries."""
     wanted = {"nodes": (NODES, nodes), "regions": (REGIONS, regions), "entries": (ENTRIES, entries)}
     grown = {}
@@ -96,10 +98,10 @@ def with_room(tree: Tree, nodes: int, regions: int, entries: int) -> Tree:
     return tree._replace(**grown)
 
 
-def trimmed(tree: Tree) -> Tree:
+def trimmed(tree: ApTreeArrays) -> ApTreeArrays:
     """The tree without the unused ends of its arenas, not copied."""
     nodes, slots, cuts, edges, regions, entries = tree.sizes.tolist()
-    return Tree(
+    return ApTreeArrays(
         tree.nodes[:nodes],
         tree.slots[:slots],
         tree.cuts[:cuts],
@@ -112,11 +114,11 @@ def trimmed(tree: Tree) -> Tree:
 
 @inner_counting
 def reserve(
-    tree: Tree, nodes: int, slots: int, cuts: int, edges: int, regions: int, entries: int
-) -> Tree:
+    tree: ApTreeArrays, nodes: int, slots: int, cuts: int, edges: int, regions: int, entries: int
+) -> ApTreeArrays:
     """Make room in the arenas for so much more."""
     sizes = tree.sizes
-    return Tree(
+    return ApTreeArrays(
         longer(tree.nodes, sizes[NODES] + nodes),
         taller(tree.slots, sizes[SLOTS] + slots),
         taller(tree.cuts, sizes[CUTS] + cuts),
@@ -128,7 +130,9 @@ def reserve(
 
 
 @inner_counting
-def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: bool, placed: bool) -> int:
+def add_node(
+    tree: ApTreeArrays, parent: int, slot: int, offset: int, keyed: bool, placed: bool
+) -> int:
     """Add a leaf without entries under a slot, in the region of its parent."""
     nodes = tree.nodes
     node = tree.sizes[NODES]
@@ -151,7 +155,7 @@ def add_node(tree: Tree, parent: int, slot: int, offset: int, keyed: bool, place
 
 
 @inner_counting
-def narrow_region(tree: Tree, parent: int, bucket: int, child: int) -> None:
+def narrow_region(tree: ApTreeArrays, parent: int, bucket: int, child: int) -> None:
     """Give a node the region of one cell of the spatial node above it."""
     at = tree.sizes[REGIONS]
     regions, region = tree.regions, tree.nodes[parent].region
@@ -175,7 +179,7 @@ def narrow_region(tree: Tree, parent: int, bucket: int, child: int) -> None:
 
 
 @inner
-def find_cut(tree: Tree, first: int, start: int, count: int, rank: int) -> int:
+def find_cut(tree: ApTreeArrays, first: int, start: int, count: int, rank: int) -> int:
     """Find the first cut from `start` on that does not end before a rank; `count` if none."""
     low, high = start, count
     while low < high:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
-from nearcast.index.gi2.grid import Grid, Spans, pack, spans_for, unpack
+from nearcast.index.gi2.grid import Gi2Grid, Spans, pack, spans_for, unpack
 from nearcast.index.gi2.lists import (
     ENTRIES,
     LISTS,
     SIZES,
     SLOTS,
     TOP,
-    Lists,
+    CellLists,
     describe,
     fresh_lists,
     key_of,
@@ -32,7 +32,7 @@ def _assign(
     rows: Rows,
     live: Int32s,
     frequency: Int64s,
-    grid: Grid,
+    grid: Gi2Grid,
     spans: Spans,
     keys: Int32s,
     ends: Int64s,
@@ -49,7 +49,7 @@ def _assign(
 
 
 @lean_kernel
-def _by_cell(live: Int32s, grid: Grid, spans: Spans, places: Int64s, ordered: Int32s) -> None:
+def _by_cell(live: Int32s, grid: Gi2Grid, spans: Spans, places: Int64s, ordered: Int32s) -> None:
     for row in live:
         x0, y0, x1, y1 = unpack(grid, spans[row])
         for y in range(y0, y1 + 1):
@@ -77,7 +77,7 @@ def _measure(ordered: Int32s, ends: Int64s, keys: Int32s, counts: Int32s) -> tup
 
 @lean_kernel
 def _fill(
-    lists: Lists, bounds: Bounds32, rows: Rows, frequency: Int64s,
+    lists: CellLists, bounds: Bounds32, rows: Rows, frequency: Int64s,
     ordered: Int32s, ends: Int64s, keys: Int32s, counts: Int32s, places: Int32s,
 ) -> None:  # fmt: skip
     top = 0
@@ -103,7 +103,7 @@ def _fill(
     lists.counts[ENTRIES] = len(ordered)
 
 
-def build_lists(table: Table, grid: Grid, width: int) -> Lists:
+def build_lists(table: Table, grid: Gi2Grid, width: int) -> CellLists:
     """Put all live rows of a table into lists."""
     rows, live, frequency = table.rows, table.live_rows(), table.frequency
     spans = spans_for(len(table), grid.side)

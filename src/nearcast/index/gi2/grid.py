@@ -15,7 +15,7 @@ Spans = npt.NDArray[Any]
 _THINNEST = 1e-9
 
 
-class Grid(NamedTuple):
+class Gi2Grid(NamedTuple):
     """`side` x `side` cells; what lies outside the extent belongs to the cells at its edge."""
 
     west: float
@@ -26,10 +26,10 @@ class Grid(NamedTuple):
     bits: int  # of a column or row number in a packed span
 
 
-def grid_over(extent: tuple[float, float, float, float], side: int) -> Grid:
+def grid_over(extent: tuple[float, float, float, float], side: int) -> Gi2Grid:
     """Lay a grid over an extent: west, south, east, north."""
     west, south, east, north = extent
-    return Grid(
+    return Gi2Grid(
         west,
         south,
         side / max(east - west, _THINNEST),
@@ -45,19 +45,19 @@ def spans_for(count: int, side: int) -> Spans:
 
 
 @inner
-def column_of(grid: Grid, lon: float) -> int:
+def column_of(grid: Gi2Grid, lon: float) -> int:
     """Give the column of a longitude; it never decreases from west to east."""
     return min(max(int((lon - grid.west) * grid.per_lon), 0), grid.side - 1)
 
 
 @inner
-def line_of(grid: Grid, lat: float) -> int:
+def line_of(grid: Gi2Grid, lat: float) -> int:
     """Give the line of a latitude; it never decreases from south to north."""
     return min(max(int((lat - grid.south) * grid.per_lat), 0), grid.side - 1)
 
 
 @inner
-def pack(grid: Grid, box: Any) -> int:
+def pack(grid: Gi2Grid, box: Any) -> int:
     """Pack the first column and line and the last column and line that a box touches."""
     bits = grid.bits
     return (
@@ -69,7 +69,7 @@ def pack(grid: Grid, box: Any) -> int:
 
 
 @inner
-def unpack(grid: Grid, span: Any) -> tuple[Any, Any, Any, Any]:
+def unpack(grid: Gi2Grid, span: Any) -> tuple[Any, Any, Any, Any]:
     """Give the first column, first line, last column and last line of a span."""
     bits = grid.bits
     number = np.int64(span)
@@ -83,7 +83,7 @@ def unpack(grid: Grid, span: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @inner
-def cells_in(grid: Grid, span: Any) -> Any:
+def cells_in(grid: Gi2Grid, span: Any) -> Any:
     """Count the cells of a span."""
     x0, y0, x1, y1 = unpack(grid, span)
     return (x1 - x0 + 1) * (y1 - y0 + 1)

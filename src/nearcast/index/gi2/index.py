@@ -26,14 +26,14 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.gi2.build import build_lists
-from nearcast.index.gi2.grid import Grid, grid_over, spans_for
+from nearcast.index.gi2.grid import Gi2Grid, grid_over, spans_for
 from nearcast.index.gi2.lists import (
     ENTRIES,
     LISTS,
     NO_SLOT,
     TOP,
     WIDTH,
-    Lists,
+    CellLists,
     fresh_lists,
     with_arena,
     with_slots,
@@ -77,7 +77,7 @@ class Gi2:
         self._bitmaps: list[Bitmap] = []
 
     @property
-    def _grid(self) -> Grid:
+    def _grid(self) -> Gi2Grid:
         return grid_over(self._extent, self._side)
 
     def build(self) -> None:
@@ -189,7 +189,7 @@ class Gi2:
         index._extent = (west, south, east, north)
         index._dead, index._dead_rows = about["dead"], about["dead_rows"]
         index._freed.append(np.array(arrays.pop("freed")))
-        index._lists = Lists(**{name: np.asarray(array) for name, array in arrays.items()})
+        index._lists = CellLists(**{name: np.asarray(array) for name, array in arrays.items()})
         return index
 
     def _borrow_bitmap(self) -> Bitmap:

@@ -38,7 +38,7 @@ _COUNT_MASK = np.uint64((1 << 26) - 1)
 _KIND_MASK = np.uint64(63)
 
 
-class Lists(NamedTuple):
+class CellLists(NamedTuple):
     """The lists as kernels read and change them."""
 
     slots: npt.NDArray[np.uint64]  # (n, 2): 0 or key + 1; where its block is, its size and count
@@ -106,7 +106,7 @@ def kind_for(count: int) -> int:
 
 
 @inner
-def _allocate(lists: Lists, kind: int) -> int:
+def _allocate(lists: CellLists, kind: int) -> int:
     block = lists.free[kind]
     if block >= 0:
         lists.free[kind] = lists.arena[block, 0]
@@ -119,7 +119,7 @@ def _allocate(lists: Lists, kind: int) -> int:
 
 
 @inner
-def _give_back(lists: Lists, block: int, kind: int) -> None:
+def _give_back(lists: CellLists, block: int, kind: int) -> None:
     lists.arena[block, 0] = lists.free[kind]
     lists.free[kind] = block
 
@@ -132,7 +132,7 @@ def copy_entry(arena: Int32s, source: int, target: int) -> None:
 
 
 @inner
-def _relocate(lists: Lists, slot: Any, kind: int) -> bool:
+def _relocate(lists: CellLists, slot: Any, kind: int) -> bool:
     """Move a list to a block of another size, if there is one."""
     count, old, old_kind = count_of(slot), block_of(slot), kind_of(slot)
     block = _allocate(lists, kind)
@@ -146,7 +146,7 @@ def _relocate(lists: Lists, slot: Any, kind: int) -> bool:
 
 
 @inner
-def append(lists: Lists, key: Any) -> Any:
+def append(lists: CellLists, key: Any) -> Any:
     """Make a list one entry longer, and give the place to write it, or what there is none of."""
     at = place_of(lists.slots, key)
     slot = lists.slots[at]
@@ -170,7 +170,7 @@ def append(lists: Lists, key: Any) -> Any:
 
 
 @inner
-def shorten(lists: Lists, slot: Any, count: int) -> None:
+def shorten(lists: CellLists, slot: Any, count: int) -> None:
     """Keep the first `count` entries of a list, in a smaller block where that saves half."""
     lists.counts[ENTRIES] -= count_of(slot) - count
     kind = kind_of(slot)
@@ -194,9 +194,9 @@ def rehash(old: Any, new: Any) -> int:
     return taken
 
 
-def fresh_lists(lists: int, entries: int, width: int, spans: Spans) -> Lists:
+def fresh_lists(lists: int, entries: int, width: int, spans: Spans) -> CellLists:
     """Make empty lists with room for so many, and for so many entries."""
-    return Lists(
+    return CellLists(
         np.zeros((int(lists / 0.7) + 16, 2), np.uint64),
         np.empty((entries + 16, width), np.int32),
         np.full(len(SIZES), -1, np.int32),
@@ -205,14 +205,14 @@ def fresh_lists(lists: int, entries: int, width: int, spans: Spans) -> Lists:
     )
 
 
-def with_slots(lists: Lists, wanted: int) -> Lists:
+def with_slots(lists: CellLists, wanted: int) -> CellLists:
     """Give the same lists with a hash made for so many."""
     slots = np.zeros((int(wanted / 0.7) + 16, 2), np.uint64)
     lists.counts[SLOTS] = rehash(lists.slots, slots)
     return lists._replace(slots=slots)
 
 
-def with_arena(lists: Lists, wanted: int) -> Lists:
+def with_arena(lists: CellLists, wanted: int) -> CellLists:
     """Give the same lists with an arena of so many entries."""
     arena = np.empty((wanted, lists.arena.shape[1]), np.int32)
     arena[: len(lists.arena)] = lists.arena

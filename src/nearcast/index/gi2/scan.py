@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.index.gi2.grid import Grid, column_of, line_of, unpack
-from nearcast.index.gi2.lists import Lists, block_of, count_of, key_of, place_of
+from nearcast.index.gi2.grid import Gi2Grid, column_of, line_of, unpack
+from nearcast.index.gi2.lists import CellLists, block_of, count_of, key_of, place_of
 from nearcast.index.gi2.records import BOX, COARSENESS, Bounds32, row_of
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, has_term, set_terms
@@ -41,7 +41,7 @@ def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
 
 
 @inner
-def _is_first(grid: Grid, span: Any, x: int, y: int, x0: int, y0: int) -> bool:
+def _is_first(grid: Gi2Grid, span: Any, x: int, y: int, x0: int, y0: int) -> bool:
     """Tell whether this is the first cell common to a row and a message that begins at x0, y0."""
     row_x0, row_y0, _, _ = unpack(grid, span)
     return bool(x == max(row_x0, x0) and y == max(row_y0, y0))
@@ -49,7 +49,7 @@ def _is_first(grid: Grid, span: Any, x: int, y: int, x0: int, y0: int) -> bool:
 
 @lean_kernel
 def scan(
-    lists: Lists, bounds: Bounds32, grid: Grid, rows: Rows, starts: Int64s, terms: Int32s,
+    lists: CellLists, bounds: Bounds32, grid: Gi2Grid, rows: Rows, starts: Int64s, terms: Int32s,
     boxes: Floats, bitmap: Bitmap, hits: Int32s, met: Int64s, start: int, messages: Int32s,
     found: Int32s,
 ) -> tuple[int, int, int]:  # fmt: skip

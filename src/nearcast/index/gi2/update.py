@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.index.gi2.grid import Grid, cells_in, pack, unpack
+from nearcast.index.gi2.grid import Gi2Grid, cells_in, pack, unpack
 from nearcast.index.gi2.lists import (
-    Lists,
+    CellLists,
     append,
     block_of,
     copy_entry,
@@ -24,7 +24,7 @@ DONE = 0
 
 @lean_kernel
 def insert_rows(
-    lists: Lists, bounds: Bounds32, grid: Grid, rows: Rows, frequency: Int64s, new: Int32s,
+    lists: CellLists, bounds: Bounds32, grid: Gi2Grid, rows: Rows, frequency: Int64s, new: Int32s,
     progress: Int64s,
 ) -> int:  # fmt: skip
     """Put rows into the lists of their cells, until done or something is full.
@@ -50,7 +50,7 @@ def insert_rows(
 
 
 @lean_kernel
-def delete_rows(lists: Lists, grid: Grid, old: Int32s) -> int:
+def delete_rows(lists: CellLists, grid: Gi2Grid, old: Int32s) -> int:
     """Note for rows how many lists hold them, instead of which, and give the sum."""
     total = 0
     for row in old:
@@ -61,7 +61,7 @@ def delete_rows(lists: Lists, grid: Grid, old: Int32s) -> int:
 
 
 @inner
-def _clean(lists: Lists, at: int, owner: Int32s, freed: Int32s, count: int) -> int:
+def _clean(lists: CellLists, at: int, owner: Int32s, freed: Int32s, count: int) -> int:
     """Drop deleted rows from a list; rows that no list holds any more are added to `freed`."""
     slot = lists.slots[at]
     block, entries = block_of(slot), count_of(slot)
@@ -83,7 +83,7 @@ def _clean(lists: Lists, at: int, owner: Int32s, freed: Int32s, count: int) -> i
 
 
 @lean_kernel
-def sweep(lists: Lists, owner: Int32s, freed: Int32s) -> int:
+def sweep(lists: CellLists, owner: Int32s, freed: Int32s) -> int:
     """Drop deleted rows from all lists."""
     count = 0
     for at in range(len(lists.slots)):
@@ -93,7 +93,7 @@ def sweep(lists: Lists, owner: Int32s, freed: Int32s) -> int:
 
 
 @lean_kernel
-def clean_lists(lists: Lists, keys: Int64s, owner: Int32s, freed: Int32s) -> int:
+def clean_lists(lists: CellLists, keys: Int64s, owner: Int32s, freed: Int32s) -> int:
     """Drop deleted rows from some lists."""
     count = 0
     for key in keys:
@@ -104,7 +104,9 @@ def clean_lists(lists: Lists, keys: Int64s, owner: Int32s, freed: Int32s) -> int
 
 
 @inner
-def _withdraw(lists: Lists, bounds: Bounds32, rows: Rows, row: int, cell: int, keep: bool) -> int:
+def _withdraw(
+    lists: CellLists, bounds: Bounds32, rows: Rows, row: int, cell: int, keep: bool
+) -> int:
     """Take a row out of the list of a cell, or renew its box there, and give the list's term.
 
     Frequencies may have changed since the row came, so that any of its terms can be the one.
@@ -124,7 +126,9 @@ def _withdraw(lists: Lists, bounds: Bounds32, rows: Rows, row: int, cell: int, k
 
 
 @lean_kernel
-def withdraw_rows(lists: Lists, bounds: Bounds32, grid: Grid, rows: Rows, moved: Int32s) -> int:
+def withdraw_rows(
+    lists: CellLists, bounds: Bounds32, grid: Gi2Grid, rows: Rows, moved: Int32s
+) -> int:
     """Take rows whose boxes have changed out of all their lists; give the rows still to insert.
 
     A row that stays in its cells stays in its lists, and so is not among those, which become the

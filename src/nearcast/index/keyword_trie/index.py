@@ -11,13 +11,13 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.index.ap_tree.cost import last_term, rank_new_terms, term_counts, term_order
 from nearcast.index.base import Batch, Pairs, collect
-from nearcast.index.gi2.lists import LISTS, NO_SLOT, Lists, fresh_lists, with_arena, with_slots
+from nearcast.index.gi2.lists import LISTS, NO_SLOT, CellLists, fresh_lists, with_arena, with_slots
 from nearcast.index.gi2.lists import TOP as ARENA_TOP
 from nearcast.index.keyword_trie.scan import scan
 from nearcast.index.keyword_trie.trie import (
     NO_NODE,
     TOP,
-    Trie,
+    KeywordTrieArrays,
     delete_rows,
     empty_trie,
     insert_rows,
@@ -127,8 +127,10 @@ class KeywordTrie:
         index._longest = about["longest"]
         index._rank = arrays["rank"]
         index._ranks = int(index._rank.max(initial=-1)) + 1
-        index._trie = Trie(*(arrays[f"trie_{field}"] for field in Trie._fields))
-        index._lists = Lists(*(arrays[f"lists_{field}"] for field in Lists._fields))
+        index._trie = KeywordTrieArrays(
+            *(arrays[f"trie_{field}"] for field in KeywordTrieArrays._fields)
+        )
+        index._lists = CellLists(*(arrays[f"lists_{field}"] for field in CellLists._fields))
         return index
 
     def _start(self, rows: Int32s) -> None:

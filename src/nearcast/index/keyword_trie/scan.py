@@ -5,8 +5,8 @@ from __future__ import annotations
 from nearcast._jit import inner, lean_kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.ap_tree.tree import rank_of
-from nearcast.index.gi2.lists import Lists, block_of, count_of, key_of, place_of
-from nearcast.index.keyword_trie.trie import CHILDREN, FIRST, NEXT, RANK, ROOT, Trie
+from nearcast.index.gi2.lists import CellLists, block_of, count_of, key_of, place_of
+from nearcast.index.keyword_trie.trie import CHILDREN, FIRST, NEXT, RANK, ROOT, KeywordTrieArrays
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
@@ -25,7 +25,9 @@ def _position(ranks: Int32s, start: int, stop: int, rank: int) -> int:
 
 
 @inner
-def _enter(trie: Trie, frames: Int32s, depth: int, node: int, at: int, known: int) -> None:
+def _enter(
+    trie: KeywordTrieArrays, frames: Int32s, depth: int, node: int, at: int, known: int
+) -> None:
     """Begin with the children of a node, for the terms of the message from `at` on.
 
     Whichever are fewer are gone through: its children, or the terms.
@@ -38,10 +40,20 @@ def _enter(trie: Trie, frames: Int32s, depth: int, node: int, at: int, known: in
 
 @lean_kernel
 def scan(
-    trie: Trie, lists: Lists, rows: Rows, rank: Int32s, starts: Int64s, terms: Int32s,
-    boxes: Floats, bitmap: Bitmap, ranks: Int32s, frames: Int32s, start: int, messages: Int32s,
+    trie: KeywordTrieArrays,
+    lists: CellLists,
+    rows: Rows,
+    rank: Int32s,
+    starts: Int64s,
+    terms: Int32s,
+    boxes: Floats,
+    bitmap: Bitmap,
+    ranks: Int32s,
+    frames: Int32s,
+    start: int,
+    messages: Int32s,
     found: Int32s,
-) -> tuple[int, int, int]:  # fmt: skip
+) -> tuple[int, int, int]:
     """Match messages, as `base.collect` wants it.
 
     `ranks` has room for the longest message, `frames` for the longest row and one more.

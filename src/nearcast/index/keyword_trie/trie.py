@@ -13,7 +13,15 @@ import numpy as np
 
 from nearcast._jit import inner, lean_kernel
 from nearcast.index.ap_tree.cost import sorted_ranks
-from nearcast.index.gi2.lists import Lists, append, block_of, count_of, key_of, place_of, shorten
+from nearcast.index.gi2.lists import (
+    CellLists,
+    append,
+    block_of,
+    count_of,
+    key_of,
+    place_of,
+    shorten,
+)
 from nearcast.index.table import Int32s, Int64s, Rows
 
 RANK, CHILDREN, FIRST, NEXT, BEFORE = 0, 1, 2, 3, 4
@@ -25,22 +33,22 @@ NOTHING = -1
 NO_NODE = -3
 
 
-class Trie(NamedTuple):
+class KeywordTrieArrays(NamedTuple):
     """The nodes; node 0 is the root."""
 
     nodes: Int32s  # (n, 5)
     counts: Int64s
 
 
-def empty_trie(room: int) -> Trie:
+def empty_trie(room: int) -> KeywordTrieArrays:
     """Make a trie of a root, with room for so many nodes below it."""
     nodes = np.empty((room + 1, 5), np.int32)
     nodes[ROOT] = (NOTHING, 0, NOTHING, NOTHING, NOTHING)
-    return Trie(nodes, np.array([1, NOTHING], np.int64))
+    return KeywordTrieArrays(nodes, np.array([1, NOTHING], np.int64))
 
 
 @inner
-def _add_child(trie: Trie, parent: int, rank: int) -> int:
+def _add_child(trie: KeywordTrieArrays, parent: int, rank: int) -> int:
     nodes = trie.nodes
     child = trie.counts[FREE]
     if child >= 0:
@@ -59,7 +67,7 @@ def _add_child(trie: Trie, parent: int, rank: int) -> int:
 
 
 @inner
-def _drop_child(trie: Trie, parent: int, child: int) -> None:
+def _drop_child(trie: KeywordTrieArrays, parent: int, child: int) -> None:
     nodes = trie.nodes
     before, after = nodes[child, BEFORE], nodes[child, NEXT]
     if before >= 0:
@@ -75,7 +83,7 @@ def _drop_child(trie: Trie, parent: int, child: int) -> None:
 
 @lean_kernel
 def insert_rows(
-    trie: Trie, lists: Lists, rows: Rows, rank: Int32s, new: Int32s, ranks: Int32s,
+    trie: KeywordTrieArrays, lists: CellLists, rows: Rows, rank: Int32s, new: Int32s, ranks: Int32s,
     progress: Int64s,
 ) -> int:  # fmt: skip
     """Put rows at the end of the way of their terms, until done (0) or something is full.
@@ -109,7 +117,13 @@ def insert_rows(
 
 @lean_kernel
 def delete_rows(
-    trie: Trie, lists: Lists, rows: Rows, rank: Int32s, old: Int32s, ranks: Int32s, way: Int32s
+    trie: KeywordTrieArrays,
+    lists: CellLists,
+    rows: Rows,
+    rank: Int32s,
+    old: Int32s,
+    ranks: Int32s,
+    way: Int32s,
 ) -> None:
     """Take rows out, and the nodes that nothing hangs on any more.
 

@@ -11,11 +11,19 @@ import numpy as np
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.lfilter.arena import Arena, larger, trimmed, used_cells
-from nearcast.index.lfilter.cost import LENGTHS, TYPICAL, Costs
+from nearcast.index.lfilter.cost import LENGTHS, TYPICAL, SearchCosts
 from nearcast.index.lfilter.order import TermOrder
-from nearcast.index.lfilter.quadtree import DEEPEST, ENTRIES, Quadtree
+from nearcast.index.lfilter.quadtree import DEEPEST, ENTRIES, PtQuadtreeArrays
 from nearcast.index.lfilter.quadtree_build import Division, Planted
-from nearcast.index.lfilter.search import COST, FRAME, TOKEN_SET, TRIE, Plan, Tools, match_batch
+from nearcast.index.lfilter.search import (
+    COST,
+    FRAME,
+    TOKEN_SET,
+    TRIE,
+    SearchOptions,
+    SearchScratch,
+    match_batch,
+)
 from nearcast.index.lfilter.shape import shape_of
 from nearcast.index.lfilter.trie import (
     DEPTH,
@@ -24,7 +32,7 @@ from nearcast.index.lfilter.trie import (
     NO_KIDS,
     NO_NODES,
     NODES,
-    Trie,
+    MbrTrieArrays,
     empty_trie,
     insert_in_trie,
     move_in_trie,
@@ -68,7 +76,7 @@ class FilterIndex:
         self._held = np.zeros(len(table), np.bool_)  # by row: the table may have others as well
         self._dead: list[Int32s] = []
         self._freed: list[Int32s] = []
-        self._shelf: list[tuple[Bitmap, Tools]] = []
+        self._shelf: list[tuple[Bitmap, SearchScratch]] = []
         self._costs, self._prices = TYPICAL, np.zeros((len(LENGTHS), 3))
         self._started_over(_NOTHING)
 
@@ -199,10 +207,12 @@ class FilterIndex:
         index._order.labels, index._order.used = arrays["labels"], about["used"]
         index._dead, index._freed = [np.array(arrays["dead"])], [np.array(arrays["freed"])]
         index._planted.extent, index._held = np.array(arrays["extent"]), arrays["held"]
-        index._trie = Trie(**_fields(arrays, "trie", Trie._fields))
-        index._planted.quad = Quadtree(**_fields(arrays, "quadtree", Quadtree._fields))
+        index._trie = MbrTrieArrays(**_fields(arrays, "trie", MbrTrieArrays._fields))
+        index._planted.quad = PtQuadtreeArrays(
+            **_fields(arrays, "quadtree", PtQuadtreeArrays._fields)
+        )
         index._rows, index._built, index._moved = about["rows"], about["built"], about["moved"]
-        index._costs, index._prices = Costs(*about["costs"]), np.array(arrays["prices"])
+        index._costs, index._prices = SearchCosts(*about["costs"]), np.array(arrays["prices"])
         index._plan = index._fresh_plan()
         return index
 
@@ -239,10 +249,10 @@ class FilterIndex:
         self._moved = 0
         self._plan = self._fresh_plan()
 
-    def _fresh_plan(self) -> Plan:
+    def _fresh_plan(self) -> SearchOptions:
         self._measured = self._rows
         shape = shape_of(self._trie, self._planted, self._order.used)
-        return Plan(self._filters, self._probe, self._costs, self._prices, shape)
+        return SearchOptions(self._filters, self._probe, self._costs, self._prices, shape)
 
     def _insert_in_trie(self, new: Int32s) -> bool:
         """Insert rows, and tell whether there was an id for each of them."""
@@ -270,7 +280,7 @@ class FilterIndex:
     def _path_room(self, rows: Int32s) -> Int32s:
         return np.empty(2 * int(self.table.rows.required[rows].max(initial=1)), np.int32)
 
-    def _borrow(self, longest: int) -> tuple[Bitmap, Tools]:
+    def _borrow(self, longest: int) -> tuple[Bitmap, SearchScratch]:
         """Take tools that no other thread uses; a large bitmap is dear to make."""
         terms, depth = len(self.table.frequency), int(self._trie.counts[DEPTH]) + 2
         try:
@@ -284,9 +294,9 @@ class FilterIndex:
         return bitmap, tools
 
 
-def new_tools(longest: int, depth: int) -> Tools:
+def new_tools(longest: int, depth: int) -> SearchScratch:
     """Make room for searches with messages of so many terms, in a trie so deep."""
-    return Tools(
+    return SearchScratch(
         np.empty(longest + 1, np.int32),
         np.empty((depth + 1, FRAME), np.int64),
         np.empty(4 * DEEPEST + 8, np.int64),

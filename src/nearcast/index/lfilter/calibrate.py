@@ -13,27 +13,27 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.index.base import Batch
-from nearcast.index.lfilter.cost import LENGTHS, Costs, Shape, lists_met
+from nearcast.index.lfilter.cost import LENGTHS, SearchCosts, Shape, lists_met
 from nearcast.index.table import Floats, Int32s, Rows
 
 _MESSAGES = 12
 _SHARE = 0.1  # of each side of the space, for a sample box
 
 
-class Way(NamedTuple):
+class MatchMethod(NamedTuple):
     """How to match sample messages."""
 
     by_quadtree: bool
-    costs: Costs
+    costs: SearchCosts
 
 
-Timed = Callable[[Batch, Way], tuple[float, int]]
+Timed = Callable[[Batch, MatchMethod], tuple[float, int]]
 """Matches messages in some way, and gives the nanoseconds it took and the rows it verified."""
 
 
 def calibrate(
     rows: Rows, chosen: Int32s, shape: Shape, width: int, timed: Timed
-) -> tuple[Costs, Floats]:
+) -> tuple[SearchCosts, Floats]:
     """Measure the costs of single operations, and the prices of whole messages.
 
     Prices are, in a line for each of `LENGTHS`: a message by the trie, a point message by the
@@ -42,20 +42,24 @@ def calibrate(
     random = np.random.default_rng(1)
     samples = [_sample(rows, chosen, length, random) for length in LENGTHS]
     short, far = samples[0], _elsewhere(samples[-1], shape)
-    none = Costs(1.0, 1.0, 1.0)
-    text_ns, verified = timed(short, Way(True, none._replace(place=2.0)))
+    none = SearchCosts(1.0, 1.0, 1.0)
+    text_ns, verified = timed(short, MatchMethod(True, none._replace(place=2.0)))
     text = text_ns / max(1, verified)
-    place_ns, verified = timed(short, Way(False, none))
+    place_ns, verified = timed(short, MatchMethod(False, none))
     place = min(place_ns / max(1, verified), 0.9 * text)
     steps = len(far.terms) * log2(width + 1.0)
-    costs = Costs(timed(far, Way(False, none))[0] / max(1.0, steps), place, text)
+    costs = SearchCosts(timed(far, MatchMethod(False, none))[0] / max(1.0, steps), place, text)
     prices = np.empty((len(LENGTHS), 3))
     for line, points in zip(prices, samples, strict=True):
         boxes = _widened(points, shape)
         leaves = sum(lists_met(shape, *box) - 1.0 for box in boxes.boxes.tolist())
-        point = timed(points, Way(True, costs))[0]
-        more = max(0.0, timed(boxes, Way(True, costs))[0] - point)
-        line[:] = timed(points, Way(False, costs))[0], point, more * len(points) / max(1.0, leaves)
+        point = timed(points, MatchMethod(True, costs))[0]
+        more = max(0.0, timed(boxes, MatchMethod(True, costs))[0] - point)
+        line[:] = (
+            timed(points, MatchMethod(False, costs))[0],
+            point,
+            more * len(points) / max(1.0, leaves),
+        )
     return costs, prices / _MESSAGES
 
 

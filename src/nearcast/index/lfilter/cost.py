@@ -15,7 +15,7 @@ LENGTHS = (8, 64, 512)
 """The lengths of messages for which prices are measured; between them they are interpolated."""
 
 
-class Costs(NamedTuple):
+class SearchCosts(NamedTuple):
     """How long the parts of a search take, in nanoseconds."""
 
     probe: float  # a step of a binary search
@@ -23,7 +23,7 @@ class Costs(NamedTuple):
     text: float  # to verify place and text of a row
 
 
-TYPICAL = Costs(4.0, 20.0, 40.0)
+TYPICAL = SearchCosts(4.0, 20.0, 40.0)
 """What a common machine takes."""
 
 
@@ -91,7 +91,7 @@ def quadtree_cost(shape: Shape, tokens: int, leaves: float) -> float:
 
 @inner
 def pruning_cost(
-    costs: Costs, kids: int, tokens: int, terms: int, fanout: float, lists: int, entries: int
+    costs: SearchCosts, kids: int, tokens: int, terms: int, fanout: float, lists: int, entries: int
 ) -> float:
     """Estimate what it costs to go on in the trie below a node with some lists (equation 5).
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nearcast.index.base import Batch
 from nearcast.index.lfilter.base import FilterIndex, one_of
-from nearcast.index.lfilter.calibrate import Way, calibrate
+from nearcast.index.lfilter.calibrate import MatchMethod, calibrate
 from nearcast.index.lfilter.pt_quadtree import REPLICATION, TAU_AREA, TAU_NUM, division_of
 from nearcast.index.lfilter.search import ALONE, FORMULAS, PRICES, QUADTREE
 from nearcast.index.table import Int32s, Table
@@ -77,7 +77,7 @@ class LFilter(FilterIndex):
             return
         plan = self._plan
 
-        def timed(batch: Batch, way: Way) -> tuple[float, int]:
+        def timed(batch: Batch, way: MatchMethod) -> tuple[float, int]:
             filters = QUADTREE if way.by_quadtree else ALONE
             self._plan = plan._replace(filters=filters, costs=way.costs)
             self.candidates(batch)

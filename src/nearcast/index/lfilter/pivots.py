@@ -7,7 +7,7 @@ import numpy as np
 from nearcast._jit import inner_counting, kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.lfilter.arena import Arena, allocate, give_back, has_room
-from nearcast.index.lfilter.quadtree import DONE, NO_SETS, Quadtree, add_pivot
+from nearcast.index.lfilter.quadtree import DONE, NO_SETS, PtQuadtreeArrays, add_pivot
 from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import Int32s, Int64s, Rows
 
@@ -125,7 +125,7 @@ def _without(
 
 
 @inner_counting
-def _choose(quad: Quadtree, rows: Rows, labels: Int32s, node: int, seen: Int32s) -> int:
+def _choose(quad: PtQuadtreeArrays, rows: Rows, labels: Int32s, node: int, seen: Int32s) -> int:
     """Give a node its sets, from its list and from the sets of its children."""
     sets, nodes = quad.sets, quad.nodes
     at = nodes[node]
@@ -176,7 +176,7 @@ def _choose(quad: Quadtree, rows: Rows, labels: Int32s, node: int, seen: Int32s)
 
 @kernel
 def choose_pivots(
-    quad: Quadtree, rows: Rows, labels: Int32s, todo: Int32s, span: Int64s, seen: Int32s
+    quad: PtQuadtreeArrays, rows: Rows, labels: Int32s, todo: Int32s, span: Int64s, seen: Int32s
 ) -> int:
     """Give sets to the nodes `todo[: span[0]]`, from the last to the first, children first.
 

@@ -50,7 +50,7 @@ DEEPEST = 24
 _PUSHED = 1 << 40  # added to a node whose leaves are to be visited, whatever it is
 
 
-class Quadtree(NamedTuple):
+class PtQuadtreeArrays(NamedTuple):
     """The quadtree as kernels read and change it; its root is node 0."""
 
     nodes: npt.NDArray[Any]
@@ -60,7 +60,7 @@ class Quadtree(NamedTuple):
     counts: Int64s
 
 
-class Limits(NamedTuple):
+class SplitLimits(NamedTuple):
     """When a node is divided."""
 
     tau_num: int
@@ -69,10 +69,10 @@ class Limits(NamedTuple):
     mx_cif: bool
 
 
-def empty_quadtree(rows: int, planes: int) -> Quadtree:
+def empty_quadtree(rows: int, planes: int) -> PtQuadtreeArrays:
     """Make a quadtree of one empty leaf."""
     nodes = np.zeros(64, NODE)
-    quad = Quadtree(
+    quad = PtQuadtreeArrays(
         nodes,
         new_arena(planes, 64),
         new_arena(1, 64),
@@ -92,7 +92,7 @@ def quarters(at: Any, west: float, south: float, east: float, north: float) -> i
 
 
 @inner
-def _quarters_of(quad: Quadtree, node: int, row: int) -> int:
+def _quarters_of(quad: PtQuadtreeArrays, node: int, row: int) -> int:
     box = quad.boxes
     return quarters(quad.nodes[node], box[row, 0], box[row, 1], box[row, 2], box[row, 3])
 
@@ -104,7 +104,7 @@ def only_one(mask: int) -> bool:
 
 
 @inner
-def _targets(quad: Quadtree, node: int, row: int, mx_cif: bool) -> int:
+def _targets(quad: PtQuadtreeArrays, node: int, row: int, mx_cif: bool) -> int:
     """Tell to which quarters of a leaf a row goes when it is divided; 16 if it stays.
 
     In an MX-CIF quadtree a row stays that fits into the leaf and into none of its quarters. One
@@ -119,7 +119,7 @@ def _targets(quad: Quadtree, node: int, row: int, mx_cif: bool) -> int:
 
 
 @lean_kernel
-def write_boxes(quad: Quadtree, rows: Rows, chosen: Int32s) -> None:
+def write_boxes(quad: PtQuadtreeArrays, rows: Rows, chosen: Int32s) -> None:
     """Note the boxes of rows, rounded outward."""
     for row in chosen:
         for side in range(2):
@@ -128,7 +128,7 @@ def write_boxes(quad: Quadtree, rows: Rows, chosen: Int32s) -> None:
 
 
 @inner
-def _make_children(quad: Quadtree, node: int, extent: Any) -> int:
+def _make_children(quad: PtQuadtreeArrays, node: int, extent: Any) -> int:
     """Divide the region of a node, and give the first of the four new ones."""
     at, first = quad.nodes[node], quad.counts[NODES]
     size = 0.5 ** (at.level + 2)
@@ -154,7 +154,9 @@ def _make_children(quad: Quadtree, node: int, extent: Any) -> int:
 
 
 @inner
-def _divide(quad: Quadtree, owner: Int32s, limits: Limits, extent: Any, node: int) -> int:
+def _divide(
+    quad: PtQuadtreeArrays, owner: Int32s, limits: SplitLimits, extent: Any, node: int
+) -> int:
     """Divide a leaf, and its rows among its children, if that is allowed."""
     at, cells = quad.nodes[node], quad.lists.cells
     total, stay = 0, 0
@@ -199,7 +201,12 @@ def _divide(quad: Quadtree, owner: Int32s, limits: Limits, extent: Any, node: in
 
 @lean_kernel
 def divide_leaves(
-    quad: Quadtree, owner: Int32s, limits: Limits, extent: Any, todo: Int32s, span: Int64s
+    quad: PtQuadtreeArrays,
+    owner: Int32s,
+    limits: SplitLimits,
+    extent: Any,
+    todo: Int32s,
+    span: Int64s,
 ) -> int:
     """Divide the leaves `todo[span[0] : span[1]]` that have too many rows, and their children.
 
@@ -226,7 +233,7 @@ def divide_leaves(
 
 
 @inner
-def _covered(quad: Quadtree, node: int, label: int) -> bool:
+def _covered(quad: PtQuadtreeArrays, node: int, label: int) -> bool:
     """Tell whether a term is pivotal for a node already."""
     at = quad.nodes[node]
     if holds(quad.sets, at.other, at.others, label):
@@ -240,7 +247,7 @@ def _covered(quad: Quadtree, node: int, label: int) -> bool:
 
 
 @inner
-def add_pivot(quad: Quadtree, node: int, label: int) -> int:
+def add_pivot(quad: PtQuadtreeArrays, node: int, label: int) -> int:
     """Let a term be pivotal for a node: in all sets from the root on, or covered on the way."""
     top = quad.nodes[node].level
     for level in range(top + 1):
@@ -261,7 +268,7 @@ def add_pivot(quad: Quadtree, node: int, label: int) -> int:
 
 @inner
 def _pivot_for(
-    quad: Quadtree, rows: Rows, labels: Int32s, frequency: Int64s, node: int, row: int
+    quad: PtQuadtreeArrays, rows: Rows, labels: Int32s, frequency: Int64s, node: int, row: int
 ) -> int:
     """See to it that some term of a row is pivotal for a node: a new one if it must be."""
     best = rows.terms[rows.first[row]]
@@ -275,7 +282,9 @@ def _pivot_for(
 
 
 @inner
-def homes(quad: Quadtree, limits: Limits, row: int, stack: Int64s, found: Int32s) -> int:
+def homes(
+    quad: PtQuadtreeArrays, limits: SplitLimits, row: int, stack: Int64s, found: Int32s
+) -> int:
     """Find the nodes in whose lists a row belongs, by the box that was noted for it."""
     count, height = 0, 1
     stack[0] = 0
@@ -304,9 +313,19 @@ def homes(quad: Quadtree, limits: Limits, row: int, stack: Int64s, found: Int32s
 
 @lean_kernel
 def insert_in_quadtree(
-    quad: Quadtree, rows: Rows, labels: Int32s, frequency: Int64s, ids: Int32s, limits: Limits,
-    new: Int32s, start: int, stack: Int64s, found: Int32s, todo: Int32s, span: Int64s,
-) -> tuple[int, int]:  # fmt: skip
+    quad: PtQuadtreeArrays,
+    rows: Rows,
+    labels: Int32s,
+    frequency: Int64s,
+    ids: Int32s,
+    limits: SplitLimits,
+    new: Int32s,
+    start: int,
+    stack: Int64s,
+    found: Int32s,
+    todo: Int32s,
+    span: Int64s,
+) -> tuple[int, int]:
     """Insert rows from `start` on; give how far that went, and what there was too little of.
 
     Leaves that should be divided afterwards are noted in `todo`, as many as fit.
@@ -334,9 +353,14 @@ def insert_in_quadtree(
 
 @lean_kernel
 def withdraw_from_quadtree(
-    quad: Quadtree, ids: Int32s, limits: Limits, old: Int32s, start: int, stack: Int64s,
+    quad: PtQuadtreeArrays,
+    ids: Int32s,
+    limits: SplitLimits,
+    old: Int32s,
+    start: int,
+    stack: Int64s,
     found: Int32s,
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """Take rows from `start` on out of all lists; ends as `insert_in_quadtree` does."""
     for at in range(start, len(old)):
         row = old[at]
@@ -355,7 +379,7 @@ def withdraw_from_quadtree(
 
 @lean_kernel
 def push_down(
-    quad: Quadtree, limits: Limits, ids: Int32s, order: Int32s, budget: int,
+    quad: PtQuadtreeArrays, limits: SplitLimits, ids: Int32s, order: Int32s, budget: int,
     stack: Int64s, found: Int32s,
 ) -> int:  # fmt: skip
     """Move the rows of inner nodes of an MX-CIF quadtree into their leaves, within a budget."""

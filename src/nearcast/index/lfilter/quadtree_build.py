@@ -18,8 +18,8 @@ from nearcast.index.lfilter.quadtree import (
     NO_LISTS,
     NO_NODES,
     NODES,
-    Limits,
-    Quadtree,
+    PtQuadtreeArrays,
+    SplitLimits,
     divide_leaves,
     empty_quadtree,
     insert_in_quadtree,
@@ -42,14 +42,14 @@ class Division(NamedTuple):
     mx_cif: bool
     push_down: float
 
-    def limits(self, rows: int) -> Limits:
+    def limits(self, rows: int) -> SplitLimits:
         """Give what holds for so many rows."""
         deepest = min(DEEPEST, floor(log(1.0 / self.tau_area, 4) + 1e-9) + 1)
         most = int(self.max_replication * max(rows, _FEW))
-        return Limits(self.tau_num, deepest, most, self.mx_cif)
+        return SplitLimits(self.tau_num, deepest, most, self.mx_cif)
 
 
-def grown(quad: Quadtree, lacking: int) -> Quadtree:
+def grown(quad: PtQuadtreeArrays, lacking: int) -> PtQuadtreeArrays:
     """Give the same quadtree with more room for what it lacks."""
     if lacking == NO_NODES:
         nodes = np.zeros(2 * len(quad.nodes), quad.nodes.dtype)
@@ -141,7 +141,7 @@ class Planted:
         todo, span = leaves, np.array([0, len(leaves), 0], np.int64)
         limits, extent = self.division.limits(live), (self.extent[2], self.extent[3])
 
-        def kernel(quad: Quadtree) -> int:
+        def kernel(quad: PtQuadtreeArrays) -> int:
             nonlocal todo
             if len(todo) < len(quad.nodes) + len(leaves):
                 longer = np.empty(len(quad.nodes) + len(leaves), np.int32)
@@ -165,14 +165,14 @@ class Planted:
         budget, before = int(self.division.push_down * live), int(self.quad.counts[ENTRIES])
         limits, stack = self.division.limits(live), np.empty(_STACK, np.int64)
 
-        def kernel(quad: Quadtree) -> int:
+        def kernel(quad: PtQuadtreeArrays) -> int:
             left = budget - (int(quad.counts[ENTRIES]) - before)
             found = np.empty(len(quad.nodes), np.int32)
             return push_down(quad, limits, ids, order.astype(np.int32), left, stack, found)
 
         self._until_done(kernel)
 
-    def _until_done(self, kernel: Callable[[Quadtree], int]) -> None:
+    def _until_done(self, kernel: Callable[[PtQuadtreeArrays], int]) -> None:
         lacking = kernel(self.quad)
         while lacking != DONE:
             self.quad = grown(self.quad, lacking)

@@ -8,7 +8,7 @@ from nearcast._jit import inner, lean_kernel
 from nearcast.index.ap_tree.arrays import sort
 from nearcast.index.lfilter.arena import Arena, lower_bound, room_for
 from nearcast.index.lfilter.cost import (
-    Costs,
+    SearchCosts,
     Shape,
     lists_met,
     price,
@@ -18,8 +18,8 @@ from nearcast.index.lfilter.cost import (
     trie_cost,
 )
 from nearcast.index.lfilter.order import NONE, label_of
-from nearcast.index.lfilter.quadtree import Quadtree, quarters
-from nearcast.index.lfilter.trie import Trie
+from nearcast.index.lfilter.quadtree import PtQuadtreeArrays, quarters
+from nearcast.index.lfilter.trie import MbrTrieArrays
 from nearcast.index.rarest_term._layout import wide
 from nearcast.index.table import EXCLUDES, Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts_place, accepts_text, clear_terms, set_terms
@@ -35,17 +35,17 @@ _ENTER, _BY_TOKENS, _BY_KIDS = 0, 1, 2
 _NO_ROOM, _NO_SEGMENTS = -1, -2
 
 
-class Plan(NamedTuple):
+class SearchOptions(NamedTuple):
     """How to search."""
 
     filters: int
     probe: int
-    costs: Costs
+    costs: SearchCosts
     prices: Floats
     shape: Shape
 
 
-class Message(NamedTuple):
+class SearchMessage(NamedTuple):
     """A message while it is matched, and where its matches go."""
 
     number: int
@@ -57,7 +57,7 @@ class Message(NamedTuple):
     found: Int32s
 
 
-class Tools(NamedTuple):
+class SearchScratch(NamedTuple):
     """Room that a search needs."""
 
     tokens: Int32s
@@ -107,7 +107,7 @@ def _place(tokens: Int32s, low: int, high: int, label: int) -> int:
 
 @inner
 def _scan(
-    cells: Int32s, first: int, last: int, nodes: Any, node: int, rows: Rows, message: Message,
+    cells: Int32s, first: int, last: int, nodes: Any, node: int, rows: Rows, message: SearchMessage,
     whole: int, written: int,
 ) -> int:  # fmt: skip
     """Report the rows of a list that match; with `whole`, their required terms are in doubt too.
@@ -142,7 +142,13 @@ def _scan(
 
 @inner
 def _scan_segments(
-    quad: Quadtree, rows: Rows, message: Message, tools: Tools, first: int, last: int, written: int
+    quad: PtQuadtreeArrays,
+    rows: Rows,
+    message: SearchMessage,
+    tools: SearchScratch,
+    first: int,
+    last: int,
+    written: int,
 ) -> int:
     """Verify whole lists (PT-Quadtree-Verify)."""
     segments = tools.segments
@@ -158,7 +164,7 @@ def _scan_segments(
 
 
 @inner
-def _filter(quad: Quadtree, message: Message, tools: Tools) -> int:
+def _filter(quad: PtQuadtreeArrays, message: SearchMessage, tools: SearchScratch) -> int:
     """Find the lists that a message may concern (PT-Quadtree-Filter), and give their number."""
     stack, segments, box = tools.stack, tools.segments, message.box
     height, count = 1, 0
@@ -188,7 +194,7 @@ def _filter(quad: Quadtree, message: Message, tools: Tools) -> int:
 
 
 @inner
-def _prune(quad: Quadtree, tools: Tools, frame: Any, low: int, high: int) -> int:
+def _prune(quad: PtQuadtreeArrays, tools: SearchScratch, frame: Any, low: int, high: int) -> int:
     """Cut lists to the ids of a trie node, behind the others, and give where they end."""
     segments, cells, end = tools.segments, quad.lists.cells, frame[_LISTS_END]
     plane = cells.shape[0] - 1
@@ -205,9 +211,15 @@ def _prune(quad: Quadtree, tools: Tools, frame: Any, low: int, high: int) -> int
 
 @inner
 def _own_rows(
-    trie: Trie, quad: Quadtree, rows: Rows, message: Message, tools: Tools, frame: Any,
-    listed: bool, written: int,
-) -> int:  # fmt: skip
+    trie: MbrTrieArrays,
+    quad: PtQuadtreeArrays,
+    rows: Rows,
+    message: SearchMessage,
+    tools: SearchScratch,
+    frame: Any,
+    listed: bool,
+    written: int,
+) -> int:
     """Verify the place of the rows in the leaf of a node: all, or those that lists have as well."""
     at, cells = trie.nodes[frame[_NODE]], trie.rows.cells
     if not listed:
@@ -231,9 +243,16 @@ def _own_rows(
 
 @inner
 def _enter(
-    trie: Trie, quad: Quadtree, rows: Rows, plan: Plan, message: Message, tools: Tools, depth: int,
-    listed: bool, written: int,
-) -> int:  # fmt: skip
+    trie: MbrTrieArrays,
+    quad: PtQuadtreeArrays,
+    rows: Rows,
+    plan: SearchOptions,
+    message: SearchMessage,
+    tools: SearchScratch,
+    depth: int,
+    listed: bool,
+    written: int,
+) -> int:
     """Verify what a node has itself, and decide how to find its children, if at all."""
     frame = tools.frames[depth]
     at, tokens = trie.nodes[frame[_NODE]], message.known - frame[_TOKEN]
@@ -262,7 +281,7 @@ def _enter(
 
 
 @inner
-def _next_kid(trie: Trie, frame: Any, message: Message) -> int:
+def _next_kid(trie: MbrTrieArrays, frame: Any, message: SearchMessage) -> int:
     """Give the next child whose term the message has and whose box it meets; -1 for none.
 
     Both labels and tokens are in order, so neither search looks again at what lies behind.
@@ -296,9 +315,15 @@ def _next_kid(trie: Trie, frame: Any, message: Message) -> int:
 
 @inner
 def _walk(
-    trie: Trie, quad: Quadtree, rows: Rows, plan: Plan, message: Message, tools: Tools, lists: int,
+    trie: MbrTrieArrays,
+    quad: PtQuadtreeArrays,
+    rows: Rows,
+    plan: SearchOptions,
+    message: SearchMessage,
+    tools: SearchScratch,
+    lists: int,
     written: int,
-) -> int:  # fmt: skip
+) -> int:
     """Go through the trie: MBRTrie-Filter and -Verify without lists, HybridPrune with them.
 
     The frames are the path from the root. A child goes on with the tokens behind its own.
@@ -332,7 +357,7 @@ def _walk(
 
 
 @inner
-def _by_quadtree(plan: Plan, message: Message) -> bool:
+def _by_quadtree(plan: SearchOptions, message: SearchMessage) -> bool:
     """Tell whether the quadtree is the cheaper filter for a message (section 5.1)."""
     if plan.filters == ALONE or plan.filters == QUADTREE:
         return plan.filters == QUADTREE
@@ -351,10 +376,20 @@ def _by_quadtree(plan: Plan, message: Message) -> bool:
 
 @lean_kernel
 def match_batch(
-    trie: Trie, quad: Quadtree, rows: Rows, labels: Int32s, plan: Plan, starts: Int64s,
-    terms: Int32s, boxes: Floats, bitmap: Bitmap, tools: Tools, start: int, messages: Int32s,
+    trie: MbrTrieArrays,
+    quad: PtQuadtreeArrays,
+    rows: Rows,
+    labels: Int32s,
+    plan: SearchOptions,
+    starts: Int64s,
+    terms: Int32s,
+    boxes: Floats,
+    bitmap: Bitmap,
+    tools: SearchScratch,
+    start: int,
+    messages: Int32s,
     found: Int32s,
-) -> tuple[int, int, int, bool]:  # fmt: skip
+) -> tuple[int, int, int, bool]:
     """Match messages from `start` on while what they find fits into `messages` and `found`.
 
     Gives the next message, the pairs written, the rows verified, and whether it stopped for want
@@ -376,7 +411,7 @@ def match_batch(
             continue
         sort(tools.tokens, 0, known)
         set_terms(bitmap, terms, first, last)
-        message = Message(number, tools.tokens, known, boxes[number], bitmap, messages, found)
+        message = SearchMessage(number, tools.tokens, known, boxes[number], bitmap, messages, found)
         if _by_quadtree(plan, message):
             written = _filter(quad, message, tools)
             lists = written

@@ -8,13 +8,13 @@ from nearcast.index.lfilter.arena import used_cells
 from nearcast.index.lfilter.cost import Shape
 from nearcast.index.lfilter.quadtree import NODES
 from nearcast.index.lfilter.quadtree_build import Planted
-from nearcast.index.lfilter.trie import Trie
+from nearcast.index.lfilter.trie import MbrTrieArrays
 
 _LEVEL = 4
 """The level of the quadtree whose nodes stand for what is below them (k, section 5.3)."""
 
 
-def shape_of(trie: Trie, planted: Planted, terms: int) -> Shape:
+def shape_of(trie: MbrTrieArrays, planted: Planted, terms: int) -> Shape:
     """Look at both trees."""
     quad, side = planted.quad, 1 << _LEVEL
     made = quad.nodes[: quad.counts[NODES]]

@@ -43,7 +43,7 @@ DONE, NO_NODES, NO_KIDS, NO_ROWS, NO_IDS = 0, 1, 2, 3, 4
 _LEVELS = 8
 
 
-class Trie(NamedTuple):
+class MbrTrieArrays(NamedTuple):
     """The trie as kernels read and change it; its root is node 0."""
 
     nodes: npt.NDArray[Any]
@@ -54,14 +54,16 @@ class Trie(NamedTuple):
     levels: Int64s  # nodes on each level, the deepest ones together
 
 
-def empty_trie(rows: int, root: bool = True) -> Trie:
+def empty_trie(rows: int, root: bool = True) -> MbrTrieArrays:
     """Make a trie of a root alone, or of nothing, to take the place of one."""
     nodes = np.zeros(64, NODE)
     nodes[0] = (np.inf, np.inf, -np.inf, -np.inf, 0, 0, 0, 0, LAST_ID, -1)
     levels = np.zeros(_LEVELS, np.int64)
     levels[0] = 1
     counts = np.array([root, 1 << 10, 0], np.int64)
-    return Trie(nodes, new_arena(2, 64), new_arena(1, 64), np.zeros(rows, np.int32), counts, levels)
+    return MbrTrieArrays(
+        nodes, new_arena(2, 64), new_arena(1, 64), np.zeros(rows, np.int32), counts, levels
+    )
 
 
 @inner
@@ -79,7 +81,7 @@ def above(value: float) -> Any:
 
 
 @inner
-def _widen(trie: Trie, node: int, rows: Rows, row: int) -> None:
+def _widen(trie: MbrTrieArrays, node: int, rows: Rows, row: int) -> None:
     """Let the box of a node cover that of a row."""
     at = trie.nodes[node]
     at.west = min(at.west, below(rows.box[row, 0]))
@@ -89,7 +91,7 @@ def _widen(trie: Trie, node: int, rows: Rows, row: int) -> None:
 
 
 @inner
-def slot_of(trie: Trie, node: int, label: int) -> int:
+def slot_of(trie: MbrTrieArrays, node: int, label: int) -> int:
     """Give the slot of the first child whose label is not below `label`, or the end of all."""
     first = trie.nodes[node].first
     return lower_bound(trie.kids.cells, 0, first, first + room_for(trie.nodes[node].count), label)
@@ -144,7 +146,7 @@ def _insert_kid(arena: Arena, block: int, count: int, label: int, kid: int) -> i
 
 
 @inner
-def _step(trie: Trie, node: int, label: int, depth: int, bounds: Int64s) -> int:
+def _step(trie: MbrTrieArrays, node: int, label: int, depth: int, bounds: Int64s) -> int:
     """Give the child of a node for a label, made if need be, and note the ids around it.
 
     `bounds` has the last id before all rows of the child, and the first id behind them. Gives
@@ -187,7 +189,9 @@ def _step(trie: Trie, node: int, label: int, depth: int, bounds: Int64s) -> int:
 
 
 @inner
-def _insert(trie: Trie, rows: Rows, labels: Int32s, row: int, path: Int32s, bounds: Int64s) -> int:
+def _insert(
+    trie: MbrTrieArrays, rows: Rows, labels: Int32s, row: int, path: Int32s, bounds: Int64s
+) -> int:
     """Put a row into the leaf of its terms, with an id between its neighbours."""
     count = rows.required[row]
     sorted_ranks(rows, labels, row, path, 0)
@@ -232,7 +236,13 @@ def _insert(trie: Trie, rows: Rows, labels: Int32s, row: int, path: Int32s, boun
 
 @lean_kernel
 def insert_in_trie(
-    trie: Trie, rows: Rows, labels: Int32s, new: Int32s, start: int, path: Int32s, bounds: Int64s
+    trie: MbrTrieArrays,
+    rows: Rows,
+    labels: Int32s,
+    new: Int32s,
+    start: int,
+    path: Int32s,
+    bounds: Int64s,
 ) -> tuple[int, int]:
     """Insert rows from `start` on; give how far that went, and what there was too little of."""
     for at in range(start, len(new)):
@@ -243,7 +253,9 @@ def insert_in_trie(
 
 
 @lean_kernel
-def move_in_trie(trie: Trie, rows: Rows, labels: Int32s, moved: Int32s, path: Int32s) -> None:
+def move_in_trie(
+    trie: MbrTrieArrays, rows: Rows, labels: Int32s, moved: Int32s, path: Int32s
+) -> None:
     """Let the boxes on the paths of rows cover where they are now."""
     for row in moved:
         sorted_ranks(rows, labels, row, path, 0)

@@ -10,13 +10,21 @@ import numpy.typing as npt
 
 from nearcast.index.ap_tree.cost import ranked_terms
 from nearcast.index.lfilter.arena import Arena, arena_of, laid_out
-from nearcast.index.lfilter.trie import DEPTH, LAST_ID, NODE, NODES, STRIDE, Trie, empty_trie
+from nearcast.index.lfilter.trie import (
+    DEPTH,
+    LAST_ID,
+    NODE,
+    NODES,
+    STRIDE,
+    MbrTrieArrays,
+    empty_trie,
+)
 from nearcast.index.table import Int32s, Int64s, Table
 
 _SPARE = 8
 
 
-def build_trie(table: Table, chosen: Int32s, labels: Int32s) -> Trie:
+def build_trie(table: Table, chosen: Int32s, labels: Int32s) -> MbrTrieArrays:
     """Make the trie of some rows."""
     if not len(chosen):
         return empty_trie(len(table))
@@ -40,7 +48,7 @@ def build_trie(table: Table, chosen: Int32s, labels: Int32s) -> Trie:
 
 def _laid_out(
     table: Table, chosen: Int32s, node: Int64s, edges: list[int], parent: Int64s, label: Int64s
-) -> Trie:
+) -> MbrTrieArrays:
     """Number the rows of a trie whose nodes are known, and write everything down.
 
     The nodes of a level follow those of the level above, ordered by parent and label.
@@ -77,7 +85,7 @@ def _laid_out(
     sizes = np.diff(edges)
     levels[: len(sizes)] = sizes[: len(levels)]
     levels[-1] += sizes[len(levels) :].sum()
-    return Trie(nodes, children, lists, ids, counts, levels)
+    return MbrTrieArrays(nodes, children, lists, ids, counts, levels)
 
 
 _SIDES: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner
-from nearcast.index.gi2.grid import Grid, grid_over
+from nearcast.index.gi2.grid import Gi2Grid, grid_over
 from nearcast.index.table import Floats, Int64s
 
 DEEPEST = 15
@@ -20,17 +20,17 @@ MOST_CELLS = 1024
 _FINENESS = 128
 
 
-class Space(NamedTuple):
+class QuadtreeSpace(NamedTuple):
     """The space that a quadtree divides, and where in it messages are expected."""
 
-    grid: Grid
+    grid: Gi2Grid
     depth: int
     below: Floats  # (n + 1, n + 1): the share of messages west and south of each corner
 
 
 def space_over(
     extent: tuple[float, float, float, float], depth: int, lons: Floats, lats: Floats
-) -> Space:
+) -> QuadtreeSpace:
     """Lay a quadtree over an extent; messages are expected where places are given, or anywhere."""
     grid = grid_over(extent, 1 << depth)._replace(bits=16)
     shares = np.full((_FINENESS, _FINENESS), 1.0 / _FINENESS**2)
@@ -42,7 +42,7 @@ def space_over(
         shares = 0.1 * shares + 0.9 * counts / max(1.0, counts.sum())
     below = np.zeros((_FINENESS + 1, _FINENESS + 1))
     below[1:, 1:] = shares.cumsum(axis=0).cumsum(axis=1)
-    return Space(grid, depth, below)
+    return QuadtreeSpace(grid, depth, below)
 
 
 @inner
@@ -57,7 +57,7 @@ def _below(below: Floats, x: float, y: float) -> float:
 
 
 @inner
-def share_of(space: Space, x0: int, y0: int, x1: int, y1: int) -> float:
+def share_of(space: QuadtreeSpace, x0: int, y0: int, x1: int, y1: int) -> float:
     """Give the share of messages expected in the finest cells from (x0, y0) to (x1, y1)."""
     unit = _FINENESS / (1 << space.depth)
     west, south, east, north = x0 * unit, y0 * unit, (x1 + 1) * unit, (y1 + 1) * unit
@@ -76,7 +76,7 @@ def code_of(level: int, x: int, y: int) -> int:
     return level << 32 | y << 16 | x
 
 
-class Work(NamedTuple):
+class CoverScratch(NamedTuple):
     """What `cover` works in: `cells[0]` counts the cells chosen, which follow it."""
 
     cells: Int64s
@@ -84,9 +84,9 @@ class Work(NamedTuple):
     costs: Floats  # by level: of keeping a cell, and of its quarters so far
 
 
-def work_space() -> Work:
+def work_space() -> CoverScratch:
     """Make room to work in."""
-    return Work(
+    return CoverScratch(
         np.zeros(MOST_CELLS, np.int64),
         np.zeros((DEEPEST + 1, 4), np.int64),
         np.zeros((DEEPEST + 1, 2)),
@@ -95,9 +95,16 @@ def work_space() -> Work:
 
 @inner
 def _may_divide(
-    space: Space, x0: int, y0: int, x1: int, y1: int, weight: float, toll: float, level: int,
-    work: Work,
-) -> bool:  # fmt: skip
+    space: QuadtreeSpace,
+    x0: int,
+    y0: int,
+    x1: int,
+    y1: int,
+    weight: float,
+    toll: float,
+    level: int,
+    work: CoverScratch,
+) -> bool:
     """Note what it costs to keep a row in a cell, and tell whether its quarters may cost less."""
     size = 1 << (space.depth - level)
     left, low = work.frames[level, 0] * size, work.frames[level, 1] * size
@@ -116,7 +123,14 @@ def _may_divide(
 
 @inner
 def cover(
-    space: Space, x0: int, y0: int, x1: int, y1: int, weight: float, toll: float, work: Work
+    space: QuadtreeSpace,
+    x0: int,
+    y0: int,
+    x1: int,
+    y1: int,
+    weight: float,
+    toll: float,
+    work: CoverScratch,
 ) -> None:
     """Choose the disjoint cells that keep a row at the least cost.
 

@@ -12,10 +12,18 @@ import numpy.typing as npt
 
 from nearcast._jit import inner, lean_kernel
 from nearcast.index.gi2.grid import pack, unpack
-from nearcast.index.gi2.lists import Lists, append, block_of, count_of, key_of, place_of, shorten
+from nearcast.index.gi2.lists import (
+    CellLists,
+    append,
+    block_of,
+    count_of,
+    key_of,
+    place_of,
+    shorten,
+)
 from nearcast.index.gi2.records import rarest_term
 from nearcast.index.memory import Memory
-from nearcast.index.quadtree.cells import Space, Work, cover
+from nearcast.index.quadtree.cells import CoverScratch, QuadtreeSpace, cover
 from nearcast.index.table import Int32s, Int64s, Rows
 
 ENTRIES = 4
@@ -98,9 +106,17 @@ def _reach(forest: Forest, root: int, code: int) -> int:
 
 @lean_kernel
 def insert_rows(
-    forest: Forest, lists: Lists, space: Space, toll: float, rows: Rows, frequency: Int64s,
-    chances: Floats32, new: Int32s, progress: Int64s, work: Work,
-) -> int:  # fmt: skip
+    forest: Forest,
+    lists: CellLists,
+    space: QuadtreeSpace,
+    toll: float,
+    rows: Rows,
+    frequency: Int64s,
+    chances: Floats32,
+    new: Int32s,
+    progress: Int64s,
+    work: CoverScratch,
+) -> int:
     """Put rows into the lists of their cells, until done (0) or something is full.
 
     `progress` says how many rows, and how many cells of the next one, are done. `chances` says by
@@ -170,7 +186,12 @@ def _prune(forest: Forest, tree: int, code: int) -> None:
 
 @lean_kernel
 def delete_rows(
-    forest: Forest, lists: Lists, space: Space, toll: float, old: Int32s, work: Work
+    forest: Forest,
+    lists: CellLists,
+    space: QuadtreeSpace,
+    toll: float,
+    old: Int32s,
+    work: CoverScratch,
 ) -> None:
     """Take rows out of the lists of their cells, which are found as they were when they came."""
     for row in old:

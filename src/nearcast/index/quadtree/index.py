@@ -15,13 +15,13 @@ from nearcast.index.gi2.lists import ENTRIES as COPIES
 from nearcast.index.gi2.lists import (
     LISTS,
     NO_SLOT,
-    Lists,
+    CellLists,
     fresh_lists,
     with_arena,
     with_slots,
 )
 from nearcast.index.gi2.lists import TOP as ARENA_TOP
-from nearcast.index.quadtree.cells import DEEPEST, Space, space_over, work_space
+from nearcast.index.quadtree.cells import DEEPEST, QuadtreeSpace, space_over, work_space
 from nearcast.index.quadtree.forest import (
     NO_NODE,
     ROWS,
@@ -161,7 +161,7 @@ class _Quadtree:
         index._space = index._space._replace(below=arrays["below"])
         arrays["forest_masks"] = masks_of(arrays["forest_nodes"])
         index._forest = Forest(*(arrays[f"forest_{field}"] for field in Forest._fields))
-        index._lists = Lists(*(arrays[f"lists_{field}"] for field in Lists._fields))
+        index._lists = CellLists(*(arrays[f"lists_{field}"] for field in CellLists._fields))
         if "seen_share" in arrays:
             index._observed = Observed(*(arrays[f"seen_{field}"] for field in Observed._fields))
         return index
@@ -253,7 +253,7 @@ def _with_nodes(forest: Forest) -> Forest:
     return forest._replace(nodes=nodes, masks=masks_of(nodes))
 
 
-def _space(extent: tuple[float, float, float, float], depth: int, places: Any) -> Space:
+def _space(extent: tuple[float, float, float, float], depth: int, places: Any) -> QuadtreeSpace:
     if places is None or not len(places):
         return space_over(extent, depth, np.empty(0), np.empty(0))
     lons, lats = places[:, ::2].mean(axis=1), places[:, 1::2].mean(axis=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nearcast._jit import lean_kernel
 from nearcast.index.gi2.grid import column_of, line_of, unpack
-from nearcast.index.gi2.lists import Lists, block_of, count_of, key_of, place_of
-from nearcast.index.quadtree.cells import Space
+from nearcast.index.gi2.lists import CellLists, block_of, count_of, key_of, place_of
+from nearcast.index.quadtree.cells import QuadtreeSpace
 from nearcast.index.quadtree.forest import ENTRIES, Forest, bit_of
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
@@ -13,10 +13,20 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 @lean_kernel
 def scan(
-    forest: Forest, lists: Lists, space: Space, rows: Rows, starts: Int64s, terms: Int32s,
-    boxes: Floats, bitmap: Bitmap, hits: Int32s, stack: Int64s, start: int, messages: Int32s,
+    forest: Forest,
+    lists: CellLists,
+    space: QuadtreeSpace,
+    rows: Rows,
+    starts: Int64s,
+    terms: Int32s,
+    boxes: Floats,
+    bitmap: Bitmap,
+    hits: Int32s,
+    stack: Int64s,
+    start: int,
+    messages: Int32s,
     found: Int32s,
-) -> tuple[int, int, int]:  # fmt: skip
+) -> tuple[int, int, int]:
     """Match messages, as `base.collect` wants it.
 
     `hits` has room for the slots of the longest message's terms, `stack` for a way down.

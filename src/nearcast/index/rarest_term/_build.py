@@ -23,7 +23,7 @@ from nearcast.index.rarest_term._layout import (
     SHORT_END,
     USED,
     Float32s,
-    State,
+    RarestTermArrays,
     empty_box,
     new_block,
     release,
@@ -177,7 +177,12 @@ def ask_ahead(rows: Parts, places: Int32s, ordered: Int32s, at: int) -> None:
 
 @kernel
 def fill(
-    state: State, rows: Parts, frequency: Int64s, ordered: Int32s, ends: Int64s, scratch: Int32s
+    state: RarestTermArrays,
+    rows: Parts,
+    frequency: Int64s,
+    ordered: Int32s,
+    ends: Int64s,
+    scratch: Int32s,
 ) -> None:
     """Write all runs into the empty arena; `scratch` has room for the longest of them."""
     floats = scratch.view(np.float32)
@@ -213,14 +218,14 @@ def fill(
 
 
 @kernel
-def reserve_records(state: State, units: int) -> None:
+def reserve_records(state: RarestTermArrays, units: int) -> None:
     """Set a part of the empty arena aside for records, so that they lie together."""
     state.counts[SHORT_END] = units
     state.counts[USED] = (units + LANES - 1) // LANES * LANES
 
 
 @inner
-def _plant(state: State, key: int, records: Int32s, size: int, units: Int64s) -> None:
+def _plant(state: RarestTermArrays, key: int, records: Int32s, size: int, units: Int64s) -> None:
     """Make the leaves and nodes of a run out of arranged records; `units` has room for a level."""
     level = (size + LANES - 1) // LANES
     state.counts[LEAVES] += level
@@ -249,7 +254,7 @@ def _plant(state: State, key: int, records: Int32s, size: int, units: Int64s) ->
 
 
 @inner
-def _uproot(state: State, key: int, records: Int32s, units: Int64s) -> int:
+def _uproot(state: RarestTermArrays, key: int, records: Int32s, units: Int64s) -> int:
     """Copy the records of a tree, and give its blocks back; -1 if there is no room for them.
 
     Leaves are read before anything is given back: what was not changed is still there.
@@ -288,7 +293,7 @@ def _uproot(state: State, key: int, records: Int32s, units: Int64s) -> int:
 
 @lean_kernel
 def arrange_anew(
-    state: State, start: int, most: int, scratch: Int32s, stack: Int64s, units: Int64s
+    state: RarestTermArrays, start: int, most: int, scratch: Int32s, stack: Int64s, units: Int64s
 ) -> tuple[int, int]:
     """Arrange the trees of keys from `start` on anew, until `most` rows have been gone over.
 

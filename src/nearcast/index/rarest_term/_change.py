@@ -29,7 +29,7 @@ from nearcast.index.rarest_term._layout import (
     SHORT,
     USED,
     Float32s,
-    State,
+    RarestTermArrays,
     empty_box,
     new_block,
     release,
@@ -66,12 +66,12 @@ MOST_UNITS = 24 * LANES
 
 
 @inner_inlined
-def _has_room(state: State, insertions: int) -> bool:
+def _has_room(state: RarestTermArrays, insertions: int) -> bool:
     return bool(state.counts[USED] + insertions * MOST_UNITS <= len(state.ints) // RECORD)
 
 
 @inner_inlined
-def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
+def _copy_record(state: RarestTermArrays, unit: int, record: Int32s, at: int) -> None:
     base = unit * RECORD
     for field in range(RECORD):
         state.ints[base + field] = record[at + field]
@@ -80,7 +80,9 @@ def _copy_record(state: State, unit: int, record: Int32s, at: int) -> None:
 
 
 @inner
-def _put_in_leaf(state: State, leaf: int, scratch: Int32s, floats: Float32s, at: int) -> None:
+def _put_in_leaf(
+    state: RarestTermArrays, leaf: int, scratch: Int32s, floats: Float32s, at: int
+) -> None:
     """Add a record to a leaf; if it is full, to one beside it, or it is split."""
     memory, ints, base = state.memory, state.ints, leaf * RECORD
     parent = wide(ints[base + PARENT])
@@ -111,7 +113,9 @@ def _let_in(memory: Float32s, base: int, floats: Float32s, at: int) -> None:
 
 
 @inner
-def _put_short(state: State, record: Int32s, floats: Float32s, at: int, key: int) -> None:
+def _put_short(
+    state: RarestTermArrays, record: Int32s, floats: Float32s, at: int, key: int
+) -> None:
     """Add a record to a run that was short, and may have become a longer one, or a tree."""
     size, start = wide(state.runs[2 * key]), wide(state.runs[2 * key + 1])
     if size < 0:
@@ -151,7 +155,7 @@ def _put_short(state: State, record: Int32s, floats: Float32s, at: int, key: int
 
 
 @inner
-def _take_out(state: State, row: int) -> None:
+def _take_out(state: RarestTermArrays, row: int) -> None:
     """Remove the record of a row that is somewhere."""
     memory, ints = state.memory, state.ints
     place = wide(state.places[row])
@@ -184,7 +188,7 @@ def _ask_for_block(ints: Int32s, unit: int) -> None:
 
 
 @inner_inlined
-def _ask_for_places(state: State, at: int, step: int, count: int) -> None:
+def _ask_for_places(state: RarestTermArrays, at: int, step: int, count: int) -> None:
     """Ask for where the places of rows stand, whose numbers stand `step` apart from `at` on."""
     for i in range(count):
         row = wide(state.ints[at + i * step])
@@ -192,7 +196,7 @@ def _ask_for_places(state: State, at: int, step: int, count: int) -> None:
 
 
 @inner
-def _find_leaves(state: State, scratch: Int32s, floats: Float32s, count: int) -> None:
+def _find_leaves(state: RarestTermArrays, scratch: Int32s, floats: Float32s, count: int) -> None:
     """Find the leaf for each of some records whose key has leaves, and ask for what comes next.
 
     They go down their trees together, a level at a time: their cache misses overlap. The leaf is
@@ -238,7 +242,7 @@ def insert_rows(
 
     Tuples of arrays would make the call of this kernel take longer than to insert a row.
     """
-    state = State(runs, places, counts, memory, memory.view(np.int32))
+    state = RarestTermArrays(runs, places, counts, memory, memory.view(np.int32))
     rows = Parts(box, flags, first, required, terms)
     floats = scratch.view(np.float32)
     while start < len(added):
@@ -267,7 +271,7 @@ def insert_rows(
 
 
 @lean_kernel
-def delete_rows(state: State, gone: Int32s, lonely: Int32s) -> int:
+def delete_rows(state: RarestTermArrays, gone: Int32s, lonely: Int32s) -> int:
     """Remove rows that are there; list in `lonely` those of the last few in a leaf.
 
     They had better be inserted again elsewhere, so that their leaf is free.
@@ -319,7 +323,7 @@ def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
 
 
 @inner_inlined
-def _ask_for_moves(state: State, rows: Parts, moved: Int32s, at: int) -> None:
+def _ask_for_moves(state: RarestTermArrays, rows: Parts, moved: Int32s, at: int) -> None:
     """Ask for what moves that come later need: first their places, then their leaves."""
     ints, count = state.ints, len(moved)
     if at + AHEAD < count:
@@ -358,7 +362,7 @@ def _stands_out(memory: Float32s, own: int, box: Float32s) -> bool:
 
 
 @inner
-def _tighten_all(state: State, leaves: Int32s, count: int) -> None:
+def _tighten_all(state: RarestTermArrays, leaves: Int32s, count: int) -> None:
     """Let the nodes above some leaves, given by a place in each, know their bounding boxes."""
     memory, ints = state.memory, state.ints
     for i in range(count):
@@ -371,7 +375,7 @@ def _tighten_all(state: State, leaves: Int32s, count: int) -> None:
 
 @lean_kernel
 def move_rows(
-    state: State, rows: Parts, moved: Int32s, far: Int32s, loose: Int32s, box: Float32s
+    state: RarestTermArrays, rows: Parts, moved: Int32s, far: Int32s, loose: Int32s, box: Float32s
 ) -> tuple[int, int]:
     """Take over new boxes of rows in place; list in `far` those that had better move house.
 
@@ -409,7 +413,7 @@ def move_rows(
 
 @lean_kernel
 def stale_rows(
-    state: State, rows: Parts, frequency: Int64s, start: int, stop: int, stale: Int32s
+    state: RarestTermArrays, rows: Parts, frequency: Int64s, start: int, stop: int, stale: Int32s
 ) -> int:
     """List in `stale` those of some rows whose key is twice as frequent as the best they have."""
     count = 0

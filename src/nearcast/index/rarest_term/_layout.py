@@ -69,7 +69,7 @@ USED, SHORT_AT, SHORT_END, LIVE, RUNS, LEAVES, NODES, RECORDS, FREE = range(9)
 EMPTY_LIST = -1
 
 
-class State(NamedTuple):
+class RarestTermArrays(NamedTuple):
     """The arrays of the index, flat."""
 
     runs: Int32s  # two numbers a term: what the run is, and its unit
@@ -79,12 +79,12 @@ class State(NamedTuple):
     ints: Int32s  # the same memory
 
 
-def make_state(runs: Int32s, places: Int32s, counts: Int64s, memory: Any) -> State:
+def make_state(runs: Int32s, places: Int32s, counts: Int64s, memory: Any) -> RarestTermArrays:
     """Put arrays together."""
-    return State(runs, places, counts, memory, memory.view(np.int32))
+    return RarestTermArrays(runs, places, counts, memory, memory.view(np.int32))
 
 
-def empty_state(home: Memory, terms: int, rows: int, units: int) -> State:
+def empty_state(home: Memory, terms: int, rows: int, units: int) -> RarestTermArrays:
     """Make an index with nothing in it and room for so much."""
     counts = home.array("index-counts", FREE + LANES + 1, np.int64)
     counts[:FREE] = 0
@@ -115,14 +115,14 @@ def room_for(size: int) -> int:
 
 
 @inner_inlined
-def release(state: State, unit: int, units: int) -> None:
+def release(state: RarestTermArrays, unit: int, units: int) -> None:
     """Give a block, or a run of records, back."""
     state.ints[unit * RECORD] = state.counts[FREE + units]
     state.counts[FREE + units] = unit
 
 
 @inner
-def take_block(state: State) -> int:
+def take_block(state: RarestTermArrays) -> int:
     """Take a block, uninitialised."""
     counts = state.counts
     unit: int = counts[FREE + LANES]
@@ -135,7 +135,7 @@ def take_block(state: State) -> int:
 
 
 @inner
-def take_records(state: State, room: int) -> int:
+def take_records(state: RarestTermArrays, room: int) -> int:
     """Take a run of records, uninitialised."""
     counts = state.counts
     counts[RECORDS] += room
@@ -157,7 +157,7 @@ def take_records(state: State, room: int) -> int:
 
 
 @inner
-def new_block(state: State, key: int) -> int:
+def new_block(state: RarestTermArrays, key: int) -> int:
     """Take a block with all lanes empty and no parent."""
     unit = take_block(state)
     base = unit * RECORD

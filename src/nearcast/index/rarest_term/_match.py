@@ -29,7 +29,7 @@ from nearcast.index.rarest_term._layout import (
     SHORT,
     THIRD,
     THIRDS,
-    State,
+    RarestTermArrays,
     wide,
 )
 from nearcast.index.table import Floats, Int32s, Int64s, Parts, Rows
@@ -40,7 +40,7 @@ _FAR, _NEAR = 48, 24  # how many terms ahead a run, and then what it names, is a
 
 @lean_kernel
 def match_batch(
-    state: State,
+    state: RarestTermArrays,
     rows: Parts,
     shapes: Rows | None,
     starts: Int64s,

@@ -27,7 +27,7 @@ from nearcast.index.rarest_term._layout import (
     THIRD,
     THIRDS,
     Float32s,
-    State,
+    RarestTermArrays,
     empty_box,
     new_block,
     release,
@@ -147,7 +147,7 @@ def _area_with(memory: Float32s, at: int, x0: Any, y0: Any, x1: Any, y1: Any) ->
 
 
 @inner_inlined
-def write_lane(state: State, leaf: int, lane: int, record: Int32s, at: int) -> None:
+def write_lane(state: RarestTermArrays, leaf: int, lane: int, record: Int32s, at: int) -> None:
     """Write a record to a lane of a leaf."""
     base, ints = leaf * RECORD + lane, state.ints
     for field in range(4):
@@ -174,7 +174,7 @@ def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int
 
 
 @inner
-def split_leaf(state: State, leaf: int, record: Int32s, at: int, leaving: int) -> None:
+def split_leaf(state: RarestTermArrays, leaf: int, record: Int32s, at: int, leaving: int) -> None:
     """Part a full leaf and one record more, which stands at `at`, in two leaves."""
     memory, ints, base = state.memory, state.ints, leaf * RECORD
     other = new_block(state, wide(ints[base + OF_KEY]))
@@ -205,7 +205,7 @@ def split_leaf(state: State, leaf: int, record: Int32s, at: int, leaving: int) -
 
 
 @inner
-def _split_node(state: State, node: int, child: int) -> int:
+def _split_node(state: RarestTermArrays, node: int, child: int) -> int:
     """Part a full node and one child more in two nodes, and give the new one."""
     memory, ints = state.memory, state.ints
     base, start = node * RECORD, child * RECORD
@@ -248,7 +248,7 @@ def _move_child(ints: Int32s, node: int, lane: int, other: int, place: int) -> N
 
 
 @inner
-def _attach(state: State, old: int, new: int) -> None:
+def _attach(state: RarestTermArrays, old: int, new: int) -> None:
     """Put `new` beside `old`, which gave half of its entries to it, under the same node."""
     memory, ints = state.memory, state.ints
     while True:
@@ -276,7 +276,7 @@ def _attach(state: State, old: int, new: int) -> None:
 
 
 @inner
-def drop_leaf(state: State, leaf: int) -> None:
+def drop_leaf(state: RarestTermArrays, leaf: int) -> None:
     """Take an empty leaf out of its tree, and nodes above that have nothing left."""
     memory, ints = state.memory, state.ints
     key = ints[leaf * RECORD + OF_KEY]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from nearcast.index.base import Batch, Pairs, collect
-from nearcast.index.rarest_term._layout import State
+from nearcast.index.rarest_term._layout import RarestTermArrays
 from nearcast.index.table import Int32s, Int64s, Parts, Rows
 from nearcast.index.verify import Bitmap, bitmap_for
 
@@ -16,7 +16,7 @@ Kernel = Callable[..., tuple[int, int, int, bool]]
 _QUEUE = 4096
 
 
-class Tools:
+class MatchScratch:
     """A bitmap of message terms and a queue of nodes and leaves to visit."""
 
     def __init__(self) -> None:
@@ -30,7 +30,12 @@ class Tools:
             self.bitmap[-1] = ~np.uint64(0)
 
     def collect(
-        self, kernel: Kernel, state: State, rows: Parts, shapes: Rows | None, batch: Batch
+        self,
+        kernel: Kernel,
+        state: RarestTermArrays,
+        rows: Parts,
+        shapes: Rows | None,
+        batch: Batch,
     ) -> Pairs:
         """Match a batch, with a larger queue for messages that need one."""
 
@@ -51,15 +56,15 @@ class Workshop:
     """Lends tools to calls, and keeps as many as were ever in use at one time."""
 
     def __init__(self) -> None:
-        self._shelf: list[Tools] = []
+        self._shelf: list[MatchScratch] = []
 
     @contextmanager
-    def tools(self, terms: int) -> Iterator[Tools]:
+    def tools(self, terms: int) -> Iterator[MatchScratch]:
         """Lend tools for as long as the context lasts."""
         try:
             tools = self._shelf.pop()  # atomic, as is `append`: threads need no lock
         except IndexError:
-            tools = Tools()
+            tools = MatchScratch()
         tools.cover(terms)
         yield tools
         # Not after an error: a bitmap left half cleared would be wrong for the next message.

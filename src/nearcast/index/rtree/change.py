@@ -21,7 +21,7 @@ from nearcast.index.rtree.tree import (
     ROWS,
     SLOTS,
     TOP,
-    Tree,
+    RTreeArrays,
     forget_row,
     note_row,
     note_upward,
@@ -31,7 +31,7 @@ from nearcast.index.table import Floats, Int32s, Int64s, Rows
 _ONE = np.uint64(1)
 
 
-class Work(NamedTuple):
+class SplitScratch(NamedTuple):
     """What a division works in."""
 
     under: Int32s  # rows below an entry
@@ -40,9 +40,9 @@ class Work(NamedTuple):
     order: Int32s
 
 
-def work_space(rows: int) -> Work:
+def work_space(rows: int) -> SplitScratch:
     """Make room to divide a tree of so many rows."""
-    return Work(
+    return SplitScratch(
         np.empty(rows, np.int32),
         np.empty(64 * HIGHEST, np.int32),
         np.empty(64),
@@ -51,7 +51,7 @@ def work_space(rows: int) -> Work:
 
 
 @inner
-def free_place(tree: Tree, node: int) -> int:
+def free_place(tree: RTreeArrays, node: int) -> int:
     """Give the first place of a node that is free, or -1."""
     for place in range(tree.entries.shape[1]):
         if not tree.used[node] >> np.uint64(place) & _ONE:
@@ -60,7 +60,7 @@ def free_place(tree: Tree, node: int) -> int:
 
 
 @inner
-def _take_place(tree: Tree, node: int, place: int, entry: int) -> None:
+def _take_place(tree: RTreeArrays, node: int, place: int, entry: int) -> None:
     tree.entries[node, place] = entry
     tree.used[node] |= _ONE << np.uint64(place)
     if tree.nodes[node, LEVEL] == 0:
@@ -70,7 +70,7 @@ def _take_place(tree: Tree, node: int, place: int, entry: int) -> None:
 
 
 @inner
-def _new_node(tree: Tree, level: int) -> int:
+def _new_node(tree: RTreeArrays, level: int) -> int:
     node = tree.counts[TOP]
     tree.counts[TOP] += 1
     tree.nodes[node, LEVEL] = level
@@ -82,7 +82,7 @@ def _new_node(tree: Tree, level: int) -> int:
 
 
 @inner
-def _extend(tree: Tree, node: int, boxes: Floats, other: int) -> None:
+def _extend(tree: RTreeArrays, node: int, boxes: Floats, other: int) -> None:
     """Let the box of a node cover another box."""
     box = tree.boxes[node]
     box[0], box[1] = min(box[0], boxes[other, 0]), min(box[1], boxes[other, 1])
@@ -90,7 +90,7 @@ def _extend(tree: Tree, node: int, boxes: Floats, other: int) -> None:
 
 
 @inner
-def _rows_under(tree: Tree, node: int, place: int, work: Work) -> int:
+def _rows_under(tree: RTreeArrays, node: int, place: int, work: SplitScratch) -> int:
     """Collect the rows below an entry, and count them."""
     if tree.nodes[node, LEVEL] == 0:
         work.under[0] = tree.entries[node, place]
@@ -112,7 +112,7 @@ def _rows_under(tree: Tree, node: int, place: int, work: Work) -> int:
 
 
 @inner
-def _sort_entries(tree: Tree, boxes: Floats, node: int, work: Work) -> None:
+def _sort_entries(tree: RTreeArrays, boxes: Floats, node: int, work: SplitScratch) -> None:
     """Order the entries of a full node along the axis on which their centres spread more."""
     fanout = tree.entries.shape[1]
     widest, axis = -1.0, 0
@@ -135,7 +135,7 @@ def _sort_entries(tree: Tree, boxes: Floats, node: int, work: Work) -> None:
 
 
 @inner
-def _slots_needed(tree: Tree, rows: Rows, node: int, work: Work) -> int:
+def _slots_needed(tree: RTreeArrays, rows: Rows, node: int, work: SplitScratch) -> int:
     """Bound the slots that the division of a node can take."""
     needed = 0
     for place in range(tree.entries.shape[1]):
@@ -145,7 +145,9 @@ def _slots_needed(tree: Tree, rows: Rows, node: int, work: Work) -> int:
 
 
 @inner
-def _divide(tree: Tree, rows: Rows, frequency: Int64s, terms: int, node: int, work: Work) -> bool:
+def _divide(
+    tree: RTreeArrays, rows: Rows, frequency: Int64s, terms: int, node: int, work: SplitScratch
+) -> bool:
     """Divide a full node whose parent is not full, if there are slots enough."""
     needed = _slots_needed(tree, rows, node, work)
     if tree.counts[SLOTS] + needed >= FULLEST * len(tree.slots):
@@ -196,7 +198,7 @@ def _divide(tree: Tree, rows: Rows, frequency: Int64s, terms: int, node: int, wo
 
 
 @inner
-def _child_for(tree: Tree, node: int, box: Floats, row: int) -> int:
+def _child_for(tree: RTreeArrays, node: int, box: Floats, row: int) -> int:
     """Give the child whose box grows the least to cover a row, the smaller one of equals."""
     best, least, smallest = NOTHING, np.inf, np.inf
     for place in range(tree.entries.shape[1]):
@@ -215,7 +217,7 @@ def _child_for(tree: Tree, node: int, box: Floats, row: int) -> int:
 
 @lean_kernel
 def insert_rows(
-    tree: Tree, rows: Rows, frequency: Int64s, terms: int, new: Int32s, work: Work,
+    tree: RTreeArrays, rows: Rows, frequency: Int64s, terms: int, new: Int32s, work: SplitScratch,
     progress: Int64s,
 ) -> int:  # fmt: skip
     """Put rows into leaves, until done or something is full; `progress[0]` rows are done."""
@@ -247,7 +249,7 @@ def insert_rows(
 
 
 @lean_kernel
-def delete_rows(tree: Tree, rows: Rows, old: Int32s) -> None:
+def delete_rows(tree: RTreeArrays, rows: Rows, old: Int32s) -> None:
     """Take rows out of their leaves; the nodes above keep their boxes and terms."""
     fanout = tree.entries.shape[1]
     for row in old:

@@ -24,7 +24,7 @@ from nearcast.index.rtree.tree import (
     ROWS,
     SLOTS,
     TOP,
-    Tree,
+    RTreeArrays,
     copy_slots,
     note_rows,
 )
@@ -116,7 +116,7 @@ class _TokenTree:
         about, arrays = load_arrays(folder, cls.name, _VERSION)
         index = cls(table, **about["options"])
         index._made_for, index._gone = about["made_for"], about["gone"]
-        index._tree = Tree(*(np.asarray(arrays[field]) for field in Tree._fields))
+        index._tree = RTreeArrays(*(np.asarray(arrays[field]) for field in RTreeArrays._fields))
         return index
 
     def _options(self) -> dict[str, Any]:

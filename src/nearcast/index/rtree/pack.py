@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.index.rtree.tree import LEVEL, PARENT, PLACE, ROOT, ROWS, TOP, Tree, tree_for
+from nearcast.index.rtree.tree import LEVEL, PARENT, PLACE, ROOT, ROWS, TOP, RTreeArrays, tree_for
 from nearcast.index.table import Floats, Int32s, Int64s, Table
 
 _FILLED = 0.75
@@ -21,7 +21,7 @@ def _tiles(boxes: Floats, capacity: int) -> Int64s:
     return np.lexsort((lats, strips)).astype(np.int64)
 
 
-def packed(table: Table, rows: Int32s, fanout: int, room: int) -> Tree:
+def packed(table: Table, rows: Int32s, fanout: int, room: int) -> RTreeArrays:
     """Make a tree of rows; its inverted files are yet to be filled."""
     capacity = max(2, int(_FILLED * fanout))
     levels: list[tuple[Int64s, Floats]] = [(rows.astype(np.int64), table.rows.box[rows])]

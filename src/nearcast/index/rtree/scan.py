@@ -7,7 +7,7 @@ import numpy as np
 from nearcast._jit import lean_kernel
 from nearcast.index.gi2.lists import key_of, place_of
 from nearcast.index.quadtree.forest import bit_of
-from nearcast.index.rtree.tree import LEVEL, ROOT, Tree
+from nearcast.index.rtree.tree import LEVEL, ROOT, RTreeArrays
 from nearcast.index.table import Floats, Int32s, Int64s, Rows
 from nearcast.index.verify import Bitmap, accepts, accepts_box, clear_terms, set_terms
 
@@ -16,7 +16,7 @@ _ONE = np.uint64(1)
 
 @lean_kernel
 def scan(
-    tree: Tree, rows: Rows, counting: bool, starts: Int64s, terms: Int32s, boxes: Floats,
+    tree: RTreeArrays, rows: Rows, counting: bool, starts: Int64s, terms: Int32s, boxes: Floats,
     bitmap: Bitmap, stack: Int32s, counts: Int32s, start: int, messages: Int32s, found: Int32s,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Match messages, as `base.collect` wants it.

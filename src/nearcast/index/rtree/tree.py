@@ -31,7 +31,7 @@ HIGHEST = 16
 _ONE = np.uint64(1)
 
 
-class Tree(NamedTuple):
+class RTreeArrays(NamedTuple):
     """Nodes, inverted files, and where each row is."""
 
     nodes: Int32s  # (n, 3)
@@ -44,9 +44,9 @@ class Tree(NamedTuple):
     where: Int32s  # by row: its leaf times the fanout and its place there, or -1
 
 
-def tree_for(nodes: int, fanout: int, slots: int, rows: int) -> Tree:
+def tree_for(nodes: int, fanout: int, slots: int, rows: int) -> RTreeArrays:
     """Make a tree of one empty leaf, with room for so many nodes."""
-    tree = Tree(
+    tree = RTreeArrays(
         np.empty((nodes, 3), np.int32),
         np.zeros(nodes, np.uint64),
         np.empty((nodes, fanout), np.int32),
@@ -76,7 +76,7 @@ def nth_rarest(rows: Rows, row: int, frequency: Int64s, nth: int) -> int:
 
 
 @inner
-def _note(tree: Tree, node: int, place: int, term: int) -> bool:
+def _note(tree: RTreeArrays, node: int, place: int, term: int) -> bool:
     """Note in a node's inverted file that an entry has a term, if there is room."""
     key = key_of(node, term)
     at = place_of(tree.slots, key)
@@ -92,7 +92,7 @@ def _note(tree: Tree, node: int, place: int, term: int) -> bool:
 
 @inner
 def note_row(
-    tree: Tree, rows: Rows, frequency: Int64s, terms: int, row: int, node: int, place: int
+    tree: RTreeArrays, rows: Rows, frequency: Int64s, terms: int, row: int, node: int, place: int
 ) -> bool:
     """Note the terms by which a row is known in a node's entry, if there is room."""
     count = rows.required[row]
@@ -108,7 +108,7 @@ def note_row(
 
 
 @inner
-def forget_row(tree: Tree, rows: Rows, row: int, node: int, place: int) -> None:
+def forget_row(tree: RTreeArrays, rows: Rows, row: int, node: int, place: int) -> None:
     """Drop all terms of a row from a node's entry."""
     for at in range(rows.first[row], rows.first[row] + rows.required[row]):
         slot = place_of(tree.slots, key_of(node, rows.terms[at]))
@@ -117,7 +117,7 @@ def forget_row(tree: Tree, rows: Rows, row: int, node: int, place: int) -> None:
 
 
 @inner
-def note_upward(tree: Tree, rows: Rows, frequency: Int64s, terms: int, row: int) -> bool:
+def note_upward(tree: RTreeArrays, rows: Rows, frequency: Int64s, terms: int, row: int) -> bool:
     """Note a row's terms in its leaf and in all nodes above, if there is room."""
     fanout = tree.entries.shape[1]
     node, place = tree.where[row] // fanout, tree.where[row] % fanout
@@ -130,7 +130,7 @@ def note_upward(tree: Tree, rows: Rows, frequency: Int64s, terms: int, row: int)
 
 @lean_kernel
 def note_rows(
-    tree: Tree, rows: Rows, frequency: Int64s, terms: int, new: Int32s, progress: Int64s
+    tree: RTreeArrays, rows: Rows, frequency: Int64s, terms: int, new: Int32s, progress: Int64s
 ) -> int:
     """Note the terms of rows that have their places, until done or out of slots."""
     while progress[0] < len(new):
@@ -141,7 +141,7 @@ def note_rows(
 
 
 @lean_kernel
-def copy_slots(tree: Tree, slots: npt.NDArray[np.uint64]) -> int:
+def copy_slots(tree: RTreeArrays, slots: npt.NDArray[np.uint64]) -> int:
     """Put what the inverted files still say into another hash, and count it."""
     taken = 0
     for at in range(len(tree.slots)):

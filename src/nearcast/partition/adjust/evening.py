@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from nearcast._jit import kernel
 from nearcast.partition.adjust.pieces import Pieces
-from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.digest import sums
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
 
@@ -34,7 +34,7 @@ _FEW, _FEWEST = 16, 1024  # the part of a worker's pieces, and the number, that 
 _MOST_ROUNDS = 40  # for each worker
 
 
-class Moves(NamedTuple):
+class PieceMoves(NamedTuple):
     """Which pieces go to which worker, in the order in which they were moved."""
 
     piece: Int32s
@@ -48,7 +48,7 @@ class Evening:
     """
 
     def __init__(
-        self, pieces: Pieces, recent: Recent, workers: int, load: Floats | None = None
+        self, pieces: Pieces, recent: RecentWork, workers: int, load: Floats | None = None
     ) -> None:
         self._pieces = pieces
         self._row_ns = recent.row_ns
@@ -65,7 +65,7 @@ class Evening:
         self.carried = 0.0
         self._moved: list[tuple[int, int]] = []
 
-    def run(self, limit: float = 1.01, most_bytes: float = np.inf) -> Moves:
+    def run(self, limit: float = 1.01, most_bytes: float = np.inf) -> PieceMoves:
         """Move pieces until no worker has more than `limit` means, or nothing helps any more."""
         stuck: set[int] = set()
         mean = float(self.loads.mean())
@@ -81,7 +81,7 @@ class Evening:
                 stuck.add(free[0])
         return self.moves()
 
-    def shed(self, giver: int, amount: float, takers: Int64s) -> Moves:
+    def shed(self, giver: int, amount: float, takers: Int64s) -> PieceMoves:
         """Let one worker give so much load to some others, none of which comes to have more."""
         goal = float(self.loads[giver]) - amount
         most = max(goal, float(self.loads.mean())) * _CLOSE
@@ -92,12 +92,12 @@ class Evening:
                 break
         return self.moves()
 
-    def moves(self) -> Moves:
+    def moves(self) -> PieceMoves:
         """What was moved, each piece once, to where it is now."""
         last = dict(self._moved)
         kept = [(piece, to) for piece, to in last.items() if self._pieces.worker[piece] != to]
         both = np.array(kept, np.int32).reshape(-1, 2)
-        return Moves(both[:, 0].copy(), both[:, 1].copy())
+        return PieceMoves(both[:, 0].copy(), both[:, 1].copy())
 
     def give(
         self,

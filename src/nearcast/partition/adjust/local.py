@@ -8,7 +8,7 @@ from nearcast.partition.adjust.change import Shifts, shifted, split
 from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.migration import Migration, migration_to
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
-from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.adjust.text import content_of, in_both, share_of
 from nearcast.partition.digest import sums
 from nearcast.partition.grid import Floats, Int32s
@@ -27,7 +27,7 @@ _LUCK = 1.1  # the heaviest load by the mean that a sample may show without mean
 _ENOUGH = 0.999  # what splitting must leave of the heavier load at most
 
 
-class Log:
+class ShiftLog:
     """What changed hands so far, with about what it takes to carry; `left` may still be carried."""
 
     def __init__(self, most_bytes: float = np.inf) -> None:
@@ -65,7 +65,7 @@ def one_shift(cell: int, source: int, destination: int) -> Shifts:
     return Shifts(*fields)
 
 
-def worker_loads(plan: Plan, pieces: Pieces, recent: Recent) -> Floats:
+def worker_loads(plan: Plan, pieces: Pieces, recent: RecentWork) -> Floats:
     """What each worker has to do by a plan, in nanoseconds for the recent messages."""
     held = route_rows(plan, recent.boxes, recent.keys)[1]
     rows = recent.row_ns * np.bincount(held, minlength=plan.workers)
@@ -73,7 +73,7 @@ def worker_loads(plan: Plan, pieces: Pieces, recent: Recent) -> Floats:
 
 
 def adjust(
-    plan: Plan, recent: Recent, limit: float = LIMIT, most_bytes: float = np.inf
+    plan: Plan, recent: RecentWork, limit: float = LIMIT, most_bytes: float = np.inf
 ) -> Migration | None:
     """Even a plan out by what was recent, and move as little as possible; nothing if it is even.
 
@@ -82,7 +82,7 @@ def adjust(
     some terms of the cell are. Loads are smoothed, as they come from a sample; where a plan that is
     even by them is not so by far, cells are hot and not just lucky, and are taken as they are.
     """
-    log = Log(most_bytes)
+    log = ShiftLog(most_bytes)
     first = pieces_of(plan, recent)
     now = _merge(plan, first, recent, limit, log)
     hot = False
@@ -106,11 +106,13 @@ def adjust(
     return log.migration(plan, now)
 
 
-def _balance(plan: Plan, recent: Recent) -> float:
+def _balance(plan: Plan, recent: RecentWork) -> float:
     return balance_of(worker_loads(plan, pieces_of(plan, recent), recent))
 
 
-def _split(plan: Plan, recent: Recent, pieces: Pieces, evening: Evening, log: Log) -> Plan | None:
+def _split(
+    plan: Plan, recent: RecentWork, pieces: Pieces, evening: Evening, log: ShiftLog
+) -> Plan | None:
     """Split a hot piece of the heaviest worker, if the heavier of two has less to do then."""
     giver, taker = int(np.argmax(evening.loads)), int(np.argmin(evening.loads))
     heavy, light = float(evening.loads[giver]), float(evening.loads[taker])
@@ -130,7 +132,7 @@ def _split(plan: Plan, recent: Recent, pieces: Pieces, evening: Evening, log: Lo
     return None
 
 
-def _merge(plan: Plan, pieces: Pieces, recent: Recent, limit: float, log: Log) -> Plan:
+def _merge(plan: Plan, pieces: Pieces, recent: RecentWork, limit: float, log: ShiftLog) -> Plan:
     """Give shared cells of heavy workers to those that share them and have less to do.
 
     Both handle the messages that ask for terms of both: one of them is spared that. It is done

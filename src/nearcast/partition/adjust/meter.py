@@ -9,7 +9,7 @@ import numpy as np
 
 from nearcast.errors import InvalidValue
 from nearcast.partition.grid import Floats
-from nearcast.partition.load import MEASURED, Costs, balance_of
+from nearcast.partition.load import MEASURED, WorkCosts, balance_of
 
 FIELDS = ("messages", "candidates", "operations", "updates", "busy_ns")
 """What is counted: messages handled, rows looked at, rows that came or went, pairs answered with,
@@ -50,7 +50,7 @@ class Meter:
         """Give one of the counters, as it is by the time of the last `add`."""
         return np.array(self._counts[FIELDS.index(name)])
 
-    def loads(self, costs: Costs = MEASURED) -> Floats:
+    def loads(self, costs: WorkCosts = MEASURED) -> Floats:
         """What each had to do, in nanoseconds, by what it did.
 
         Not by the CPU that took: on a machine with other things to do, that is off by a fifth from
@@ -85,7 +85,7 @@ class Meter:
         return meter
 
 
-class Watch:
+class BalanceWatch:
     """Tells when workers are too uneven, without starting at every flicker.
 
     It goes off when the heaviest worker had more than `above` means in `patience` looks one after

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
-from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.digest import sums
 from nearcast.partition.grid import Floats, Int32s, Int64s, cells_of
 from nearcast.partition.owners import owners_of
@@ -44,7 +44,7 @@ class Pieces(NamedTuple):
         return self.messages * self.rows
 
 
-def pieces_of(plan: Plan, recent: Recent) -> Pieces:
+def pieces_of(plan: Plan, recent: RecentWork) -> Pieces:
     """Cut what there is to do into the pieces that a plan deals out."""
     number, cells = cells_of(plan.grid, recent.boxes)
     workers = plan.workers

@@ -11,7 +11,7 @@ from nearcast.partition import keys as key_choice
 from nearcast.partition._tables import Terms
 from nearcast.partition.digest import hits_of, hold, sums
 from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
-from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.prepare import evenly
@@ -26,7 +26,7 @@ _MOST_CELLS = 4096  # that a row meets, if it is weighed
 _TRUSTED = 0.25, 4.0  # how far what hits cost may be off
 
 
-class Recent(NamedTuple):
+class RecentWork(NamedTuple):
     """What adjustment looks at: hits of messages, and rows with their bytes.
 
     A *hit* is a message at a cell with the key of a row nearby, as in `digest`. A row stands for
@@ -45,7 +45,7 @@ class Recent(NamedTuple):
     row_ns: float
     scale: float
 
-    def reweighed(self, plan: Plan, busy_ns: Floats, messages: Floats | None = None) -> Recent:
+    def reweighed(self, plan: Plan, busy_ns: Floats, messages: Floats | None = None) -> RecentWork:
         """Scale what hits cost so that each worker has as much to do as was measured.
 
         What an index looks at can only be estimated from a sample; what a worker did is known.
@@ -79,9 +79,9 @@ def recent_of(
     messages: SampleMessages,
     operations: float = 0.0,
     sizes: Int64s | None = None,
-    costs: Costs = MEASURED,
+    costs: WorkCosts = MEASURED,
     updates: float = 0.0,
-) -> Recent:
+) -> RecentWork:
     """Put rows and messages on the grid of a plan.
 
     `operations` counts the rows that came or went while the messages arrived, `updates` the pairs
@@ -99,7 +99,7 @@ def recent_of(
     scale = rows.size / max(len(placed), 1)
     x0, y0, x1, y1 = spans_of(plan.grid, rows.boxes[placed]).astype(np.int64).T
     placed = placed[(x1 - x0 + 1) * (y1 - y0 + 1) <= _MOST_CELLS]
-    return Recent(
+    return RecentWork(
         grid=plan.grid,
         hit_cell=(hits.row.astype(np.int64) * plan.grid.columns + hits.column).astype(np.int32),
         hit_key=held.keys[hits.key],

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
-from nearcast.partition.load import MEASURED, Costs
+from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
 from nearcast.partition.simulate import Simulator, population_of
@@ -30,7 +30,7 @@ def propose(
     sample: Sample,
     workers: int | None = None,
     threshold: float = THRESHOLD,
-    costs: Costs = MEASURED,
+    costs: WorkCosts = MEASURED,
     partitioner: Callable[[Sample, int, Grid], Plan] = auto,
     whole: bool = False,
 ) -> Proposal:

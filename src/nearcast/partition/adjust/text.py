@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.partition._tables import Terms
-from nearcast.partition.adjust.recent import Recent
+from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.digest import sums
 from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.owners import owners_of
@@ -33,7 +33,7 @@ class Content(NamedTuple):
         return len(np.unique(self.hit_message[np.isin(self.hit_term, chosen)]))
 
 
-class Share(NamedTuple):
+class TermShare(NamedTuple):
     """Some terms of a piece; what whoever takes them has to do, and what the giver is spared.
 
     The difference is messages that both have to handle.
@@ -44,7 +44,7 @@ class Share(NamedTuple):
     saved_ns: float
 
 
-def content_of(plan: Plan, recent: Recent, cell: int, worker: int) -> Content:
+def content_of(plan: Plan, recent: RecentWork, cell: int, worker: int) -> Content:
     """Look into a piece."""
     here = np.flatnonzero(recent.hit_cell == cell)
     keys = recent.hit_key[here]
@@ -60,7 +60,7 @@ def content_of(plan: Plan, recent: Recent, cell: int, worker: int) -> Content:
     )
 
 
-def share_of(content: Content, message_ns: float, amount: float) -> Share | None:
+def share_of(content: Content, message_ns: float, amount: float) -> TermShare | None:
     """Choose terms of about so much load, heaviest first; nothing if none is light enough."""
     chosen, taken = list[int](), 0.0
     own = content.loads + message_ns * np.bincount(content.hit_term, minlength=len(content.terms))
@@ -74,7 +74,7 @@ def share_of(content: Content, message_ns: float, amount: float) -> Share | None
     rest = np.setdiff1d(np.arange(len(content.terms), dtype=np.int32), some)
     every = len(np.unique(content.hit_message))
     load = float(content.loads[some].sum())
-    return Share(
+    return TermShare(
         content.terms[some],
         load + message_ns * content.messages(some),
         load + message_ns * (every - content.messages(rest)),

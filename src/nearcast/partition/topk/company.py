@@ -19,7 +19,7 @@ import numpy as np
 from nearcast._jit import kernel
 from nearcast.partition._tables import Terms
 from nearcast.partition.grid import Floats, Int32s, Int64s
-from nearcast.partition.topk.words import BUCKETS, Lists, Units, units_of
+from nearcast.partition.topk.words import BUCKETS, TermUnits, UnitLists, units_of
 
 _PASSES = 8
 _MESSAGE = 600.0  # postings: what a worker could read while it handles a message
@@ -28,7 +28,7 @@ _EVEN_LOAD, _EVEN_HELD = 10.0, 0.1  # how many copies evenness is worth
 _MOST_TERMS = 1 << 20  # that have entries of their own
 
 
-def units_for(order: tuple[Terms, Int64s], terms: Terms) -> Units:
+def units_for(order: tuple[Terms, Int64s], terms: Terms) -> TermUnits:
     """Give entries of their own to frequent terms and to those of subscriptions.
 
     If these are too many, those with most subscriptions have them.
@@ -43,7 +43,9 @@ def units_for(order: tuple[Terms, Int64s], terms: Terms) -> Units:
     return units_of(every, seen, BUCKETS)
 
 
-def deal_in_company(units: int, subscriptions: Lists, messages: Lists, workers: int) -> Int32s:
+def deal_in_company(
+    units: int, subscriptions: UnitLists, messages: UnitLists, workers: int
+) -> Int32s:
     """Give each unit a worker, near the units it stands together with."""
     seen = np.bincount(messages.units, minlength=units) + _UNSEEN
     asked = np.bincount(subscriptions.units, minlength=units)

@@ -17,15 +17,15 @@ import numpy as np
 
 from nearcast.geo import WORLD, Box
 from nearcast.partition.grid import Floats
-from nearcast.partition.topk.spread import Tree
+from nearcast.partition.topk.spread import KdTree
 
 
-def kd_tree(subscriptions: Floats, messages: Floats, leaves: int, space: Box = WORLD) -> Tree:
+def kd_tree(subscriptions: Floats, messages: Floats, leaves: int, space: Box = WORLD) -> KdTree:
     """Cut by the places of subscriptions and messages, (n, 2) arrays, into so many leaves."""
     west, east = (space.west, space.east) if space.west <= space.east else (WORLD.west, WORLD.east)
     nodes = _Nodes()
     nodes.cut(subscriptions, messages, leaves, 0, (west, space.south, east, space.north))
-    return Tree(
+    return KdTree(
         np.array(nodes.axis, np.int32),
         np.array(nodes.line, np.float64),
         np.array(nodes.low, np.int32),

@@ -31,18 +31,18 @@ from nearcast.partition.sample import SampleMessages, frequent_terms
 from nearcast.partition.text_map import TextMap, starts_of
 from nearcast.partition.topk.company import deal_in_company, units_for
 from nearcast.partition.topk.kd import kd_tree
-from nearcast.partition.topk.placing import Wishes, ordered, prefix_lengths
+from nearcast.partition.topk.placing import TopkQueries, ordered, prefix_lengths
 from nearcast.partition.topk.spread import Prefix, Spread, only, single_leaf
 from nearcast.partition.topk.steep import choose_limit
-from nearcast.partition.topk.words import BUCKETS, Lists, Units, deal, units_of
+from nearcast.partition.topk.words import BUCKETS, TermUnits, UnitLists, deal, units_of
 
 Levels: TypeAlias = tuple[int, int]
 
 
-class Sample(NamedTuple):
+class TopkSample(NamedTuple):
     """What a spread is made from: subscriptions with their thresholds, and messages."""
 
-    wishes: Wishes
+    wishes: TopkQueries
     points: Floats
     starts: Int64s
     terms: Terms
@@ -55,11 +55,11 @@ class Sample(NamedTuple):
         return frequent_terms(SampleMessages(boxes, self.starts, self.terms))
 
 
-Mechanism: TypeAlias = Callable[[Sample, int, Box], Spread]
+Mechanism: TypeAlias = Callable[[TopkSample, int, Box], Spread]
 """Makes a spread for so many workers from a sample in a space."""
 
 
-def hashing(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+def hashing(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
     """Deal subscriptions out by a hash of their ids (equation 14), through buckets.
 
     A bucket can be given to another worker when one has too much to do.
@@ -73,7 +73,7 @@ def hashing(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
     )
 
 
-def location(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+def location(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
     """Cut space into a part for each worker (algorithm 3)."""
     return Spread(
         "location",
@@ -86,28 +86,28 @@ def location(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
     )
 
 
-def keyword(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+def keyword(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
     """Cut the vocabulary into a part for each worker (algorithm 4)."""
     return _by_text(sample, (1, workers), space, "keyword", "whole")
 
 
-def prefix(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+def prefix(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
     """Deal the vocabulary out: subscriptions stand under their prefixes alone, and together."""
     return _by_text(sample, (1, workers), space, "prefix", "length", together=True)
 
 
-def prefix_any(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+def prefix_any(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
     """Cut the vocabulary as `keyword` does, by prefixes for any message, however steep."""
     return _by_text(sample, (1, workers), space, "prefix-any", "length", inf)
 
 
-def prefix_sum(sample: Sample, workers: int, space: Box = WORLD) -> Spread:
+def prefix_sum(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
     """Do as `prefix_any` does, with prefixes by sums of weights (equation 3): longer ones."""
     return _by_text(sample, (1, workers), space, "prefix-sum", "sum")
 
 
 def spatial_first(
-    sample: Sample, workers: int, space: Box = WORLD, levels: Levels | None = None
+    sample: TopkSample, workers: int, space: Box = WORLD, levels: Levels | None = None
 ) -> Spread:
     """Cut space into l1 parts, and the vocabulary of each of them into l2 (section 8.2)."""
     levels = _levels(workers, levels)
@@ -115,7 +115,7 @@ def spatial_first(
 
 
 def keyword_first(
-    sample: Sample, workers: int, space: Box = WORLD, levels: Levels | None = None
+    sample: TopkSample, workers: int, space: Box = WORLD, levels: Levels | None = None
 ) -> Spread:
     """Cut the vocabulary into l1 parts, and space for each of them into l2 (section 8.2)."""
     l1, l2 = _levels(workers, levels)
@@ -160,17 +160,17 @@ def mechanism_named(name: str) -> Mechanism:
 class _Dealt(NamedTuple):
     """A vocabulary that was dealt out, and what of it subscriptions and messages have."""
 
-    units: Units
+    units: TermUnits
     parts: Int32s
-    subscriptions: Lists
-    messages: Lists
+    subscriptions: UnitLists
+    messages: UnitLists
 
 
 class _Text:
     """A sample with subscriptions under their prefixes only."""
 
     def __init__(
-        self, sample: Sample, prefix: Prefix, ways: int, steepest: float | None = None
+        self, sample: TopkSample, prefix: Prefix, ways: int, steepest: float | None = None
     ) -> None:
         self._sample = sample
         self.order = sample.order
@@ -195,15 +195,15 @@ class _Text:
             starts, places = _runs(starts[rows], np.diff(starts)[rows])
             terms = terms[places]
         units = units_for(self.order, terms) if together else units_of(*self.order)
-        subscriptions = Lists(starts, units.of(terms))
-        messages = Lists(self._sample.starts, units.of(self._sample.terms))
+        subscriptions = UnitLists(starts, units.of(terms))
+        messages = UnitLists(self._sample.starts, units.of(self._sample.terms))
         way = deal_in_company if together else deal
         parts = way(units.size, subscriptions, messages, ways)
         return _Dealt(units, parts, subscriptions, messages)
 
 
 def _by_text(
-    sample: Sample,
+    sample: TopkSample,
     levels: Levels,
     space: Box,
     name: str,
@@ -261,7 +261,7 @@ def _runs(first: Int64s, lengths: npt.NDArray[np.integer]) -> tuple[Int64s, Int6
     return starts, np.arange(starts[-1]) + np.repeat(first - starts[:-1], lengths)
 
 
-def _any_in(lists: Lists, parts: Int32s, part: int) -> Int64s:
+def _any_in(lists: UnitLists, parts: Int32s, part: int) -> Int64s:
     """Which lists have any unit of a part."""
     rows = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts))
     return np.unique(rows[parts[lists.units] == part])

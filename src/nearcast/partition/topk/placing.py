@@ -48,7 +48,7 @@ Pairs = tuple[Int32s, Int32s]
 """Numbers of subscriptions or messages, and the worker that each goes to."""
 
 
-class Wishes(NamedTuple):
+class TopkQueries(NamedTuple):
     """Top-k subscriptions; the terms of the i-th are `terms[starts[i] : starts[i + 1]]`, each once.
 
     `keys` are hashes of their ids, `weights` the idf of each term, and `thetas` what a score must
@@ -69,10 +69,10 @@ class Wishes(NamedTuple):
         return len(self.keys)
 
 
-def first_wishes(wishes: Wishes, count: int) -> Wishes:
+def first_wishes(wishes: TopkQueries, count: int) -> TopkQueries:
     """Give the first so many of them."""
     end = int(wishes.starts[count])
-    return Wishes(
+    return TopkQueries(
         wishes.keys[:count],
         wishes.points[:count],
         wishes.alphas[:count],
@@ -102,14 +102,14 @@ class Postings(NamedTuple):
         return self.subscriptions[self.fresh], self.workers[self.fresh]
 
 
-def ordered(spread: Spread, wishes: Wishes) -> Wishes:
+def ordered(spread: Spread, wishes: TopkQueries) -> TopkQueries:
     """Give subscriptions with their terms in the order of prefixes; all else here expects that."""
     _check_lengths(wishes)
     places = kernels.sort_terms(spread.arrays, wishes.starts, wishes.terms, wishes.weights)
     return wishes._replace(terms=wishes.terms[places], weights=wishes.weights[places])
 
 
-def prefix_lengths(spread: Spread, wishes: Wishes) -> Int32s:
+def prefix_lengths(spread: Spread, wishes: TopkQueries) -> Int32s:
     """Give how many terms of each ordered subscription it must stand under, by its threshold."""
     if spread.prefix == "whole":
         return np.diff(wishes.starts).astype(np.int32)
@@ -123,7 +123,7 @@ def prefix_lengths(spread: Spread, wishes: Wishes) -> Int32s:
     )
 
 
-def place(spread: Spread, wishes: Wishes, lengths: Int32s | None = None) -> Postings:
+def place(spread: Spread, wishes: TopkQueries, lengths: Int32s | None = None) -> Postings:
     """Say who holds each ordered subscription, under which terms.
 
     `lengths` are those of prefixes: by default as long as they must be.
@@ -132,7 +132,7 @@ def place(spread: Spread, wishes: Wishes, lengths: Int32s | None = None) -> Post
     return _posted(spread, wishes, np.zeros(wishes.size, np.int32), have)
 
 
-def grow(spread: Spread, wishes: Wishes, had: Int32s) -> tuple[Int32s, Postings]:
+def grow(spread: Spread, wishes: TopkQueries, had: Int32s) -> tuple[Int32s, Postings]:
     """Say which prefixes must grow by new thresholds, and where the subscriptions come to stand.
 
     `had` are the lengths so far. A prefix that could be shorter stays as it is (lazy reallocation):
@@ -167,7 +167,7 @@ def route_messages(spread: Spread, starts: Int64s, terms: Terms, steepness: Floa
 
 def answering(
     spread: Spread,
-    wishes: Wishes,
+    wishes: TopkQueries,
     message_starts: Int64s,
     message_terms: Terms,
     steepness: Floats,
@@ -186,7 +186,7 @@ def answering(
     )  # fmt: skip
 
 
-def _posted(spread: Spread, wishes: Wishes, had: Int32s, have: Int32s) -> Postings:
+def _posted(spread: Spread, wishes: TopkQueries, had: Int32s, have: Int32s) -> Postings:
     _check_lengths(wishes)
     rows = kernels.post(
         spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms, had, have
@@ -194,7 +194,7 @@ def _posted(spread: Spread, wishes: Wishes, had: Int32s, have: Int32s) -> Postin
     return Postings(*rows)
 
 
-def _check_lengths(wishes: Wishes) -> None:
+def _check_lengths(wishes: TopkQueries) -> None:
     count = wishes.size
     for name, column, expected in (
         ("points", wishes.points, count),

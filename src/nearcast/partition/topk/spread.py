@@ -57,7 +57,7 @@ _MARK = b"NEARTOPK"
 _MOST_WORKERS = 1 << 15
 
 
-class Tree(NamedTuple):
+class KdTree(NamedTuple):
     """A kd-tree over places; node 0 is its root.
 
     What lies at or below `line[i]` on axis `axis[i]` (0: longitude) goes on to node `low[i]`, the
@@ -84,10 +84,10 @@ class Tree(NamedTuple):
         return self.low[node]
 
 
-def single_leaf() -> Tree:
+def single_leaf() -> KdTree:
     """A tree that does not divide."""
     minus, zero = np.full(1, -1, np.int32), np.zeros(1, np.int32)
-    return Tree(minus, np.zeros(1), zero, zero)
+    return KdTree(minus, np.zeros(1), zero, zero)
 
 
 def only(number: int) -> TextMap:
@@ -133,7 +133,7 @@ class Spread:
     mechanism: str
     workers: int
     groups: TextMap
-    trees: Sequence[Tree] = field(default_factory=lambda: (single_leaf(),))
+    trees: Sequence[KdTree] = field(default_factory=lambda: (single_leaf(),))
     maps: Sequence[TextMap] = field(default_factory=lambda: (only(0),))
     by_id: bool = False
     prefix: Prefix = "whole"
@@ -214,14 +214,14 @@ class Spread:
         try:
             maps = unpacked(arrays)
             starts = arrays["tree_starts"]
-            columns = [arrays[column] for column in Tree._fields]
+            columns = [arrays[column] for column in KdTree._fields]
             first, second = facts["levels"]
             return cls(
                 mechanism=facts["mechanism"],
                 workers=facts["workers"],
                 groups=maps[0],
                 trees=[
-                    Tree(*(column[starts[k] : starts[k + 1]] for column in columns))
+                    KdTree(*(column[starts[k] : starts[k + 1]] for column in columns))
                     for k in range(len(starts) - 1)
                 ],
                 maps=maps[1:],
@@ -247,9 +247,9 @@ class Spread:
         return cls.from_bytes(_plan_file.read(Path(path)), str(path))
 
 
-def _as_tree(given: Tree) -> Tree:
+def _as_tree(given: KdTree) -> KdTree:
     axis, line, low, high = given
-    return Tree(
+    return KdTree(
         np.ascontiguousarray(axis, np.int32),
         np.ascontiguousarray(line, np.float64),
         np.ascontiguousarray(low, np.int32),
@@ -305,7 +305,7 @@ def _check(spread: Spread) -> None:
     check_order(spread.order_terms, spread.order_counts)
 
 
-def _check_tree(tree: Tree, name: str) -> None:
+def _check_tree(tree: KdTree, name: str) -> None:
     count = len(tree.axis)
     if not count or any(len(column) != count for column in tree):
         raise InvalidValue(name, count, "at least one node, and columns of one length")

@@ -15,7 +15,7 @@ import numpy as np
 
 from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.topk import kernels
-from nearcast.partition.topk.placing import Wishes
+from nearcast.partition.topk.placing import TopkQueries
 
 SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
 """Of sampled messages that may be steep."""
@@ -32,7 +32,7 @@ def limit_for(share: float, steepness: Floats) -> float:
     return float(np.quantile(said, 1.0 - share, method="higher"))
 
 
-def choose_limit(wishes: Wishes, starts: Int64s, steepness: Floats, ways: int) -> float:
+def choose_limit(wishes: TopkQueries, starts: Int64s, steepness: Floats, ways: int) -> float:
     """Choose the limit for ordered subscriptions and messages, with terms dealt out in `ways`."""
     if not wishes.size or not len(steepness):
         return inf

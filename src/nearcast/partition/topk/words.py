@@ -25,7 +25,7 @@ from nearcast.partition.text_map import TextMap
 BUCKETS = 1024
 
 
-class Units(NamedTuple):
+class TermUnits(NamedTuple):
     """What is dealt out: frequent terms, the most frequent first, then buckets of all others."""
 
     terms: Terms  # sorted by hash
@@ -50,21 +50,21 @@ class Units(NamedTuple):
         return TextMap(self.terms, parts[self.rank], parts[len(self.terms) :])
 
 
-class Lists(NamedTuple):
+class UnitLists(NamedTuple):
     """The units of subscriptions or messages: of the i-th `units[starts[i] : starts[i + 1]]`."""
 
     starts: Int64s
     units: Int32s
 
 
-def units_of(order_terms: Terms, order_counts: Int64s, buckets: int = BUCKETS) -> Units:
+def units_of(order_terms: Terms, order_counts: Int64s, buckets: int = BUCKETS) -> TermUnits:
     """Put terms, sorted by hash, in the order of their counts."""
     rank = np.empty(len(order_terms), np.int32)
     rank[np.argsort(-order_counts, kind="stable")] = np.arange(len(order_terms), dtype=np.int32)
-    return Units(order_terms, rank, buckets)
+    return TermUnits(order_terms, rank, buckets)
 
 
-def deal(units: int, subscriptions: Lists, messages: Lists, workers: int) -> Int32s:
+def deal(units: int, subscriptions: UnitLists, messages: UnitLists, workers: int) -> Int32s:
     """Give each unit a worker, by consecutive runs of units."""
     parts = np.zeros(units, np.int32)
     pending = [(0, units, 0, workers)]
@@ -81,7 +81,7 @@ def deal(units: int, subscriptions: Lists, messages: Lists, workers: int) -> Int
 
 
 def best_cut(
-    low: int, high: int, subscriptions: Lists, messages: Lists, workers: tuple[int, int]
+    low: int, high: int, subscriptions: UnitLists, messages: UnitLists, workers: tuple[int, int]
 ) -> int:
     """Give the number of units, from `low` on, that the first side gets.
 

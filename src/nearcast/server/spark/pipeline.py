@@ -16,7 +16,7 @@ from functools import partial
 
 import structlog
 
-from nearcast.server.spark.places import Places
+from nearcast.server.spark.places import PipelineFolders
 from nearcast.spark.claims import is_claimed
 
 log = structlog.get_logger("nearcast")
@@ -34,10 +34,10 @@ def _end_with_parent(nice: int) -> None:
     os.nice(nice)
 
 
-class Pipeline:
+class PipelineProcess:
     """Keeps a pipeline running, the nicer to other processes the higher `nice` is."""
 
-    def __init__(self, places: Places, options: list[str], nice: int = 0) -> None:
+    def __init__(self, places: PipelineFolders, options: list[str], nice: int = 0) -> None:
         self._places = places
         self._command = [
             sys.executable, "-m", "nearcast", "spark", "run",

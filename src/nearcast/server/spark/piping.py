@@ -15,8 +15,8 @@ from nearcast.geo import WORLD
 from nearcast.model import Message
 from nearcast.server.config import Config
 from nearcast.server.spark.event_files import EventFiles
-from nearcast.server.spark.pipeline import Pipeline
-from nearcast.server.spark.places import Places
+from nearcast.server.spark.pipeline import PipelineProcess
+from nearcast.server.spark.places import PipelineFolders
 from nearcast.server.spark.register import RegisterEngine, Row
 from nearcast.server.spark.tail import Tail
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Piping:
     """What runs beside a tenant: its pipeline, and the tail of its output."""
 
-    def __init__(self, pipeline: Pipeline, tail: Tail) -> None:
+    def __init__(self, pipeline: PipelineProcess, tail: Tail) -> None:
         self._pipeline = pipeline
         self.tail = tail
         self._tasks = [
@@ -60,10 +60,10 @@ async def persistently(work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(_PAUSE_S)
 
 
-def places_of(config: Config, name: str) -> Places:
+def places_of(config: Config, name: str) -> PipelineFolders:
     """Where a tenant and its pipeline meet."""
     assert config.data is not None  # noqa: S101 - `serve` asks for it
-    return Places.below(config.data / "spark" / name)
+    return PipelineFolders.below(config.data / "spark" / name)
 
 
 def open_register(config: Config, name: str, options: dict[str, Any]) -> RegisterEngine:
@@ -74,7 +74,7 @@ def open_register(config: Config, name: str, options: dict[str, Any]) -> Registe
 def start_piping(tenant: Tenant, config: Config) -> Piping:
     """Start or join the pipeline of a tenant, and follow it."""
     places = places_of(config, tenant.name)
-    pipeline = Pipeline(places, pipeline_options(config, tenant.settings, places))
+    pipeline = PipelineProcess(places, pipeline_options(config, tenant.settings, places))
     ask = cast("Ask", tenant.backend.ask)
 
     async def take(rows: list[Row], settled: int) -> None:
@@ -86,7 +86,7 @@ def start_piping(tenant: Tenant, config: Config) -> Piping:
     return Piping(pipeline, Tail(places, take))
 
 
-def pipeline_options(config: Config, settings: Settings, places: Places) -> list[str]:
+def pipeline_options(config: Config, settings: Settings, places: PipelineFolders) -> list[str]:
     """Tell the pipeline what the engine was told."""
     given: list[str] = ["--partitioner", config.partitioner]
     if config.workers is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Places(NamedTuple):
+class PipelineFolders(NamedTuple):
     """Folders below one: events that the pipeline reads, what it remembers, what it gives."""
 
     events: Path
@@ -15,7 +15,7 @@ class Places(NamedTuple):
     refused: Path
 
     @classmethod
-    def below(cls, folder: Path) -> Places:
+    def below(cls, folder: Path) -> PipelineFolders:
         """The folders of a tenant, made if they are new."""
         events = folder / "events"
         events.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nearcast.engine import Engine
-from nearcast.engine.core import Core
+from nearcast.engine.core import EventCore
 from nearcast.engine.engine import Answers
-from nearcast.engine.outcome import Outcome
+from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
@@ -156,7 +156,7 @@ class RegisterEngine(Engine):
         self.delivered = self._last_delivered()
         self._mend()
 
-    def _new_core(self, settings: Settings) -> Core:
+    def _new_core(self, settings: Settings) -> EventCore:
         return Register(settings)
 
     def _last_delivered(self) -> int:
@@ -181,11 +181,11 @@ class RegisterEngine(Engine):
         remember: Answers | None = None,
         *,
         stop: bool = False,
-    ) -> list[Outcome]:
+    ) -> list[EventOutcome]:
         """Check events, and hand those that are accepted over before anybody hears of it."""
         events = list(events)
 
-        def hand_over(outcomes: list[Outcome]) -> Any:
+        def hand_over(outcomes: list[EventOutcome]) -> Any:
             good = [event for event, each in zip(events, outcomes, strict=False) if not each.error]
             if good:
                 self._files.write(self._journal.seq + 1, good)
@@ -194,7 +194,7 @@ class RegisterEngine(Engine):
 
         return super().apply_all(events, hand_over, stop=stop)
 
-    def _note(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> dict[str, bytes]:
+    def _note(self, events: Sequence[Event], outcomes: Sequence[EventOutcome]) -> dict[str, bytes]:
         for event, outcome in zip(events, outcomes, strict=False):
             if outcome.seq is not None:
                 self._send(outcome.seq, event)

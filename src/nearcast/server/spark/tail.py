@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearcast.server.spark.places import Places
+from nearcast.server.spark.places import PipelineFolders
 from nearcast.server.spark.register import Row
 from nearcast.spark.files import Files
 from nearcast.spark.sealed import unseal
@@ -26,7 +26,7 @@ Take = Callable[[list[Row], int], Awaitable[None]]
 class Tail:
     """Follows the output of a pipeline, step by step."""
 
-    def __init__(self, places: Places, take: Take) -> None:
+    def __init__(self, places: PipelineFolders, take: Take) -> None:
         self.settled = 0
         """How many events are done: no update of theirs will come any more."""
         self._output = places.updates

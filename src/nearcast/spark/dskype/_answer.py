@@ -17,8 +17,8 @@ from nearcast.topk._layout import (
     Floats,
     Int32s,
     Int64s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
 )
 from nearcast.topk._message import prepare
 from nearcast.topk._order import keep_best
@@ -46,7 +46,7 @@ class Asking(NamedTuple):
     flags: Bytes
 
 
-class Span(NamedTuple):
+class StepSpan(NamedTuple):
     """The step as the part sees it: by event, the window in numbers of its own."""
 
     first: Int64s
@@ -64,9 +64,14 @@ class Answers(NamedTuple):
 
 @lean_kernel
 def enter_all(
-    state: State, work: Work, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s,
+    state: TopkState,
+    work: TopkScratch,
+    points: Floats,
+    starts: Int64s,
+    terms: Int32s,
+    counts: Int32s,
     done: int,
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """Take in messages."""
     for n in range(done, len(points)):
         start, length = starts[n], starts[n + 1] - starts[n]
@@ -79,7 +84,7 @@ def enter_all(
 
 
 @lean_kernel
-def leave_until(state: State, number: int) -> None:
+def leave_until(state: TopkState, number: int) -> None:
     """Let messages before a number go."""
     while state.scalars[FIRST] < number:
         leave_oldest(state)
@@ -98,9 +103,15 @@ def _append(answers: Answers, at: int, scores: Floats, numbers: Int32s, count: i
 
 @lean_kernel
 def answer(
-    state: State, work: Work, asking: Asking, span: Span, answers: Answers, scores: Floats,
-    numbers: Int32s, done: int,
-) -> tuple[int, int]:  # fmt: skip
+    state: TopkState,
+    work: TopkScratch,
+    asking: Asking,
+    span: StepSpan,
+    answers: Answers,
+    scores: Floats,
+    numbers: Int32s,
+    done: int,
+) -> tuple[int, int]:
     """Find who may matter to each request; give how far it came, and what must grow.
 
     Between two cuts that is whoever is as good as the k-th of those that are there all the time.

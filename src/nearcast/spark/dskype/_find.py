@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nearcast._jit import lean_kernel
 from nearcast.topk._events import free_record, room_to_subscribe, write_record
-from nearcast.topk._layout import DONE, SUB, THETA, Floats, Int32s, Int64s, State, Work
+from nearcast.topk._layout import DONE, SUB, THETA, Floats, Int32s, Int64s, TopkScratch, TopkState
 from nearcast.topk._match import affected_by, ask_for_lists
 from nearcast.topk._message import arrange, table_size
 from nearcast.topk._postings import post, set_theta, withdraw
@@ -33,7 +33,7 @@ class Meetings(NamedTuple):
 
 @lean_kernel
 def find(
-    state: State, work: Work, coming: Coming, meetings: Meetings, done: int, written: int
+    state: TopkState, work: TopkScratch, coming: Coming, meetings: Meetings, done: int, written: int
 ) -> tuple[int, int]:
     """Find who is met by messages; give how far it came and how many are written."""
     starts, terms = coming.starts, coming.terms
@@ -60,7 +60,7 @@ def find(
 
 @lean_kernel
 def post_all(
-    state: State, subs: Int32s, points: Floats, alphas: Floats, thetas: Floats, starts: Int64s,
+    state: TopkState, subs: Int32s, points: Floats, alphas: Floats, thetas: Floats, starts: Int64s,
     terms: Int32s, done: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Post subscriptions under numbers that are free, with their thresholds."""
@@ -77,7 +77,7 @@ def post_all(
 
 
 @lean_kernel
-def withdraw_all(state: State, subs: Int32s) -> None:
+def withdraw_all(state: TopkState, subs: Int32s) -> None:
     """Forget subscriptions."""
     for n in range(len(subs)):
         withdraw(state, wide(subs[n]))
@@ -85,7 +85,7 @@ def withdraw_all(state: State, subs: Int32s) -> None:
 
 
 @lean_kernel
-def raise_all(state: State, subs: Int32s, thetas: Floats) -> None:
+def raise_all(state: TopkState, subs: Int32s, thetas: Floats) -> None:
     """Give subscriptions higher thresholds."""
     for n in range(len(subs)):
         set_theta(state, wide(subs[n]), thetas[n])

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.spark.dskype._walk import NO_ROOM, Changes, Entries, kth_of, walk
-from nearcast.spark.dskype.clock import Clock
+from nearcast.spark.dskype._walk import NO_ROOM, BufferChanges, Entries, kth_of, walk
+from nearcast.spark.dskype.clock import StepClock
 from nearcast.topk._layout import BUFFER_SIZES, NOTHING, Floats, Int32s, Int64s
 from nearcast.topk._order import before
 from nearcast.topk._regions import give_back, take
@@ -48,7 +48,7 @@ class Seats(NamedTuple):
     free: Int32s
 
 
-class Found(NamedTuple):
+class SeatChanges(NamedTuple):
     """The seats that a step concerns, and what was found for each: pairs sorted by message."""
 
     seats: Int32s
@@ -58,7 +58,7 @@ class Found(NamedTuple):
     scores: Floats
 
 
-class Left(NamedTuple):
+class SeatOutcomes(NamedTuple):
     """What became of each of these seats.
 
     `event` is the one with which it left its place; its k best before that are in `numbers`.
@@ -178,9 +178,16 @@ def fill(
 
 @lean_kernel
 def take_step(
-    seats: Seats, clock: Clock, changes: Changes, entries: Entries, base: int, found: Found,
-    left: Left, done: int, written: int,
-) -> tuple[int, int, int]:  # fmt: skip
+    seats: Seats,
+    clock: StepClock,
+    changes: BufferChanges,
+    entries: Entries,
+    base: int,
+    found: SeatChanges,
+    left: SeatOutcomes,
+    done: int,
+    written: int,
+) -> tuple[int, int, int]:
     """Lead seats through a step; give how far it came, what is written, and what must grow."""
     events = len(clock.first)
     for n in range(done, len(found.seats)):

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from nearcast._jit import inner_inlined, lean_kernel
 from nearcast.spark.dskype._seats import DONE, MORE_CHANGES, MORE_ENTRIES
-from nearcast.spark.dskype._walk import NO_ROOM, Changes, Entries, kth_of, walk
-from nearcast.spark.dskype.clock import Clock
+from nearcast.spark.dskype._walk import NO_ROOM, BufferChanges, Entries, kth_of, walk
+from nearcast.spark.dskype.clock import StepClock
 from nearcast.topk._layout import NOTHING, Floats, Int32s, Int64s
 from nearcast.topk._order import before
 from nearcast.topk._seats import depth_for, largest_class, size_of_class
@@ -26,7 +26,7 @@ is still there after the step and gets a buffer.
 """
 
 
-class Asked(NamedTuple):
+class RefillRequests(NamedTuple):
     """Requests as kernels read them; those of one chain follow each other."""
 
     ks: Int32s
@@ -70,9 +70,16 @@ def _mark(entries: Entries, count: int, numbers: Int32s, had: int) -> None:
 
 @lean_kernel
 def settle(
-    clock: Clock, changes: Changes, entries: Entries, asked: Asked, answered: Answered,
-    settled: Settled, carried: Int32s, done: int, written: int,
-) -> tuple[int, int, int]:  # fmt: skip
+    clock: StepClock,
+    changes: BufferChanges,
+    entries: Entries,
+    asked: RefillRequests,
+    answered: Answered,
+    settled: Settled,
+    carried: Int32s,
+    done: int,
+    written: int,
+) -> tuple[int, int, int]:
     """Settle requests from one on; give how far it came, what is written, and what must grow.
 
     It stops only in front of a chain. `carried` has room for the k best of one request.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.spark.dskype.clock import Clock
+from nearcast.spark.dskype.clock import StepClock
 from nearcast.topk._layout import NOTHING, Floats, Int32s
 from nearcast.topk._order import before, keep_best
 from nearcast.topk._wide import wide
@@ -20,7 +20,7 @@ from nearcast.topk._wide import wide
 NO_ROOM = -1
 
 
-class Changes(NamedTuple):
+class BufferChanges(NamedTuple):
     """What came and went: a score below every other says that it went."""
 
     events: Int32s
@@ -40,7 +40,7 @@ class Entries(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """Where a walk came to: what is written of `Changes`, the event, those alive, and the k-th."""
+    """Where a walk ended: the length of `BufferChanges`, the event, those alive, and the k-th."""
 
     written: int
     event: int
@@ -63,7 +63,9 @@ def kth_of(entries: Entries, begin: int, end: int, k: int) -> tuple[float, int]:
 
 
 @inner_inlined
-def _following(clock: Clock, entries: Entries, count: int, begin: int, end: int, last: int) -> int:
+def _following(
+    clock: StepClock, entries: Entries, count: int, begin: int, end: int, last: int
+) -> int:
     """The next event that may change anything: a message comes, or the oldest of the best goes."""
     event = wide(last)
     if end < count:
@@ -78,7 +80,7 @@ def _following(clock: Clock, entries: Entries, count: int, begin: int, end: int,
 
 @inner_inlined
 def _write(
-    changes: Changes, at: int, event: int, sub: int, entries: Entries, n: int, enters: bool
+    changes: BufferChanges, at: int, event: int, sub: int, entries: Entries, n: int, enters: bool
 ) -> None:
     """Write that an entry comes or goes, and note it."""
     changes.events[at], changes.subs[at] = event, sub
@@ -120,9 +122,18 @@ def _best_after(entries: Entries, begin: int, end: int, score: float, number: in
 
 @inner
 def walk(
-    clock: Clock, changes: Changes, written: int, sub: int, entries: Entries, count: int, k: int,
-    complete: bool, start: int, last: int, afresh: bool,
-) -> Walked:  # fmt: skip
+    clock: StepClock,
+    changes: BufferChanges,
+    written: int,
+    sub: int,
+    entries: Entries,
+    count: int,
+    k: int,
+    complete: bool,
+    start: int,
+    last: int,
+    afresh: bool,
+) -> Walked:
     """Walk from an event to the one before `last`, and write what changes.
 
     `complete` says that there is nothing else that might be among the best. Otherwise the walk ends

@@ -15,14 +15,20 @@ import pyarrow as pa
 from nearcast.index.table import Int32s
 from nearcast.spark.dskype._settle import CONTINUES, SILENT, STAYS
 from nearcast.spark.dskype.clock import Timeline
-from nearcast.spark.dskype.columns import Pairs, Requests, Wanted, joined_terms, picked
+from nearcast.spark.dskype.columns import (
+    ReachedPairs,
+    Requests,
+    SubscriptionVersions,
+    joined_terms,
+    picked,
+)
 from nearcast.spark.dskype.home import Home, Leaving, Taken
 
 
 class Operations(NamedTuple):
     """What begins and ends in a step: versions, with which events."""
 
-    begun: Wanted
+    begun: SubscriptionVersions
     begun_events: Int32s
     was: Int32s  # by version that begins: the one that ends with the same event, or -1
     ended: Int32s
@@ -30,7 +36,7 @@ class Operations(NamedTuple):
 
 
 def lead(
-    home: Home, timeline: Timeline, pairs: Pairs, operations: Operations
+    home: Home, timeline: Timeline, pairs: ReachedPairs, operations: Operations
 ) -> tuple[Taken, Requests]:
     """Lead a home through a step; give what it came to, and what must be evaluated.
 
@@ -76,7 +82,7 @@ def _requests(home: Home, leaving: Leaving, operations: Operations, events: int)
     )
 
 
-def silently(wanted: Wanted) -> Requests:
+def silently(wanted: SubscriptionVersions) -> Requests:
     """Requests for buffers alone, at the one event of a moment."""
     count = len(wanted.owners)
     return Requests(
@@ -89,8 +95,8 @@ def silently(wanted: Wanted) -> Requests:
     )
 
 
-def _joined(one: Wanted, other: Wanted) -> Wanted:
-    return Wanted(
+def _joined(one: SubscriptionVersions, other: SubscriptionVersions) -> SubscriptionVersions:
+    return SubscriptionVersions(
         np.concatenate([one.owners, other.owners]),
         pa.concat_arrays([one.ids.cast(pa.large_string()), other.ids.cast(pa.large_string())]),
         np.concatenate([one.points, other.points]),

@@ -19,7 +19,7 @@ _SMALL = 2048  # messages: in a smaller window a step is not cut finely
 _FEWEST = 1024  # events between two cuts then
 
 
-class Clock(NamedTuple):
+class StepClock(NamedTuple):
     """A step as kernels read it; messages are numbered from the oldest before it on."""
 
     first: Int32s  # by event
@@ -53,13 +53,13 @@ class Timeline:
         return int(self.next[-1]) if len(self) else self.was_next
 
     @cached_property
-    def clock(self) -> Clock:
+    def clock(self) -> StepClock:
         """The step for kernels."""
         first, following = self.first - self.was_first, self.next - self.was_first
         came = self.was_next - self.was_first
         messages = np.arange(came, self.end_next - self.was_first)
         leaving = np.arange(self.end_first - self.was_first)
-        return Clock(
+        return StepClock(
             first.astype(np.int32),
             following.astype(np.int32),
             np.searchsorted(following, messages, "right").astype(np.int32),

@@ -33,7 +33,7 @@ class Terms(NamedTuple):
         return Terms(starts, self.hashes[places], self.idf[places] if len(self.idf) else self.idf)
 
 
-class Messages(NamedTuple):
+class WindowMessages(NamedTuple):
     """Messages of the window, oldest first."""
 
     numbers: Int64s
@@ -41,15 +41,15 @@ class Messages(NamedTuple):
     terms: Terms
     counts: Int32s  # how often each term occurs
 
-    def of(self, which: Int64s | Int32s) -> Messages:
+    def of(self, which: Int64s | Int32s) -> WindowMessages:
         """Some of them."""
         _, places = picked(self.terms.starts, which)
-        return Messages(
+        return WindowMessages(
             self.numbers[which], self.points[which], self.terms.of(which), self.counts[places]
         )
 
 
-class Wanted(NamedTuple):
+class SubscriptionVersions(NamedTuple):
     """Versions of subscriptions, which keep their ids through all of them."""
 
     owners: Int32s
@@ -59,9 +59,9 @@ class Wanted(NamedTuple):
     ks: Int32s
     terms: Terms
 
-    def of(self, which: Int64s | Int32s) -> Wanted:
+    def of(self, which: Int64s | Int32s) -> SubscriptionVersions:
         """Some of them."""
-        return Wanted(
+        return SubscriptionVersions(
             self.owners[which], self.ids.take(pa.array(which)), self.points[which],
             self.alphas[which], self.ks[which], self.terms.of(which),
         )  # fmt: skip
@@ -74,7 +74,7 @@ class Wanted(NamedTuple):
         return hashes[:, 0].copy()
 
 
-class Pairs(NamedTuple):
+class ReachedPairs(NamedTuple):
     """Who reached whose threshold."""
 
     owners: Int32s
@@ -89,7 +89,7 @@ class Requests(NamedTuple):
     unless the request in front of it says that (`CONTINUES`).
     """
 
-    wanted: Wanted
+    wanted: SubscriptionVersions
     since: Int32s
     until: Int32s
     flags: Bytes
@@ -108,7 +108,7 @@ class Replies(NamedTuple):
 class Refills(NamedTuple):
     """Fresh buffers, each with all messages of the window from its threshold on, by age."""
 
-    wanted: Wanted
+    wanted: SubscriptionVersions
     thetas: Floats
     starts: Int64s
     numbers: Int64s
@@ -163,9 +163,9 @@ def joined_terms(parts: list[Terms]) -> Terms:
     )
 
 
-def joined_pairs(parts: list[Pairs]) -> Pairs:
+def joined_pairs(parts: list[ReachedPairs]) -> ReachedPairs:
     """Pairs, one after the other."""
-    return Pairs(
+    return ReachedPairs(
         np.concatenate([np.empty(0, np.int32), *(each.owners for each in parts)]),
         np.concatenate([np.empty(0, np.int64), *(each.numbers for each in parts)]),
         np.concatenate([np.empty(0), *(each.scores for each in parts)]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearcast.engine.message_ids import Texts
+from nearcast.engine.message_ids import NumberedStrings
 from nearcast.geo import planar_distance
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.dskype.clock import Timeline
@@ -21,19 +21,19 @@ from nearcast.spark.dskype.holders import (
     KeptHome,
     KeptIds,
     KeptPart,
-    Left,
+    LeftByStep,
     Lost,
     PartStep,
 )
 from nearcast.spark.dskype.packing import unpack
-from nearcast.spark.dskype.reading import Step
+from nearcast.spark.dskype.reading import StepReader
+from nearcast.spark.node import LogStep as Mark
 from nearcast.spark.node import Recipe
-from nearcast.spark.node import Step as Mark
 from nearcast.spark.ranked.window import read_messages, window_messages
 from nearcast.spark.ranked.work import buckets_of
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import UpdateFile, Work
+    from nearcast.spark.tasks import TaskInput, UpdateFile
 
 FOLDER = "ranked"
 """Where in the state requests and refills are, by step."""
@@ -45,8 +45,8 @@ _spreads: dict[bytes, Spread] = {}
 class Desk:
     """The place of a task."""
 
-    def __init__(self, work: Work, task: int, attempt: int) -> None:
-        from nearcast.spark.tasks import Node
+    def __init__(self, work: TaskInput, task: int, attempt: int) -> None:
+        from nearcast.spark.tasks import TaskNode
 
         assert work.ranked is not None  # noqa: S101 - made for those that rank
         self._began, self._cpu = time.perf_counter(), time.process_time()
@@ -54,9 +54,9 @@ class Desk:
         self.work, self._ranked, self.task, self._attempt = work, work.ranked, task, attempt
         self.workers = work.ranked.workers
         self._extra = work.ranked.extra
-        self._node = Node(work)
+        self._node = TaskNode(work)
         self.files = self._node.files
-        self.step = Step(work, self.files)
+        self.step = StepReader(work, self.files)
 
     @property
     def spread(self) -> Spread:
@@ -101,9 +101,9 @@ class Desk:
         found: KeptFinder = self._node.cache.get(kind, recipe, lambda _: self._left("left"))
         return found
 
-    def _left(self, key: str) -> Left:
+    def _left(self, key: str) -> LeftByStep:
         """What is left to the finder of this task."""
-        left = Left([], [], [], [])
+        left = LeftByStep([], [], [], [])
         for _, outcome in self._read(key, "outcome"):
             left.gone.append(outcome["gone"])
             left.raised.append((outcome["raised"], outcome["thetas"]))
@@ -156,7 +156,7 @@ class Desk:
         """The oldest message that is needed from a step on; before the last it is any."""
         return self._ranked.first if mark == self._ranked.steps[-1] else 0
 
-    def ids(self) -> Texts:
+    def ids(self) -> NumberedStrings:
         """The ids of all messages of the window, and of those that leave it with this step."""
         ranked = self._ranked
 

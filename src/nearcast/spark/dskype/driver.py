@@ -21,23 +21,23 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.dskype.analysis import terms_of
-from nearcast.spark.dskype.columns import Messages, Wanted
+from nearcast.spark.dskype.columns import SubscriptionVersions, WindowMessages
 from nearcast.spark.dskype.desk import FOLDER
 from nearcast.spark.dskype.spreading import spread_for
 from nearcast.spark.history import History
-from nearcast.spark.node import Step
+from nearcast.spark.node import LogStep
 from nearcast.spark.operations import RANKED, begun_in, of_kind
 from nearcast.spark.ranked.building import EVERYBODY, told
-from nearcast.spark.ranked.ranking import Ranking, Runner
+from nearcast.spark.ranked.ranking import RankingDriver, RankingTaskRunner
 from nearcast.spark.ranked.reading import tops_in
 from nearcast.spark.ranked.window import read_messages
 from nearcast.spark.ranked.work import BUCKETS, RankedWork
 from nearcast.spark.report import WorkerReport
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.text import idf_of
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import Report, Work
+    from nearcast.spark.tasks import TaskInput, TaskReport
 
 PORTION = 100_000
 """Subscriptions whose buffers are asked for together."""
@@ -51,7 +51,7 @@ _TIMES = 3
 _IDLE_S = 0.05  # what all do in a step, below which nothing can be said
 
 
-class Distributed(Ranking):
+class Distributed(RankingDriver):
     """Ranks by one of the mechanisms of distribution."""
 
     at_once = BUCKETS  # all together, because everything is asked for again then
@@ -66,13 +66,13 @@ class Distributed(Ranking):
         self._standing = 0
         self._uneven, self._patience = 0, _TIMES  # steps in a row
 
-    def begin(self, state: State, settings: Settings) -> None:
+    def begin(self, state: PipelineState, settings: Settings) -> None:
         """Start without anything that an earlier run left."""
         super().begin(state, settings)
         self._files = state.files
         self._files.remove(FOLDER)
 
-    def work(self, history: History, step: Step, log: pa.Table) -> RankedWork | None:
+    def work(self, history: History, step: LogStep, log: pa.Table) -> RankedWork | None:
         """What is to be done in the next step."""
         ranked = super().work(history, step, log)
         if ranked is None:
@@ -110,7 +110,7 @@ class Distributed(Ranking):
             if name.isdigit() and int(name) < step - 1:
                 self._files.remove(f"{FOLDER}/{name}")
 
-    def run(self, runner: Runner, work: Work, plan: Plan) -> list[Report]:
+    def run(self, runner: RankingTaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Take a step; begin an epoch before it if anything is missing, or turns out to be."""
         self.recalled = 0
         if work.ranked is None:
@@ -147,7 +147,7 @@ class Distributed(Ranking):
             self._spread, self._uneven = None, 0
             self._patience *= 4
 
-    def _begin_epoch(self, runner: Runner, work: Work, plan: Plan) -> None:
+    def _begin_epoch(self, runner: RankingTaskRunner, work: TaskInput, plan: Plan) -> None:
         """Ask for the buffers of all subscriptions that stood before the step."""
         assert work.ranked is not None  # noqa: S101 - called for those that rank
         self._epochs += 1
@@ -174,7 +174,7 @@ class Distributed(Ranking):
         idf = idf_of(given) if given is not None and given.documents else None
         tops = tops_in(known)
         terms, _ = terms_of(known["query"].combine_chunks(), settings.analyser, idf)
-        wanted = Wanted(
+        wanted = SubscriptionVersions(
             known["owner"].to_numpy(), known["id"].combine_chunks(), tops[:, :2].copy(),
             tops[:, 3].copy(), tops[:, 2].astype(np.int32), terms,
         )  # fmt: skip
@@ -182,7 +182,7 @@ class Distributed(Ranking):
         rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0), _MESSAGES)))
         texts, counts = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
         points = np.column_stack([rows["lon"].to_numpy(), rows["lat"].to_numpy()])
-        messages = Messages(rows["number"].to_numpy(), points, texts, counts)
+        messages = WindowMessages(rows["number"].to_numpy(), points, texts, counts)
         return spread_for(self.scheme, ranked.workers, settings.space, wanted, messages)
 
 
@@ -191,11 +191,11 @@ def _few(places: np.ndarray, enough: int) -> np.ndarray:
     return places[:: max(1, -(-len(places) // enough))]
 
 
-def _left_by(reports: list[Report]) -> list[list[Any]]:
+def _left_by(reports: list[TaskReport]) -> list[list[Any]]:
     return [left for report in reports for left in report.left]
 
 
-def ranking_for(scheme: str, workers: int, *, adjust: bool = False) -> Ranking:
+def ranking_for(scheme: str, workers: int, *, adjust: bool = False) -> RankingDriver:
     """The driver's side of a way to rank."""
-    kind = Distributed if scheme in MECHANISMS else Ranking
+    kind = Distributed if scheme in MECHANISMS else RankingDriver
     return kind(scheme, workers, adjust=adjust)

@@ -11,7 +11,7 @@ import numpy as np
 from nearcast.index.column import Column
 from nearcast.index.table import Floats, Int32s
 from nearcast.spark.dskype import _find
-from nearcast.spark.dskype.columns import Messages, Pairs, Refills, squares
+from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, squares
 from nearcast.spark.dskype.host import Host
 
 _NOBODY = -1
@@ -64,7 +64,7 @@ class Finder(Host):
         subs = self._sub_of.array[owners]
         _find.raise_all(self.core.state, subs[subs >= 0], thetas[subs >= 0])
 
-    def find(self, messages: Messages) -> Pairs:
+    def find(self, messages: WindowMessages) -> ReachedPairs:
         """Find whom messages concern, with their scores."""
         known = self.numbers.known(messages.terms, messages.counts)
         coming = _find.Coming(
@@ -86,7 +86,7 @@ class Finder(Host):
             larger.messages[:written] = found.messages[:written]
             larger.scores[:written] = found.scores[:written]
             found = larger
-        return Pairs(
+        return ReachedPairs(
             self._owner_of.array[found.subs[:written]],
             messages.numbers[found.messages[:written]],
             found.scores[:written],

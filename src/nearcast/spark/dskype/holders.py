@@ -10,18 +10,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.message_ids import Texts
+from nearcast.engine.message_ids import NumberedStrings
 from nearcast.index.column import Column
 from nearcast.index.memory import MappedMemory, Memory
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.spark.dskype.asking import Operations, lead
 from nearcast.spark.dskype.clock import Timeline
-from nearcast.spark.dskype.columns import Messages, Pairs, Refills, joined_pairs
+from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, joined_pairs
 from nearcast.spark.dskype.finder import Finder
 from nearcast.spark.dskype.home import Home
 from nearcast.spark.dskype.host import Space
 from nearcast.spark.dskype.packing import pack
-from nearcast.spark.dskype.part import Part
+from nearcast.spark.dskype.part import WindowPart
 from nearcast.spark.dskype.telling import named
 from nearcast.spark.outputs import UPDATES
 from nearcast.text.columns import buffers
@@ -48,7 +48,7 @@ class InSpace(NamedTuple):
         return self.make(memory, self.space, described)
 
 
-class Left(NamedTuple):
+class LeftByStep(NamedTuple):
     """What the step before left to a finder: first who is gone, then who comes."""
 
     gone: list[Int32s]
@@ -68,7 +68,7 @@ class KeptFinder(Finder):
     columns = Finder.columns | {"home_of": (np.int32, 0)}
     _home_of: Column  # by owner
 
-    def apply(self, left: Left) -> None:
+    def apply(self, left: LeftByStep) -> None:
         """Begin a step."""
         for gone in left.gone:
             self.forget(gone)
@@ -80,14 +80,14 @@ class KeptFinder(Finder):
             self._home_of.lengthen(max(0, int(owners.max(initial=-1)) + 1 - self._home_of.size))
             self._home_of.array[owners] = homes
 
-    def by_home(self, pairs: Pairs, homes: int) -> Iterator[Pairs]:
+    def by_home(self, pairs: ReachedPairs, homes: int) -> Iterator[ReachedPairs]:
         """Pairs by the home of their subscription."""
         home = self._home_of.array[pairs.owners]
         order = np.argsort(home, kind="stable")
         edges = np.searchsorted(home[order], np.arange(homes + 1))
         for start, stop in pairwise(edges.tolist()):
             some = order[start:stop]
-            yield Pairs(pairs.owners[some], pairs.numbers[some], pairs.scores[some])
+            yield ReachedPairs(pairs.owners[some], pairs.numbers[some], pairs.scores[some])
 
 
 class HomeStep(NamedTuple):
@@ -95,9 +95,9 @@ class HomeStep(NamedTuple):
 
     refills: list[Refills]  # with which it begins
     timeline: Timeline
-    pairs: list[Pairs]
+    pairs: list[ReachedPairs]
     operations: Operations
-    ids: Texts
+    ids: NumberedStrings
     again: Int64s
 
     @property
@@ -152,7 +152,7 @@ class KeptHome(Home):
 class PartStep(NamedTuple):
     """The messages of a step, of one part, and the oldest that is still needed."""
 
-    messages: Messages
+    messages: WindowMessages
     first: int
 
     @property
@@ -161,7 +161,7 @@ class PartStep(NamedTuple):
         return 8 * int(self.messages.terms.hashes.nbytes)
 
 
-class KeptPart(Part):
+class KeptPart(WindowPart):
     """A part of the window on its node."""
 
     def apply(self, step: PartStep) -> None:
@@ -186,7 +186,7 @@ class KeptIds:
 
     def __init__(self, memory: Memory, described: Mapping[str, int] | None = None) -> None:
         self._memory = memory
-        self.texts = Texts(0, memory, "message_ids", described)
+        self.texts = NumberedStrings(0, memory, "message_ids", described)
 
     @classmethod
     def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
@@ -199,7 +199,7 @@ class KeptIds:
 
     def begin(self, first: int) -> None:
         """Say which number comes first."""
-        self.texts = Texts(first, self._memory, "message_ids")
+        self.texts = NumberedStrings(first, self._memory, "message_ids")
 
     def apply(self, step: IdsStep) -> None:
         """Take a step."""

@@ -18,10 +18,16 @@ from nearcast.index.column import Column
 from nearcast.index.memory import Memory
 from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.spark.dskype import _seats
-from nearcast.spark.dskype._walk import Changes
+from nearcast.spark.dskype._walk import BufferChanges
 from nearcast.spark.dskype.clock import Timeline
-from nearcast.spark.dskype.columns import Pairs, Refills, Terms, Updates, Wanted
-from nearcast.spark.dskype.lists import Lists
+from nearcast.spark.dskype.columns import (
+    ReachedPairs,
+    Refills,
+    SubscriptionVersions,
+    Terms,
+    Updates,
+)
+from nearcast.spark.dskype.lists import NumberedLists
 from nearcast.spark.names import Names
 from nearcast.topk._layout import CLASSES
 
@@ -69,8 +75,8 @@ class Home:
         for name, (dtype, width) in _COLUMNS.items():
             setattr(self, f"_{name}", Column(dtype, width, self.memory, name, sizes[name]))
         self._names = Names(self.memory, "id", sizes.get("names"))
-        self._terms = Lists(self.memory, "terms", sizes.get("terms"))
-        self._weights = Lists(self.memory, "weights", sizes.get("weights"))
+        self._terms = NumberedLists(self.memory, "terms", sizes.get("terms"))
+        self._weights = NumberedLists(self.memory, "weights", sizes.get("weights"))
         self._scalars = self.memory.array("scalars", 1, np.int64)
         self._free = self.memory.array("free_regions", CLASSES, np.int32)
         if described is None:
@@ -157,13 +163,13 @@ class Home:
             elif code == _seats.MORE_ENTRIES:
                 self._entries = _seats.room_for(int(np.diff(refills.starts).max()))
 
-    def wanted(self, owners: Int32s) -> Wanted:
+    def wanted(self, owners: Int32s) -> SubscriptionVersions:
         """What versions that have a seat ask for."""
         seats = self._seat_of.array[owners]
         places = self._places.array[seats]
         starts, hashes = self._terms.of(seats)
         _, idf = self._weights.of(seats) if self._weights.nbytes else (starts, hashes[:0])
-        return Wanted(
+        return SubscriptionVersions(
             owners, self._names.of(seats), places[:, :2].copy(), places[:, 2].copy(),
             self._ints.array[seats, _seats.K], Terms(starts, hashes, idf.view(np.float64)),
         )  # fmt: skip
@@ -186,11 +192,11 @@ class Home:
         self._seat_of.array[owners] = _NOBODY
         self._free_seats.extend(seats)
 
-    def step(self, timeline: Timeline, pairs: Pairs, ended: Int32s, events: Int32s) -> Taken:
+    def step(self, timeline: Timeline, pairs: ReachedPairs, ended: Int32s, events: Int32s) -> Taken:
         """Take a step in which versions end with events; forget them afterwards."""
         found = self._concerned(timeline, pairs, ended, events)
         count = len(found.seats)
-        left = _seats.Left(
+        left = _seats.SeatOutcomes(
             np.empty(count, np.int32), np.zeros(count + 1, np.int64),
             np.empty(_ROOM, np.int32), np.zeros(count, np.int32),
         )  # fmt: skip
@@ -209,7 +215,7 @@ class Home:
             elif code == _seats.MORE_LEFT:
                 left = left._replace(numbers=longer(left.numbers, left.starts[done]))
             elif code == _seats.MORE_CHANGES:
-                changes = Changes(*(longer(column, written) for column in changes))
+                changes = BufferChanges(*(longer(column, written) for column in changes))
         owners = self._ints.array[found.seats, _seats.OWNER]
         gone = np.flatnonzero(left.event < len(timeline))
         raised = np.flatnonzero(left.raised)
@@ -225,8 +231,8 @@ class Home:
         )  # fmt: skip
 
     def _concerned(
-        self, timeline: Timeline, pairs: Pairs, ended: Int32s, events: Int32s
-    ) -> _seats.Found:
+        self, timeline: Timeline, pairs: ReachedPairs, ended: Int32s, events: Int32s
+    ) -> _seats.SeatChanges:
         """The seats of all that are met by a message, wait for one that expires, or end."""
         known = pairs.owners < self._seat_of.size
         pair_seats = np.full(len(known), _NOBODY, np.int32)
@@ -245,7 +251,7 @@ class Home:
         order = np.lexsort((pairs.numbers, pair_seats))
         order = order[np.searchsorted(pair_seats[order], 0) :]
         starts = np.searchsorted(pair_seats[order], seats)
-        return _seats.Found(
+        return _seats.SeatChanges(
             seats,
             until[seats],
             np.append(starts, len(order)).astype(np.int64),
@@ -254,9 +260,9 @@ class Home:
         )
 
 
-def room_for_changes(count: int) -> Changes:
+def room_for_changes(count: int) -> BufferChanges:
     """Room for so many changes."""
-    return Changes(
+    return BufferChanges(
         np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32),
         np.empty(count),
     )  # fmt: skip
@@ -269,7 +275,7 @@ def longer(array: np.ndarray, used: int) -> np.ndarray:
     return larger
 
 
-def _leaving(owners: Int32s, left: _seats.Left, gone: Int64s, base: int) -> Leaving:
+def _leaving(owners: Int32s, left: _seats.SeatOutcomes, gone: Int64s, base: int) -> Leaving:
     sizes = np.diff(left.starts)
     starts = np.zeros(len(gone) + 1, np.int64)
     np.cumsum(sizes[gone], out=starts[1:])

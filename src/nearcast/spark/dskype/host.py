@@ -12,7 +12,7 @@ from nearcast.index.memory import Memory
 from nearcast.index.table import Int32s
 from nearcast.spark.dskype.columns import Terms
 from nearcast.spark.dskype.numbering import Numbers, unit
-from nearcast.topk._layout import DONE, NEXT, State, Work
+from nearcast.topk._layout import DONE, NEXT, TopkScratch, TopkState
 from nearcast.topk.core import TopK
 from nearcast.topk.window import Window
 
@@ -22,16 +22,16 @@ Space = tuple[float, float, float]
 """West, south and diagonal."""
 
 
-class Core(TopK):
+class CoreArrays(TopK):
     """The core, for kernels of others."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> TopkState:
         """Its arrays; ask again after every call."""
         return self._state
 
     @property
-    def work(self) -> Work:
+    def work(self) -> TopkScratch:
         """What a call needs meanwhile."""
         return self._work
 
@@ -82,10 +82,10 @@ class Host:
         """Make an empty one, or find the one again that `describe` told of."""
         self.memory = memory or Memory()
         if described is None:
-            self.core = Core(Window(1), *space, memory=self.memory)
+            self.core = CoreArrays(Window(1), *space, memory=self.memory)
             self.numbers = Numbers(self.memory)
         else:
-            self.core = Core.attach(self.memory, described["core"])
+            self.core = CoreArrays.attach(self.memory, described["core"])
             self.numbers = Numbers(self.memory, described["numbers"])
         for name, (dtype, width) in self.columns.items():
             size = 0 if described is None else described["sizes"][name]

@@ -15,7 +15,7 @@ from nearcast.text.columns import Hashes
 _WORTH_TIDYING = 1 << 14
 
 
-class Lists:
+class NumberedLists:
     """Knows a list for each number; `prefix` tells its arrays from others in the memory."""
 
     def __init__(

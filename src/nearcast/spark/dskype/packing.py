@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.spark.dskype.columns import (
-    Messages,
-    Pairs,
+    ReachedPairs,
     Refills,
     Replies,
     Requests,
+    SubscriptionVersions,
     Terms,
     Updates,
-    Wanted,
+    WindowMessages,
 )
 from nearcast.text.columns import buffers
 
@@ -27,7 +27,16 @@ _ALIGNED = 8
 
 _KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (Messages, Pairs, Refills, Replies, Requests, Terms, Updates, Wanted)
+    for kind in (
+        WindowMessages,
+        ReachedPairs,
+        Refills,
+        Replies,
+        Requests,
+        Terms,
+        Updates,
+        SubscriptionVersions,
+    )
 }
 
 

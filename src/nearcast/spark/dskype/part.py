@@ -12,14 +12,14 @@ import numpy as np
 from nearcast.index.column import Column
 from nearcast.spark.dskype import _answer
 from nearcast.spark.dskype.clock import Timeline
-from nearcast.spark.dskype.columns import Messages, Replies, Requests, squares
+from nearcast.spark.dskype.columns import Replies, Requests, WindowMessages, squares
 from nearcast.spark.dskype.host import Host, enough
-from nearcast.topk._layout import CLASSES, FIRST, NEXT, SUB, State
+from nearcast.topk._layout import CLASSES, FIRST, NEXT, SUB, TopkState
 
 _ROOM = 1 << 12
 
 
-class Part(Host):
+class WindowPart(Host):
     """One of `parts` parts of the window."""
 
     columns = {"place": (np.int64, 0)}  # noqa: RUF012 - never changed
@@ -44,7 +44,7 @@ class Part(Host):
         own: np.ndarray = (numbers - part + parts - 1) // parts - base
         return own
 
-    def take(self, messages: Messages, first: int) -> None:
+    def take(self, messages: WindowMessages, first: int) -> None:
         """Take in the messages that belong here; let those before `first` go."""
         self._rebase()
         until = int(self._own(np.array([first]))[0])
@@ -84,7 +84,7 @@ class Part(Host):
             known.terms, requests.since, requests.until, requests.flags,
         )  # fmt: skip
         state = _with_one(self.core.state, int(np.diff(known.starts).max(initial=0)))
-        span = _answer.Span(self._own(timeline.first), self._own(timeline.next), timeline.cuts)
+        span = _answer.StepSpan(self._own(timeline.first), self._own(timeline.next), timeline.cuts)
         room = 64 * count + _ROOM
         answers = _answer.Answers(
             np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room)
@@ -109,7 +109,7 @@ class Part(Host):
         return Replies(answers.starts, found, answers.scores[:written])
 
 
-def _with_one(state: State, terms: int) -> State:
+def _with_one(state: TopkState, terms: int) -> TopkState:
     """The state, with room of one's own for one subscription of so many terms."""
     record = np.zeros(SUB)
     return state._replace(

@@ -14,23 +14,23 @@ from nearcast.spark.columns import mask_of
 from nearcast.spark.dskype.analysis import terms_of
 from nearcast.spark.dskype.asking import Operations
 from nearcast.spark.dskype.clock import Timeline, moment
-from nearcast.spark.dskype.columns import Messages, Wanted
+from nearcast.spark.dskype.columns import SubscriptionVersions, WindowMessages
 from nearcast.spark.files import Files
 from nearcast.spark.operations import GONE, RANKED, of_kind, ranks
 from nearcast.spark.ranked.reading import tops_in
-from nearcast.spark.ranked.shared import Source, vocabulary_of
-from nearcast.spark.ranked.window import Span, read_messages, window_messages
+from nearcast.spark.ranked.shared import StateReader, vocabulary_of
+from nearcast.spark.ranked.window import MessageFile, read_messages, window_messages
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import Work
+    from nearcast.spark.tasks import TaskInput
 
 _NOBODY = -1
 
 
-class Step:
+class StepReader:
     """A step, as far as a worker asks for it."""
 
-    def __init__(self, work: Work, files: Files) -> None:
+    def __init__(self, work: TaskInput, files: Files) -> None:
         assert work.ranked is not None  # noqa: S101 - made for those that rank
         self.work, self.ranked, self.files = work, work.ranked, files
         self.number = work.steps[-1].number
@@ -48,7 +48,7 @@ class Step:
 
     @cached_property
     def _log(self) -> pa.Table:
-        log = Source(self.work, self.files, 0).logged(f"log/{self.number:09}.arrow")
+        log = StateReader(self.work, self.files, 0).logged(f"log/{self.number:09}.arrow")
         return log.filter(pa.array(ranks(log)))
 
     @cached_property
@@ -74,30 +74,30 @@ class Step:
         again = mask_of(self.rows["again"].combine_chunks())
         return seq[again]
 
-    def messages(self, rows: pa.Table) -> Messages:
+    def messages(self, rows: pa.Table) -> WindowMessages:
         """The messages among some rows."""
         numbers = rows["number"].to_numpy()
         some = rows.filter(pa.array(numbers >= 0)).combine_chunks()
         terms, counts = terms_of(_one(some, "text"), self.work.analyser, self.idf)
         points = np.column_stack([some["lon"].to_numpy(), some["lat"].to_numpy()])
-        return Messages(some["number"].to_numpy(), points, terms, counts)
+        return WindowMessages(some["number"].to_numpy(), points, terms, counts)
 
-    def part_of_step(self, span: Span, part: int, parts: int) -> Messages:
+    def part_of_step(self, span: MessageFile, part: int, parts: int) -> WindowMessages:
         """Of the messages of a step, every so many-th."""
         rows = read_messages(self.files, span)
         return self.messages(_every(rows, part, parts))
 
-    def part_of_window(self, part: int, parts: int) -> Messages:
+    def part_of_window(self, part: int, parts: int) -> WindowMessages:
         """Of the messages that are in the window before the step, every so many-th."""
         ranked = self.ranked
         rows = window_messages(self.files, ranked.before, ranked.first, ranked.next)
         return self.messages(_every(rows, part, parts))
 
-    def wanted(self, begun: pa.Table) -> Wanted:
+    def wanted(self, begun: pa.Table) -> SubscriptionVersions:
         """Subscriptions as a log has them."""
         tops = tops_in(begun)
         terms, _ = terms_of(_one(begun, "query"), self.work.analyser, self.idf)
-        return Wanted(
+        return SubscriptionVersions(
             begun["owner"].to_numpy(),
             _one(begun, "id"),
             tops[:, :2].copy(),
@@ -108,7 +108,7 @@ class Step:
 
     def operations(self, home: int) -> Operations:
         """What begins in a home, and what ends anywhere."""
-        own = Source(self.work, self.files, home).own(self._log)
+        own = StateReader(self.work, self.files, home).own(self._log)
         begun, gone = of_kind(own, RANKED).sort_by("seq").combine_chunks(), of_kind(own, GONE)
         seq, ends = begun["seq"].to_numpy(), gone["seq"].to_numpy()
         ended = gone["owner"].to_numpy()
@@ -122,11 +122,11 @@ class Step:
         events = self.timeline.events_of
         return Operations(self.wanted(begun), events(seq), was, ended, events(ends))
 
-    def standing(self, home: int, portion: int, portions: int) -> Wanted:
+    def standing(self, home: int, portion: int, portions: int) -> SubscriptionVersions:
         """Some of the subscriptions of a home that stood before the step."""
         buckets = self.ranked.buckets
         mine = (buckets == home) & (np.arange(len(buckets)) % portions == portion)
-        return self.wanted(Source(self.work, self.files, home).standing(mine))
+        return self.wanted(StateReader(self.work, self.files, home).standing(mine))
 
 
 def _one(rows: pa.Table, name: str) -> pa.Array:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast.spark.dskype import _seats, _settle
-from nearcast.spark.dskype._walk import Changes
+from nearcast.spark.dskype._walk import BufferChanges
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Refills, Replies, Requests, Updates, starts_of
 from nearcast.spark.dskype.home import longer, room_for_changes
@@ -27,7 +27,7 @@ def settle(requests: Requests, replies: list[Replies], timeline: Timeline) -> Se
     """Put together what the message workers answered, each to all requests."""
     count = len(requests.since)
     answered = _by_age(replies, count, timeline.was_first)
-    asked = _settle.Asked(
+    asked = _settle.RefillRequests(
         requests.wanted.ks, requests.since, requests.until, requests.flags,
         requests.before_starts, (requests.before - timeline.was_first).astype(np.int32),
     )  # fmt: skip
@@ -42,7 +42,7 @@ def settle(requests: Requests, replies: list[Replies], timeline: Timeline) -> Se
         )
         if code == _seats.DONE:
             break
-        changes = Changes(*(longer(column, written) for column in changes))
+        changes = BufferChanges(*(longer(column, written) for column in changes))
     owners = requests.wanted.owners[changes.subs[:written]]
     updates = Updates(
         timeline.seq[changes.events[:written]], owners,

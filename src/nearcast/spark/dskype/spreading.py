@@ -8,17 +8,17 @@ import numpy as np
 
 from nearcast.geo import Box
 from nearcast.index.table import Floats, Int32s, Int64s
-from nearcast.partition.topk.mechanisms import Sample, mechanism_named
+from nearcast.partition.topk.mechanisms import TopkSample, mechanism_named
 from nearcast.partition.topk.placing import (
     NO_THRESHOLD,
-    Wishes,
+    TopkQueries,
     ordered,
     place,
     route_messages,
     steepness_of,
 )
 from nearcast.partition.topk.spread import Spread
-from nearcast.spark.dskype.columns import Messages, Refills, Wanted, starts_of
+from nearcast.spark.dskype.columns import Refills, SubscriptionVersions, WindowMessages, starts_of
 from nearcast.spark.dskype.numbering import unit
 from nearcast.topk._layout import NOTHING
 
@@ -32,9 +32,9 @@ def deal_refills(spread: Spread, refills: Refills) -> Dealt:
     return _dealt(spread, *place(spread, wishes).holders)
 
 
-def _wishes(wanted: Wanted, thetas: Floats) -> Wishes:
+def _wishes(wanted: SubscriptionVersions, thetas: Floats) -> TopkQueries:
     terms = wanted.terms
-    return Wishes(
+    return TopkQueries(
         wanted.keys,
         wanted.points,
         wanted.alphas,
@@ -46,22 +46,22 @@ def _wishes(wanted: Wanted, thetas: Floats) -> Wishes:
 
 
 def spread_for(
-    mechanism: str, workers: int, space: Box, wanted: Wanted, messages: Messages
+    mechanism: str, workers: int, space: Box, wanted: SubscriptionVersions, messages: WindowMessages
 ) -> Spread:
     """Make a spread from subscriptions, whose thresholds are not known, and messages."""
     wishes = _wishes(wanted, np.full(len(wanted.owners), NOTHING))
     terms = messages.terms
-    sample = Sample(wishes, messages.points, terms.starts, terms.hashes, _steepness(messages))
+    sample = TopkSample(wishes, messages.points, terms.starts, terms.hashes, _steepness(messages))
     return mechanism_named(mechanism)(sample, workers, space)
 
 
-def deal_messages(spread: Spread, messages: Messages) -> Dealt:
+def deal_messages(spread: Spread, messages: WindowMessages) -> Dealt:
     """Which finders must see messages."""
     terms = messages.terms
     return _dealt(spread, *route_messages(spread, terms.starts, terms.hashes, _steepness(messages)))
 
 
-def _steepness(messages: Messages) -> Floats:
+def _steepness(messages: WindowMessages) -> Floats:
     terms = messages.terms
     return steepness_of(terms.starts, messages.counts, unit(terms.idf, len(terms.hashes)))
 

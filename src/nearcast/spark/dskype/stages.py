@@ -29,13 +29,13 @@ from nearcast.spark.dskype.telling import named
 from nearcast.spark.ranked.work import Packets, Stage
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import Work
+    from nearcast.spark.tasks import TaskInput
 
 
 class Dskype:
     """Ranks in five stages; in three when buffers are asked for."""
 
-    def stages(self, work: Work) -> list[Stage]:
+    def stages(self, work: TaskInput) -> list[Stage]:
         """As the driver says: a step, or a portion of what is asked for."""
         assert work.ranked is not None  # noqa: S101 - called when somebody ranks
         workers = work.ranked.workers
@@ -46,7 +46,7 @@ class Dskype:
         return [Stage(workers, _distribute), Stage(finders, _find), Stage(workers, _lead), *last]
 
 
-def _distribute(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+def _distribute(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Send messages to the finders that must see them."""
     del packets
     desk = Desk(work, task, attempt)
@@ -59,7 +59,7 @@ def _distribute(work: Work, task: int, packets: Iterator[bytes], attempt: int) -
             yield finder, pack(messages=messages.of(which))
 
 
-def _find(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+def _find(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Find whom messages concern, and send that to their homes."""
     desk = Desk(work, task, attempt)
     try:
@@ -85,7 +85,7 @@ def _find(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pack
         yield home, pack(pairs=parts, reports=reports)
 
 
-def _lead(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+def _lead(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Lead a home through the step; ask message workers for what it cannot say."""
     desk = Desk(work, task, attempt)
     told = [unpack(packet) for packet in packets]
@@ -122,7 +122,7 @@ def _lead(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pack
     yield from _ask(desk, name if asked else None, [r for t in told for r in t["reports"]], report)
 
 
-def _recall(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+def _recall(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Ask for the buffers of some of the subscriptions of a home, at the end of the step before."""
     del packets
     desk = Desk(work, task, attempt)
@@ -138,7 +138,7 @@ def _ask(desk: Desk, name: str | None, reports: list[Any], report: dict[str, Any
         yield part, pack(home=desk.task, requests=name, reports=told)
 
 
-def _answer(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+def _answer(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Answer the requests of all homes from one part of the window."""
     desk = Desk(work, task, attempt)
     told = [unpack(packet) for packet in packets]
@@ -161,19 +161,19 @@ def _answer(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pa
         yield each["home"], pack(requests=each["requests"], replies=found, reports=reports)
 
 
-def _settle(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+def _settle(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Put the answers together: updates, and the buffers with which the next step begins."""
-    from nearcast.spark.tasks import Report
+    from nearcast.spark.tasks import TaskReport
 
     desk = Desk(work, task, attempt)
     told = [unpack(packet) for packet in packets]
     if any("lost" in each for each in told):
-        yield task, Report(**desk.report("lost")).to_packet()
+        yield task, TaskReport(**desk.report("lost")).to_packet()
         return
     desk.ready()
     for each in told:
         for report in each["reports"]:
-            yield task, Report(**report).to_packet()
+            yield task, TaskReport(**report).to_packet()
     names = {each["requests"] for each in told} - {None}
     if not names:
         return
@@ -200,7 +200,7 @@ def _settle(work: Work, task: int, packets: Iterator[bytes], attempt: int) -> Pa
         "aggregation", name=file.close(), updates=file.rows,
         left=[["refills", task, name]],
     )  # fmt: skip
-    yield task, Report(**report).to_packet()
+    yield task, TaskReport(**report).to_packet()
 
 
 def _all_lost(desk: Desk) -> Packets:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.engine.message_ids import Texts
+from nearcast.engine.message_ids import NumberedStrings
 from nearcast.index.table import Int32s, Int64s
 from nearcast.spark.dskype.columns import Updates
 from nearcast.spark.outputs import UPDATES
@@ -19,7 +19,7 @@ _OPS = pa.array(["remove", "add"])
 
 
 def named(
-    updates: Updates, names: Callable[[Int32s], pa.Array], ids: Texts, again: Int64s
+    updates: Updates, names: Callable[[Int32s], pa.Array], ids: NumberedStrings, again: Int64s
 ) -> Iterator[pa.Table]:
     """Give updates their names; `names` are those of owners.
 
@@ -41,7 +41,7 @@ def named(
         yield pa.Table.from_arrays(columns, schema=UPDATES)
 
 
-def _net(updates: Updates, ids: Texts, again: Int64s) -> npt.NDArray[np.int64]:
+def _net(updates: Updates, ids: NumberedStrings, again: Int64s) -> npt.NDArray[np.int64]:
     """The places of all updates but those that take each other back."""
     odd = np.flatnonzero(np.isin(updates.seq, again)) if len(again) else np.empty(0, np.int64)
     if not len(odd):

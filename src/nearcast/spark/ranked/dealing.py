@@ -16,7 +16,7 @@ import numpy as np
 from nearcast.errors import SourceError
 from nearcast.spark.ranked.work import BUCKETS, Buckets, evenly
 from nearcast.spark.report import WorkerReport
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 
 MOST_AT_ONCE = 32
 """Buckets that change hands with one step."""
@@ -48,13 +48,13 @@ class Dealing:
         """How many buckets are still to change hands."""
         return int((self.buckets != self._target).sum())
 
-    def recall(self, state: State) -> None:
+    def recall(self, state: PipelineState) -> None:
         """Take up what an earlier run came to, if it was asked for as many workers."""
         told = _read(state, _DEALT)
         if told.get("asked") == self.asked and len(told.get("buckets", [])) == BUCKETS:
             self.buckets = self._target = np.array(told["buckets"], np.int16)
 
-    def move(self, state: State, most: int = MOST_AT_ONCE) -> int:
+    def move(self, state: PipelineState, most: int = MOST_AT_ONCE) -> int:
         """Let some buckets change hands, if any are to; give how many."""
         wanted = _read(state, _TARGET).get("workers")
         if isinstance(wanted, int) and 0 < wanted < 1 << 15:
@@ -123,12 +123,12 @@ def spread(buckets: Buckets, workers: int) -> Buckets:
     return after
 
 
-def ask_for(state: State, workers: int) -> None:
+def ask_for(state: PipelineState, workers: int) -> None:
     """Have a stream, running or when it runs again, rank on so many workers."""
     state.files.write(_TARGET, json.dumps({"workers": workers}).encode())
 
 
-def _read(state: State, name: str) -> dict[str, Any]:
+def _read(state: PipelineState, name: str) -> dict[str, Any]:
     if not state.files.exists(name):
         return {}
     try:

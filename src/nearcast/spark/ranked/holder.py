@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.message_ids import Texts
+from nearcast.engine.message_ids import NumberedStrings
 from nearcast.geo import Box, planar_distance
 from nearcast.index.column import Column
 from nearcast.index.memory import MappedMemory, Memory
 from nearcast.index.table import Int32s
 from nearcast.spark.names import Names
 from nearcast.spark.outputs import UPDATES
-from nearcast.spark.ranked.steps import Begun, Mask, Posts, RankedStep, Told
+from nearcast.spark.ranked.steps import Begun, CoreMessages, Mask, RankedStep, Told
 from nearcast.spark.ranked.tellings import Tellings
 from nearcast.spark.ranked.walk import AT_ONCE, NOBODY, Walk
 from nearcast.spark.ranked.work import BUCKETS, buckets_of
@@ -65,7 +65,7 @@ class RankedShard:
             diagonal = planar_distance(space.west, space.south, space.east, space.north)
             self.core = TopK(rules.window, space.west, space.south, diagonal, memory=memory)
             self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory)
-            self.ids = Texts(0, memory, "message_ids")
+            self.ids = NumberedStrings(0, memory, "message_ids")
             self._names = Names(memory, "owner")
             sizes = {"owners": 0, "subs": 0, "ended": 0}
             self.live = self.told = 0
@@ -73,7 +73,7 @@ class RankedShard:
             self.core = TopK.attach(memory, described["core"])
             terms = described["terms"]
             self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory, terms)
-            self.ids = Texts(0, memory, "message_ids", described["ids"])
+            self.ids = NumberedStrings(0, memory, "message_ids", described["ids"])
             self._names = Names.attach(memory, "owner", described["names"])
             sizes = described["sizes"]
             self.live, self.told = described["live"], described["told"]
@@ -113,7 +113,7 @@ class RankedShard:
             some = messages.slice(first, AT_ONCE)
             tell(first, total)
             self.terms.sweep()
-            posts = Posts.read(some, self.terms)
+            posts = CoreMessages.read(some, self.terms)
             self.ids.extend(*buffers(some["id"].combine_chunks()))
             self.core.publish(*posts.part(0, len(some)))
         for first in range(0, len(begun), AT_ONCE):

@@ -13,28 +13,28 @@ import pyarrow as pa
 from nearcast.engine.settings import Settings
 from nearcast.partition.plan import Plan
 from nearcast.spark.history import History
-from nearcast.spark.node import Step
+from nearcast.spark.node import LogStep
 from nearcast.spark.ranked.dealing import MOST_AT_ONCE, Dealing
 from nearcast.spark.ranked.work import RankedWork
 from nearcast.spark.report import WorkerReport
-from nearcast.spark.state import State
+from nearcast.spark.state import PipelineState
 from nearcast.text import Vocabulary
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import Report, Work
+    from nearcast.spark.tasks import TaskInput, TaskReport
 
 _VOCABULARY = "history.parquet"
 
 
-class Runner(Protocol):
+class RankingTaskRunner(Protocol):
     """Runs the tasks of a step."""
 
-    def run(self, work: Work, plan: Plan) -> list[Report]:
+    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""
         ...
 
 
-class Ranking:
+class RankingDriver:
     """Goes beside the history of a pipeline, and tells the tasks that rank what they need."""
 
     at_once = MOST_AT_ONCE
@@ -53,7 +53,7 @@ class Ranking:
         self.recalled = 0
         """How many were asked for from nothing before the last step."""
 
-    def begin(self, state: State, settings: Settings) -> None:
+    def begin(self, state: PipelineState, settings: Settings) -> None:
         """Keep what tasks have to know of the settings where they can find it."""
         self._dealing.recall(state)
         history = settings.history
@@ -66,7 +66,7 @@ class Ranking:
                 history.save(path)
                 state.files.write(_VOCABULARY, path.read_bytes())
 
-    def work(self, history: History, step: Step, log: pa.Table) -> RankedWork | None:
+    def work(self, history: History, step: LogStep, log: pa.Table) -> RankedWork | None:
         """What is to be done in the step after those that are done; None if nobody ranks."""
         if not history.ranks_in(log):
             return None
@@ -95,7 +95,7 @@ class Ranking:
             next=next,
         )
 
-    def run(self, runner: Runner, work: Work, plan: Plan) -> list[Report]:
+    def run(self, runner: RankingTaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Let a step be matched and ranked."""
         return runner.run(work, plan)
 

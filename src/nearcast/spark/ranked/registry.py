@@ -16,7 +16,7 @@ from nearcast.spark.rooms import cache_root
 from nearcast.topk import Window
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import Work
+    from nearcast.spark.tasks import TaskInput
 
 RANKERS: dict[str, Ranker] = {"shared": Shared(), **dict.fromkeys(MECHANISMS, Dskype())}
 
@@ -30,7 +30,7 @@ Measured: taking one in costs about 5 us, finding whom it concerns among a milli
 """
 
 
-def stages_of(work: Work) -> list[Stage]:
+def stages_of(work: TaskInput) -> list[Stage]:
     """The stages of the tasks that rank in a step."""
     return [] if work.ranked is None else RANKERS[work.ranked.scheme].stages(work)
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.spark.files import Files
-from nearcast.spark.node import Recipe, Step
+from nearcast.spark.node import LogStep, Recipe
 from nearcast.spark.operations import GONE, RANKED, completed
 from nearcast.spark.operations import LOG as LOGGED
 from nearcast.spark.ranked.building import told
@@ -28,7 +28,7 @@ from nearcast.spark.rooms import make_sure_of_room
 from nearcast.text import Vocabulary
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import Work
+    from nearcast.spark.tasks import TaskInput
 
 _COLUMNS = ["kind", "owner", "seq", "id", "query", "top"]
 _FIRST_TASK = 1 << 20  # files of those that rank are told from others by it
@@ -41,20 +41,20 @@ _vocabularies: dict[tuple[str, str], Vocabulary] = {}
 class Shared:
     """Ranks in one stage, of one task for each worker."""
 
-    def stages(self, work: Work) -> list[Stage]:
+    def stages(self, work: TaskInput) -> list[Stage]:
         """One stage."""
         assert work.ranked is not None  # noqa: S101 - called when somebody ranks
         return [Stage(work.ranked.workers, _rank)]
 
 
-def _rank(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    from nearcast.spark.tasks import Node, Report, UpdateFile
+def _rank(work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int) -> Packets:
+    from nearcast.spark.tasks import TaskNode, TaskReport, UpdateFile
 
     del packets
     began, cpu = time.perf_counter(), time.process_time()
-    ranked, node = work.ranked, Node(work)
+    ranked, node = work.ranked, TaskNode(work)
     assert ranked is not None  # noqa: S101 - as above
-    source = Source(work, node.files, worker)
+    source = StateReader(work, node.files, worker)
     recipe = Recipe(node.files, f"ranked-{worker:05}", None, ranked.steps, source.start)
     shard = node.cache.get(source.rules(), recipe, source.step)
     ready = time.perf_counter()
@@ -64,17 +64,17 @@ def _rank(work: Work, worker: int, packets: Iterator[bytes], attempt: int) -> Pa
     name, stats = file.close(), shard.stats()
     seconds = {"catch up": ready - began, "write": time.perf_counter() - ready}
     messages = ranked.files[-1].next - ranked.files[-1].first
-    report = Report(
+    report = TaskReport(
         worker, worker, messages, file.rows, 0, stats["rows"], stats["bytes"], name, seconds,
         time.process_time() - cpu, stats["window"], ranked=True,
     )  # fmt: skip
     yield worker, report.to_packet()
 
 
-class Source:
+class StateReader:
     """Where a worker finds what it is told, in the state of its pipeline."""
 
-    def __init__(self, work: Work, files: Files, worker: int) -> None:
+    def __init__(self, work: TaskInput, files: Files, worker: int) -> None:
         assert work.ranked is not None  # noqa: S101 - made for those that rank
         self._work, self._ranked = work, work.ranked
         self._files = files
@@ -88,7 +88,7 @@ class Source:
         idf = None if history is None else history.idf
         return Rules(ranked.window, ranked.space, self._work.analyser, idf)
 
-    def step(self, step: Step) -> RankedStep:
+    def step(self, step: LogStep) -> RankedStep:
         """What a step that can be followed has for the worker."""
         place = self._ranked.steps.index(step)
         messages = read_messages(self._files, self._ranked.files[place - 1])

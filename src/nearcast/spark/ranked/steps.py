@@ -56,7 +56,7 @@ class Begun(NamedTuple):
         return cls(begun["owner"].to_numpy(), tops_in(begun), bags)
 
 
-class Posts(NamedTuple):
+class CoreMessages(NamedTuple):
     """Messages as the core takes them."""
 
     points: Floats
@@ -64,7 +64,7 @@ class Posts(NamedTuple):
     bags: Bags
 
     @classmethod
-    def read(cls, messages: pa.Table, terms: TermNumbers) -> Posts:
+    def read(cls, messages: pa.Table, terms: TermNumbers) -> CoreMessages:
         """Take them from the messages of a step."""
         texts = messages["text"].combine_chunks()
         points = np.column_stack([messages["lon"].to_numpy(), messages["lat"].to_numpy()])

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from nearcast.index.table import Int32s, Int64s
 from nearcast.spark.operations import GONE, RANKED, of_kind
-from nearcast.spark.ranked.steps import Begun, Posts, RankedStep, Told
+from nearcast.spark.ranked.steps import Begun, CoreMessages, RankedStep, Told
 from nearcast.text.columns import buffers
-from nearcast.topk.core import Changes
+from nearcast.topk.core import TopkChanges
 from nearcast.topk.terms import Bags
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Walk:
         arrived = messages["number"].to_numpy() >= 0
         self._nth = np.cumsum(arrived) - arrived  # by row: how many messages came before it
         some = messages if arrived.all() else messages.filter(pa.array(arrived))
-        self._posts = Posts.read(some, shard.terms)
+        self._posts = CoreMessages.read(some, shard.terms)
         self._message_ids = some["id"].combine_chunks()
         shard.ids.extend(*buffers(self._message_ids))
         again = messages["again"].combine_chunks().to_numpy(zero_copy_only=False)
@@ -168,21 +168,21 @@ class Walk:
             told = Told(when[events], ops, own[events], some.messages[kept], some.scores[kept])
             self._add(told)
 
-    def _tell(self, changes: Changes, when: Int64s) -> None:
+    def _tell(self, changes: TopkChanges, when: Int64s) -> None:
         owners = self._shard.owner_of.array[changes.subscriptions]
         self._add(Told(when[changes.events], changes.ops, owners, changes.messages, changes.scores))
 
 
-def _some(changes: Changes, kept: npt.NDArray[np.bool_]) -> Changes:
+def _some(changes: TopkChanges, kept: npt.NDArray[np.bool_]) -> TopkChanges:
     events, ops, subscriptions, messages, scores = changes
-    return Changes(events[kept], ops[kept], subscriptions[kept], messages[kept], scores[kept])
+    return TopkChanges(events[kept], ops[kept], subscriptions[kept], messages[kept], scores[kept])
 
 
-def _at(changes: Changes, places: Int64s) -> Changes:
+def _at(changes: TopkChanges, places: Int64s) -> TopkChanges:
     """Changes with the places for which the events stand."""
     return changes._replace(events=places[changes.events].astype(np.int32))
 
 
-def _pairs(changes: Changes) -> Int64s:
+def _pairs(changes: TopkChanges) -> Int64s:
     """Each event and message as one number; there are not so many messages in a window."""
     return (changes.events.astype(np.int64) << 40) | (changes.messages & ((1 << 40) - 1))

@@ -43,7 +43,7 @@ MESSAGES = pa.schema(
 """The events of a step that concern the window, in their order."""
 
 
-class Span(NamedTuple):
+class MessageFile(NamedTuple):
     """A file with messages: its step, the numbers from `first` to before `next`.
 
     It is `whole` if it has all that concerned the window in its step.
@@ -66,7 +66,7 @@ class WindowLog:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self.spans: list[Span] = []
+        self.spans: list[MessageFile] = []
 
     def keep(self, step: int, reading: Reading, first: int, next: int, ranking: bool) -> None:
         """Write what a step brought; `first` is the oldest in the window after it."""
@@ -75,7 +75,7 @@ class WindowLog:
         start = next - int((numbers >= 0).sum())
         self.spans = [each for each in self.spans if each.step < step]
         if ranking or start < next:
-            span = Span(step, start, next, ranking)
+            span = MessageFile(step, start, next, ranking)
             # While nobody ranks it need not survive a power failure at any price.
             _write(self._files, span.name, table, lasting=ranking)
             self.spans.append(span)
@@ -86,7 +86,7 @@ class WindowLog:
 
     def skip(self, step: int, next: int) -> None:
         """Know nothing of the messages before a number: an earlier release kept only their ids."""
-        span = Span(step, 0, next, False)
+        span = MessageFile(step, 0, next, False)
         _write(self._files, span.name, MESSAGES.empty_table(), lasting=True)
 
     def recover(self, step: int, first: int, next: int, ranking: bool) -> None:
@@ -97,7 +97,7 @@ class WindowLog:
         found = self._found()
         for each in [each for each in found if each.step > step]:
             self._files.remove(each.name)
-        spans: list[Span] = []
+        spans: list[MessageFile] = []
         for each in sorted((each for each in found if each.step <= step), key=_by_extent):
             if spans and each.next <= spans[-1].next and each.first < each.next:
                 self._files.remove(each.name)  # it was put together with others
@@ -135,23 +135,23 @@ class WindowLog:
                 some = some[1:]
             self._put_together(some, first)
 
-    def covering(self, first: int, next: int) -> list[Span]:
+    def covering(self, first: int, next: int) -> list[MessageFile]:
         """The files that have the messages with numbers from `first` to before `next`."""
         return [each for each in self.spans if each.first < next and each.next > first]
 
-    def following(self, step: int) -> list[Span]:
+    def following(self, step: int) -> list[MessageFile]:
         """The files of the last steps up to one, as far as they are whole and lack none."""
         whole = {each.step: each for each in self.spans if each.whole}
-        found: list[Span] = []
+        found: list[MessageFile] = []
         while step in whole:
             found.append(whole[step])
             step -= 1
         return found[::-1]
 
-    def _put_together(self, spans: list[Span], first: int) -> None:
+    def _put_together(self, spans: list[MessageFile], first: int) -> None:
         first, next = max(first, spans[0].first), spans[-1].next
         table = window_messages(self._files, spans, first, next)
-        span = Span(spans[-1].step, first, next, False)
+        span = MessageFile(spans[-1].step, first, next, False)
         _write(self._files, span.name, table, lasting=True)
         at = self.spans.index(spans[0])
         self.spans[at : at + len(spans)] = [span]
@@ -159,21 +159,21 @@ class WindowLog:
             if each.name != span.name:
                 self._files.remove(each.name)
 
-    def _found(self) -> list[Span]:
+    def _found(self) -> list[MessageFile]:
         found = []
         for name in self._files.names(FOLDER):
             parts = name.removesuffix(_ENDING).split("-")
             if name.endswith(_ENDING) and len(parts) == 4 and all(p.isdigit() for p in parts[:3]):
                 step, first, next = map(int, parts[:3])
-                found.append(Span(step, first, next, parts[3] == "whole"))
+                found.append(MessageFile(step, first, next, parts[3] == "whole"))
         return found
 
 
-def _size(span: Span) -> int:
+def _size(span: MessageFile) -> int:
     return span.next - span.first
 
 
-def _by_extent(span: Span) -> tuple[int, int, int]:
+def _by_extent(span: MessageFile) -> tuple[int, int, int]:
     return span.first, -span.next, span.step
 
 
@@ -205,14 +205,14 @@ def _points(column: pa.ListArray) -> Floats:
     return points_of(column)[0]
 
 
-def read_messages(files: Files, span: Span) -> pa.Table:
+def read_messages(files: Files, span: MessageFile) -> pa.Table:
     """The messages of a file, as they lie in memory that is mapped."""
     data = files.map(span.name)
     with pa.ipc.open_file(data.slice(0, data.size - _SEAL)) as reader:
         return reader.read_all()
 
 
-def window_messages(files: Files, spans: Sequence[Span], first: int, next: int) -> pa.Table:
+def window_messages(files: Files, spans: Sequence[MessageFile], first: int, next: int) -> pa.Table:
     """The messages with numbers from `first` to before `next`, oldest first."""
     parts = [MESSAGES.empty_table()]
     for span in spans:
@@ -232,7 +232,7 @@ def _write(files: Files, name: str, table: pa.Table, lasting: bool) -> None:
     files.fill(name, lambda stream: (stream.write(data), stream.write(seal)), lasting=lasting)
 
 
-def _is_sound(files: Files, span: Span) -> bool:
+def _is_sound(files: Files, span: MessageFile) -> bool:
     try:
         data = files.map(span.name)
     except SourceError:

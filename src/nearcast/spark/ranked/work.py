@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from nearcast._slots import hash_strings
 from nearcast.geo import Box
-from nearcast.spark.node import Step
-from nearcast.spark.ranked.window import Span
+from nearcast.spark.node import LogStep
+from nearcast.spark.ranked.window import MessageFile
 from nearcast.text.columns import buffers
 from nearcast.topk import Window
 
 if TYPE_CHECKING:
-    from nearcast.spark.tasks import Work
+    from nearcast.spark.tasks import TaskInput
 
 BUCKETS = 1024
 """Top-k subscriptions are dealt out by the bucket that their id falls into."""
@@ -29,7 +29,7 @@ Buckets = npt.NDArray[np.int16]
 
 @dataclass
 class RankedWork:
-    """One step, as the tasks that rank are told; `Work` has the rest.
+    """One step, as the tasks that rank are told; `TaskInput` has the rest.
 
     A worker's state after a step follows from what is in the state of the pipeline: subscriptions
     from `definitions` of the base and the `log` of each step since, messages from files.
@@ -41,9 +41,9 @@ class RankedWork:
     window: Window
     space: Box
     vocabulary: str | None  # the file with the history that weighs terms
-    steps: list[Step]  # that one who has taken the first of them can follow, up to this one
-    files: list[Span]  # of each of these steps but the first: all that concerns the window
-    before: list[Span]  # that have the messages of the window as it was before this step
+    steps: list[LogStep]  # that one who has taken the first of them can follow, up to this one
+    files: list[MessageFile]  # of each of these steps but the first: all that concerns the window
+    before: list[MessageFile]  # that have the messages of the window as it was before this step
     first: int  # of them are in it: those from `first`
     next: int  # to before `next`
     extra: dict[str, Any] = field(default_factory=dict)  # what a scheme tells its own tasks
@@ -61,13 +61,13 @@ class Stage(NamedTuple):
     """
 
     width: int
-    run: Callable[[Work, int, Iterator[bytes], int], Packets]
+    run: Callable[[TaskInput, int, Iterator[bytes], int], Packets]
 
 
 class Ranker(Protocol):
     """One way to rank on Spark."""
 
-    def stages(self, work: Work) -> list[Stage]:
+    def stages(self, work: TaskInput) -> list[Stage]:
         """Say in which stages the tasks of a step are run; the same on the driver and in tasks."""
         ...
 

@@ -25,8 +25,8 @@ from nearcast.topk._layout import (
     TERM_COUNT,
     THETA,
     VISITED,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
     X,
     Y,
 )
@@ -81,7 +81,7 @@ from nearcast.topk.skype._layout import (
     WEIGHT,
     WEIGHT_SUM,
     WEST,
-    Index,
+    SkypeArrays,
 )
 from nearcast.topk.skype._lists import (
     close_place,
@@ -100,7 +100,7 @@ _TOLERANCE = 1e-6
 
 
 @inner_inlined
-def _outside(index: Index, cell: int, x: float, y: float) -> float:
+def _outside(index: SkypeArrays, cell: int, x: float, y: float) -> float:
     """The distance from a point to a cell; 0 inside."""
     row = cell * CELL_FIELDS
     dx = max(0.0, max(index.cells[row + WEST] - x, x - index.cells[row + EAST]))
@@ -109,7 +109,7 @@ def _outside(index: Index, cell: int, x: float, y: float) -> float:
 
 
 @inner_inlined
-def _group_of(index: Index, alpha: float) -> int:
+def _group_of(index: SkypeArrays, alpha: float) -> int:
     group = 0
     while group < len(index.group_edges) and alpha >= index.group_edges[group]:
         group += 1
@@ -117,7 +117,7 @@ def _group_of(index: Index, alpha: float) -> int:
 
 
 @inner_inlined
-def _cover(state: State, sub: int, n: int, at: int) -> int:
+def _cover(state: TopkState, sub: int, n: int, at: int) -> int:
     """The n-th cell by which CIQ covers a subscription; cells are numbered level by level.
 
     The cells are those beside the way down to the subscription, and the last of that way.
@@ -138,7 +138,7 @@ def _cover(state: State, sub: int, n: int, at: int) -> int:
 
 @inner
 def _enter_list(
-    state: State, index: Index, sub: int, n: int, cell: int, total: float, group: int
+    state: TopkState, index: SkypeArrays, sub: int, n: int, cell: int, total: float, group: int
 ) -> None:
     """Enter a subscription into the list of a cell and its n-th term."""
     row = SUB * sub
@@ -179,7 +179,7 @@ def _enter_list(
 
 
 @inner
-def room_for(state: State, index: Index, sub: int) -> bool:
+def room_for(state: TopkState, index: SkypeArrays, sub: int) -> bool:
     """Whether the lists of a subscription can be made, or grow by one."""
     row = SUB * sub
     count = wide(state.sub_i[2 * row + TERM_COUNT])
@@ -204,7 +204,7 @@ def room_for(state: State, index: Index, sub: int) -> bool:
 
 
 @inner
-def insert_sub(state: State, index: Index, sub: int) -> None:
+def insert_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
     """Enter a subscription, with the threshold it has."""
     if index.options[METHOD] == TAAT:
         post(state, sub)
@@ -231,7 +231,7 @@ def insert_sub(state: State, index: Index, sub: int) -> None:
 
 
 @inner
-def remove_sub(state: State, index: Index, sub: int) -> None:
+def remove_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
     """Take a subscription out; the least spatial threshold of its cell stays, on the safe side."""
     if index.options[METHOD] == TAAT:
         withdraw(state, sub)
@@ -249,7 +249,7 @@ def remove_sub(state: State, index: Index, sub: int) -> None:
 
 
 @inner
-def change_theta(state: State, index: Index, sub: int, theta: float) -> None:
+def change_theta(state: TopkState, index: SkypeArrays, sub: int, theta: float) -> None:
     """Change the threshold of a subscription everywhere."""
     if index.options[METHOD] == TAAT:
         set_theta(state, sub, theta)
@@ -273,7 +273,7 @@ def change_theta(state: State, index: Index, sub: int, theta: float) -> None:
 
 
 @inner_inlined
-def _begin(work: Work, index: Index, length: int) -> None:
+def _begin(work: TopkScratch, index: SkypeArrays, length: int) -> None:
     """Sum up the weights of the message at hand from each term on, and start to count anew."""
     total, largest = 0.0, 0.0
     for back in range(length):
@@ -286,9 +286,15 @@ def _begin(work: Work, index: Index, length: int) -> None:
 
 @inner_inlined
 def _look_at_list(
-    state: State, work: Work, index: Index, number: int, n: int, outer: float, stamp: int,
+    state: TopkState,
+    work: TopkScratch,
+    index: SkypeArrays,
+    number: int,
+    n: int,
+    outer: float,
+    stamp: int,
     touched: int,
-) -> int:  # fmt: skip
+) -> int:
     """Lines 10 to 28 of algorithm 1: the groups of one posting list, for the n-th term."""
     row = number * ROW
     count = wide(index.lists[row + COUNT])
@@ -341,7 +347,13 @@ def _look_at_list(
 
 @inner_inlined
 def _igpt(
-    state: State, work: Work, index: Index, x: float, y: float, length: int, stamp: int
+    state: TopkState,
+    work: TopkScratch,
+    index: SkypeArrays,
+    x: float,
+    y: float,
+    length: int,
+    stamp: int,
 ) -> int:
     touched = 0
     if index.options[TERM_FIRST]:
@@ -366,7 +378,7 @@ def _igpt(
 
 
 @inner_inlined
-def _is_far(state: State, index: Index, cell: int, outer: float) -> bool:
+def _is_far(state: TopkState, index: SkypeArrays, cell: int, outer: float) -> bool:
     """Lemma 6: whether a cell is too far away for all of its subscriptions."""
     near = 1.0 - outer / state.measures[2]
     least = index.cells[cell * CELL_FIELDS + LAMBDA]
@@ -375,7 +387,13 @@ def _is_far(state: State, index: Index, cell: int, outer: float) -> bool:
 
 @inner_inlined
 def _ciq(
-    state: State, work: Work, index: Index, x: float, y: float, length: int, stamp: int
+    state: TopkState,
+    work: TopkScratch,
+    index: SkypeArrays,
+    x: float,
+    y: float,
+    length: int,
+    stamp: int,
 ) -> int:
     """Merge the lists of each cell on the way down to the message, by subscription."""
     west, south, size_of_space = state.measures[0], state.measures[1], state.measures[2]
@@ -431,7 +449,7 @@ def _ciq(
 
 
 @inner_inlined
-def _taat(state: State, work: Work, index: Index, length: int, stamp: int) -> int:
+def _taat(state: TopkState, work: TopkScratch, index: SkypeArrays, length: int, stamp: int) -> int:
     touched = 0
     for n in range(length):
         row = wide(work.terms[n]) * LIST
@@ -454,9 +472,16 @@ def _taat(state: State, work: Work, index: Index, length: int, stamp: int) -> in
 
 @inner
 def affected_by(
-    state: State, work: Work, index: Index, x: float, y: float, squared: float, length: int,
-    table: int, stamp: int,
-) -> int:  # fmt: skip
+    state: TopkState,
+    work: TopkScratch,
+    index: SkypeArrays,
+    x: float,
+    y: float,
+    squared: float,
+    length: int,
+    table: int,
+    stamp: int,
+) -> int:
     """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
     _begin(work, index, length)
     method = index.options[METHOD]

@@ -27,8 +27,8 @@ from nearcast.topk._layout import (
     Floats,
     Int32s,
     Int64s,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
 )
 from nearcast.topk._message import prepare, table_size
 from nearcast.topk._wide import wide
@@ -53,8 +53,8 @@ from nearcast.topk.skype._layout import (
     RANKS,
     SMALLEST,
     TAAT,
-    Index,
     K,
+    SkypeArrays,
 )
 from nearcast.topk.skype._lists import put_key
 from nearcast.topk.skype._ranks import MOST, arrive, evaluate_anew, expire, free_ranks
@@ -63,7 +63,7 @@ MORE_NODES, MORE_RANKS, MORE_ENTRIES = 20, 21, 22
 
 
 @inner
-def _room(state: State, work: Work, index: Index, affected: int) -> int:
+def _room(state: TopkState, work: TopkScratch, index: SkypeArrays, affected: int) -> int:
     """Whether there is room for so many affected buffers, however they change."""
     if len(work.change_scores) - state.scalars[CHANGES] < 2 * affected + 2 * MOST:
         return MORE_CHANGES
@@ -75,7 +75,7 @@ def _room(state: State, work: Work, index: Index, affected: int) -> int:
 
 
 @inner
-def _growth(index: Index, work: Work, affected: int) -> int:
+def _growth(index: SkypeArrays, work: TopkScratch, affected: int) -> int:
     needed = 8 * MOST
     for n in range(affected):
         kind = wide(index.ranks[RANKS * wide(work.affected[n]) + KIND])
@@ -84,7 +84,9 @@ def _growth(index: Index, work: Work, affected: int) -> int:
 
 
 @inner
-def _expire(state: State, work: Work, index: Index, now: float, coming: int) -> int:
+def _expire(
+    state: TopkState, work: TopkScratch, index: SkypeArrays, now: float, coming: int
+) -> int:
     scalars = state.scalars
     if scalars[DUE] == scalars[FIRST]:
         while scalars[FIRST] < scalars[NEXT]:
@@ -113,7 +115,7 @@ def _expire(state: State, work: Work, index: Index, now: float, coming: int) -> 
 
 
 @lean_kernel
-def advance(state: State, work: Work, index: Index, now: float) -> int:
+def advance(state: TopkState, work: TopkScratch, index: SkypeArrays, now: float) -> int:
     """Let time pass."""
     code = _expire(state, work, index, now, wide(0))
     if code == DONE:
@@ -123,9 +125,18 @@ def advance(state: State, work: Work, index: Index, now: float) -> int:
 
 @lean_kernel
 def publish(
-    state: State, work: Work, index: Index, points: Floats, at: Floats, starts: Int64s,
-    terms: Int32s, counts: Int32s, begin: int, end: int, stamp: int,
-) -> tuple[int, int]:  # fmt: skip
+    state: TopkState,
+    work: TopkScratch,
+    index: SkypeArrays,
+    points: Floats,
+    at: Floats,
+    starts: Int64s,
+    terms: Int32s,
+    counts: Int32s,
+    begin: int,
+    end: int,
+    stamp: int,
+) -> tuple[int, int]:
     """Publish messages in order; give how far it came, and what must grow before it can go on."""
     scalars = state.scalars
     for message in range(begin, end):
@@ -164,9 +175,16 @@ def publish(
 
 @lean_kernel
 def probe(
-    state: State, work: Work, index: Index, points: Floats, starts: Int64s, terms: Int32s,
-    counts: Int32s, stamp: int, found: Int64s,
-) -> None:  # fmt: skip
+    state: TopkState,
+    work: TopkScratch,
+    index: SkypeArrays,
+    points: Floats,
+    starts: Int64s,
+    terms: Int32s,
+    counts: Int32s,
+    stamp: int,
+    found: Int64s,
+) -> None:
     """Find whom messages would affect, and change nothing; give how many, and a sum over them."""
     for message in range(len(points)):
         start, length = starts[message], starts[message + 1] - starts[message]
@@ -181,9 +199,18 @@ def probe(
 
 @lean_kernel
 def subscribe(
-    state: State, work: Work, index: Index, subs: Int32s, points: Floats, alphas: Floats,
-    ks: Int32s, starts: Int64s, terms: Int32s, begin: int, end: int,
-) -> tuple[int, int]:  # fmt: skip
+    state: TopkState,
+    work: TopkScratch,
+    index: SkypeArrays,
+    subs: Int32s,
+    points: Floats,
+    alphas: Floats,
+    ks: Int32s,
+    starts: Int64s,
+    terms: Int32s,
+    begin: int,
+    end: int,
+) -> tuple[int, int]:
     """Enter subscriptions under numbers that are free; terms in the order of their letters."""
     for n in range(begin, end):
         sub, start = wide(subs[n]), starts[n]
@@ -208,7 +235,7 @@ def subscribe(
 
 
 @lean_kernel
-def unsubscribe(state: State, index: Index, subs: Int32s) -> None:
+def unsubscribe(state: TopkState, index: SkypeArrays, subs: Int32s) -> None:
     """Forget subscriptions, also where messages know of them."""
     for n in range(len(subs)):
         sub = wide(subs[n])
@@ -218,7 +245,9 @@ def unsubscribe(state: State, index: Index, subs: Int32s) -> None:
 
 
 @lean_kernel
-def read_members(state: State, work: Work, index: Index, subs: Int32s, begin: int) -> int:
+def read_members(
+    state: TopkState, work: TopkScratch, index: SkypeArrays, subs: Int32s, begin: int
+) -> int:
     """Log the results of subscriptions, best first, while there is room."""
     scalars = state.scalars
     for n in range(begin, len(subs)):
@@ -240,7 +269,7 @@ def read_members(state: State, work: Work, index: Index, subs: Int32s, begin: in
 
 
 @lean_kernel
-def move_cells(state: State, index: Index, subs: Int32s, cells: Int32s) -> int:
+def move_cells(state: TopkState, index: SkypeArrays, subs: Int32s, cells: Int32s) -> int:
     """Enter subscriptions under other cells; give how many, which is all if there was room."""
     for n in range(len(subs)):
         sub = wide(subs[n])
@@ -257,7 +286,7 @@ def move_cells(state: State, index: Index, subs: Int32s, cells: Int32s) -> int:
 
 
 @lean_kernel
-def rehash(old: Index, new: Index) -> None:
+def rehash(old: SkypeArrays, new: SkypeArrays) -> None:
     """Enter the keys of an index into a larger table."""
     for at in range(len(old.keys)):
         if old.keys[at] >= 0:
@@ -265,7 +294,7 @@ def rehash(old: Index, new: Index) -> None:
 
 
 @lean_kernel
-def set_thetas(state: State, index: Index, thetas: Floats) -> None:
+def set_thetas(state: TopkState, index: SkypeArrays, thetas: Floats) -> None:
     """Give subscriptions other thresholds, to compare methods at equal ones."""
     for sub in range(len(thetas)):
         if thetas[sub] != state.sub_f[SUB * sub + THETA]:

@@ -43,7 +43,7 @@ SMALLEST = 8
 """Entries of a buffer of class 0; each class has twice as many."""
 
 
-class Index(NamedTuple):
+class SkypeArrays(NamedTuple):
     """A subscription index, of one of the methods."""
 
     options: Int64s

@@ -23,7 +23,7 @@ from nearcast.topk.skype._layout import (
     SIZE,
     TERM,
     WEIGHT,
-    Index,
+    SkypeArrays,
 )
 
 _SPREAD = 0x9E3779B97F4A7C1
@@ -31,13 +31,13 @@ _SHIFT = 1 << 32
 
 
 @inner_inlined
-def _home(index: Index, key: int) -> int:
+def _home(index: SkypeArrays, key: int) -> int:
     mixed = key * _SPREAD
     return (mixed ^ (mixed >> 29)) & (len(index.keys) - 1)
 
 
 @inner_inlined
-def find_list(index: Index, cell: int, term: int) -> int:
+def find_list(index: SkypeArrays, cell: int, term: int) -> int:
     """The list of a cell and a term, or -1."""
     key = cell * _SHIFT + term
     at = _home(index, key)
@@ -49,7 +49,7 @@ def find_list(index: Index, cell: int, term: int) -> int:
 
 
 @inner
-def put_key(index: Index, key: int, number: int) -> None:
+def put_key(index: SkypeArrays, key: int, number: int) -> None:
     """Enter a key that is not there."""
     at = _home(index, key)
     while index.keys[at] >= 0:
@@ -58,7 +58,7 @@ def put_key(index: Index, key: int, number: int) -> None:
 
 
 @inner
-def list_for(index: Index, cell: int, term: int) -> int:
+def list_for(index: SkypeArrays, cell: int, term: int) -> int:
     """The list of a cell and a term, made if there is none; there must be room."""
     found = find_list(index, cell, term)
     if found >= 0:
@@ -75,13 +75,13 @@ def list_for(index: Index, cell: int, term: int) -> int:
 
 
 @inner_inlined
-def sub_place(index: Index, size: int, at: int, n: int) -> int:
+def sub_place(index: SkypeArrays, size: int, at: int, n: int) -> int:
     """Where the subscription of a posting stands; its group stands `size` further."""
     return 2 * (at + wide(index.options[PLANES]) * size) + n
 
 
 @inner
-def _grow(index: Index, number: int) -> None:
+def _grow(index: SkypeArrays, number: int) -> None:
     row = number * ROW
     old = wide(index.lists[row + SIZE])
     kind = old + 1
@@ -106,7 +106,7 @@ def _grow(index: Index, number: int) -> None:
 
 
 @inner
-def open_place(index: Index, number: int, k_star: float, sub: int, group: int) -> int:
+def open_place(index: SkypeArrays, number: int, k_star: float, sub: int, group: int) -> int:
     """Make room for a posting where it belongs: by subscription, or by group and threshold."""
     row = number * ROW
     count = wide(index.lists[row + COUNT])
@@ -136,7 +136,7 @@ def open_place(index: Index, number: int, k_star: float, sub: int, group: int) -
 
 
 @inner
-def close_place(index: Index, number: int, n: int) -> None:
+def close_place(index: SkypeArrays, number: int, n: int) -> None:
     """Take a posting out."""
     row = number * ROW
     size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])
@@ -151,7 +151,7 @@ def close_place(index: Index, number: int, n: int) -> None:
 
 
 @inner
-def place_in(index: Index, number: int, sub: int) -> int:
+def place_in(index: SkypeArrays, number: int, sub: int) -> int:
     """Where a subscription stands in a list that has it."""
     row = number * ROW
     size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])
@@ -170,7 +170,7 @@ def place_in(index: Index, number: int, sub: int) -> int:
 
 
 @inner
-def sum_up_group(index: Index, number: int, group: int) -> None:
+def sum_up_group(index: SkypeArrays, number: int, group: int) -> None:
     """Note, at each posting of a group, the largest weight and alpha from there on."""
     row = number * ROW
     size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])

@@ -22,8 +22,8 @@ from nearcast.topk._layout import (
     SEATS,
     SUB,
     THETA,
-    State,
-    Work,
+    TopkScratch,
+    TopkState,
 )
 from nearcast.topk._order import before
 from nearcast.topk._wide import wide
@@ -45,8 +45,8 @@ from nearcast.topk.skype._layout import (
     RANKS,
     SKYBAND,
     SMALLEST,
-    Index,
     K,
+    SkypeArrays,
 )
 
 MOST = 2816
@@ -59,12 +59,12 @@ def _room(kind: int) -> int:
 
 
 @inner_inlined
-def _number_at(index: Index, base: int, room: int, n: int) -> int:
+def _number_at(index: SkypeArrays, base: int, room: int, n: int) -> int:
     return wide(index.rank_i[2 * (base + room) + n])
 
 
 @inner
-def add_node(state: State, index: Index, sub: int, number: int) -> None:
+def add_node(state: TopkState, index: SkypeArrays, sub: int, number: int) -> None:
     """Note that a subscription buffers a message."""
     node = wide(index.options[NODE_FREE])
     if node >= 0:
@@ -78,7 +78,7 @@ def add_node(state: State, index: Index, sub: int, number: int) -> None:
 
 
 @inner
-def ensure_room(index: Index, sub: int) -> None:
+def ensure_room(index: SkypeArrays, sub: int) -> None:
     """Make room for one more message; the arena must have some."""
     row = RANKS * sub
     old = wide(index.ranks[row + KIND])
@@ -104,7 +104,7 @@ def ensure_room(index: Index, sub: int) -> None:
 
 
 @inner
-def free_ranks(index: Index, sub: int) -> None:
+def free_ranks(index: SkypeArrays, sub: int) -> None:
     """Give back the buffer of a subscription."""
     row = RANKS * sub
     kind = wide(index.ranks[row + KIND])
@@ -116,7 +116,7 @@ def free_ranks(index: Index, sub: int) -> None:
 
 
 @inner
-def _put(index: Index, sub: int, score: float, number: int) -> int:
+def _put(index: SkypeArrays, sub: int, score: float, number: int) -> int:
     """Put a message where it ranks; give the rank."""
     row = RANKS * sub
     ensure_room(index, sub)
@@ -137,7 +137,7 @@ def _put(index: Index, sub: int, score: float, number: int) -> int:
 
 
 @inner
-def _drop(index: Index, sub: int, n: int) -> None:
+def _drop(index: SkypeArrays, sub: int, n: int) -> None:
     """Take out the message of a rank."""
     row = RANKS * sub
     base, room = wide(index.ranks[row + BUFFER]), _room(wide(index.ranks[row + KIND]))
@@ -169,7 +169,7 @@ def best_depth(k: int, window: int, cost: float) -> int:
 
 
 @inner
-def evaluate_anew(state: State, work: Work, index: Index, sub: int) -> None:
+def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
     """Fill a buffer from the window, and set the threshold by the policy."""
     row = RANKS * sub
     k = wide(index.ranks[row + K])
@@ -215,7 +215,7 @@ def evaluate_anew(state: State, work: Work, index: Index, sub: int) -> None:
 
 
 @inner
-def _leave_out_dominated(index: Index, sub: int, k: int) -> None:
+def _leave_out_dominated(index: SkypeArrays, sub: int, k: int) -> None:
     """Count for each message the newer ones that rank before it; drop those with k or more."""
     row = RANKS * sub
     length = wide(index.ranks[row + LENGTH])
@@ -238,7 +238,9 @@ def _leave_out_dominated(index: Index, sub: int, k: int) -> None:
 
 
 @inner
-def arrive(state: State, work: Work, index: Index, sub: int, score: float, number: int) -> None:
+def arrive(
+    state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int, score: float, number: int
+) -> None:
     """Buffer a message that reaches the threshold, and say what that changes."""
     row = RANKS * sub
     k = wide(index.ranks[row + K])
@@ -269,7 +271,7 @@ def arrive(state: State, work: Work, index: Index, sub: int, score: float, numbe
 
 
 @inner
-def expire(state: State, work: Work, index: Index, sub: int) -> None:
+def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
     """Take what expired out of a buffer (algorithm 2), and say what that changes."""
     row = RANKS * sub
     k = wide(index.ranks[row + K])

@@ -22,7 +22,7 @@ def locate(children: Int32s, boxes: Floats, xs: Floats, ys: Floats, out: Int32s)
         out[n] = node
 
 
-class Quadtree:
+class SkypeQuadtree:
     """Splits a leaf in four when it would hold more than `capacity` points."""
 
     def __init__(self, west: float, south: float, size: float, capacity: int) -> None:

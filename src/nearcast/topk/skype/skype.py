@@ -51,9 +51,9 @@ from nearcast.topk.skype._layout import (
     TAAT,
     TERM_FIRST,
     UNSEEN,
-    Index,
+    SkypeArrays,
 )
-from nearcast.topk.skype.quadtree import Quadtree
+from nearcast.topk.skype.quadtree import SkypeQuadtree
 from nearcast.topk.window import Window
 
 DISSEMINATIONS = {"taat": TAAT, "ciq": CIQ, "igpt": IGPT}
@@ -110,9 +110,9 @@ class Skype(TopK):
         options[PARAMETER] = default if parameter is None else parameter
         options[NODE_FREE] = -1
         options[PLANES] = CIQ_PLANES if dissemination == "ciq" else IGPT_PLANES
-        self._tree = Quadtree(west, south, diagonal, capacity)
+        self._tree = SkypeQuadtree(west, south, diagonal, capacity)
         ranks, entries = np.empty(1 << 10), np.empty(1 << 10)
-        self._index = Index(
+        self._index = SkypeArrays(
             options,
             np.full(64, -1, np.int64),
             np.empty(64, np.int32),

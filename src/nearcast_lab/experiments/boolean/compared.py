@@ -8,7 +8,7 @@ from nearcast.errors import SourceError
 from nearcast_lab.experiments.boolean.findings import (
     AP_TREE,
     OURS,
-    Claim,
+    BooleanClaim,
     Figure,
     Findings,
     claim,
@@ -16,7 +16,7 @@ from nearcast_lab.experiments.boolean.findings import (
     figure,
     times_faster,
 )
-from nearcast_lab.experiments.boolean.lab import Lab, Run, World
+from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab
 
 _AP, _IQ, _RQ, _RT, _TRIE = "ap-tree", "iq-tree", "rq-tree", "rt-tree", "keyword-trie"
 _TREES = (_AP, _IQ, _RQ)
@@ -32,7 +32,7 @@ _AREAS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 _KEYWORDS = (1, 2, 3, 4, 5)
 
 
-def _dataset(lab: Lab, name: str) -> World:
+def _dataset(lab: Lab, name: str) -> BooleanWorld:
     kind, options = _DATASETS[name]
     try:
         return lab.world(lab.scale.subscriptions, kind, **options)
@@ -48,7 +48,7 @@ def datasets(lab: Lab) -> Findings:
     us: dict[str, list[float]] = {label: [] for label in labels}
     seconds: dict[str, list[float]] = {label: [] for label in labels}
     sizes: dict[str, list[float]] = {label: [] for label in labels}
-    runs: dict[str, dict[str, Run]] = {}
+    runs: dict[str, dict[str, IndexRun]] = {}
     for name in _DATASETS:
         world = _dataset(lab, name)
         built, runs[name] = lab.measure(labels, world)
@@ -69,8 +69,8 @@ def datasets(lab: Lab) -> Findings:
 
 def _on_datasets(
     names: list[str], us: dict[str, list[float]], seconds: dict[str, list[float]],
-    sizes: dict[str, list[float]], runs: dict[str, dict[str, Run]],
-) -> list[Claim]:  # fmt: skip
+    sizes: dict[str, list[float]], runs: dict[str, dict[str, IndexRun]],
+) -> list[BooleanClaim]:  # fmt: skip
     rivals = [min(us[label][at] for label in (_IQ, _RQ, _RT)) for at in range(len(names))]
     ahead = [rival / own for rival, own in zip(rivals, us[_AP], strict=True)]
     keyword = [iq / rq for iq, rq in zip(us[_IQ], us[_RQ], strict=True)]
@@ -159,7 +159,7 @@ def regions(lab: Lab) -> Findings:
     lab.begin("AP-Tree: size of regions")
     labels = [*_TREES, _RT, OURS]
     lines: dict[str, list[float]] = {label: [] for label in labels}
-    all_runs: list[dict[str, Run]] = []
+    all_runs: list[dict[str, IndexRun]] = []
     for area in _AREAS:
         world = lab.world(lab.scale.subscriptions, min_area=area, max_area=area)
         runs = lab.runs(labels, world)
@@ -204,7 +204,7 @@ def populations(lab: Lab) -> Findings:
     lab.begin("AP-Tree: number of subscriptions")
     labels = [*_TREES, OURS]
     lines: dict[str, list[float]] = {label: [] for label in labels}
-    last: dict[str, Run] = {}
+    last: dict[str, IndexRun] = {}
     for count in lab.scale.populations:
         runs = lab.runs(labels, lab.world(count))
         last = runs

@@ -26,7 +26,7 @@ class Figure(TypedDict):
     bars: bool
 
 
-class Claim(TypedDict):
+class BooleanClaim(TypedDict):
     """What a paper says, what was measured, and what follows."""
 
     paper: str
@@ -37,7 +37,7 @@ class Claim(TypedDict):
     why: str
 
 
-class Report(TypedDict):
+class BooleanReport(TypedDict):
     """All that was found, and with what."""
 
     scale: str
@@ -47,11 +47,11 @@ class Report(TypedDict):
     machine: str
     cpu_s: float
     notes: list[str]
-    claims: list[Claim]
+    claims: list[BooleanClaim]
     figures: list[Figure]
 
 
-Findings = tuple[list[Figure], list[Claim]]
+Findings = tuple[list[Figure], list[BooleanClaim]]
 Lines = Mapping[str, Sequence[float]]
 
 
@@ -74,11 +74,11 @@ def figure(
 
 def claim(
     paper: str, number: str, says: str, measured: str, holds: bool | Sequence[bool], why: str = ""
-) -> Claim:
+) -> BooleanClaim:
     """Judge a claim: of several parts, some may hold."""
     parts = [holds] if isinstance(holds, bool) else list(holds)
     verdict: Verdict = "holds" if all(parts) else "partly" if any(parts) else "fails"
-    return Claim(
+    return BooleanClaim(
         paper=paper,
         figure=number,
         claim=says,

@@ -28,7 +28,7 @@ _TRIAL = 16
 _FEWEST = 60
 
 
-class Scale(NamedTuple):
+class BooleanScale(NamedTuple):
     """How large and how thorough."""
 
     name: str
@@ -40,7 +40,7 @@ class Scale(NamedTuple):
     """CPU seconds that the slowest index of a point may take for a round."""
 
 
-class Run(NamedTuple):
+class IndexRun(NamedTuple):
     """What was measured of an index on some messages, a message."""
 
     us: float
@@ -56,7 +56,7 @@ class Built(NamedTuple):
     bytes: float
 
 
-class World(NamedTuple):
+class BooleanWorld(NamedTuple):
     """A population, and where its messages come from."""
 
     workload: ArrayWorkload
@@ -67,7 +67,7 @@ class World(NamedTuple):
 class Lab:
     """Makes populations, builds indexes, and times them."""
 
-    def __init__(self, scale: Scale, seed: int, tell: Tell) -> None:
+    def __init__(self, scale: BooleanScale, seed: int, tell: Tell) -> None:
         self.scale, self.seed = scale, seed
         self._tell, self._title = tell, ""
         self._compiled: set[str] = set()
@@ -86,22 +86,22 @@ class Lab:
         written = {name: str(value) for name, value in options.items()}
         return array_workload(kind, seed=self.seed, **written)
 
-    def world(self, count: int, kind: str = "tweets", **options: Any) -> World:
+    def world(self, count: int, kind: str = "tweets", **options: Any) -> BooleanWorld:
         """Make a population of so many."""
         self.tell(f"making {count:,} subscriptions")
         workload = self.workload(kind, **options)
         subscriptions = workload.subscriptions(0, count)
         table = table_for(workload)
         add_to_table(table, subscriptions, 0, count)
-        return World(workload, subscriptions, table)
+        return BooleanWorld(workload, subscriptions, table)
 
-    def messages(self, world: World, count: int | None = None, **options: Any) -> Batch:
+    def messages(self, world: BooleanWorld, count: int | None = None, **options: Any) -> Batch:
         """Make messages for a population; options may make them others than its workload's."""
         made = self.workload(**options) if options else world.workload
         batch = made.messages(0, count or self.scale.messages)
         return known_terms(batch, world.subscriptions, len(world.table.frequency))
 
-    def make(self, label: str, world: World) -> Index:
+    def make(self, label: str, world: BooleanWorld) -> Index:
         """Make an empty index over a population, with a history where the papers give one."""
         (choice,) = read_choices(label)
         if choice.name in _LEARNS:
@@ -110,7 +110,7 @@ class Lab:
         self._compile(choice, world)
         return choice.make(world.table)
 
-    def build(self, label: str, world: World) -> Built:
+    def build(self, label: str, world: BooleanWorld) -> Built:
         """Build an index over a population."""
         index = self.make(label, world)
         self.tell(f"building {label} for {world.table.live:,} subscriptions")
@@ -119,11 +119,11 @@ class Lab:
         seconds = process_time() - started
         return Built(index, seconds, float(index.stats()["bytes"]))
 
-    def build_all(self, labels: Sequence[str], world: World) -> dict[str, Built]:
+    def build_all(self, labels: Sequence[str], world: BooleanWorld) -> dict[str, Built]:
         """Build several indexes over the same population."""
         return {label: self.build(label, world) for label in labels}
 
-    def times(self, indexes: dict[str, Index], batch: Batch) -> dict[str, Run]:
+    def times(self, indexes: dict[str, Index], batch: Batch) -> dict[str, IndexRun]:
         """Let all indexes match the same messages in turn; the median of the rounds of each."""
         self.tell("matching")
         trial = [batch.part(0, min(_TRIAL, len(batch)))]
@@ -144,27 +144,27 @@ class Lab:
                 found[label] = len(answer.owners), answer.candidates
         count = len(part)
         return {
-            label: Run(
+            label: IndexRun(
                 median(times) / count * 1e6, found[label][0] / count, found[label][1] / count
             )
             for label, times in taken.items()
         }
 
     def measure(
-        self, labels: Sequence[str], world: World, batch: Batch | None = None
-    ) -> tuple[dict[str, Built], dict[str, Run]]:
+        self, labels: Sequence[str], world: BooleanWorld, batch: Batch | None = None
+    ) -> tuple[dict[str, Built], dict[str, IndexRun]]:
         """Build indexes over a population, and time them on messages."""
         built = self.build_all(labels, world)
         messages = self.messages(world) if batch is None else batch
         return built, self.times({name: one.made for name, one in built.items()}, messages)
 
     def runs(
-        self, labels: Sequence[str], world: World, batch: Batch | None = None
-    ) -> dict[str, Run]:
+        self, labels: Sequence[str], world: BooleanWorld, batch: Batch | None = None
+    ) -> dict[str, IndexRun]:
         """Time indexes on messages, and keep none of them."""
         return self.measure(labels, world, batch)[1]
 
-    def _compile(self, choice: Choice, world: World) -> None:
+    def _compile(self, choice: Choice, world: BooleanWorld) -> None:
         """Let an index do everything once on a few rows, before it is timed."""
         if choice.label in self._compiled:
             return
@@ -188,7 +188,9 @@ def table_for(workload: ArrayWorkload) -> Table:
     return table
 
 
-def insert_rest(indexes: dict[str, Index], world: World, first: int, step: int) -> dict[str, float]:
+def insert_rest(
+    indexes: dict[str, Index], world: BooleanWorld, first: int, step: int
+) -> dict[str, float]:
     """Add the subscriptions from `first` on to table and indexes; microseconds a row of each."""
     taken = dict.fromkeys(indexes, 0.0)
     end = len(world.subscriptions)

@@ -8,14 +8,14 @@ from nearcast.index import Index
 from nearcast_lab.experiments.boolean.findings import (
     LFILTER,
     OURS,
-    Claim,
+    BooleanClaim,
     Figure,
     Findings,
     claim,
     each,
     figure,
 )
-from nearcast_lab.experiments.boolean.lab import Lab, Run, World
+from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab
 
 _PROBES = {
     "ProbeTokenSet": "mbr-trie:probe=token-set",
@@ -29,7 +29,7 @@ _AREA = 0.01
 _FEWEST = 60
 
 
-class Group(NamedTuple):
+class MessageKind(NamedTuple):
     """Messages of one kind."""
 
     name: str
@@ -39,18 +39,18 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("short, point", (6, 10, 15, 20), 0.0, 1.0),
-    Group("long, point", (100, 400, 700, 1000), 0.0, 0.2),
-    Group("short, range", (6, 10, 15, 20), _AREA, 1.0),
-    Group("long, range", (100, 400, 700, 1000), _AREA, 0.2),
+    MessageKind("short, point", (6, 10, 15, 20), 0.0, 1.0),
+    MessageKind("long, point", (100, 400, 700, 1000), 0.0, 0.2),
+    MessageKind("short, range", (6, 10, 15, 20), _AREA, 1.0),
+    MessageKind("long, range", (100, 400, 700, 1000), _AREA, 0.2),
 )
 
-Series = dict[str, dict[str, list[Run]]]
+Series = dict[str, dict[str, list[IndexRun]]]
 """By group and by name, a run for each length of messages."""
 
 
 def _measure(
-    lab: Lab, world: World, names: dict[str, str], options: dict[str, Any]
+    lab: Lab, world: BooleanWorld, names: dict[str, str], options: dict[str, Any]
 ) -> tuple[Series, dict[str, float]]:
     built = lab.build_all(list(dict.fromkeys(names.values())), world)
     indexes: dict[str, Index] = {name: built[label].made for name, label in names.items()}
@@ -118,7 +118,7 @@ def _looked(series: Series, names: list[str]) -> str:
     )
 
 
-def _on_own(series: Series) -> list[Claim]:
+def _on_own(series: Series) -> list[BooleanClaim]:
     probing, probes_lead = _leads(series, "CostBasedProbe", ["ProbeTokenSet", "ProbeTrie"])
     told, leads = _leads(series, "LFilter", ["MBRTrie", "PT-Quadtree"])
     trie, quad = _means(series, "MBRTrie"), _means(series, "PT-Quadtree")
@@ -149,7 +149,7 @@ def _on_own(series: Series) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _on_existing(series: Series, number: str, data: str) -> list[Claim]:
+def _on_existing(series: Series, number: str, data: str) -> list[BooleanClaim]:
     told, leads = _leads(series, "LFilter", ["Rt++-Tree", "IR-Tree"])
     order, behind = _leads(series, "Rt++-Tree", ["IR-Tree"])
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from nearcast_lab.experiments.boolean.chart import chart, colour_of, written
-from nearcast_lab.experiments.boolean.findings import Claim, Figure, Report
+from nearcast_lab.experiments.boolean.findings import BooleanClaim, BooleanReport, Figure
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --line: #d9dee6;
@@ -48,7 +48,7 @@ summary { cursor: pointer; color: var(--dim); font-size: .86rem; margin-top: .5r
 _SIGNS = {"holds": "\u2713 holds", "partly": "\u25d0 partly", "fails": "\u2717 does not"}
 
 
-def page(report: Report) -> str:
+def page(report: BooleanReport) -> str:
     """Write the whole page."""
     papers = list(dict.fromkeys(figure["paper"] for figure in report["figures"]))
     links = " ".join(f'<a href="#{_anchor(paper)}">{escape(paper)}</a>' for paper in papers)
@@ -71,7 +71,7 @@ def page(report: Report) -> str:
 """
 
 
-def _summary(report: Report) -> str:
+def _summary(report: BooleanReport) -> str:
     return (
         f"Scale {report['scale']}: {report['subscriptions']:,} subscriptions where nothing else "
         f"is said, up to {report['messages']:,} messages a point, seed {report['seed']}. "
@@ -79,7 +79,7 @@ def _summary(report: Report) -> str:
     )
 
 
-def _verdicts(report: Report) -> str:
+def _verdicts(report: BooleanReport) -> str:
     found = [one["verdict"] for one in report["claims"] if one["paper"] != "Nearcast"]
     return (
         f"Of {len(found)} claims of the papers {found.count('holds')} hold here, "
@@ -91,7 +91,7 @@ def _anchor(paper: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in paper.lower())
 
 
-def _section(paper: str, report: Report) -> str:
+def _section(paper: str, report: BooleanReport) -> str:
     own = [one for one in report["claims"] if one["paper"] == paper]
     figures = "".join(_figure(one) for one in report["figures"] if one["paper"] == paper)
     return (
@@ -100,7 +100,7 @@ def _section(paper: str, report: Report) -> str:
     )
 
 
-def _claims(claims: list[Claim]) -> str:
+def _claims(claims: list[BooleanClaim]) -> str:
     rows = "".join(
         f"<tr><td>{escape(one['figure'])}</td><td>{escape(one['claim'])}</td>"
         f"<td>{escape(one['measured'])}</td>"

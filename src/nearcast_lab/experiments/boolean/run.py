@@ -9,15 +9,24 @@ from time import process_time
 
 from nearcast.errors import InvalidValue
 from nearcast_lab.experiments.boolean.compared import datasets, keywords, populations, regions
-from nearcast_lab.experiments.boolean.findings import OURS, Claim, Figure, Findings, Report, claim
-from nearcast_lab.experiments.boolean.lab import Lab, Scale, Tell
+from nearcast_lab.experiments.boolean.findings import (
+    OURS,
+    BooleanClaim,
+    BooleanReport,
+    Figure,
+    Findings,
+    claim,
+)
+from nearcast_lab.experiments.boolean.lab import BooleanScale, Lab, Tell
 from nearcast_lab.experiments.boolean.messages import lfilter, scalability, usa
 from nearcast_lab.experiments.boolean.tuning import tuning
 from nearcast_lab.experiments.boolean.upkeep import expressions, maintenance
 
 SCALES = {
-    "small": Scale("small", 50_000, (20_000, 50_000, 100_000, 250_000, 500_000), 500, 3, 0.1),
-    "full": Scale(
+    "small": BooleanScale(
+        "small", 50_000, (20_000, 50_000, 100_000, 250_000, 500_000), 500, 3, 0.1
+    ),
+    "full": BooleanScale(
         "full", 5_000_000, (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000), 5_000, 5, 5.0
     ),
 }
@@ -48,20 +57,20 @@ _NOTES = [
 
 
 def measure(
-    scale: Scale, seed: int, tell: Tell, sections: Sequence[str] = tuple(SECTIONS)
-) -> Report:
+    scale: BooleanScale, seed: int, tell: Tell, sections: Sequence[str] = tuple(SECTIONS)
+) -> BooleanReport:
     """Measure all sections, or some, one after another."""
     for name in sections:
         if name not in SECTIONS:
             raise InvalidValue("--only", name, f"some of {', '.join(SECTIONS)}")
     lab, began = Lab(scale, seed, tell), process_time()
     figures: list[Figure] = []
-    claims: list[Claim] = []
+    claims: list[BooleanClaim] = []
     for name in sections:
         more, others = SECTIONS[name](lab)
         figures += more
         claims += others
-    return Report(
+    return BooleanReport(
         scale=scale.name,
         subscriptions=scale.subscriptions,
         messages=scale.messages,
@@ -74,7 +83,7 @@ def measure(
     )
 
 
-def _on_ours(figures: list[Figure]) -> list[Claim]:
+def _on_ours(figures: list[Figure]) -> list[BooleanClaim]:
     """Compare the default index with the best of the others at every point of matching."""
     ratios = []
     for one in figures:

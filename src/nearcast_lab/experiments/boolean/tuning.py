@@ -13,7 +13,7 @@ from nearcast_lab.experiments.boolean.findings import (
     figure,
     times_faster,
 )
-from nearcast_lab.experiments.boolean.lab import Lab, Run
+from nearcast_lab.experiments.boolean.lab import IndexRun, Lab
 
 _FANOUTS = (50, 100, 200, 400, 800)
 _LEAVES = (5, 10, 20, 40, 100, 400)
@@ -35,7 +35,7 @@ def tuning(lab: Lab) -> Findings:
     by_fanout = {f: f"ap-tree:fanout={f}" for f in _FANOUTS}
     by_leaf = {t: f"ap-tree:leaf_capacity={t}" for t in _LEAVES}
     by_order = {name: f"ap-tree:order={order}" for name, order in _ORDERS.items()}
-    runs: dict[str, Run] = {}
+    runs: dict[str, IndexRun] = {}
     for labels in (by_fanout.values(), by_leaf.values(), by_order.values()):
         runs |= lab.runs([*labels, OURS], world)  # so many large trees at a time
     us = {label: run.us for label, run in runs.items()}

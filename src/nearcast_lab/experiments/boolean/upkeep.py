@@ -17,7 +17,7 @@ from nearcast_lab.experiments.boolean.findings import (
     each,
     figure,
 )
-from nearcast_lab.experiments.boolean.lab import Lab, Run, World, insert_rest, table_for
+from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab, insert_rest, table_for
 
 _AP, _NR, _IQ, _RQ = "ap-tree", "ap-tree:rebuild=false", "iq-tree", "rq-tree"
 _THRESHOLDS = (0.0001, 0.001, 0.01, 0.1, 0.5)
@@ -28,11 +28,11 @@ _STEPS = 50
 
 
 def _grown(
-    lab: Lab, labels: Sequence[str], whole: World, share: int
-) -> tuple[dict[str, Run], dict[str, float]]:
+    lab: Lab, labels: Sequence[str], whole: BooleanWorld, share: int
+) -> tuple[dict[str, IndexRun], dict[str, float]]:
     """Build from the first so many percent, insert the rest, and match."""
     table = table_for(whole.workload)
-    world = World(whole.workload, whole.subscriptions, table)
+    world = BooleanWorld(whole.workload, whole.subscriptions, table)
     count = len(whole.subscriptions)
     first = max(1, count * share // 100)
     add_to_table(table, whole.subscriptions, 0, first)
@@ -104,7 +104,7 @@ def maintenance(lab: Lab) -> Findings:
     ]  # fmt: skip
 
 
-def _boolean_world(lab: Lab, count: int, keywords: int) -> World:
+def _boolean_world(lab: Lab, count: int, keywords: int) -> BooleanWorld:
     """Two clauses, AND or OR within and between, as rows of disjunctive normal forms.
 
     Cut and operators are drawn as in `nearcast generate tweets --boolean`.
@@ -130,7 +130,7 @@ def _boolean_world(lab: Lab, count: int, keywords: int) -> World:
         else:
             conjuncts = [[*one, *other] for one in left for other in right]
         table.add(owner, [(conjunct, []) for conjunct in conjuncts], Box(*boxes[owner]))
-    return World(workload, subscriptions, table)
+    return BooleanWorld(workload, subscriptions, table)
 
 
 def expressions(lab: Lab) -> Findings:
@@ -144,7 +144,7 @@ def expressions(lab: Lab) -> Findings:
             by_terms[label].append(runs[label].us)
     by_size: dict[str, list[float]] = {label: [] for label in labels}
     sizes = [max(1, count // 2) for count in lab.scale.populations]
-    last: dict[str, Run] = {}
+    last: dict[str, IndexRun] = {}
     for count in sizes:
         runs = lab.runs(labels, _boolean_world(lab, count, 5))
         last = runs
