@@ -93,7 +93,9 @@ def test_the_stamp_is_of_all_that_modules_with_kernels_import() -> None:
                 whole = str(each.module)
                 names = [whole, *(f"{whole}.{part.name}" for part in each.names)]
                 assert all(other in sources for other in names if is_ours(other)), name
-    assert {"nearcast._jit", "nearcast.geo.predicates", "nearcast.topk._layout"} <= set(sources)
+    assert {"nearcast._jit", "nearcast.geo.predicates", "nearcast.topk.kernels.layout"} <= set(
+        sources
+    )
     assert not {"nearcast.server.run", "nearcast.cli.main", "nearcast.spark.sink"} & set(sources)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast._slots import (
+from nearcast.arrays.slots import (
     NOTHING,
     add_to,
     change,

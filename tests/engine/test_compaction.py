@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearcast import Circle, Engine, Polygon
+from nearcast.arrays.types import Int32s
 from nearcast.engine import INDEX_NAMES
 from nearcast.index import Table
-from nearcast.index.table import Int32s
 from nearcast.model import event_from_json
 
 INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]

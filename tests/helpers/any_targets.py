@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 
-from nearcast._slots import term_hash
+from nearcast.arrays.slots import term_hash
 from nearcast.partition.plan import Plan, TextMap
 from nearcast.spark.versions import in_line
 

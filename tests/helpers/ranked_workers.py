@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from nearcast._slots import term_hash
+from nearcast.arrays.slots import term_hash
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from nearcast.arrays.types import Int32s
 from nearcast.errors import InvalidValue
 from nearcast.geo import Box, Circle, Polygon, Region
 from nearcast.index import Batch, Table, index_named, match
@@ -18,7 +19,6 @@ from nearcast.index.ap_tree import ApTree
 from nearcast.index.ap_tree.pack import packed
 from nearcast.index.ap_tree.tree import trimmed
 from nearcast.index.sequential import Sequential
-from nearcast.index.table import Int32s
 
 TERMS = 9
 places = st.integers(-6, 6).map(lambda step: step * 15.0)

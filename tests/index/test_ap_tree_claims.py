@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index import Batch, Table, match
 from nearcast.index.ap_tree import ApTree
-from nearcast.index.table import Floats, Int32s, Int64s
 
 VOCABULARY = 2000
 Ints = npt.NDArray[np.int64]

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast.index.ap_tree.arrays import sort
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.index.ap_tree.keyword import (
     cut_cost,
     even_cuts,
@@ -16,7 +17,6 @@ from nearcast.index.ap_tree.keyword import (
     optimal_cuts,
 )
 from nearcast.index.ap_tree.spatial import strip_edges
-from nearcast.index.table import Floats, Int64s
 
 measures = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20)), min_size=1, max_size=9)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.geo import Box, Circle, Polygon, Region
 from nearcast.index import Batch, Table, match
-from nearcast.index.memory import MappedMemory, Memory
 from nearcast.index.rarest_term.index import RarestTerm
 
 

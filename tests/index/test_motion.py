@@ -7,10 +7,10 @@ from math import floor, log, log2, sqrt
 import numpy as np
 import pytest
 
+from nearcast.arrays.types import Floats
 from nearcast.index import Table
 from nearcast.index.ap_plus_tree import ApPlusTree
 from nearcast.index.ap_tree.motion import Motion, moving_cost, steps_until_drift
-from nearcast.index.table import Floats
 
 BOUNDS = np.array([10.0, 20.0, 30.0, 40.0])
 COLUMNS, LINES, FANOUT, CAPACITY = 4, 5, 200, 40

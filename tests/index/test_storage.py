@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearcast.arrays.storage import load_arrays, save_arrays
 from nearcast.errors import SourceError
-from nearcast.index.storage import load_arrays, save_arrays
 
 
 @pytest.mark.parametrize(

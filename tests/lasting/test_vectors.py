@@ -8,21 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast._jit import lean_kernel
-from nearcast.index.table import Floats, Int32s, Int64s
-from nearcast.lasting._cells import strip_of
-from nearcast.lasting._entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
-from nearcast.lasting._heap import pop, push
-from nearcast.lasting._layout import (
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
+from nearcast.lasting.kernels.cells import strip_of
+from nearcast.lasting.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
+from nearcast.lasting.kernels.heap import pop, push
+from nearcast.lasting.kernels.layout import (
     FIRST,
     SPARE,
     UNIT,
     USED,
     ActiveArrays,
-    Float32s,
     empty_state,
     signature,
     take,
-    wide,
 )
 
 NEAR = [-1.0, 0.0, 0.5, 1.0, 2.0]

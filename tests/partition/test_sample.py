@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearcast._slots import term_hash
+from nearcast.arrays.slots import term_hash
 from nearcast.errors import InvalidValue
 from nearcast.model import event_from_json
 from nearcast.partition.sample import (

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from nearcast.errors import InvalidValue, SourceError, StateError
-from nearcast.partition._wanted import ROWS
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.partition.sample import hashed
 from nearcast.partition.wanted import WantedKeys
+from nearcast.partition.wanted_kernels import ROWS
 
 GRID = Grid(0.0, 0.0, 11.0, 9.0, 11, 9)
 KEYS = hashed(np.arange(4))

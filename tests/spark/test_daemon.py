@@ -64,7 +64,7 @@ def state_of_worker(rows: Iterable[int]) -> Iterator[dict[str, Any]]:
 
     from nearcast.index.rarest_term._match import match_batch
     from nearcast.spark import daemon
-    from nearcast.topk._events import publish
+    from nearcast.topk.kernels.events import publish
 
     list(rows)  # a task that leaves input unread ends its process
     loaded = [name for name in ("numba", "pyarrow", "pandas") if name in sys.modules]

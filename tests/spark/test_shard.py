@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from boolean_logs import boolean, records, scanned
 from event_logs import logs
+from nearcast.arrays.memory import MappedMemory
 from nearcast.engine.settings import Settings
-from nearcast.index.memory import MappedMemory
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.spark.events import table_of

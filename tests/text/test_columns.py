@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast._slots import term_hash
+from nearcast.arrays.slots import term_hash
 from nearcast.text import Analyser
 from nearcast.text.columns import hash_texts
 

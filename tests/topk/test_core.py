@@ -8,9 +8,9 @@ import pytest
 
 from nearcast.engine.message_ids import MessageIds
 from nearcast.text import Analyser, Vocabulary
-from nearcast.topk import _events
-from nearcast.topk._layout import NEXT_SEAT, NOT_FILED
 from nearcast.topk.core import TopK
+from nearcast.topk.kernels import events
+from nearcast.topk.kernels.layout import NEXT_SEAT, NOT_FILED
 from nearcast.topk.skype import Skype
 from nearcast.topk.terms import TermNumbers
 from nearcast.topk.window import Window
@@ -74,13 +74,13 @@ def test_numbers_go_on_when_32_bits_are_used_up(monkeypatch: pytest.MonkeyPatch)
     """The kernels count messages anew from time to time; nobody notices."""
     plain, turned = core_for(Window(40)), core_for(Window(40))
     shifts = []
-    rebase = _events.rebase
+    rebase = events.rebase
 
     def noted(state: Any, shift: int) -> None:
         shifts.append(shift)
         rebase(state, shift)
 
-    monkeypatch.setattr(_events, "rebase", noted)
+    monkeypatch.setattr(events, "rebase", noted)
     for core in (plain, turned):
         core.subscribe(*WORLD.subscriptions(0, 50))
     for first in range(0, 1000, 50):

@@ -5,7 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast._jit import kernel
-from nearcast.topk._lanes import (
+from nearcast.arrays.types import Float32s
+from nearcast.arrays.types import Floats, Int32s, Shorts
+from nearcast.topk.core import TopK
+from nearcast.topk.kernels.lanes import (
     lane_of,
     lane_of_plain,
     may_score,
@@ -15,8 +18,7 @@ from nearcast.topk._lanes import (
     reached,
     reached_plain,
 )
-from nearcast.topk._layout import MESSAGE_PLANES, POSTING_PLANES, Floats, Int32s, Shorts, Singles
-from nearcast.topk.core import TopK
+from nearcast.topk.kernels.layout import MESSAGE_PLANES, POSTING_PLANES
 from nearcast.topk.window import Window
 
 
@@ -35,7 +37,7 @@ def _lane_of(numbers: Int32s, at: int, number: int) -> int:
 
 @kernel
 def _looked_at(
-    ints: Int32s, at: int, size: int, asked: Floats, one: Singles, other: Singles
+    ints: Int32s, at: int, size: int, asked: Floats, one: Float32s, other: Float32s
 ) -> int:
     x, y, a = np.float32(asked[0]), np.float32(asked[1]), np.float32(asked[2])
     b, theta, alpha = np.float32(asked[3]), np.float32(asked[4]), np.float32(asked[5])

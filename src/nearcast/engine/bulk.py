@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from nearcast import lasting
 from nearcast._jit import kernel
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed, IndexedPopulation
 from nearcast.engine.lasting import Arrivals
@@ -25,8 +27,6 @@ from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.geo import WORLD
 from nearcast.index import Matches
-from nearcast.index.ap_tree.arrays import sort
-from nearcast.index.table import Floats, Int32s
 from nearcast.model.values import LARGEST_K, LONGEST_ID
 
 _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"

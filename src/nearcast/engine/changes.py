@@ -10,7 +10,7 @@ from nearcast.model import Message, Subscription, Update
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from nearcast.index.table import Floats
+    from nearcast.arrays.types import Floats
 
 _LARGEST_CHUNK = 1 << 16
 

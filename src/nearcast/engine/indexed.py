@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.lasting import LastingMessages, Placement
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings
@@ -22,7 +23,7 @@ from nearcast.engine.window import Columns
 from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.rarest_term import RarestTerm
-from nearcast.index.table import NOBODY, SHARED, Floats, Int32s, Int64s
+from nearcast.index.table import NOBODY, SHARED
 from nearcast.index.warm import warm_up
 from nearcast.model import Point, Subscription, Update
 from nearcast.text import Analyser, parse_bag, parse_query

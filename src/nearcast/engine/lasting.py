@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.standing import Arrived, Interest, Results
 from nearcast.geo import Box
-from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.lasting import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.model import Message
 

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast._slots import Bytes, Int64s, Slots, empty_slots, find, hash_strings, put, remove
-from nearcast.index.memory import Memory
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.slots import Slots, empty_slots, find, hash_strings, put, remove
+from nearcast.arrays.types import Bytes, Int64s
 from nearcast.text.columns import buffers
 
 _MASK = (1 << 31) - 1

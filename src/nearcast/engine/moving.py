@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast import lasting
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.bulk import (
     ambiguous,
     ids_of,
@@ -29,7 +30,6 @@ from nearcast.engine.lasting import Placement
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.geo import Box, Circle, Region
 from nearcast.geo.circles import circle_columns
-from nearcast.index.table import Floats, Int32s
 
 Truths = npt.NDArray[np.bool_]
 

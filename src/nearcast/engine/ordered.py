@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.index.table import Int32s
+from nearcast.arrays.types import Int32s
 
 
 def in_order(ids: list[str], owners: Int32s, count: int) -> tuple[pa.StringArray, Int32s]:

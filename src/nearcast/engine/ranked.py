@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import announced_compilation
-from nearcast._slots import Bytes, Int64s
+from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.engine.message_ids import MessageIds, NumberedStrings, bytes_of
 from nearcast.engine.ordered import in_order
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Results
 from nearcast.engine.window import Columns, SlidingWindow
-from nearcast.index.table import Floats, Int32s
 from nearcast.model import Message, Subscription, Top, Update
 from nearcast.text import idf_of
 from nearcast.text.columns import buffers

@@ -6,11 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import inner_counting, kernel
-from nearcast._slots import Bytes, Int64s
+from nearcast.arrays.types import Bytes, Int32s, Int64s
 from nearcast.engine.message_ids import strings_at
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.schema import UPDATE_SCHEMA
-from nearcast.index.table import Int32s
 from nearcast.topk.core import TopkChanges
 
 

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.types import Int32s
 from nearcast.engine.indexed import IndexedPopulation, LateRegion
 from nearcast.engine.terms import KeptTerms, TermIds
 from nearcast.errors import SourceError
 from nearcast.geo import Region, region_to_json
 from nearcast.index import Table
-from nearcast.index.table import Int32s
 
 _encode = msgspec.json.Encoder().encode
 

@@ -4,7 +4,7 @@ Only terms of subscriptions, and of messages while they are active, get a number
 instant message that nobody asked for costs a look-up and is gone. Two ways lead to the numbers: a
 dictionary for texts that went through the analyser, and for plain ASCII texts a kernel that reads
 the bytes of a whole Arrow column. The kernel knows a term by 97 bits of hash instead of its
-letters (`nearcast._slots`).
+letters (`nearcast.arrays.slots`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast._slots import (
-    Bytes,
-    Slots,
-    empty_slots,
-    find,
-    hash_strings,
-    move_slots,
-    put,
-    remove,
-)
-from nearcast.index.table import Int32s, Int64s, Table
+from nearcast.arrays.slots import Slots, empty_slots, find, hash_strings, move_slots, put, remove
+from nearcast.arrays.types import Bytes, Int32s, Int64s
+from nearcast.index.table import Table
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
 

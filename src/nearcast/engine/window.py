@@ -19,7 +19,7 @@ from nearcast.topk import Window
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from nearcast.index.table import Floats
+    from nearcast.arrays.types import Floats
 
 
 @dataclass

@@ -8,8 +8,9 @@ import numpy as np
 from numba.extending import register_jitable
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats
 from nearcast.geo import predicates
-from nearcast.geo.kernels import Floats, Truths
+from nearcast.geo.kernels import Truths
 from nearcast.geo.shapes import ANGLE_SLACK, DEGREES_SLACK, SINE_SLACK
 
 _circle_limit = kernel(predicates.circle_limit)

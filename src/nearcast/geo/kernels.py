@@ -18,9 +18,9 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from nearcast._jit import inlined, kernel
+from nearcast.arrays.types import Floats
 from nearcast.geo import orient, predicates
 
-Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Truths: TypeAlias = NDArray[np.bool_]
 

@@ -17,7 +17,8 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from nearcast.index.table import SHARED, Floats, Int32s, Int64s, Table
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index.table import SHARED, Table
 
 
 class Batch(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nearcast._jit import lean_kernel
-from nearcast.index.rarest_term._lanes import prefetch
-from nearcast.index.rarest_term._layout import wide
-from nearcast.index.table import Floats, Int32s
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s
 
 _AHEAD = 16
 

@@ -12,9 +12,10 @@ from typing import ClassVar, Self
 import numpy as np
 
 from nearcast._jit import lean_kernel
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.base import Batch, Pairs, collect
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Floats, Int32s, Int64s, Rows, Table
+from nearcast.index.table import Rows, Table
 from nearcast.index.verify import Bitmap, accepts, bitmap_for, clear_terms, set_terms
 
 

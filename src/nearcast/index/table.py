@@ -18,15 +18,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.column import Column as Column  # a table is made of them
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import StateError
 from nearcast.geo import Box, Circle, Polygon, Region
-from nearcast.index.column import Column as Column  # a table is made of them
-from nearcast.index.memory import Memory
-from nearcast.index.storage import load_arrays, save_arrays
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 CIRCLE = 1
 """Flag: the row's box only bounds a circle."""

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_counting
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.geo.kernels import box_meets_circle
 from nearcast.geo.predicates import plain_box_meets_polygon, point_in_polygon
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Parts, Rows
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Parts, Rows
 
 Bitmap = npt.NDArray[np.uint64]
 

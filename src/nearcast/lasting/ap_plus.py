@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index import Batch, Matches, Table
 from nearcast.index.ap_plus_tree import ApPlusTree
 from nearcast.index.ap_tree.tree import NODES, with_room
-from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.index.verify import bitmap_for
-from nearcast.lasting._ap_plus import (
+from nearcast.lasting.kernels.ap_plus import (
     MORE_NODES,
     MORE_SLOTS,
     MORE_UNITS,
@@ -19,8 +19,8 @@ from nearcast.lasting._ap_plus import (
     sweep,
     tree_moves,
 )
-from nearcast.lasting._change import copy_messages, count_terms, pop_ended
-from nearcast.lasting._layout import (
+from nearcast.lasting.kernels.change import copy_messages, count_terms, pop_ended
+from nearcast.lasting.kernels.layout import (
     END,
     FIRST,
     GIVEN,
@@ -34,7 +34,7 @@ from nearcast.lasting._layout import (
     longer,
     more_slots,
 )
-from nearcast.lasting._moves import DONE, MORE_FOUND
+from nearcast.lasting.kernels.moves import DONE, MORE_FOUND
 from nearcast.lasting.store import ActiveChanges
 
 _NODES = 1 << 14

@@ -7,18 +7,19 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import StateError
-from nearcast.index.memory import Memory
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
-from nearcast.lasting._cells import SAMPLE, divide, longest
-from nearcast.lasting._change import (
+from nearcast.index.table import Rows
+from nearcast.lasting.kernels.cells import SAMPLE, divide, longest
+from nearcast.lasting.kernels.change import (
     TOGETHER,
     add_messages,
     copy_messages,
     count_terms,
     expire,
 )
-from nearcast.lasting._layout import (
+from nearcast.lasting.kernels.layout import (
     END,
     ENTRIES,
     FIRST,
@@ -35,8 +36,8 @@ from nearcast.lasting._layout import (
     longer,
     more_slots,
 )
-from nearcast.lasting._moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
-from nearcast.lasting._visit import PLAN
+from nearcast.lasting.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
+from nearcast.lasting.kernels.visit import PLAN
 
 _VERSION = 2
 _MOST_MESSAGES = (1 << 25) - 1  # what the word of a cell can count, if all are in one place

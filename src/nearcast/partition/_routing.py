@@ -12,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, kernel, lean_kernel
-from nearcast._slots import mixed
-from nearcast.index.rarest_term._lanes import prefetch
-from nearcast.partition._tables import Terms
-from nearcast.partition._wanted import (
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.slots import mixed
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.partition.grid import Grid, cell_of, span_of
+from nearcast.partition.owners import worker_of
+from nearcast.partition.plan import BLOCK, MIXED, PlanArrays
+from nearcast.partition.tables import Terms
+from nearcast.partition.wanted_kernels import (
     CELLS,
     Words,
     cells_in_block,
@@ -24,9 +28,6 @@ from nearcast.partition._wanted import (
     wanted_in_block,
     word_of,
 )
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, cell_of, span_of
-from nearcast.partition.owners import worker_of
-from nearcast.partition.plan import BLOCK, MIXED, PlanArrays
 
 _AHEAD = 6  # messages whose slots are asked for before they are needed
 _MOST_AHEAD = 32  # terms of such a message

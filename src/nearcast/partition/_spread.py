@@ -6,7 +6,8 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
-from nearcast.partition.grid import Floats, Grid, Int32s, count_cells
+from nearcast.arrays.types import Floats, Int32s
+from nearcast.partition.grid import Grid, count_cells
 from nearcast.partition.sample import Sample
 
 

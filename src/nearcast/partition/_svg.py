@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearcast.partition.grid import Grid, Int32s
+from nearcast.arrays.types import Int32s
+from nearcast.partition.grid import Grid
 
 PAGE = """<!doctype html>
 <html lang="en">

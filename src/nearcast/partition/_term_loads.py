@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition import keys
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan, TextMap
 from nearcast.partition.sample import Sample, frequent_terms
+from nearcast.partition.tables import Terms
 
 
 class TermLoads(NamedTuple):

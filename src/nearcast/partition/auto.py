@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast.partition.bisect import By, bisect
 from nearcast.partition.digest import Digest, sums
 from nearcast.partition.estimate import estimate_loads, hit_workers
-from nearcast.partition.grid import Floats, Grid
+from nearcast.partition.grid import Grid
 from nearcast.partition.hilbert import hilbert_ranges
 from nearcast.partition.hybrid import Load, planned
 from nearcast.partition.kdt import layout_of

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition.digest import Digest, sums
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.kdt import COLUMNS, ROWS, Leaf, Rect, SpaceSplit, TextSplit, Tree, whole
 
 Mask = npt.NDArray[np.bool_]

@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel, lean_kernel
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.partition.grid import Grid, spans_of
 from nearcast.partition.load import WorkCosts
 from nearcast.partition.sample import SampleMessages, SampleRows
+from nearcast.partition.tables import Terms
 
 BUCKETS = 512
 """Buckets that rare terms share."""

@@ -7,10 +7,10 @@ from html import escape
 
 import numpy as np
 
+from nearcast.arrays.types import Int32s
 from nearcast.partition._pixels import Canvas, Colour
 from nearcast.partition._svg import PAGE, bar_chart, map_of_cells
 from nearcast.partition.draw import hex_of, main_workers, paint_bars, paint_map, worker_colours
-from nearcast.partition.grid import Int32s
 from nearcast.partition.plan import Plan
 
 _STILL: Colour = (232, 232, 232)

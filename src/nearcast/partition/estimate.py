@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.partition._tables import Terms
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.partition.digest import Digest
-from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows
+from nearcast.partition.tables import Terms
 
 
 class Traced(NamedTuple):

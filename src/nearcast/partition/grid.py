@@ -10,15 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nearcast._jit import inlined, inner, kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
-
-Floats = npt.NDArray[np.float64]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 _THINNEST = 1e-6  # degrees; a space of less is widened, so that numbers of cells stay small
 _MOST_CELLS = 1 << 24

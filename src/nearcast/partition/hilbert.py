@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition.digest import Digest, sums
-from nearcast.partition.grid import Floats, Grid, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.layout import Layout, loads_of
 
 

@@ -36,9 +36,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.bisect import CellSlice, everything, part_by_space, sides_of
 from nearcast.partition.digest import Digest, thinned
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.kdt import (
     COLUMNS,
     ROWS,

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Int32s
 from nearcast.partition.digest import TextUnits
-from nearcast.partition.grid import Grid, Int32s
+from nearcast.partition.grid import Grid
 from nearcast.partition.layout import Layout
 
 COLUMNS, ROWS = 0, 1

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import kernel, read_only
+from nearcast.arrays.types import Int64s
 from nearcast.errors import InvalidValue
-from nearcast.partition._tables import Terms, count_of, count_table
-from nearcast.partition.grid import Int64s
 from nearcast.partition.plan import PlanArrays
+from nearcast.partition.tables import Terms, count_of, count_table
 
 
 def choose(arrays: PlanArrays, starts: Int64s, terms: Terms) -> Terms:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.partition.digest import BUCKETS, Digest, TextUnits
-from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.plan import TextMap
 
 

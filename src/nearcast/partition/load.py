@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.partition.grid import Floats
+from nearcast.arrays.types import Floats
 
 
 class WorkCosts(NamedTuple):

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inlined, kernel
-from nearcast.index.rarest_term._lanes import lowest
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.arrays.lanes import lowest
+from nearcast.arrays.types import Floats, Int32s, Int64s
 
 Masks = npt.NDArray[np.uint64]
 

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, kernel, read_only
-from nearcast.partition._tables import Terms, worker_in
-from nearcast.partition.grid import Floats, Int32s, cell_of
+from nearcast.arrays.types import Floats, Int32s
+from nearcast.partition.grid import cell_of
 from nearcast.partition.plan import Plan, PlanArrays
+from nearcast.partition.tables import Terms, worker_in
 
 
 @inner

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
-from nearcast.partition.grid import Floats
 
 
 def number_partitions(costs: Floats, total: int) -> list[int]:

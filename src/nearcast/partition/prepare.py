@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Int64s
 from nearcast.partition import keys
-from nearcast.partition._tables import Terms
 from nearcast.partition.digest import Digest, digest_of, hits_of, hold, units_for
 from nearcast.partition.estimate import Traced
-from nearcast.partition.grid import Grid, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.layout import Layout, cells_and_maps
 from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.sample import Sample, frequent_terms
+from nearcast.partition.tables import Terms
 
 MOST_ROWS, MOST_MESSAGES = 2_000_000, 200_000
 """Rows and messages that are looked at; a larger sample is thinned out."""

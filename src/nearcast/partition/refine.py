@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.partition.bisect import (
     Bisection,
     CellSlice,
@@ -26,7 +27,6 @@ from nearcast.partition.bisect import (
     space_profile,
 )
 from nearcast.partition.digest import Digest, sums
-from nearcast.partition.grid import Int32s, Int64s
 from nearcast.partition.kdt import COLUMNS, ROWS, Growing, Leaf, Rect, SpaceSplit, TextSplit, Tree
 
 _FAR = 1 << 30

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition import _routing
-from nearcast.partition._tables import Terms
-from nearcast.partition._wanted import Words
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.plan import Plan
+from nearcast.partition.tables import Terms
+from nearcast.partition.wanted_kernels import Words
 
 Pairs = tuple[Int32s, Int32s]
 """Numbers of rows or messages, and the worker that each goes to."""

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._slots import hash_strings
+from nearcast.arrays.slots import hash_strings
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.geo import Bounds
 from nearcast.model import Event, Message, Move, Publish, Subscribe, Subscription, Unsubscribe
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.tables import Terms
 from nearcast.text import DEFAULT, Analyser, parse_query
 
 HELD_OUT = 0.2

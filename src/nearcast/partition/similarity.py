@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.partition.grid import Grid, spans_of
 from nearcast.partition.kdt import Rect
 from nearcast.partition.sample import Sample
 

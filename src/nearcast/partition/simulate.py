@@ -22,19 +22,19 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Table
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.partition import keys as key_choice
-from nearcast.partition._tables import Terms
-from nearcast.partition._wanted import Words
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.load import MEASURED, WorkCosts, WorkerLoads, balance_of, rate_of
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages, route_rows
 from nearcast.partition.sample import SampleMessages, SampleRows
+from nearcast.partition.tables import Terms
 from nearcast.partition.wanted import WantedKeys
+from nearcast.partition.wanted_kernels import Words
 
 
 class SimulationReport(TypedDict):

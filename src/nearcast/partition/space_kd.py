@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.partition._spread import cell_weights, or_even
-from nearcast.partition.grid import Floats, Grid, Int32s
+from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample, frequent_terms
 

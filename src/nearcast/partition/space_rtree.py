@@ -12,8 +12,9 @@ from math import ceil, sqrt
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.partition._spread import cell_weights, runs
-from nearcast.partition.grid import Floats, Grid, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample, frequent_terms
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition._term_loads import TermLoads, term_loads, text_plan
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.partition._tables import Int32s, Int64s, Terms, fill_workers, table_size
+from nearcast.partition.tables import Terms, fill_workers, table_size
 
 
 class TextMap(NamedTuple):

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition._term_loads import term_loads, text_plan
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
 

@@ -20,13 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import read_only
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue, SourceError, StateError
-from nearcast.index.memory import Memory
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.partition import _wanted
-from nearcast.partition._tables import Terms
-from nearcast.partition._wanted import CELLS, LIVE, ROWS, TAKEN, Words
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, checked
+from nearcast.partition import wanted_kernels
+from nearcast.partition.grid import Grid, checked
+from nearcast.partition.tables import Terms
+from nearcast.partition.wanted_kernels import CELLS, LIVE, ROWS, TAKEN, Words
 
 FORMAT_VERSION = 1
 """The version of the arrays that `Wanted.save` writes."""
@@ -74,24 +75,24 @@ class WantedKeys:
 
     def add_rows(self, boxes: Floats, keys: Terms) -> None:
         """Want each key in all cells that its box meets, if large also in some around it."""
-        self._change(_wanted.change_boxes, read_only(boxes), keys, 1)
+        self._change(wanted_kernels.change_boxes, read_only(boxes), keys, 1)
 
     def remove_rows(self, boxes: Floats, keys: Terms) -> None:
         """Undo `add_rows` for the same boxes and keys."""
-        self._change(_wanted.change_boxes, read_only(boxes), keys, -1)
+        self._change(wanted_kernels.change_boxes, read_only(boxes), keys, -1)
 
     def add(self, cells: npt.NDArray[np.integer], keys: Terms) -> None:
         """Want each key in one cell."""
-        self._change(_wanted.change_cells, self._cells(cells), keys, 1)
+        self._change(wanted_kernels.change_cells, self._cells(cells), keys, 1)
 
     def remove(self, cells: npt.NDArray[np.integer], keys: Terms) -> None:
         """Undo `add` for the same cells and keys."""
-        self._change(_wanted.change_cells, self._cells(cells), keys, -1)
+        self._change(wanted_kernels.change_cells, self._cells(cells), keys, -1)
 
     def counts(self, cells: npt.NDArray[np.integer], keys: Terms) -> Int32s:
         """Give how often each pair was added and not removed; large boxes count around them too."""
         slots, uses, counters, _ = self.arrays
-        return _wanted.counts_of(self.grid, slots, uses, counters, self._cells(cells), keys)
+        return wanted_kernels.counts_of(self.grid, slots, uses, counters, self._cells(cells), keys)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the arrays as files that can be mapped."""
@@ -139,7 +140,7 @@ class WantedKeys:
             # Copies, as in mapped memory the larger arrays begin where the smaller ones do.
             old_slots, old_uses = slots.copy(), uses.copy()
             slots, uses = self._zeros("slots", size), self._zeros("uses", size)
-            _wanted.move_entries(old_slots, old_uses, slots, uses)
+            wanted_kernels.move_entries(old_slots, old_uses, slots, uses)
             state[TAKEN] = state[LIVE]
         if state[ROWS] + entries > len(counters):
             more = max(len(counters) // 2, entries, _FEWEST_SLOTS)

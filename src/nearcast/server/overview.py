@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from starlette.responses import Response
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
 from nearcast.model.values import check_id
@@ -25,8 +26,6 @@ from nearcast.server.routes import Routes, Visit
 from nearcast.server.schemas import Schema, ref
 from nearcast.server.shapes import subscription_to_json
 from nearcast.server.tenants import Tenant
-
-Floats = npt.NDArray[np.float64]
 
 routes = Routes()
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.index.table import Floats
+from nearcast.arrays.types import Floats
 from nearcast.spark.messages import cut_in_two
 from nearcast.spark.operations import LASTING, LOG, boxes_in, of_kind
 

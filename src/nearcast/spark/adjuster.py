@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.index.table import Int64s
+from nearcast.arrays.types import Int64s
 from nearcast.partition.load import balance_of
 from nearcast.partition.prepare import evenly
 from nearcast.spark.adjusting import Allowance, Pace, PlanTransition

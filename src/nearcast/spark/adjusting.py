@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.errors import InvalidValue, SourceError
-from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.plan import Plan
 from nearcast.spark.census import Census
 from nearcast.spark.state import PipelineState

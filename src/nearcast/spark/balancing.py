@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.errors import InvalidValue
-from nearcast.index.table import Int32s
 from nearcast.partition import keys as key_choice
 from nearcast.partition.adjust.local import adjust, worker_loads
 from nearcast.partition.adjust.meter import BalanceWatch
@@ -27,7 +27,7 @@ from nearcast.partition.adjust.pieces import pieces_of
 from nearcast.partition.adjust.recent import RecentWork, recent_of
 from nearcast.partition.adjust.replan import propose
 from nearcast.partition.auto import auto
-from nearcast.partition.grid import Floats, Grid
+from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearcast.index.table import Int64s
+from nearcast.arrays.types import Int64s
 from nearcast.partition.plan import Plan
 from nearcast.spark.operations import FORGET, completed
 from nearcast.spark.placing import dealt, holders, joined, keyed, message_holders, split_pairs

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.index.table import Floats
+from nearcast.arrays.types import Floats
 from nearcast.partition.grid import Grid, count_cells, weigh_cells
 from nearcast.spark.sealed import seal, unseal
 from nearcast.spark.state import PipelineState

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.index.table import Floats, Int64s
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.model.values import LONGEST_ID
 
 Mask = npt.NDArray[np.bool_]

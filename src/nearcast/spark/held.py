@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index.table import Rows
 from nearcast.lasting import ActiveStore, MessageTerms
 from nearcast.spark.names import Names
 from nearcast.spark.operations import BegunSubscriptions, boxes_in

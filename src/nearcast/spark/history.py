@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.arrays.types import Int32s
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
-from nearcast.index.table import Int32s
 from nearcast.partition.plan import Plan
 from nearcast.spark.actives import Actives
 from nearcast.spark.carrying import Carried, carry

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner_counting, kernel, read_only
-from nearcast._slots import Slots, change, empty_slots, find, move_slots, put, remove, slot_of
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.slots import Slots, change, empty_slots, find, move_slots, put, remove, slot_of
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.topk import Window
 
 Codes = npt.NDArray[np.int8]

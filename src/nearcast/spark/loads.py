@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
-from nearcast.index.table import Floats
 from nearcast.partition.adjust.meter import FIELDS, Meter
 from nearcast.partition.grid import count_cells
 from nearcast.partition.plan import Plan

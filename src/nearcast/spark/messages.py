@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.columns import boxes_of, points_of, present
 from nearcast.spark.shard import ShardMessages
 from nearcast.text import Analyser

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.index.table import Int32s, Int64s
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.text.columns import buffers
 
 _WORTH_TIDYING = 1 << 16

@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.errors import SourceError
-from nearcast.index.memory import MappedMemory, Memory
 from nearcast.spark.files import Files
 from nearcast.spark.rooms import (
     cache_root,

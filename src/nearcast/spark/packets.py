@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from nearcast.index.table import Int32s
+from nearcast.arrays.types import Int32s
 from nearcast.spark.messages import MessageBatch
 from nearcast.spark.shard import ShardMessages
 from nearcast.text.columns import HashedTexts

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows

@@ -8,7 +8,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.index.memory import Memory
+from nearcast.arrays.memory import Memory
 from nearcast.partition.grid import Grid
 from nearcast.partition.wanted import WantedKeys
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.geo import Bounds, region_from_json
-from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.model.log import decode_json
 from nearcast.text.columns import Hashes
 

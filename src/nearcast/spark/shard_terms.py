@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel, read_only
-from nearcast._slots import Slots, empty_slots, find, mixed, move_slots, put, remove
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.slots import Slots, empty_slots, find, mixed, move_slots, put, remove
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index import Table
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.index.table import Int32s, Int64s
 from nearcast.text.columns import HashedTexts, Hashes
 
 _PIECE = 1 << 14

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nearcast.arrays.types import Int64s
 from nearcast.errors import SourceError
-from nearcast.index.table import Int64s
 from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast.spark.events import completed, is_normal
 from nearcast.spark.paths import absolute, open_file

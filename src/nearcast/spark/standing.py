@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.types import Int32s
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
-from nearcast.index.table import Int32s
 from nearcast.partition.plan import Plan
 from nearcast.spark.operations import END, begun_in, of_kind, unranked
 from nearcast.spark.registrar import Registrar

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nearcast.index.table import Int32s, Int64s
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.adjust.change import mixed
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
+from nearcast.partition.grid import Grid, spans_of
 from nearcast.partition.plan import Plan, TextMap
 
 

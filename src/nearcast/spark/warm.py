@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.memory import MappedMemory
 from nearcast.engine.settings import Settings
-from nearcast.index.memory import MappedMemory
 from nearcast.model import event_from_json
 from nearcast.model.log import Record
 from nearcast.partition.grid import Grid

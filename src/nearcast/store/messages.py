@@ -22,7 +22,7 @@ from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
 from nearcast.topk import Window
 
 if TYPE_CHECKING:
-    from nearcast.index.table import Floats
+    from nearcast.arrays.types import Floats
 
 _PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 

@@ -13,17 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import inlined, inner, kernel, read_only
-from nearcast._slots import (
+from nearcast.arrays.slots import (
     FIRST_FACTOR,
     FIRST_SEED,
     SECOND_FACTOR,
     SECOND_SEED,
-    Bytes,
-    Int64s,
     Slots,
     hash_strings,
     mixed,
 )
+from nearcast.arrays.types import Bytes, Int64s
 from nearcast.text.analyser import DEFAULT, Analyser
 
 Hashes = npt.NDArray[np.uint64]

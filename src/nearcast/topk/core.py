@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.topk import _events
-from nearcast.topk._arrays import (
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.topk.kernels import events
+from nearcast.topk.kernels.arrays import (
     longer,
     new_state,
     sizes_of,
@@ -28,7 +29,7 @@ from nearcast.topk._arrays import (
     with_subscriptions,
     with_terms,
 )
-from nearcast.topk._layout import (
+from nearcast.topk.kernels.layout import (
     BEGIN,
     BUFFER_END,
     CHANGES,
@@ -58,9 +59,6 @@ from nearcast.topk._layout import (
     SIZE,
     SUB,
     THETA,
-    Floats,
-    Int32s,
-    Int64s,
     TopkScratch,
 )
 from nearcast.topk.window import Window
@@ -187,7 +185,7 @@ class TopK:
         subs = self._take_numbers(len(points))
         done = 0
         while done < len(subs):
-            done, code = _events.subscribe(
+            done, code = events.subscribe(
                 self._state, self._work, subs, points, alphas, ks, starts, terms, done, len(subs)
             )
             self._grow(code)
@@ -206,7 +204,7 @@ class TopK:
 
     def unsubscribe(self, subs: Int32s) -> None:
         """Forget subscriptions; others may get their numbers."""
-        _events.unsubscribe(self._state, subs)
+        events.unsubscribe(self._state, subs)
         self._free.extend(subs)
 
     def publish(
@@ -236,15 +234,15 @@ class TopK:
     def _publish_some(
         self, points: Floats, at: Floats, starts: Int64s, terms: Int32s, counts: Int32s, done: int
     ) -> tuple[int, int]:
-        return _events.publish(
+        return events.publish(
             self._state, self._work, points, at, starts, terms, counts, done, len(points)
         )
 
     def _advance_some(self, now: float) -> int:
-        return _events.advance(self._state, self._work, now)
+        return events.advance(self._state, self._work, now)
 
     def _read_some(self, subs: Int32s, done: int) -> int:
-        return _events.read_members(self._state, self._work, subs, done)
+        return events.read_members(self._state, self._work, subs, done)
 
     def advance(self, now: float) -> TopkChanges:
         """Let time pass, as one event."""
@@ -278,7 +276,7 @@ class TopK:
         """How many subscriptions messages would affect, and a sum that tells sets of them apart."""
         self._ensure_longest(int(np.diff(starts).max(initial=0)))
         found = np.zeros(2, np.int64)
-        _events.probe(self._state, self._work, points, starts, terms, counts, found)
+        events.probe(self._state, self._work, points, starts, terms, counts, found)
         return int(found[0]), int(found[1])
 
     @property
@@ -340,7 +338,7 @@ class TopK:
         scalars = self._state.scalars
         size = int(scalars[MESSAGE_MASK]) + 1
         shift = int(scalars[FIRST]) // size * size
-        _events.rebase(self._state, shift)
+        events.rebase(self._state, shift)
         self._base += shift
 
 

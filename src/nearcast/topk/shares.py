@@ -12,25 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import lean_kernel
-from nearcast.index.rarest_term._lanes import lowest
-from nearcast.index.rarest_term._layout import LANES
-from nearcast.topk._lanes import STEPS, reached
-from nearcast.topk._layout import (
-    COUNT,
-    LIST,
-    OFFSET,
-    PSUB,
-    SIZE,
-    Floats,
-    Int32s,
-    Int64s,
-    TopkScratch,
-    TopkState,
-)
-from nearcast.topk._message import prepare
-from nearcast.topk._postings import set_theta
-from nearcast.topk._wide import wide
+from nearcast.arrays.lanes import LANES, lowest
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.topk.core import TopK
+from nearcast.topk.kernels.lanes import STEPS, reached
+from nearcast.topk.kernels.layout import COUNT, LIST, OFFSET, PSUB, SIZE, TopkScratch, TopkState
+from nearcast.topk.kernels.message import prepare
+from nearcast.topk.kernels.postings import set_theta
 
 
 class Shares(NamedTuple):

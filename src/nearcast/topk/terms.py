@@ -1,7 +1,7 @@
 """Terms as small numbers, of messages and top-k queries alike; numbers of unused terms are reused.
 
 Every term of the window needs a number, whether anybody asks for it now or not: the next
-subscription may. A term is known by 97 bits of hash (`nearcast._slots`). When the table is
+subscription may. A term is known by 97 bits of hash (`nearcast.arrays.slots`). When the table is
 getting full, terms that neither the window nor a subscription has are swept out of it.
 """
 
@@ -16,19 +16,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast._slots import (
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.slots import (
     Slots,
     find,
     hash_strings,
     move_slots,
     put,
 )
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
+from nearcast.arrays.types import Bytes, Int32s, Int64s
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
-from nearcast.topk._layout import Bytes, Int32s, Int64s
-from nearcast.topk._wide import wide
 from nearcast.topk.core import TopK
 
 _FREE = np.uint64(0xFFFFFFFFFFFFFFFF)

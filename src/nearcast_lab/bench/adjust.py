@@ -14,12 +14,13 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from nearcast.arrays.types import Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition.adjust.local import adjust
 from nearcast.partition.adjust.migration import Migration, carried_bytes, held_bytes
 from nearcast.partition.adjust.recent import ROW_BYTES, RecentWork, recent_of
 from nearcast.partition.auto import auto
-from nearcast.partition.grid import Grid, Int64s
+from nearcast.partition.grid import Grid
 from nearcast.partition.load import MEASURED
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleMessages, SampleRows, rows_of, sample_of

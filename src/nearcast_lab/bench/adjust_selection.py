@@ -10,13 +10,13 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.adjust.change import Shifts, shifted
 from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.local import worker_loads
 from nearcast.partition.adjust.migration import carried_bytes
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
 from nearcast.partition.adjust.recent import RecentWork
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleRows

@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 from nearcast.lasting import ActiveChanges, ActiveStore, Ended, MessageTerms
-from nearcast.lasting._places import Places
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
+from nearcast.lasting.kernels.places import Places
 from nearcast_lab.designs.located_messages import (
     LocatedMessages,
     LocatedRows,

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast.geo import Box
-from nearcast.partition.grid import Floats
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.mechanisms import (
     MECHANISMS,

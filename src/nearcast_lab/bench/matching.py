@@ -13,8 +13,8 @@ from time import perf_counter, process_time, thread_time_ns
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index import Batch, Index, Table, match
-from nearcast.index.table import Int32s, Int64s
 from nearcast_lab.bench.choices import Choice
 from nearcast_lab.workloads.arrays import Subscriptions
 

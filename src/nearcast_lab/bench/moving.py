@@ -8,8 +8,8 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Table
-from nearcast.index.table import Floats, Int32s
 from nearcast.lasting import ActiveChanges
 from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign

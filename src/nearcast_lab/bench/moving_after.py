@@ -7,9 +7,9 @@ from typing import TypedDict
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Batch, Table, match
 from nearcast.index.rarest_term import RarestTerm
-from nearcast.index.table import Floats, Int32s
 
 _SMALL = 20  # moves of everybody: of 1 % and of 10 % of the side in turn
 _BATCH = 10_000

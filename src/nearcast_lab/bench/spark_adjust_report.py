@@ -14,7 +14,7 @@ from nearcast_lab.bench.processes import Cpu
 from nearcast_lab.bench.promises import Bar, at_most
 
 if TYPE_CHECKING:
-    from nearcast.partition.grid import Floats
+    from nearcast.arrays.types import Floats
     from nearcast.spark.report import BatchReport
 
 BALANCED = 1.3

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index.table import Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
-from nearcast.lasting._cells import add_entry, drop_entry
-from nearcast.lasting._layout import (
+from nearcast.lasting.kernels.cells import add_entry, drop_entry
+from nearcast.lasting.kernels.layout import (
     COUNT,
     HEAD,
     NOTHING,
@@ -17,9 +19,8 @@ from nearcast.lasting._layout import (
     ActiveArrays,
     room_in_arena,
     single,
-    wide,
 )
-from nearcast.lasting._places import Places, places_of_point
+from nearcast.lasting.kernels.places import Places, places_of_point
 from nearcast_lab.designs._located_kernels import (
     Hash,
     LocatedScratch,

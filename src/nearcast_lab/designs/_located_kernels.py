@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.index.rarest_term._lanes import prefetch
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
-from nearcast.lasting._cells import add_entry, drop_entry, room_wanted
-from nearcast.lasting._change import terms_at
-from nearcast.lasting._entries import CAME, WENT, pick_entries
-from nearcast.lasting._heap import has_ended, pop, push
-from nearcast.lasting._layout import (
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
+from nearcast.index.table import Rows
+from nearcast.lasting.kernels.cells import add_entry, drop_entry, room_wanted
+from nearcast.lasting.kernels.change import terms_at
+from nearcast.lasting.kernels.entries import CAME, WENT, pick_entries
+from nearcast.lasting.kernels.heap import has_ended, pop, push
+from nearcast.lasting.kernels.layout import (
     COUNT,
     END,
     GIVEN,
@@ -24,7 +26,6 @@ from nearcast.lasting._layout import (
     UNIT,
     USED,
     ActiveArrays,
-    Float32s,
     class_for,
     give_back,
     room_in_arena,
@@ -32,9 +33,8 @@ from nearcast.lasting._layout import (
     signature,
     single,
     take,
-    wide,
 )
-from nearcast.lasting._moves import (
+from nearcast.lasting.kernels.moves import (
     DONE,
     MORE_FOUND,
     MORE_ROOM,
@@ -43,8 +43,14 @@ from nearcast.lasting._moves import (
     keep_matching,
     report,
 )
-from nearcast.lasting._places import Places, cover, is_inside_both, places_of_point, strips_of
-from nearcast.lasting._visit import keep_only
+from nearcast.lasting.kernels.places import (
+    Places,
+    cover,
+    is_inside_both,
+    places_of_point,
+    strips_of,
+)
+from nearcast.lasting.kernels.visit import keep_only
 
 
 class Hash(NamedTuple):

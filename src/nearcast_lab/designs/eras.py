@@ -16,16 +16,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys as key_choice
-from nearcast.partition._tables import Terms
-from nearcast.partition._wanted import Words
 from nearcast.partition.adjust.migration import Transfers, transfers
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
 from nearcast.partition.sample import SampleMessages, SampleRows, take_rows
+from nearcast.partition.tables import Terms
+from nearcast.partition.wanted_kernels import Words
 
 FEW = 0.05
 """The share of old subscriptions at which their plan may be retired."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.partition.grid import Floats, Int64s
 
 _MOST_STEPS = 1 << 31
 """Cells times units of size that `dynamic` goes through before it gives up: some seconds."""

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.partition.adjust.change import Shifts, shifted, split
 from nearcast.partition.adjust.local import MOST_LOADED, ShiftLog, worker_loads
 from nearcast.partition.adjust.migration import Migration
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.adjust.text import content_of, in_both, share_of
-from nearcast.partition.grid import Floats, Int64s
 from nearcast.partition.plan import Plan
 from nearcast_lab.designs.migration_choice import greedy
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
-from nearcast.index.table import Int32s
-from nearcast.lasting._layout import wide
-from nearcast.lasting._moves import Ops
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Int32s
+from nearcast.lasting.kernels.moves import Ops
 from nearcast.lasting.store import ActiveChanges, ActiveStore
 
 

@@ -13,13 +13,13 @@ from time import thread_time_ns
 import numpy as np
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Table
 from nearcast.index.rarest_term import RarestTerm
-from nearcast.partition._tables import Terms, count_of, count_table
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.load import WorkCosts
 from nearcast.partition.sample import hashed
+from nearcast.partition.tables import Terms, count_of, count_table
 
 _SHARES = (0.01, 0.05, 0.2, 0.6, 1.0)
 _TERMS = 9

@@ -13,7 +13,7 @@ from time import thread_time_ns
 
 import numpy as np
 
-from nearcast.partition._tables import count_table
+from nearcast.partition.tables import count_table
 from nearcast.topk.shares import SharedCore
 from nearcast_lab.simulators.calibrate import find_terms
 from nearcast_lab.simulators.topk import SimulatedMessages, TopkCosts

@@ -16,9 +16,9 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.load import balance_of, rate_of
+from nearcast.partition.tables import Terms
 from nearcast.partition.topk.placing import (
     TopkQueries,
     ordered,

@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcast.arrays.types import Floats
 from nearcast.index import Batch
 from nearcast_lab.workloads.base import Corpus, Count, Share, WorkloadOptions, ordered
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.space import boxes_around
 
 _CHUNK = 200_000

@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast_lab.workloads.corpus import MessageClock, Ragged, distinct_terms, picked_terms
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.space import Cities, WorldBox, space_named
 from nearcast_lab.workloads.words import Words
 from nearcast_lab.workloads.zipf import cumulative_weights

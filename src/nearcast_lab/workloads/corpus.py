@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast_lab.workloads.draws import STEP, Draws, Floats, Ints, as_unit, mixed, stream_key
+from nearcast.arrays.types import Floats
+from nearcast_lab.workloads.draws import STEP, Draws, Ints, as_unit, mixed, stream_key
 
 _MANY_TRIES = 64
 _GUIDES = 1 << 15

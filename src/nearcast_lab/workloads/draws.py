@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcast._jit import inner_counting, kernel
+from nearcast.arrays.types import Floats
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 STEP = np.uint64(0x9E3779B97F4A7C15)

@@ -12,11 +12,12 @@ from typing import Literal
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch
 from nearcast_lab.workloads.arrays import Subscriptions, chunks, starts_of
 from nearcast_lab.workloads.base import Corpus
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.sts import StsOptions, StsSubscriptions
 
 Drift = Literal["regions", "festival"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast_lab.workloads.base import Corpus, WorkloadOptions
 from nearcast_lab.workloads.corpus import Ragged, distinct_terms, offsets_of
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.zipf import cumulative_weights, ranks_of
 
 

@@ -29,6 +29,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from msgspec import Meta
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast_lab.workloads.base import (
     START,
@@ -44,7 +45,7 @@ from nearcast_lab.workloads.base import (
     ordered,
     published,
 )
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.roads import Vehicles, build_roads
 from nearcast_lab.workloads.space import boxes_around, rounded
 from nearcast_lab.workloads.tracks import Tracks, read_tracks

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
 from nearcast.index import Batch
 from nearcast.text import DEFAULT
@@ -26,7 +27,7 @@ from nearcast_lab.workloads.arrays import (
     starts_of,
 )
 from nearcast_lab.workloads.corpus import Ragged, offsets_of, picked_terms
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.space import boxes_around
 
 

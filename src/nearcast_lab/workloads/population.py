@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcast_lab.workloads.draws import BELL_REACH, Draws, Floats, Ints
+from nearcast.arrays.types import Floats
+from nearcast_lab.workloads.draws import BELL_REACH, Draws, Ints
 
 _DEVIATION = 0.2
 

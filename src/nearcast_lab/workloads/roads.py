@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
-from nearcast_lab.workloads.draws import STEP, Draws, Floats, Ints, as_unit, mixed, stream_key
+from nearcast.arrays.types import Floats
+from nearcast_lab.workloads.draws import STEP, Draws, Ints, as_unit, mixed, stream_key
 from nearcast_lab.workloads.space import KM_PER_DEGREE, WorldBox, cosine
 
 _JITTER = 0.3  # of the distance between junctions: streets bend, and never cross

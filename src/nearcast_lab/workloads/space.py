@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.zipf import cumulative_weights, ranks_of
 
 KM_PER_DEGREE = 111.19508

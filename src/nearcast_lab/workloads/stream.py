@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast_lab.workloads.arrays import ArrayWorkload
 from nearcast_lab.workloads.base import START
-from nearcast_lab.workloads.draws import Floats, Ints
+from nearcast_lab.workloads.draws import Ints
 from nearcast_lab.workloads.registry import array_workload
 from nearcast_lab.workloads.words import Words
 

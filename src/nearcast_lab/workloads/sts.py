@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcast.arrays.types import Floats
 from nearcast_lab.workloads.base import (
     Corpus,
     Count,
@@ -36,7 +37,7 @@ from nearcast_lab.workloads.base import (
     subscribed,
 )
 from nearcast_lab.workloads.corpus import Ragged
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.population import changes
 from nearcast_lab.workloads.space import square_boxes
 from nearcast_lab.workloads.zipf import ranks_of

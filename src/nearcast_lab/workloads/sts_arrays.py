@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch
 from nearcast_lab.workloads.arrays import chunks, starts_of
 from nearcast_lab.workloads.base import Corpus
-from nearcast_lab.workloads.draws import Floats, Ints
+from nearcast_lab.workloads.draws import Ints
 from nearcast_lab.workloads.registry import convert_options
 from nearcast_lab.workloads.sts import Group, StsOptions, StsSubscriptions
 

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
 from nearcast.model import Publish
 from nearcast.model.log import events_of, open_log
 from nearcast.text import DEFAULT
 from nearcast_lab.workloads.corpus import Ragged, offsets_of, picked_terms
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload, gazetteer
 from nearcast_lab.workloads.space import WorldBox, space_named
 from nearcast_lab.workloads.topk import TopkOptions

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
-from nearcast_lab.workloads.draws import Floats, Ints
+from nearcast_lab.workloads.draws import Ints
 from nearcast_lab.workloads.space import WorldBox
 
 _NAMES = {"oid": ("oid", "id"), "ts": ("ts", "time"), "lon": ("lon",), "lat": ("lat",)}

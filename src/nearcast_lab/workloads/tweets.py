@@ -16,6 +16,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast_lab.workloads.base import (
     Corpus,
     Count,
@@ -28,7 +29,7 @@ from nearcast_lab.workloads.base import (
     subscribed,
 )
 from nearcast_lab.workloads.corpus import Ragged
-from nearcast_lab.workloads.draws import Draws, Floats, Ints
+from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.space import boxes_around
 
 _EITHER = ("AND", "OR")

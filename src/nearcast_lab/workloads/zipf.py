@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast_lab.workloads.draws import Floats, Ints
+from nearcast.arrays.types import Floats
+from nearcast_lab.workloads.draws import Ints
 
 
 def cumulative_weights(size: int, exponent: float = 1.0, shift: float = 0.0) -> Floats:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Batch, Table
-from nearcast.index.table import Floats, Int32s
 from nearcast.lasting import MessageTerms
 from nearcast.lasting.ap_plus import UnifiedApPlusTree
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign

@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index.ap_tree.construct import remake
 from nearcast.index.ap_tree.index import ApTree
 from nearcast.index.ap_tree.maintain import FIRST_ROOM, MORE_ROOM, MORE_VISITED, shift_rows
 from nearcast.index.ap_tree.motion import Motion
 from nearcast.index.ap_tree.tree import ApTreeArrays, with_room
-from nearcast.index.table import Floats, Int32s, Int64s, Table
+from nearcast.index.table import Table
 
 _MEMORY = 0.7  # how much of what was known of a speed stays when a report comes
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner_counting
-from nearcast.index.ap_tree.arrays import sort
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.cost import MessageStatistics, hit_of
 from nearcast.index.ap_tree.keyword import heuristic_cuts, optimal_cuts, partition_cost
 from nearcast.index.ap_tree.spatial import SAMPLE, cell_hits, cell_weights, strip_edges
@@ -28,7 +29,6 @@ from nearcast.index.ap_tree.tree import (
     is_wide,
     strip_of,
 )
-from nearcast.index.table import Floats, Int32s, Int64s
 
 ADAPTIVE, KEYWORD_FIRST, SPACE_FIRST, TRIE = 0, 1, 2, 3
 """Strategies."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
-from nearcast.index.ap_tree.arrays import longer, taller
+from nearcast.arrays.in_kernels import longer, taller
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.ap_tree.build import (
     KEYWORD_FIRST,
     SPACE_FIRST,
@@ -33,7 +34,7 @@ from nearcast.index.ap_tree.tree import (
     reserve,
     strip_of,
 )
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 
 @kernel

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
-from nearcast.index.ap_tree.arrays import sort
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.tree import rank_of
 from nearcast.index.base import Batch
-from nearcast.index.table import Floats, Int32s, Int64s, Rows, Table
+from nearcast.index.table import Rows, Table
 
 MOST_POINTS = 20_000
 """So many places of a history are kept, evenly spread over it."""

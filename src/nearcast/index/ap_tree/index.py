@@ -9,8 +9,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.index.ap_tree._kernels import match_batch
 from nearcast.index.ap_tree.build import (
     ADAPTIVE,
     KEYWORD_FIRST,
@@ -31,10 +32,10 @@ from nearcast.index.ap_tree.cost import (
 )
 from nearcast.index.ap_tree.maintain import delete_rows, drifted, insert_rows
 from nearcast.index.ap_tree.pack import figures, packed
+from nearcast.index.ap_tree.search import match_batch
 from nearcast.index.ap_tree.tree import NODE, NOW, ApTreeArrays, single_leaf, trimmed, with_room
 from nearcast.index.base import Batch, Pairs, collect
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Int64s, Table
+from nearcast.index.table import Table
 from nearcast.index.verify import bitmap_for
 
 _VERSION = 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
-from nearcast.index.table import Floats, Int64s
+from nearcast.arrays.types import Floats, Int64s
 
 SWEEPS = 8
 """How often the heuristic may go over all cuts; the paper goes over them once."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, inner_counting, kernel, lean_kernel
-from nearcast.index.ap_tree.arrays import longer, sort, taller
+from nearcast.arrays.in_kernels import longer, sort, taller
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.cost import sorted_ranks
 from nearcast.index.ap_tree.tree import (
     CHILD,
@@ -25,7 +26,7 @@ from nearcast.index.ap_tree.tree import (
     rank_of,
     strip_of,
 )
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 FIRST_ROOM = 4
 """Entries that a leaf made for one row has room for."""

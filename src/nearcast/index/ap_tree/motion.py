@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.index.table import Floats, Int32s
+from nearcast.arrays.types import Floats, Int32s
 
 SAMPLE = 1024
 """So many rows of a node, evenly spread, say when its distribution will have drifted."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
-from nearcast.index.ap_tree.arrays import taller
+from nearcast.arrays.in_kernels import taller
 from nearcast.index.ap_tree.tree import (
     CHILD,
     CUTS,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
-from nearcast.index.ap_tree.arrays import sort
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.tree import is_wide, strip_of
-from nearcast.index.table import Floats, Int32s, Int64s
 
 SAMPLE = 32768
 """Edges of a node with more rows are found from so many of them, evenly spread.

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_counting
-from nearcast.index.ap_tree.arrays import longer, taller
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.in_kernels import longer, taller
+from nearcast.arrays.types import Floats, Int32s, Int64s
 
 LEAF, KEYWORD, SPATIAL, GONE = 0, 1, 2, 3
 """Kinds of nodes; GONE marks what a rebuilt subtree has left behind."""

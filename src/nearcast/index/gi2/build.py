@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.gi2.grid import Gi2Grid, Spans, pack, spans_for, unpack
 from nearcast.index.gi2.lists import (
     ENTRIES,
@@ -24,7 +25,7 @@ from nearcast.index.gi2.lists import (
     place_of,
 )
 from nearcast.index.gi2.records import Bounds32, rarest_term, write_record
-from nearcast.index.table import Int32s, Int64s, Rows, Table
+from nearcast.index.table import Rows, Table
 
 
 @lean_kernel

@@ -23,6 +23,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.gi2.build import build_lists
@@ -47,8 +49,7 @@ from nearcast.index.gi2.update import (
     sweep,
     withdraw_rows,
 )
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import NOBODY, Int32s, Int64s, Table
+from nearcast.index.table import NOBODY, Table
 from nearcast.index.verify import Bitmap, bitmap_for
 
 _VERSION = 1

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.gi2.grid import Spans
-from nearcast.index.table import Int32s, Int64s
 
 WIDTH = 8
 TOP, SLOTS, LISTS, ENTRIES = 0, 1, 2, 3

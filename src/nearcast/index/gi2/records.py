@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Int32s, Int64s, Rows
+from nearcast.arrays.types import Int32s, Int64s
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Rows
 
 Bounds32 = npt.NDArray[np.float32]
 BOX = 4

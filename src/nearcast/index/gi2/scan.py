@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.gi2.grid import Gi2Grid, column_of, line_of, unpack
 from nearcast.index.gi2.lists import CellLists, block_of, count_of, key_of, place_of
 from nearcast.index.gi2.records import BOX, COARSENESS, Bounds32, row_of
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, has_term, set_terms
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.gi2.grid import Gi2Grid, cells_in, pack, unpack
 from nearcast.index.gi2.lists import (
     CellLists,
@@ -17,7 +18,7 @@ from nearcast.index.gi2.lists import (
     shorten,
 )
 from nearcast.index.gi2.records import Bounds32, rarest_term, row_of, write_box, write_record
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 DONE = 0
 

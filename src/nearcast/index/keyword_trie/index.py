@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Int32s
 from nearcast.errors import InvalidValue
 from nearcast.index.ap_tree.cost import last_term, rank_new_terms, term_counts, term_order
 from nearcast.index.base import Batch, Pairs, collect
@@ -23,8 +25,7 @@ from nearcast.index.keyword_trie.trie import (
     insert_rows,
 )
 from nearcast.index.scratch import Bitmaps
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Table
+from nearcast.index.table import Table
 
 _VERSION = 1
 _ORDERS = ("tf", "idf", "random")

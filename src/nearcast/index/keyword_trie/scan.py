@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.index.ap_tree.arrays import sort
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.tree import rank_of
 from nearcast.index.gi2.lists import CellLists, block_of, count_of, key_of, place_of
 from nearcast.index.keyword_trie.trie import CHILDREN, FIRST, NEXT, RANK, ROOT, KeywordTrieArrays
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.ap_tree.cost import sorted_ranks
 from nearcast.index.gi2.lists import (
     CellLists,
@@ -22,7 +23,7 @@ from nearcast.index.gi2.lists import (
     place_of,
     shorten,
 )
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 RANK, CHILDREN, FIRST, NEXT, BEFORE = 0, 1, 2, 3, 4
 """Columns of `Trie.nodes`; a freed node names the next one in `NEXT`."""

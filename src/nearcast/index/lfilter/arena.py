@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.gi2.lists import SIZES, kind_for
-from nearcast.index.rarest_term._layout import wide
-from nearcast.index.table import Int32s, Int64s
 
 _TOP = len(SIZES)
 NO_ROOM = -1

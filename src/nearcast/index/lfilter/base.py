@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Int32s
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.lfilter.arena import Arena, larger, trimmed, used_cells
@@ -38,8 +40,7 @@ from nearcast.index.lfilter.trie import (
     move_in_trie,
 )
 from nearcast.index.lfilter.trie_build import build_trie
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Table
+from nearcast.index.table import Table
 from nearcast.index.verify import Bitmap, bitmap_for
 
 _VERSION = 1

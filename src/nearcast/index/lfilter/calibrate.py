@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.index.base import Batch
 from nearcast.index.lfilter.cost import LENGTHS, SearchCosts, Shape, lists_met
-from nearcast.index.table import Floats, Int32s, Rows
+from nearcast.index.table import Rows
 
 _MESSAGES = 12
 _SHARE = 0.1  # of each side of the space, for a sample box

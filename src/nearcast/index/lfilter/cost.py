@@ -9,7 +9,7 @@ from math import exp, log, log2
 from typing import NamedTuple
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.index.table import Floats, Int64s
+from nearcast.arrays.types import Floats, Int64s
 
 LENGTHS = (8, 64, 512)
 """The lengths of messages for which prices are measured; between them they are interpolated."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from time import thread_time_ns
 from typing import ClassVar
 
+from nearcast.arrays.types import Int32s
 from nearcast.index.base import Batch
 from nearcast.index.lfilter.base import FilterIndex, one_of
 from nearcast.index.lfilter.calibrate import MatchMethod, calibrate
 from nearcast.index.lfilter.pt_quadtree import REPLICATION, TAU_AREA, TAU_NUM, division_of
 from nearcast.index.lfilter.search import ALONE, FORMULAS, PRICES, QUADTREE
-from nearcast.index.table import Int32s, Table
+from nearcast.index.table import Table
 
 _FILTERS = {"cost": PRICES, "formulas": FORMULAS, "trie": ALONE, "quadtree": QUADTREE}
 _WORTH_MEASURING = 4096  # rows

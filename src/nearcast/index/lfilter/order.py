@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.types import Int32s
 from nearcast.index.ap_tree.cost import last_term, term_counts, term_order
-from nearcast.index.table import Int32s, Rows, Table
+from nearcast.index.table import Rows, Table
 
 NONE = np.int32(-(2**31))
 """The label of a term that no row requires."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner_counting, kernel
-from nearcast.index.ap_tree.arrays import sort
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.lfilter.arena import Arena, allocate, give_back, has_room
 from nearcast.index.lfilter.quadtree import DONE, NO_SETS, PtQuadtreeArrays, add_pivot
-from nearcast.index.rarest_term._layout import wide
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 
 @inner_counting

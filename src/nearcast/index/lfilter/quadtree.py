@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.lfilter.arena import (
     Arena,
     allocate,
@@ -28,8 +30,7 @@ from nearcast.index.lfilter.arena import (
     remove_sorted,
 )
 from nearcast.index.lfilter.trie import above, below
-from nearcast.index.rarest_term._layout import wide
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 NODE = np.dtype(
     [

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.index.lfilter.arena import allocate_first, larger, new_arena
 from nearcast.index.lfilter.order import TermOrder
 from nearcast.index.lfilter.pivots import choose_pivots
@@ -27,7 +28,7 @@ from nearcast.index.lfilter.quadtree import (
     withdraw_from_quadtree,
     write_boxes,
 )
-from nearcast.index.table import Floats, Int32s, Table
+from nearcast.index.table import Table
 
 _STACK = 4 * DEEPEST + 8
 _FEW = 4096

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.index.ap_tree.arrays import sort
+from nearcast.arrays.in_kernels import sort
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.lfilter.arena import Arena, lower_bound, room_for
 from nearcast.index.lfilter.cost import (
     SearchCosts,
@@ -20,8 +22,7 @@ from nearcast.index.lfilter.cost import (
 from nearcast.index.lfilter.order import NONE, label_of
 from nearcast.index.lfilter.quadtree import PtQuadtreeArrays, quarters
 from nearcast.index.lfilter.trie import MbrTrieArrays
-from nearcast.index.rarest_term._layout import wide
-from nearcast.index.table import EXCLUDES, Floats, Int32s, Int64s, Rows
+from nearcast.index.table import EXCLUDES, Rows
 from nearcast.index.verify import Bitmap, accepts_place, accepts_text, clear_terms, set_terms
 
 COST, TOKEN_SET, TRIE = 0, 1, 2

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.ap_tree.cost import sorted_ranks
 from nearcast.index.lfilter.arena import (
     Arena,
@@ -24,8 +26,7 @@ from nearcast.index.lfilter.arena import (
     new_arena,
     room_for,
 )
-from nearcast.index.rarest_term._layout import wide
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 NODE = np.dtype(
     [

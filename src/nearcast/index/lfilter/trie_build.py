@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.ap_tree.cost import ranked_terms
 from nearcast.index.lfilter.arena import Arena, arena_of, laid_out
 from nearcast.index.lfilter.trie import (
@@ -19,7 +20,7 @@ from nearcast.index.lfilter.trie import (
     MbrTrieArrays,
     empty_trie,
 )
-from nearcast.index.table import Int32s, Int64s, Table
+from nearcast.index.table import Table
 
 _SPARE = 8
 

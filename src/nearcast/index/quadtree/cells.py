@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner
+from nearcast.arrays.types import Floats, Int64s
 from nearcast.index.gi2.grid import Gi2Grid, grid_over
-from nearcast.index.table import Floats, Int64s
 
 DEEPEST = 15
 MOST_CELLS = 1024

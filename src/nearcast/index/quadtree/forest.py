@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.gi2.grid import pack, unpack
 from nearcast.index.gi2.lists import (
     CellLists,
@@ -22,9 +24,8 @@ from nearcast.index.gi2.lists import (
     shorten,
 )
 from nearcast.index.gi2.records import rarest_term
-from nearcast.index.memory import Memory
 from nearcast.index.quadtree.cells import CoverScratch, QuadtreeSpace, cover
-from nearcast.index.table import Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 ENTRIES = 4
 """Where a node counts the entries of its own lists, behind its four children."""

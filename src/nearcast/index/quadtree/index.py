@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Int32s
 from nearcast.errors import InvalidValue
 from nearcast.index.ap_tree.cost import Observed, observe
 from nearcast.index.base import Batch, Pairs, collect
@@ -34,8 +36,7 @@ from nearcast.index.quadtree.forest import (
 )
 from nearcast.index.quadtree.scan import scan
 from nearcast.index.scratch import Bitmaps
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Table
+from nearcast.index.table import Table
 
 _VERSION = 1
 _WORLD = (-180.0, -90.0, 180.0, 90.0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from nearcast._jit import lean_kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.gi2.grid import column_of, line_of, unpack
 from nearcast.index.gi2.lists import CellLists, block_of, count_of, key_of, place_of
 from nearcast.index.quadtree.cells import QuadtreeSpace
 from nearcast.index.quadtree.forest import ENTRIES, Forest, bit_of
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined, kernel, lean_kernel
-from nearcast.index.rarest_term._lanes import prefetch
+from nearcast.arrays.lanes import LANES, prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Int32s, Int64s
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
     COUNT,
     KEY,
-    LANES,
     LEAF_RUN,
     LEAVES,
     LIVE,
@@ -22,19 +23,17 @@ from nearcast.index.rarest_term._layout import (
     SHORT,
     SHORT_END,
     USED,
-    Float32s,
     RarestTermArrays,
     empty_box,
     new_block,
     release,
     room_for,
     take_records,
-    wide,
 )
 from nearcast.index.rarest_term._rows import ask_for_row, rarest_terms, write_record
 from nearcast.index.rarest_term._split import MARGIN
 from nearcast.index.rarest_term._tree import settle, write_child, write_lane
-from nearcast.index.table import Int32s, Int64s, Parts
+from nearcast.index.table import Parts
 
 _FAR, _NEAR = 16, 8  # how many rows ahead a row, and then its terms, are asked for
 

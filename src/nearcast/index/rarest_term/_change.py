@@ -6,14 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.index.rarest_term._lanes import first_empty, prefetch
+from nearcast.arrays.lanes import LANES, first_empty, prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
 from nearcast.index.rarest_term._layout import (
     BLOCK,
     BOUND,
     COUNT,
     HOME,
     KEY,
-    LANES,
     LEAF_RUN,
     LEAVES,
     LIVE,
@@ -28,14 +29,12 @@ from nearcast.index.rarest_term._layout import (
     RUNS,
     SHORT,
     USED,
-    Float32s,
     RarestTermArrays,
     empty_box,
     new_block,
     release,
     room_for,
     take_records,
-    wide,
 )
 from nearcast.index.rarest_term._rows import rarest_terms, write_box, write_record
 from nearcast.index.rarest_term._tree import (
@@ -48,7 +47,7 @@ from nearcast.index.rarest_term._tree import (
     tighten,
     write_lane,
 )
-from nearcast.index.table import Floats, Int32s, Int64s, Parts
+from nearcast.index.table import Parts
 
 LONELY = 3
 """Rows of a leaf that are too few to keep it when others are deleted."""

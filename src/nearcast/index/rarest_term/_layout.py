@@ -25,18 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.index.memory import Memory
-from nearcast.index.table import Int32s, Int64s
-
-Float32s = npt.NDArray[np.float32]
-
-wide: Any = np.int64
-"""Makes an int64 in a kernel: what is computed from int32 and from literals has one type by it."""
+from nearcast.arrays.lanes import LANES
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Float32s, Int32s, Int64s
 
 SHORT = 8
 """The longest run that is kept as plain records."""
-LANES = 16
-"""Entries of a block, and units of a block."""
 
 # A record: x0 y0 x1 y1 row second third key. A row that needs the exact check stands inverted.
 RECORD = 8

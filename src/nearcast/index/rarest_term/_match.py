@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
-from nearcast.index.rarest_term._lanes import (
+from nearcast.arrays.lanes import (
+    LANES,
     bit_count,
     lowest,
     meets,
@@ -17,9 +18,10 @@ from nearcast.index.rarest_term._lanes import (
     rounded_down,
     rounded_up,
 )
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.rarest_term._layout import (
     CHILDREN,
-    LANES,
     LEAF_RUN,
     RECORD,
     ROW,
@@ -30,9 +32,8 @@ from nearcast.index.rarest_term._layout import (
     THIRD,
     THIRDS,
     RarestTermArrays,
-    wide,
 )
-from nearcast.index.table import Floats, Int32s, Int64s, Parts, Rows
+from nearcast.index.table import Parts, Rows
 from nearcast.index.verify import Bitmap, accepts_box, accepts_place, accepts_text
 
 _FAR, _NEAR = 48, 24  # how many terms ahead a run, and then what it names, is asked for

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from nearcast._jit import inner_inlined
-from nearcast.index.rarest_term._lanes import prefetch, rounded_down, rounded_up
-from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD, Float32s, wide
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Floats, Int32s, Int64s, Parts
+from nearcast.arrays.lanes import prefetch, rounded_down, rounded_up
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
+from nearcast.index.rarest_term._layout import KEY, NO_TERM, ROW, SECOND, THIRD
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Parts
 
 _MORE_THAN_ANY = 2**62
 

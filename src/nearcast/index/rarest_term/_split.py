@@ -15,8 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nearcast.index.rarest_term._lanes import as_number, fold, load_plane, splat
-from nearcast.index.rarest_term._layout import LANES
+from nearcast.arrays.lanes import LANES, as_number, fold, load_plane, splat
 
 MARGIN = np.float32(1e-3)
 """Degrees added to the sides of a box before areas are compared, so that lines and points count."""

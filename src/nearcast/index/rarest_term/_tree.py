@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.index.rarest_term._lanes import bit_count, greatest, least, least_growth, lowest
+from nearcast.arrays.lanes import LANES, bit_count, greatest, least, least_growth, lowest
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Int32s
 from nearcast.index.rarest_term._layout import (
     BOUND,
     CHILDREN,
     COUNT,
     FULL,
     HOME,
-    LANES,
     LEAVES,
     NODES,
     OF_KEY,
@@ -26,15 +27,12 @@ from nearcast.index.rarest_term._layout import (
     SECONDS,
     THIRD,
     THIRDS,
-    Float32s,
     RarestTermArrays,
     empty_box,
     new_block,
     release,
-    wide,
 )
 from nearcast.index.rarest_term._split import MARGIN, best_part
-from nearcast.index.table import Int32s
 
 ALL_LANES = 2**LANES - 1
 _KEPT = 7  # fields of a record that a leaf keeps

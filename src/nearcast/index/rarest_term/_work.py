@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.rarest_term._layout import RarestTermArrays
-from nearcast.index.table import Int32s, Int64s, Parts, Rows
+from nearcast.index.table import Parts, Rows
 from nearcast.index.verify import Bitmap, bitmap_for
 
 Kernel = Callable[..., tuple[int, int, int, bool]]

@@ -18,6 +18,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.lanes import LANES
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Int32s
 from nearcast.index.base import Batch, Pairs
 from nearcast.index.rarest_term._build import (
     arrange_anew,
@@ -39,7 +42,6 @@ from nearcast.index.rarest_term._change import (
 )
 from nearcast.index.rarest_term._layout import (
     FREE,
-    LANES,
     LEAVES,
     LIVE,
     NODES,
@@ -54,8 +56,7 @@ from nearcast.index.rarest_term._layout import (
 )
 from nearcast.index.rarest_term._match import match_batch
 from nearcast.index.rarest_term._work import Workshop
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Table
+from nearcast.index.table import Table
 
 _VERSION = 2
 _SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes

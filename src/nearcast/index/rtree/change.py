@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.rtree.tree import (
     DONE,
     FULLEST,
@@ -26,7 +27,7 @@ from nearcast.index.rtree.tree import (
     note_row,
     note_upward,
 )
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 _ONE = np.uint64(1)
 

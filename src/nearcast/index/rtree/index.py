@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from nearcast.arrays.storage import load_arrays, save_arrays
+from nearcast.arrays.types import Int32s
 from nearcast.errors import InvalidValue
 from nearcast.index.base import Batch, Pairs, collect
 from nearcast.index.rtree.change import delete_rows, insert_rows, work_space
@@ -29,8 +31,7 @@ from nearcast.index.rtree.tree import (
     note_rows,
 )
 from nearcast.index.scratch import Bitmaps
-from nearcast.index.storage import load_arrays, save_arrays
-from nearcast.index.table import Int32s, Table
+from nearcast.index.table import Table
 
 _VERSION = 1
 _WIDEST = 64

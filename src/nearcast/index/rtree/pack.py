@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.rtree.tree import LEVEL, PARENT, PLACE, ROOT, ROWS, TOP, RTreeArrays, tree_for
-from nearcast.index.table import Floats, Int32s, Int64s, Table
+from nearcast.index.table import Table
 
 _FILLED = 0.75
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.gi2.lists import key_of, place_of
 from nearcast.index.quadtree.forest import bit_of
 from nearcast.index.rtree.tree import LEVEL, ROOT, RTreeArrays
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 from nearcast.index.verify import Bitmap, accepts, accepts_box, clear_terms, set_terms
 
 _ONE = np.uint64(1)

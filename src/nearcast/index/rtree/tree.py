@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, lean_kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.gi2.lists import key_of, place_of
 from nearcast.index.quadtree.forest import bit_of
-from nearcast.index.table import Floats, Int32s, Int64s, Rows
+from nearcast.index.table import Rows
 
 LEVEL, PARENT, PLACE = 0, 1, 2
 """Columns of `Tree.nodes`: leaves have level 0; the parent, or -1, and the place among its."""

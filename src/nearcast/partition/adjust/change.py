@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Int32s
 from nearcast.errors import InvalidValue
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Int32s
 from nearcast.partition.plan import Plan, TextMap
+from nearcast.partition.tables import Terms
 
 
 class Shifts(NamedTuple):

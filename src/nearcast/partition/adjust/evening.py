@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.adjust.pieces import Pieces
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.digest import sums
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s
+from nearcast.partition.grid import Grid
 
 _PART = 0.25  # of what is too much, given away in one round
 _LEAST = 0.05  # of what one worker is to give, in one round

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.partition.adjust.change import Shifts, shifted, split
 from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.migration import Migration, migration_to
@@ -11,7 +12,6 @@ from nearcast.partition.adjust.pieces import Pieces, pieces_of
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.adjust.text import content_of, in_both, share_of
 from nearcast.partition.digest import sums
-from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows

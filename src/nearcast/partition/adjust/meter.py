@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
-from nearcast.partition.grid import Floats
 from nearcast.partition.load import MEASURED, WorkCosts, balance_of
 
 FIELDS = ("messages", "candidates", "operations", "updates", "busy_ns")

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys as key_choice
-from nearcast.partition._tables import Terms
 from nearcast.partition.adjust.change import Shifts, mixed
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import SampleRows
+from nearcast.partition.tables import Terms
 
 
 class Migration(NamedTuple):

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.digest import sums
-from nearcast.partition.grid import Floats, Int32s, Int64s, cells_of
+from nearcast.partition.grid import cells_of
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
 

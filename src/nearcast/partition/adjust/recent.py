@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys as key_choice
-from nearcast.partition._tables import Terms
 from nearcast.partition.digest import hits_of, hold, sums
-from nearcast.partition.grid import Floats, Grid, Int32s, Int64s, spans_of
+from nearcast.partition.grid import Grid, spans_of
 from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import BLOCK, Plan
 from nearcast.partition.prepare import evenly
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import SampleMessages, SampleRows
+from nearcast.partition.tables import Terms
 
 ROW_BYTES = 64
 """What a row takes beside its terms, where nothing better is known."""

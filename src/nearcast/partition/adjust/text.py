@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.partition._tables import Terms
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.digest import sums
-from nearcast.partition.grid import Floats, Int32s
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
+from nearcast.partition.tables import Terms
 
 _ABOUT = 1.000001  # sums of the same numbers in another order are not quite the same
 

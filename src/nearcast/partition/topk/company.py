@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.partition.tables import Terms
 from nearcast.partition.topk.words import BUCKETS, TermUnits, UnitLists, units_of
 
 _PASSES = 8

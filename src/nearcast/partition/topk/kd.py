@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats
 from nearcast.geo import WORLD, Box
-from nearcast.partition.grid import Floats
 from nearcast.partition.topk.spread import KdTree
 
 

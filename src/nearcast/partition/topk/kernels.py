@@ -6,15 +6,12 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from nearcast._jit import kernel, lean_kernel
-from nearcast.partition._tables import Terms, count_of
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.arrays.types import Bools, Floats, Int32s, Int64s
 from nearcast.partition.owners import worker_of_term
+from nearcast.partition.tables import Terms, count_of
 from nearcast.partition.topk.spread import SpreadArrays
-
-Bools = npt.NDArray[np.bool_]
 
 _SLACK = 1e-9
 """More than rounding can add to a score: what is that near to a threshold may reach it."""

@@ -23,11 +23,11 @@ from typing import NamedTuple, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Int32s, Int64s
 from nearcast.partition.sample import SampleMessages, frequent_terms
+from nearcast.partition.tables import Terms
 from nearcast.partition.text_map import TextMap, starts_of
 from nearcast.partition.topk.company import deal_in_company, units_for
 from nearcast.partition.topk.kd import kd_tree

@@ -34,11 +34,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.types import Bools, Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.tables import Terms
 from nearcast.partition.topk import kernels
-from nearcast.partition.topk.kernels import Bools
 from nearcast.partition.topk.spread import Spread
 
 NO_THRESHOLD = float("-inf")

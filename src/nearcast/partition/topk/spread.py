@@ -25,10 +25,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
-from nearcast.partition._tables import Terms, count_table, no_counts, no_terms
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.partition.tables import Terms, count_table, no_counts, no_terms
 from nearcast.partition.text_map import (
     TextMap,
     as_map,

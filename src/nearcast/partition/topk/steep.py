@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.topk import kernels
 from nearcast.partition.topk.placing import TopkQueries
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcast._jit import kernel
-from nearcast.partition._tables import Terms
-from nearcast.partition.grid import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.partition.tables import Terms
 from nearcast.partition.text_map import TextMap
 
 BUCKETS = 1024

@@ -5,25 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast._jit import inner_inlined, lean_kernel
-from nearcast.spark.dskype._settle import STAYS, Bytes, depth_of
-from nearcast.topk._evaluate import evaluate_between
-from nearcast.topk._events import free_record, write_record
-from nearcast.topk._layout import (
-    DONE,
-    DUE,
-    FIRST,
-    NOTHING,
-    SQUARED,
-    Floats,
-    Int32s,
-    Int64s,
-    TopkScratch,
-    TopkState,
-)
-from nearcast.topk._message import prepare
-from nearcast.topk._order import keep_best
-from nearcast.topk._wide import wide
-from nearcast.topk._window import enter, leave_oldest, room_to_enter
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
+from nearcast.spark.dskype._settle import STAYS, depth_of
+from nearcast.topk.kernels.evaluate import evaluate_between
+from nearcast.topk.kernels.events import free_record, write_record
+from nearcast.topk.kernels.layout import DONE, DUE, FIRST, NOTHING, SQUARED, TopkScratch, TopkState
+from nearcast.topk.kernels.message import prepare
+from nearcast.topk.kernels.order import keep_best
+from nearcast.topk.kernels.window import enter, leave_oldest, room_to_enter
 
 MORE_ANSWERS = 100
 _EVERYONE = 1 << 40

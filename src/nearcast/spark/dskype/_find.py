@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast._jit import lean_kernel
-from nearcast.topk._events import free_record, room_to_subscribe, write_record
-from nearcast.topk._layout import DONE, SUB, THETA, Floats, Int32s, Int64s, TopkScratch, TopkState
-from nearcast.topk._match import affected_by, ask_for_lists
-from nearcast.topk._message import arrange, table_size
-from nearcast.topk._postings import post, set_theta, withdraw
-from nearcast.topk._wide import wide
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.topk.kernels.events import free_record, room_to_subscribe, write_record
+from nearcast.topk.kernels.layout import DONE, SUB, THETA, TopkScratch, TopkState
+from nearcast.topk.kernels.match import affected_by, ask_for_lists
+from nearcast.topk.kernels.message import arrange, table_size
+from nearcast.topk.kernels.postings import post, set_theta, withdraw
 
 
 class Coming(NamedTuple):

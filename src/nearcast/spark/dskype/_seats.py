@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.dskype._walk import NO_ROOM, BufferChanges, Entries, kth_of, walk
 from nearcast.spark.dskype.clock import StepClock
-from nearcast.topk._layout import BUFFER_SIZES, NOTHING, Floats, Int32s, Int64s
-from nearcast.topk._order import before
-from nearcast.topk._regions import give_back, take
-from nearcast.topk._seats import largest_class, size_of_class
-from nearcast.topk._wide import wide
+from nearcast.topk.kernels.layout import BUFFER_SIZES, NOTHING
+from nearcast.topk.kernels.order import before
+from nearcast.topk.kernels.regions import give_back, take
+from nearcast.topk.kernels.seats import largest_class, size_of_class
 
 SEAT = 6
 K, KIND, AT, COUNT, KTH, OWNER = range(SEAT)

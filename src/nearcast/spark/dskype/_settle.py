@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from nearcast._jit import inner_inlined, lean_kernel
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.spark.dskype._seats import DONE, MORE_CHANGES, MORE_ENTRIES
 from nearcast.spark.dskype._walk import NO_ROOM, BufferChanges, Entries, kth_of, walk
 from nearcast.spark.dskype.clock import StepClock
-from nearcast.topk._layout import NOTHING, Floats, Int32s, Int64s
-from nearcast.topk._order import before
-from nearcast.topk._seats import depth_for, largest_class, size_of_class
-from nearcast.topk._wide import wide
-
-Bytes = npt.NDArray[np.uint8]
+from nearcast.topk.kernels.layout import NOTHING
+from nearcast.topk.kernels.order import before
+from nearcast.topk.kernels.seats import depth_for, largest_class, size_of_class
 
 CONTINUES, SILENT, STAYS = 1, 2, 4
 """Flags of a request.

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.spark.dskype.clock import StepClock
-from nearcast.topk._layout import NOTHING, Floats, Int32s
-from nearcast.topk._order import before, keep_best
-from nearcast.topk._wide import wide
+from nearcast.topk.kernels.layout import NOTHING
+from nearcast.topk.kernels.order import before, keep_best
 
 NO_ROOM = -1
 

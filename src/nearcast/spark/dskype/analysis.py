@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from nearcast.index.table import Floats, Int32s
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.spark.dskype.columns import Terms
 from nearcast.text import Analyser
 from nearcast.topk.terms import TermNumbers

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearcast.index.table import Int32s
+from nearcast.arrays.types import Int32s
 from nearcast.spark.dskype._settle import CONTINUES, SILENT, STAYS
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import (

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.index.table import Int32s, Int64s
+from nearcast.arrays.types import Int32s, Int64s
 
 _SMALL = 2048  # messages: in a smaller window a step is not cut finely
 _FEWEST = 1024  # events between two cuts then

@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast._slots import hash_strings
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.slots import hash_strings
+from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.text.columns import Hashes, buffers
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class Terms(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.index.column import Column
-from nearcast.index.table import Floats, Int32s
+from nearcast.arrays.column import Column
+from nearcast.arrays.types import Floats, Int32s
 from nearcast.spark.dskype import _find
 from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, squares
 from nearcast.spark.dskype.host import Host

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import MappedMemory, Memory
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
-from nearcast.index.column import Column
-from nearcast.index.memory import MappedMemory, Memory
-from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.spark.dskype.asking import Operations, lead
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, joined_pairs

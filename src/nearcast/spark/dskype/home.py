@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.dskype import _seats
 from nearcast.spark.dskype._walk import BufferChanges
 from nearcast.spark.dskype.clock import Timeline
@@ -29,7 +29,7 @@ from nearcast.spark.dskype.columns import (
 )
 from nearcast.spark.dskype.lists import NumberedLists
 from nearcast.spark.names import Names
-from nearcast.topk._layout import CLASSES
+from nearcast.topk.kernels.layout import CLASSES
 
 _NOBODY = -1
 _ROOM = 1 << 12

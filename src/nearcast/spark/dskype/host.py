@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.index.table import Int32s
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Int32s
 from nearcast.spark.dskype.columns import Terms
 from nearcast.spark.dskype.numbering import Numbers, unit
-from nearcast.topk._layout import DONE, NEXT, TopkScratch, TopkState
 from nearcast.topk.core import TopK
+from nearcast.topk.kernels.layout import DONE, NEXT, TopkScratch, TopkState
 from nearcast.topk.window import Window
 
 _MANY = 1 << 30

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.index.table import Int32s, Int64s
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.spark.dskype.columns import starts_of
 from nearcast.text.columns import Hashes
 

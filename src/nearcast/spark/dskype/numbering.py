@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
-from nearcast._slots import Slots, empty_slots, find, mixed, move_slots, put, remove
-from nearcast.index.column import Column
-from nearcast.index.memory import Memory
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.slots import Slots, empty_slots, find, mixed, move_slots, put, remove
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.dskype.columns import Terms
 from nearcast.text.columns import Hashes
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearcast.index.column import Column
+from nearcast.arrays.column import Column
 from nearcast.spark.dskype import _answer
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Replies, Requests, WindowMessages, squares
 from nearcast.spark.dskype.host import Host, enough
-from nearcast.topk._layout import CLASSES, FIRST, NEXT, SUB, TopkState
+from nearcast.topk.kernels.layout import CLASSES, FIRST, NEXT, SUB, TopkState
 
 _ROOM = 1 << 12
 

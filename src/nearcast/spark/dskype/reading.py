@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from nearcast.index.table import Int64s
+from nearcast.arrays.types import Int64s
 from nearcast.spark.columns import mask_of
 from nearcast.spark.dskype.analysis import terms_of
 from nearcast.spark.dskype.asking import Operations

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.geo import Box
-from nearcast.index.table import Floats, Int32s, Int64s
 from nearcast.partition.topk.mechanisms import TopkSample, mechanism_named
 from nearcast.partition.topk.placing import (
     NO_THRESHOLD,
@@ -20,7 +20,7 @@ from nearcast.partition.topk.placing import (
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.dskype.columns import Refills, SubscriptionVersions, WindowMessages, starts_of
 from nearcast.spark.dskype.numbering import unit
-from nearcast.topk._layout import NOTHING
+from nearcast.topk.kernels.layout import NOTHING
 
 Dealt = list[Int64s]
 """By finder: which of some things it gets."""

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
-from nearcast.index.table import Int32s, Int64s
 from nearcast.spark.dskype.columns import Updates
 from nearcast.spark.outputs import UPDATES
 

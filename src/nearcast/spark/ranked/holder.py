@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import MappedMemory, Memory
+from nearcast.arrays.types import Int32s
 from nearcast.engine.message_ids import NumberedStrings
 from nearcast.geo import Box, planar_distance
-from nearcast.index.column import Column
-from nearcast.index.memory import MappedMemory, Memory
-from nearcast.index.table import Int32s
 from nearcast.spark.names import Names
 from nearcast.spark.outputs import UPDATES
 from nearcast.spark.ranked.steps import Begun, CoreMessages, Mask, RankedStep, Told

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.index.table import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.ranked.reading import tops_in
 from nearcast.topk.terms import Bags, TermNumbers
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.index.table import Int32s, Int64s
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.spark.operations import GONE, RANKED, of_kind
 from nearcast.spark.ranked.steps import Begun, CoreMessages, RankedStep, Told
 from nearcast.text.columns import buffers

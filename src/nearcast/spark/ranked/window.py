@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
-from nearcast.index.table import Floats
 from nearcast.spark.columns import points_of
 from nearcast.spark.files import Files
 from nearcast.spark.registrar import Reading

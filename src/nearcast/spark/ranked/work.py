@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast._slots import hash_strings
+from nearcast.arrays.slots import hash_strings
 from nearcast.geo import Box
 from nearcast.spark.node import LogStep
 from nearcast.spark.ranked.window import MessageFile

@@ -11,10 +11,11 @@ from __future__ import annotations
 from math import sqrt
 
 from nearcast._jit import inner, inner_inlined
+from nearcast.arrays.numbers import wide
 from nearcast.geo.kernels import planar_distance
-from nearcast.topk._evaluate import weighed
-from nearcast.topk._lanes import STEPS
-from nearcast.topk._layout import (
+from nearcast.topk.kernels.evaluate import weighed
+from nearcast.topk.kernels.lanes import STEPS
+from nearcast.topk.kernels.layout import (
     ALPHA,
     CANDIDATES,
     LIST,
@@ -30,18 +31,17 @@ from nearcast.topk._layout import (
     X,
     Y,
 )
-from nearcast.topk._layout import (
+from nearcast.topk.kernels.layout import (
     COUNT as LIST_COUNT_OF,
 )
-from nearcast.topk._layout import (
+from nearcast.topk.kernels.layout import (
     OFFSET as LIST_OFFSET,
 )
-from nearcast.topk._layout import (
+from nearcast.topk.kernels.layout import (
     SIZE as LIST_SIZE,
 )
-from nearcast.topk._message import slot_of_term
-from nearcast.topk._postings import post, set_theta, term_of, withdraw
-from nearcast.topk._wide import wide
+from nearcast.topk.kernels.message import slot_of_term
+from nearcast.topk.kernels.postings import post, set_theta, term_of, withdraw
 from nearcast.topk.skype._layout import (
     ALPHA_AFTER,
     ALPHA_STAR,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.topk._clock import cycles
-from nearcast.topk._events import free_record, room_to_subscribe, stamp_event, write_record
-from nearcast.topk._layout import (
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.topk.kernels.clock import cycles
+from nearcast.topk.kernels.events import free_record, room_to_subscribe, stamp_event, write_record
+from nearcast.topk.kernels.layout import (
     AFFECTED,
     AT,
     BUFFER_CYCLES,
@@ -24,15 +26,11 @@ from nearcast.topk._layout import (
     THETA,
     WINDOW_COUNT,
     WINDOW_CYCLES,
-    Floats,
-    Int32s,
-    Int64s,
     TopkScratch,
     TopkState,
 )
-from nearcast.topk._message import prepare, table_size
-from nearcast.topk._wide import wide
-from nearcast.topk._window import enter, leave_oldest, message_row, room_to_enter
+from nearcast.topk.kernels.message import prepare, table_size
+from nearcast.topk.kernels.window import enter, leave_oldest, message_row, room_to_enter
 from nearcast.topk.skype._disseminate import (
     affected_by,
     change_theta,

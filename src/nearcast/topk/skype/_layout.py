@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nearcast.topk._layout import Floats, Int32s, Int64s
+from nearcast.arrays.types import Floats, Int32s, Int64s
 
 # Dissemination methods.
 TAAT, CIQ, IGPT = range(3)

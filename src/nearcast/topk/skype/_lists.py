@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.topk._wide import wide
+from nearcast.arrays.numbers import wide
 from nearcast.topk.skype._layout import (
     ALPHA_AFTER,
     ALPHA_STAR,

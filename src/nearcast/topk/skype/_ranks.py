@@ -9,9 +9,10 @@ from __future__ import annotations
 from math import log
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.topk._buffers import log_change, log_displaced
-from nearcast.topk._evaluate import evaluate
-from nearcast.topk._layout import (
+from nearcast.arrays.numbers import wide
+from nearcast.topk.kernels.buffers import log_change, log_displaced
+from nearcast.topk.kernels.evaluate import evaluate
+from nearcast.topk.kernels.layout import (
     CHANGES,
     FIRST,
     MESSAGE,
@@ -25,9 +26,8 @@ from nearcast.topk._layout import (
     TopkScratch,
     TopkState,
 )
-from nearcast.topk._order import before
-from nearcast.topk._wide import wide
-from nearcast.topk._window import message_row
+from nearcast.topk.kernels.order import before
+from nearcast.topk.kernels.window import message_row
 from nearcast.topk.skype._disseminate import change_theta
 from nearcast.topk.skype._layout import (
     BUFFER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
-from nearcast.topk._layout import Floats, Int32s
+from nearcast.arrays.types import Floats, Int32s
 
 _DEEPEST = 40
 

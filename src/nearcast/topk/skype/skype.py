@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.topk._arrays import longer
-from nearcast.topk._layout import CLASSES, DONE, SUB, Floats, Int32s, Int64s
 from nearcast.topk.core import TopK
+from nearcast.topk.kernels.arrays import longer
+from nearcast.topk.kernels.layout import CLASSES, DONE, SUB
 from nearcast.topk.skype import _events
 from nearcast.topk.skype._layout import (
     AS_PRINTED,

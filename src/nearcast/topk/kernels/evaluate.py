@@ -1,0 +1,219 @@
+"""A subscription against the whole window: the best messages, from the circles of its terms.
+
+What so many messages are known to reach (`_floor`) is the first threshold; it rises as better ones
+are found. The bound of `_postings` holds here too, with the parts of message and query exchanged; a
+message with several of the terms counts at the first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearcast._jit import inner, inner_inlined
+from nearcast.arrays.lanes import LANES, lowest, prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s
+from nearcast.geo.kernels import planar_distance
+from nearcast.topk.kernels.floor import entries_between, floor_of
+from nearcast.topk.kernels.lanes import STEPS, lane_of, may_score
+from nearcast.topk.kernels.layout import (
+    ALPHA,
+    FIRST,
+    FIRST_TERM,
+    LENGTH,
+    LIST,
+    MESSAGE,
+    NEXT,
+    NOTHING,
+    OFFSET,
+    OLDEST,
+    SCANNED,
+    SIZE,
+    SQUARED,
+    SUB,
+    TERM_COUNT,
+    TopkScratch,
+    TopkState,
+    X,
+    Y,
+)
+from nearcast.topk.kernels.order import before, keep_best
+from nearcast.topk.kernels.postings import rest_of, term_of
+from nearcast.topk.kernels.window import SLACK, message_row
+from nearcast.topk.score import weighed as _weighed
+
+weighed = inner_inlined(_weighed)
+
+_AHEAD = 6
+_STRETCH = 1024  # entries, after which the threshold that has risen counts
+
+
+@inner_inlined
+def _dot_slowly(state: TopkState, sub: int, start: int, length: int) -> tuple[float, int]:
+    """The product of both vectors, and the first term of both, however they lie."""
+    capacity = len(state.message_terms)
+    dot, first = 0.0, wide(-1)
+    for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
+        wanted = term_of(state, sub, n)
+        at = start
+        for m in range(length):
+            found = state.message_terms[at] == wanted
+            at = at + 1 if at + 1 < capacity else 0
+            if found:
+                idf = state.idf[wanted]
+                count = wide(state.message_terms[at]) if m + 1 < length else wide(0)
+                dot += idf * (max(-count, 1) * idf)
+                first = max(first, wanted)
+                break
+    return dot, first
+
+
+@inner_inlined
+def _dot(state: TopkState, sub: int, start: int, length: int) -> tuple[float, int]:
+    """The same for a message of few terms in a row, without branches to guess."""
+    dot, first = 0.0, wide(-1)
+    for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
+        wanted = term_of(state, sub, n)
+        lane = lane_of(state.message_terms, start, wanted)
+        has = lane < length
+        idf = state.idf[wanted]
+        count = wide(state.message_terms[start + lane + 1]) if lane + 1 < length else wide(0)
+        dot += idf * (max(-count, 1) * idf) if has else 0.0
+        first = max(first, wanted if has else wide(-1))
+    return dot, first
+
+
+@inner_inlined
+def score_at(state: TopkState, sub: int, number: int, term: int) -> float:
+    """Score a message of the window, or give NOTHING if `term` is not the first that both have."""
+    row = message_row(state, number) * MESSAGE
+    start, length = wide(state.message_i[row + FIRST_TERM]), wide(state.message_i[row + LENGTH])
+    if length <= LANES and start + LANES <= len(state.message_terms):
+        dot, first = _dot(state, sub, start, length)
+    else:
+        dot, first = _dot_slowly(state, sub, start, length)
+    if first != term:
+        return NOTHING
+    record = SUB * sub
+    distance = planar_distance(
+        state.sub_f[record + X],
+        state.sub_f[record + Y],
+        state.message_f[row + X],
+        state.message_f[row + Y],
+    )
+    return weighed(
+        state.sub_f[record + ALPHA],
+        dot,
+        state.sub_f[record + SQUARED],
+        state.message_f[row + 2],
+        distance,
+        state.measures[2],
+    )
+
+
+@inner_inlined
+def _ask_for_message(state: TopkState, work: TopkScratch, n: int, count: int) -> None:
+    """Ask for the row of the n-th message found, and for the terms of one whose row is here."""
+    if n < count:
+        row = message_row(state, wide(work.found[n])) * MESSAGE
+        prefetch(state.message_i, row)
+        prefetch(state.message_f, row)
+    if _AHEAD <= n < count + _AHEAD:
+        row = message_row(state, wide(work.found[n - _AHEAD])) * MESSAGE
+        terms = wide(state.message_i[row + FIRST_TERM])
+        prefetch(state.message_terms, terms)
+        prefetch(state.message_terms, min(terms + 16, len(state.message_terms) - 1))
+
+
+@inner_inlined
+def evaluate(state: TopkState, work: TopkScratch, sub: int, wanted: int) -> int:
+    """Find the `wanted` best messages of the window, in no order, and give their number.
+
+    They are at the front of `best_scores` and `best_numbers`. Fewer are found only if no others
+    have a term of the query; if exactly so many, the worst is the last of them.
+    """
+    since, until = wide(state.scalars[FIRST]), wide(state.scalars[NEXT])
+    return evaluate_between(
+        state, work, sub, wanted, since, until, NOTHING, work.best_scores, work.best_numbers
+    )
+
+
+@inner
+def evaluate_between(
+    state: TopkState, work: TopkScratch, sub: int, wanted: int, since: int, until: int, low: float,
+    scores: Floats, numbers: Int32s,
+) -> int:  # fmt: skip
+    """Find the best messages from the number `since` on and before `until` that score `low`.
+
+    As many as are `wanted` stand in front afterwards; there must be room for half as many again,
+    or -1 is the answer. The others are what `evaluate` says.
+    """
+    row = SUB * sub
+    alpha = state.sub_f[row + ALPHA]
+    x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2] * STEPS)
+    y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2] * STEPS)
+    norm = np.sqrt(state.sub_f[row + SQUARED])
+    found, low_number = 0, wide(-1)
+    low = max(low, floor_of(state, work, sub, wanted, since, until, scores, numbers))
+    terms = state.sub_i[2 * row + TERM_COUNT]
+    done = wide(1) << 40  # terms are taken from the highest number down
+    for _ in range(terms):
+        term = wide(-1)
+        for n in range(terms):
+            other = term_of(state, sub, n)
+            if term < other < done:
+                term = other
+        done = term
+        at_list = term * LIST
+        skipped, left = entries_between(state, term, since, until)
+        if left <= skipped:
+            continue
+        if found >= wanted:
+            keep_best(scores, numbers, 0, found, wanted)
+            found = wanted
+            low, low_number = scores[wanted - 1], wide(numbers[wanted - 1])
+        weight = np.float32((1.0 - alpha) * state.idf[term] / norm)
+        rest = np.float32((1.0 - alpha) * rest_of(state, sub, term))
+        size = wide(1) << state.lists[at_list + SIZE]
+        start, oldest = wide(state.lists[at_list + OFFSET]), state.lists[at_list + OLDEST]
+        state.scalars[SCANNED] += left - skipped
+        while left > skipped:
+            # From the newest back: of equal scores the newer counts, so the older fall short.
+            end = (oldest + left) & (size - 1)
+            if end == 0:
+                end = size
+            stretch = min(min(end, left - skipped), _STRETCH)
+            at = start + end - stretch
+            theta = np.float32((low - alpha - SLACK) * STEPS)
+            flagged = 0
+            for back in range(LANES, stretch + LANES, LANES):
+                begin, lanes = stretch - back, wide((1 << LANES) - 1)
+                if begin < 0:
+                    begin, lanes = wide(0), (wide(1) << (begin + LANES)) - 1
+                lanes &= may_score(
+                    state.list_i, at + begin, size, x, y, weight, rest, theta, np.float32(alpha)
+                )
+                while lanes != 0:
+                    work.found[flagged] = state.list_i[at + begin + lowest(lanes)]
+                    lanes &= lanes - 1
+                    flagged += 1
+            for n in range(min(flagged, 2 * _AHEAD)):
+                _ask_for_message(state, work, n, flagged)
+            for n in range(flagged):
+                _ask_for_message(state, work, n + 2 * _AHEAD, flagged)
+                number = wide(work.found[n])
+                score = score_at(state, sub, number, term)
+                if score > NOTHING and before(score, number, low, low_number):
+                    if found == len(scores):
+                        return -1
+                    scores[found], numbers[found] = score, number
+                    found += 1
+                    if found == wanted + wanted // 2 + 1:
+                        keep_best(scores, numbers, 0, found, wanted)
+                        found = wanted
+                        low, low_number = scores[wanted - 1], wide(numbers[wanted - 1])
+            left -= stretch
+    if found >= wanted:
+        keep_best(scores, numbers, 0, found, wanted)
+        found = wanted
+    return found
