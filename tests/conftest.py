@@ -19,7 +19,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 _HERE = Path(__file__).parent
 _LANES = (
     ("spark",),
-    ("lab", "engine", "index", "lasting", "topk"),
+    ("lab", "engine", "index", "active", "topk"),
     ("web", "store", "server", "spark/test_kills.py", "cli/test_demo.py"),
 )
 """What takes long, by what it takes: Spark, of which one process should have the session; kernels

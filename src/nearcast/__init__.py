@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from nearcast._version import __version__
 from nearcast.engine import Engine
 from nearcast.errors import NearcastError
+from nearcast.events import Message, Result, Subscription, Top, Update
 from nearcast.geo import Box, Circle, Polygon
-from nearcast.model import Message, Result, Subscription, Top, Update
 
 if TYPE_CHECKING:
     from nearcast.client import AsyncClient, Client

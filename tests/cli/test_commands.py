@@ -8,8 +8,8 @@ import pytest
 import typer.main
 
 from nearcast.cli.main import app_for, main
+from nearcast.events import open_log
 from nearcast.index import INDEXES
-from nearcast.model import open_log
 from nearcast_lab.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from nearcast.demo.city import CENTRE, City, shore
 from nearcast.demo.feed import CityFeed
 from nearcast.demo.happenings import Happenings
 from nearcast.demo.people import Mover, standing, yours
-from nearcast.model import event_from_json
+from nearcast.events import event_from_json
 
 SMALL = ["--no-browser", "--people", "300", "--movers", "8", "--rate", "40"]
 

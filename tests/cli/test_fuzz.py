@@ -12,8 +12,8 @@ import pytest
 
 from nearcast.cli.main import main
 from nearcast.errors import NearcastError
-from nearcast.model import Event, Publish, event_from_json
-from nearcast.model.log import decode_json
+from nearcast.events import Event, Publish, event_from_json
+from nearcast.events.log import decode_json
 
 SPACE = {"type": "Box", "bbox": [-180, -90, 180, 90]}
 RING = [[0, 0], [4, 0], [0, 4], [0, 0]]

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from nearcast.demo.beside import PATH, SparkComparison
-from nearcast.model import event_to_json
+from nearcast.events import event_to_json
 from nearcast.server.run import Server
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.register import Row

@@ -12,7 +12,7 @@ from nearcast import Box, Engine, Message, NearcastError, Result, Subscription, 
 from nearcast.engine import Entry, Scan
 from nearcast.engine.settings import Given
 from nearcast.engine.update_log import RecentUpdates
-from nearcast.model import Event, Move, Publish, Subscribe, Unsubscribe
+from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe
 
 AREA = Box(0, 0, 1, 1)
 

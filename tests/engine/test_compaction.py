@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from nearcast import Circle, Engine, Polygon
 from nearcast.arrays.types import Int32s
 from nearcast.engine import INDEX_NAMES
+from nearcast.events import event_from_json
 from nearcast.index import Table
-from nearcast.model import event_from_json
 
 INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]
 ids = st.sampled_from([f"s{n}" for n in range(8)])

@@ -19,8 +19,8 @@ from nearcast import Box, Engine, NearcastError, Polygon
 from nearcast.engine import Scan, Settings
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.plain import Plain
+from nearcast.events import Event, event_from_json
 from nearcast.geo import WORLD
-from nearcast.model import Event, event_from_json
 from nearcast.text import DEFAULT, Vocabulary
 from nearcast.topk import Window
 

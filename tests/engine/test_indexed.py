@@ -14,8 +14,8 @@ from nearcast.engine import INDEX_NAMES
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.terms import TermIds
+from nearcast.events import Event, event_from_json
 from nearcast.index import Table
-from nearcast.model import Event, event_from_json
 from nearcast.text import DEFAULT, Analyser
 from nearcast_lab.workloads import WORKLOADS, generate
 

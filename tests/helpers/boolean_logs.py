@@ -8,8 +8,8 @@ from typing import Any
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
-from nearcast.model import event_from_json
-from nearcast.model.log import Record
+from nearcast.events import event_from_json
+from nearcast.events.log import Record
 
 Updates = set[tuple[int, str, str, str]]
 """Event, op, subscription, message."""

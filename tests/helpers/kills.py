@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from boolean_logs import records
 from nearcast import Engine
 from nearcast.engine.replay import replay
-from nearcast.model.log import open_log
+from nearcast.events.log import open_log
 from nearcast.spark.events import completed, table_of
 from nearcast.spark.outputs import UPDATES
 from nearcast_lab.workloads.registry import generate

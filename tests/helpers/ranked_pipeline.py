@@ -19,8 +19,8 @@ from naive import Given
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
+from nearcast.events import event_from_json
 from nearcast.geo import WORLD, Box
-from nearcast.model import event_from_json
 from nearcast.partition.plan import Plan
 from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of

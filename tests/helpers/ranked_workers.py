@@ -13,7 +13,7 @@ from nearcast.arrays.slots import term_hash
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
-from nearcast.model import Event, Move, Publish, Subscribe, Subscription, Unsubscribe
+from nearcast.events import Event, Move, Publish, Subscribe, Subscription, Unsubscribe
 from nearcast.spark.dskype.asking import Operations, lead
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import (

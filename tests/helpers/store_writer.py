@@ -14,7 +14,7 @@ from itertools import count
 from random import Random
 
 from nearcast import Box, Circle, Engine, Message, Subscription, Top
-from nearcast.model import Event, Move, Publish, Subscribe, Unsubscribe
+from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe
 
 WINDOW = 40
 _WORDS = ["a", "b", "c", "d", "e", "f"]

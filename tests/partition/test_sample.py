@@ -7,7 +7,7 @@ import pytest
 
 from nearcast.arrays.slots import term_hash
 from nearcast.errors import InvalidValue
-from nearcast.model import event_from_json
+from nearcast.events import event_from_json
 from nearcast.partition.sample import (
     Sample,
     SampleRows,

@@ -14,8 +14,8 @@ from naive import Fields, Given
 from nearcast import Engine, NearcastError, Top, Update
 from nearcast.cli.main import main
 from nearcast.engine import history_from
+from nearcast.events import event_from_json, open_writer
 from nearcast.geo import WORLD, Box, region_from_json
-from nearcast.model import event_from_json, open_writer
 
 EXAMPLES = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 

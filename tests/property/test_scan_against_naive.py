@@ -8,8 +8,8 @@ from event_logs import boxes, logs, points, regions, worlds
 from naive import Fields, Given, Naive, Pair, lies_in, words_of
 from nearcast.engine import Scan, Settings
 from nearcast.errors import NearcastError
+from nearcast.events import event_from_json
 from nearcast.geo import WORLD, Box, region_from_json
-from nearcast.model import event_from_json
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
 

@@ -11,7 +11,7 @@ import pytest
 from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, Subscription, Top
 from nearcast.client import Gap, Received, ServerError, UnreachableError
 from nearcast.client.wire import EventReader
-from nearcast.model import Publish, Unsubscribe
+from nearcast.events import Publish, Unsubscribe
 from served import Served, serving
 
 HERE = Circle((151.2, -33.87), radius=2000)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nearcast import Box, Circle, Engine, Polygon, Top
 from nearcast.engine.outcome import EventOutcome
-from nearcast.model import Message, Publish, Update
+from nearcast.events import Message, Publish, Update
 from nearcast.server.backend import Committed
 from nearcast.server.live import Live
 from nearcast.server.overview import summary

@@ -14,7 +14,7 @@ from nearcast.cli.main import main
 from nearcast.engine import Engine
 from nearcast.engine.settings import Given
 from nearcast.errors import NearcastError
-from nearcast.model import Event, Publish, Unsubscribe, event_from_json
+from nearcast.events import Event, Publish, Unsubscribe, event_from_json
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.register import RegisterEngine
 from nearcast.text import Vocabulary

@@ -14,7 +14,7 @@ from boolean_logs import records
 from kills import Stream
 from nearcast import Engine
 from nearcast.engine.replay import replay
-from nearcast.model.log import open_log
+from nearcast.events.log import open_log
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import UPDATES, read_updates

@@ -14,7 +14,7 @@ import pytest
 from kills import Log, Moving, Stream
 from nearcast.engine.replay import replay
 from nearcast.engine.scan import Scan
-from nearcast.model.log import open_log
+from nearcast.events.log import open_log
 from nearcast.spark.outputs import read_updates
 from nearcast_lab.workloads.stream import EventStream
 from patience import PATIENCE_S

@@ -13,7 +13,7 @@ from nearcast.engine import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Remembered
 from nearcast.errors import NearcastError
-from nearcast.model import Message, Publish, event_from_json
+from nearcast.events import Message, Publish, event_from_json
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.spark import census
 from nearcast.spark.census import Census, read_census

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nearcast import Box
 from nearcast.engine.settings import Settings
+from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Top, Unsubscribe
 from nearcast.geo import WORLD
-from nearcast.model import Event, Message, Move, Publish, Subscribe, Subscription, Top, Unsubscribe
 from nearcast.partition.text_map import TextMap
 from nearcast.partition.topk.spread import Spread, only
 from nearcast.spark.dskype.spreading import deal_messages, deal_refills

@@ -14,8 +14,8 @@ from mixed_logs import mixed_log
 from nearcast.engine import Engine, Quarantine, Settings, replay, stop_at, update_line
 from nearcast.engine.replay import Refusal
 from nearcast.errors import QueryError, SourceError
+from nearcast.events import Record, open_log
 from nearcast.geo import Box
-from nearcast.model import Record, open_log
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.replay import replay_steps
 from nearcast.topk import Window

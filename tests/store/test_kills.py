@@ -17,7 +17,7 @@ import nearcast
 import store_writer
 from nearcast import Engine, NearcastError, Update
 from nearcast.engine import Scan, Settings
-from nearcast.model import Event
+from nearcast.events import Event
 from nearcast.topk import Window
 from store_writer import WINDOW, batches
 

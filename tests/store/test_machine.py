@@ -28,8 +28,8 @@ from naive import Fields, Given
 from nearcast import Box, Engine, NearcastError, Subscription, Update
 from nearcast.engine import Entry, Scan, Settings
 from nearcast.errors import StoreError
+from nearcast.events import Event, Publish, event_from_json
 from nearcast.geo import WORLD
-from nearcast.model import Event, Publish, event_from_json
 from nearcast.text import DEFAULT, Vocabulary
 from nearcast.topk import Window
 

@@ -13,7 +13,7 @@ import nearcast.store.store as store_module
 from nearcast import Box, Circle, Engine, Message, Top
 from nearcast.engine.settings import Given
 from nearcast.errors import NearcastError, StoreError
-from nearcast.model import Publish
+from nearcast.events import Publish
 from nearcast.store import open_store
 from nearcast.text import Analyser, Vocabulary
 

@@ -20,7 +20,7 @@ import pytest
 import nearcast
 from nearcast import Box, Engine, Message, Update
 from nearcast.errors import StoreError
-from nearcast.model import Publish
+from nearcast.events import Publish
 from nearcast.store.connect import open_writer
 from nearcast.store.schema import VERSION
 

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast._jit import kernel
-from nearcast.arrays.types import Float32s
-from nearcast.arrays.types import Floats, Int32s, Shorts
+from nearcast.arrays.types import Float32s, Floats, Int32s, Shorts
 from nearcast.topk.core import TopK
 from nearcast.topk.kernels.lanes import (
     lane_of,

@@ -7,7 +7,7 @@ import pyarrow as pa
 from nearcast import Box, Engine, Message, Subscription, Top
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.model import Publish, Subscribe
+from nearcast.events import Publish, Subscribe
 from nearcast.topk import Window
 
 WORDS = 90

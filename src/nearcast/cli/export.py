@@ -17,8 +17,8 @@ from nearcast.cli.replay import refusal
 from nearcast.engine import Engine, history_from
 from nearcast.engine.replay import Refusal
 from nearcast.errors import InvalidValue
-from nearcast.model import Event, Publish, Record, Subscribe, open_log, open_writer
-from nearcast.model.streams import STANDARD, same_file
+from nearcast.events import Event, Publish, Record, Subscribe, open_log, open_writer
+from nearcast.events.streams import STANDARD, same_file
 from nearcast.text import Analyser
 
 _TOGETHER = 5000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nearcast.cli.remote import connect
 from nearcast.engine.replay import Refusal
 from nearcast.errors import NearcastError, StateError
-from nearcast.model import Record, Update
+from nearcast.events import Record, Update
 
 if TYPE_CHECKING:
     from nearcast.client import Client

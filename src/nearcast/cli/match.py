@@ -13,8 +13,7 @@ from rich.table import Table
 from nearcast.cli import options
 from nearcast.engine import Scan, Settings
 from nearcast.errors import InvalidValue, NearcastError, SourceError
-from nearcast.geo import WORLD, Box
-from nearcast.model import (
+from nearcast.events import (
     Event,
     EventLog,
     Message,
@@ -24,6 +23,7 @@ from nearcast.model import (
     event_to_json,
     open_log,
 )
+from nearcast.geo import WORLD, Box
 
 _TRIAL = "trial"
 

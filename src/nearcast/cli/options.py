@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from nearcast.errors import InvalidValue
+from nearcast.events.log import decode_json
 from nearcast.geo import Box, Circle, Region, region_from_json
-from nearcast.model.log import decode_json
 from nearcast.text import DEFAULT, ENGLISH_STOP_WORDS, Analyser
 
 PICTURES = (".html", ".htm", ".png")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from nearcast.model import EventLog
+from nearcast.events import EventLog
 
 _EVENTS_PER_REFRESH = 500
 

@@ -20,10 +20,10 @@ from nearcast.cli.remote import (
     connect,
 )
 from nearcast.errors import InvalidValue, MissingField, SourceError
+from nearcast.events import Point
+from nearcast.events.lines import split_lines
+from nearcast.events.streams import Chunks, open_source
 from nearcast.geo import Box
-from nearcast.model import Point
-from nearcast.model.lines import split_lines
-from nearcast.model.streams import Chunks, open_source
 
 
 def add_to(app: typer.Typer) -> None:

@@ -26,9 +26,9 @@ from nearcast.engine import (
 )
 from nearcast.engine.replay import Refusal
 from nearcast.errors import InvalidValue
+from nearcast.events import open_log
+from nearcast.events.streams import STANDARD, open_sink, same_file
 from nearcast.geo import WORLD
-from nearcast.model import open_log
-from nearcast.model.streams import STANDARD, open_sink, same_file
 
 _ENGINES = ("embedded", "spark", "scan")
 _QUARANTINE = "quarantine="

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.errors import InvalidValue
+from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe, open_log, open_writer
+from nearcast.events.log import events_of
+from nearcast.events.streams import STANDARD
 from nearcast.geo import Box, Circle
-from nearcast.model import Event, Move, Publish, Subscribe, Unsubscribe, open_log, open_writer
-from nearcast.model.log import events_of
-from nearcast.model.streams import STANDARD
 
 _NAME = "sample.jsonl"
 

@@ -17,8 +17,8 @@ from nearcast.cli import options
 from nearcast.cli.progress import progress_of
 from nearcast.cli.spark_replay import check_partitioner
 from nearcast.errors import InvalidValue, NearcastError, SourceError
+from nearcast.events import Event, Subscribe, open_log
 from nearcast.geo import WORLD
-from nearcast.model import Event, Subscribe, open_log
 from nearcast.text import Analyser, parse_query
 
 if TYPE_CHECKING:

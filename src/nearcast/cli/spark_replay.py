@@ -13,7 +13,7 @@ from nearcast.cli.spark_watch import interrupted_quietly
 from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
-from nearcast.model import Record, Update
+from nearcast.events import Record, Update
 
 
 class Chosen(NamedTuple):

@@ -20,7 +20,7 @@ from nearcast.cli.remote import (
     connect,
 )
 from nearcast.errors import InvalidValue
-from nearcast.model import Subscribe, Subscription, Top, event_to_json
+from nearcast.events import Subscribe, Subscription, Top, event_to_json
 
 sub = typer.Typer(no_args_is_help=True)
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the subscription.")]

@@ -12,8 +12,8 @@ import httpx
 
 from nearcast.client import wire
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
+from nearcast.events import Event, Message, Point, Subscription, Top, subscription_from_json
 from nearcast.geo import Box, Region
-from nearcast.model import Event, Message, Point, Subscription, Top, subscription_from_json
 
 
 class AsyncClient:

@@ -21,8 +21,7 @@ from nearcast.client.received import (
     UnreachableError,
 )
 from nearcast.errors import InvalidValue
-from nearcast.geo import Box, Region
-from nearcast.model import (
+from nearcast.events import (
     Event,
     Message,
     Move,
@@ -34,6 +33,7 @@ from nearcast.model import (
     event_to_json,
     subscription_from_json,
 )
+from nearcast.geo import Box, Region
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from nearcast.demo.comparison import Comparison
 from nearcast.errors import NearcastError, SetupError
-from nearcast.model import Event
+from nearcast.events import Event
 from nearcast.server.backend import Committed
 from nearcast.server.bodies import json_response
 from nearcast.server.front import Front

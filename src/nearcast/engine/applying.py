@@ -11,7 +11,7 @@ from nearcast.engine.changes import Accepted, EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import NearcastError
-from nearcast.model import Event, Publish, Update
+from nearcast.events import Event, Publish, Update
 
 
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.engine.core import EventCore
-from nearcast.model import Subscription
+from nearcast.events import Subscription
 
 if TYPE_CHECKING:
     from nearcast.engine.indexed import Indexed

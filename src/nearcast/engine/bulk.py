@@ -14,20 +14,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast import lasting
 from nearcast._jit import kernel
+from nearcast.active import ActiveChanges, MessageTerms
 from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s
+from nearcast.engine.active import Arrivals
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed, IndexedPopulation
-from nearcast.engine.lasting import Arrivals
 from nearcast.engine.ranked_updates import ranked_updates
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
+from nearcast.events.values import LARGEST_K, LONGEST_ID
 from nearcast.geo import WORLD
 from nearcast.index import Matches
-from nearcast.model.values import LARGEST_K, LONGEST_ID
 
 _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 2000  # messages that are not worth a second thread
@@ -39,7 +39,7 @@ def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) ->
         return None
     if used(table, "top", "point"):
         return _subscribe_ranked(core, table, changes)
-    if core.lasting.has_split or core.time_ranks:
+    if core.active.has_split or core.time_ranks:
         return None
     ids, queries = ids_of(table), _strings(table, "query")
     boxes = plain_boxes(table)
@@ -54,7 +54,7 @@ def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) ->
     wanted, rows = added
     if not len(rows):
         return UPDATE_SCHEMA.empty_table()
-    found = core.lasting.wanted_by_rows(rows, np.arange(len(rows), dtype=np.int32), now)
+    found = core.active.wanted_by_rows(rows, np.arange(len(rows), dtype=np.int32), now)
     updates = named_updates(core, found, ids)
     core.pass_time(float(now[-1]), len(rows))
     changes.boxes.append(Boxes(ids, wanted, boxes))
@@ -82,10 +82,10 @@ def put_boxes(
     return wanted, population.put_boxes(ids, wanted, texts, boxes)
 
 
-def named_updates(core: Indexed, found: lasting.ActiveChanges, ids: list[str]) -> pa.Table:
+def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Table:
     """Put what happened to subscriptions, of which event i is about `ids[i]`, into columns."""
     some, place = np.unique(found.slots, return_inverse=True)
-    names = pa.array(core.lasting.names(some), pa.string())
+    names = pa.array(core.active.names(some), pa.string())
     rank = np.empty(len(some), np.int64)
     rank[pc.sort_indices(names).to_numpy()] = np.arange(len(some))
     order = np.lexsort((rank[place], found.events))
@@ -178,10 +178,10 @@ def _keep(
     kept = texts.take(pa.array(which))
     batch = core.boolean.terms.read(kept, lend=True)
     arrivals = Arrivals(
-        [ids[row] for row in which.tolist()], kept.to_pylist(), lasting.MessageTerms(*batch),
+        [ids[row] for row in which.tolist()], kept.to_pylist(), MessageTerms(*batch),
         boxes[which], now[which], ttl[which], core.numbers_ahead(which),
     )  # fmt: skip
-    core.lasting.add_columns(arrivals)
+    core.active.add_columns(arrivals)
     return batch if len(which) == len(ids) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from nearcast.engine.update_log import Caused, Rows
-from nearcast.model import Message, Subscription, Update
+from nearcast.events import Message, Subscription, Update
 
 if TYPE_CHECKING:
     import pyarrow as pa

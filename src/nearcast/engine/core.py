@@ -7,8 +7,8 @@ from typing import Protocol
 
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
+from nearcast.events import Event, Message, Result, Subscription, Update
 from nearcast.geo import Bounds
-from nearcast.model import Event, Message, Result, Subscription, Update
 
 
 class EventCore(Protocol):

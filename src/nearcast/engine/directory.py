@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from sortedcontainers import SortedSet
 
 from nearcast.engine.changes import EngineChanges
+from nearcast.events import Subscription
 from nearcast.geo import Box
-from nearcast.model import Subscription
 
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore

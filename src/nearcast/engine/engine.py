@@ -19,8 +19,7 @@ from nearcast.engine.plain import ROWS, Plain, begins_plain, go_over, is_due
 from nearcast.engine.settings import Given, Settings
 from nearcast.engine.update_log import UpdateLog
 from nearcast.errors import InvalidValue, NearcastError, StateError
-from nearcast.geo import Box, Region
-from nearcast.model import (
+from nearcast.events import (
     Event,
     Message,
     Move,
@@ -33,6 +32,7 @@ from nearcast.model import (
     Unsubscribe,
     Update,
 )
+from nearcast.geo import Box, Region
 from nearcast.text import DEFAULT, Analyser, Vocabulary
 
 if TYPE_CHECKING:

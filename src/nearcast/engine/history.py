@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nearcast.errors import SourceError
-from nearcast.model import Publish, open_log
+from nearcast.events import Publish, open_log
 from nearcast.text import DEFAULT, Analyser, Vocabulary
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.engine.lasting import LastingMessages, Placement
+from nearcast.engine.active import IndexedMessages, Placement
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.scan import Scan
@@ -20,12 +20,12 @@ from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
+from nearcast.events import Point, Subscription, Update
 from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NOBODY, SHARED
 from nearcast.index.warm import warm_up
-from nearcast.model import Point, Subscription, Update
 from nearcast.text import Analyser, parse_bag, parse_query
 from nearcast.topk.core import TopkChanges
 
@@ -389,13 +389,14 @@ class Indexed(Scan):
     """The engine with an index of its boolean subscriptions and a core for its top-k ones."""
 
     plain = False
+    active: IndexedMessages
 
     def __init__(self, settings: Settings | None, index: str) -> None:
         settings = settings or Settings()
         self.boolean = IndexedPopulation(index, settings.analyser)
         self.ranked = FastRankings(settings)
-        self.lasting = LastingMessages(self.boolean)
-        super().__init__(settings, self.boolean, self.ranked, self.lasting)
+        self.active = IndexedMessages(self.boolean)
+        super().__init__(settings, self.boolean, self.ranked, self.active)
 
     def take_over(self, plain: Plain) -> None:
         """Come from nothing to the state of an engine without an index."""
@@ -403,7 +404,7 @@ class Indexed(Scan):
             self.boolean.put(interest)
         self.boolean.settle()
         for arrived in plain.remembered:
-            self.lasting.add(arrived)
+            self.active.add(arrived)
         for arrived in plain.rankings_of_all.window:
             self.ranked.enter(arrived)
         for subscription in plain.rankings_of_all.subscriptions():
@@ -430,25 +431,25 @@ class Indexed(Scan):
     def figures(self) -> dict[str, float]:
         """Figures about index and table, for whoever watches."""
         population = self.boolean
-        size = population.index.stats()["bytes"] + population.table.nbytes + self.lasting.nbytes
+        size = population.index.stats()["bytes"] + population.table.nbytes + self.active.nbytes
         return {"bytes": float(size), "candidates": float(population.looked_at)}
 
     def _move(
         self, id: str, region: Region | None, point: Point | None, now: float
     ) -> list[Update]:
         owner = self.boolean.owner_of(id)
-        if owner is None or region is None or self.lasting.has_split:
+        if owner is None or region is None or self.active.has_split:
             return super()._move(id, region, point, now)
         placement = self.boolean.placement(owner, region)
-        if placement is None or not (placement.whole or len(self.lasting) == 0):
+        if placement is None or not (placement.whole or len(self.active) == 0):
             return super()._move(id, region, point, now)
         self.advance(now)
         events = np.zeros(len(placement.rows), np.int32)
-        found = self.lasting.moved(placement, events, np.array([now]))
+        found = self.active.moved(placement, events, np.array([now]))
         self.boolean.place(owner, region, placement)
         ops = found.ops.tolist()
         # A message that meets several rows does the same with each.
-        changed = dict(zip(self.lasting.names(found.slots), ops, strict=True))
+        changed = dict(zip(self.active.names(found.slots), ops, strict=True))
         return [Update("add" if op == 1 else "remove", id, m) for m, op in changed.items()]
 
     @property
@@ -478,7 +479,7 @@ class Indexed(Scan):
 
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""
-        return self.ranked.has_any(ids) or self.lasting.has_any(ids, self.now or 0.0)
+        return self.ranked.has_any(ids) or self.active.has_any(ids, self.now or 0.0)
 
     def move_at(self, id: str, region: Region, now: float) -> list[Update]:
         """Move a boolean subscription that is there, at a time not before now."""
@@ -490,7 +491,7 @@ class Indexed(Scan):
 
     def pass_time(self, now: float, events: int) -> None:
         """Let time pass, as so many events would."""
-        self.lasting.advance(now, events)
+        self.active.advance(now, events)
         self.advance(now)
 
     def pass_through(self, columns: Columns) -> TopkChanges | None:

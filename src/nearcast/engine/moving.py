@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast import lasting
+from nearcast.active import ActiveChanges
 from nearcast.arrays.types import Floats, Int32s
+from nearcast.engine.active import Placement
 from nearcast.engine.bulk import (
     ambiguous,
     ids_of,
@@ -26,7 +27,6 @@ from nearcast.engine.bulk import (
 )
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
-from nearcast.engine.lasting import Placement
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.geo import Box, Circle, Region
 from nearcast.geo.circles import circle_columns
@@ -36,7 +36,7 @@ Truths = npt.NDArray[np.bool_]
 
 def move_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
     """Move subscriptions to plain boxes, or to circles."""
-    if ambiguous(table) or used(table, "point") or core.lasting.has_split or core.time_ranks:
+    if ambiguous(table) or used(table, "point") or core.active.has_split or core.time_ranks:
         return None
     ids, now = ids_of(table, repeated=True), times_of(table, core)
     if ids is None or now is None:
@@ -65,13 +65,11 @@ def move_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.T
         some = np.arange(start, stop)[fits[start:stop]].astype(np.int32)
         shapes = None if radii is None else circles[some]
         placement = Placement(rows[some], boxes[some], shapes, True)
-        parts.append(core.lasting.moved(placement, some, now))
+        parts.append(core.active.moved(placement, some, now))
         core.boolean.shift(placement)
         if radii is not None:
             core.boolean.keep_radii(owners[some], radii[some])
-    found = lasting.ActiveChanges(
-        *(np.concatenate(columns) for columns in zip(*parts, strict=True))
-    )
+    found = ActiveChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     answer = named_updates(core, found, ids)
     if not fits.all():
         slow = _one_by_one(core, ids, boxes, None if radii is None else (points, radii), now, ~fits)

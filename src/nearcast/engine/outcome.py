@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nearcast.errors import NearcastError
-from nearcast.model import Update
+from nearcast.events import Update
 
 
 class EventOutcome(NamedTuple):

@@ -15,7 +15,7 @@ from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Everyone, Remembered
-from nearcast.model import Event, Publish, Update
+from nearcast.events import Event, Publish, Update
 
 if TYPE_CHECKING:
     from nearcast.engine.indexed import Indexed

@@ -21,7 +21,7 @@ from nearcast.engine.ordered import in_order
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Results
 from nearcast.engine.window import Columns, SlidingWindow
-from nearcast.model import Message, Subscription, Top, Update
+from nearcast.events import Message, Subscription, Top, Update
 from nearcast.text import idf_of
 from nearcast.text.columns import buffers
 from nearcast.topk.core import TopK, TopkChanges, warm_up

@@ -13,7 +13,7 @@ from typing import Protocol
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Ranking, Results, difference
 from nearcast.engine.window import SlidingWindow
-from nearcast.model import Message, Subscription, Update
+from nearcast.events import Message, Subscription, Update
 
 
 class Rankings(Protocol):

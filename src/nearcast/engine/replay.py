@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from nearcast.errors import NearcastError, SourceError
-from nearcast.model import Event, Record, Update
-from nearcast.model.streams import ByteSink
+from nearcast.events import Event, Record, Update
+from nearcast.events.streams import ByteSink
 
 _json = msgspec.json.Encoder().encode
 

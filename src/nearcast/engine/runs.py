@@ -15,7 +15,7 @@ from nearcast.engine.bulk import publish_messages
 from nearcast.engine.changes import EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.outcome import EventOutcome
-from nearcast.model import Event, Message, Publish, Update
+from nearcast.events import Event, Message, Publish, Update
 
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore

@@ -21,8 +21,7 @@ from nearcast.engine.standing import (
     difference,
 )
 from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
-from nearcast.geo import Bounds, Region
-from nearcast.model import (
+from nearcast.events import (
     Event,
     Message,
     Move,
@@ -35,6 +34,7 @@ from nearcast.model import (
     Update,
     in_order,
 )
+from nearcast.geo import Bounds, Region
 from nearcast.text import parse_bag, parse_query
 
 

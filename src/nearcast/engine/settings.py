@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nearcast.errors import InvalidValue
+from nearcast.events import Point
 from nearcast.geo import WORLD, Box, planar_distance
-from nearcast.model import Point
 from nearcast.text import DEFAULT, Analyser, Vocabulary, idf_of
 from nearcast.topk import Scorer, Window
 

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Protocol
 
-from nearcast.model import Message, Subscription, Update
+from nearcast.events import Message, Subscription, Update
 from nearcast.text import Query
 from nearcast.topk import Bag, Scorer
 

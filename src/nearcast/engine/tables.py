@@ -11,8 +11,8 @@ from nearcast.engine.applying import apply_one
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, NearcastError, StateError
-from nearcast.model import Event, Update, event_from_json
-from nearcast.model.parquet import table_rows
+from nearcast.events import Event, Update, event_from_json
+from nearcast.events.parquet import table_rows
 
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore

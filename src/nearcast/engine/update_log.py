@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
-from nearcast.model import Update
+from nearcast.events import Update
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nearcast.engine.standing import Arrived
-from nearcast.model import Message
+from nearcast.events import Message
 from nearcast.text import Analyser
 from nearcast.topk import Window
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.engine import Engine
+from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Top, Unsubscribe
 from nearcast.geo import Box, Circle, Polygon
-from nearcast.model import Event, Message, Move, Publish, Subscribe, Subscription, Top, Unsubscribe
 
 _BOX = Box(0, 0, 1, 1)
 _TRIANGLE = Polygon([[(0, 0), (1, 0), (0, 1), (0, 0)]])

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from nearcast.engine.settings import Settings
-from nearcast.model import event_from_json
-from nearcast.model.log import Record
+from nearcast.events import event_from_json
+from nearcast.events.log import Record
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of

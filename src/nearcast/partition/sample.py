@@ -13,8 +13,8 @@ import numpy.typing as npt
 from nearcast.arrays.slots import hash_strings
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
+from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Unsubscribe
 from nearcast.geo import Bounds
-from nearcast.model import Event, Message, Move, Publish, Subscribe, Subscription, Unsubscribe
 from nearcast.partition.tables import Terms
 from nearcast.text import DEFAULT, Analyser, parse_query
 

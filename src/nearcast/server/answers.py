@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue, NearcastError
-from nearcast.model import Event
+from nearcast.events import Event
 from nearcast.server.bodies import JSON
 from nearcast.server.problems import Problem
 from nearcast.server.routes import Visit

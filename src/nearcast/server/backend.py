@@ -19,7 +19,7 @@ from nearcast.engine import Engine
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.errors import StateError
-from nearcast.model import Event, Publish
+from nearcast.events import Event, Publish
 
 T = TypeVar("T")
 Remember = Callable[[Sequence[EventOutcome]], bytes | None]

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue, NearcastError
-from nearcast.model import Event, event_from_json
-from nearcast.model.log import decode_json
+from nearcast.events import Event, event_from_json
+from nearcast.events.log import decode_json
 from nearcast.server.answers import Answer, act
 from nearcast.server.bodies import encode, slices, whole_body
 from nearcast.server.checks import check_fields

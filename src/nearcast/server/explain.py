@@ -10,9 +10,9 @@ from starlette.responses import Response
 from nearcast.engine import Engine
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue
+from nearcast.events import Message, Subscription
 from nearcast.geo import EARTH_RADIUS_M, Circle, planar_distance
 from nearcast.geo.predicates import haversine, longitude_difference
-from nearcast.model import Message, Subscription
 from nearcast.server.bodies import json_response
 from nearcast.server.describe import describe, needed
 from nearcast.server.problems import Problem

@@ -10,7 +10,7 @@ import structlog
 from starlette.requests import HTTPConnection
 
 from nearcast.errors import NearcastError
-from nearcast.model import Unsubscribe
+from nearcast.events import Unsubscribe
 from nearcast.server.access import Caller, Door, check_origin
 from nearcast.server.backend import Committed
 from nearcast.server.config import Config

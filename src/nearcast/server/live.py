@@ -11,8 +11,8 @@ from time import monotonic
 from typing import Any
 
 from nearcast.engine.update_log import Entry
+from nearcast.events import Event, Message, Move, Publish, Subscribe, Unsubscribe
 from nearcast.geo import Box, region_to_json
-from nearcast.model import Event, Message, Move, Publish, Subscribe, Unsubscribe
 from nearcast.server.backend import Committed
 from nearcast.server.shapes import meets, subscription_to_json
 from nearcast.server.wire import sse_event

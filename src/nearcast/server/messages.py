@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from nearcast.engine.outcome import EventOutcome
-from nearcast.model import Publish, message_from_json
+from nearcast.events import Publish, message_from_json
 from nearcast.server.answers import Answer, act
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import JSON, NDJSON, encode, json_object, media_type, whole_body

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.metrics_core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from nearcast.model import Publish
+from nearcast.events import Publish
 from nearcast.server.backend import Committed
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from starlette.responses import Response
 
 from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
+from nearcast.events.values import check_id
 from nearcast.geo import WORLD, Box
-from nearcast.model.values import check_id
 from nearcast.server.bodies import JSON, box_parameter, json_response
 from nearcast.server.describe import BBOX, describe, parameter
 from nearcast.server.live import place_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from nearcast.errors import QueryError
-from nearcast.model import as_top
-from nearcast.model.values import check_text
+from nearcast.events import as_top
+from nearcast.events.values import check_text
 from nearcast.server.bodies import json_body, json_response
 from nearcast.server.checks import check_query
 from nearcast.server.describe import describe

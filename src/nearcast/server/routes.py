@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nearcast.errors import InvalidValue
-from nearcast.model.values import check_id
+from nearcast.events.values import check_id
 from nearcast.server.access import Caller
 from nearcast.server.config import Limits
 from nearcast.server.tenants import Tenant

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nearcast.events import Message, Subscribe, Subscription, event_to_json
 from nearcast.geo import Box
-from nearcast.model import Message, Subscribe, Subscription, event_to_json
 
 
 def subscription_to_json(subscription: Subscription) -> dict[str, Any]:

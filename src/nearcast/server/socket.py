@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from nearcast.errors import InvalidValue, MissingField, NearcastError
-from nearcast.model import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
-from nearcast.model.values import check_id
+from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
+from nearcast.events.values import check_id
 from nearcast.server.access import Caller, foreign
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import encode, json_object

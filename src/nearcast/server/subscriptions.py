@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue
+from nearcast.events import Move, Subscribe, Subscription, Unsubscribe, event_from_json
 from nearcast.geo import Box, region_to_json
-from nearcast.model import Move, Subscribe, Subscription, Unsubscribe, event_from_json
 from nearcast.server.answers import Answer, Respond, act
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import (

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from nearcast import _kernel_builder
 from nearcast.engine import Engine
 from nearcast.engine.update_log import Entry
+from nearcast.events import Message
 from nearcast.kernels.rehearsal import rehearse
-from nearcast.model import Message
 from nearcast.server import hub
 from nearcast.server.backend import Committed, Embedded
 from nearcast.server.config import Config

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from nearcast.errors import InvalidValue
-from nearcast.model.values import check_id
+from nearcast.events.values import check_id
 from nearcast.server.bodies import NDJSON, box_parameter, wants_lines, whole_number
 from nearcast.server.config import Limits
 from nearcast.server.describe import (

@@ -58,7 +58,7 @@ class Census:
         busy = np.flatnonzero(self.messages | self.rows | self.active)
         told: dict[str, Any] = {"plan": self.plan, "cells": busy.tolist()}
         told |= {name: getattr(self, name)[busy].tolist() for name in _COUNTS}
-        state.files.write(_NAME, seal(told), lasting=False)
+        state.files.write(_NAME, seal(told), durable=False)
 
     def recall(self, state: PipelineState) -> None:
         """Take up the count of messages that was written last, if it was for the same plan."""

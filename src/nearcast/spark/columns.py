@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.arrays.types import Floats, Int64s
-from nearcast.model.values import LONGEST_ID
+from nearcast.events.values import LONGEST_ID
 
 Mask = npt.NDArray[np.bool_]
 

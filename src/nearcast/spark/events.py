@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from nearcast.model import event_to_json
-from nearcast.model.log import Record
-from nearcast.model.parquet import EVENT_SCHEMA
+from nearcast.events import event_to_json
+from nearcast.events.log import Record
+from nearcast.events.parquet import EVENT_SCHEMA
 
 _OPEN = [field.with_nullable(True) for field in EVENT_SCHEMA]
 

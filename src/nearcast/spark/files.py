@@ -54,8 +54,10 @@ class Files:
     def names(self, folder: str = "") -> list[str]:
         """What a folder holds, in order; nothing if it is not there."""
         if self.local is not None:
-            place = self.local / folder
-            return sorted(path.name for path in place.iterdir()) if place.is_dir() else []
+            try:  # a recovery lists hundreds of folders: as paths they took five times as long
+                return sorted(os.listdir(self.local / folder))  # noqa: PTH208
+            except (FileNotFoundError, NotADirectoryError):
+                return []
         selector = pafs.FileSelector(f"{self._base}/{folder}", allow_not_found=True)
         return sorted(info.base_name for info in self._system.get_file_info(selector))
 
@@ -80,21 +82,21 @@ class Files:
         except OSError as error:
             raise SourceError(f"{self.root}/{name}: cannot be read ({error})") from None
 
-    def write(self, name: str, data: Any, *, lasting: bool = True) -> None:
+    def write(self, name: str, data: Any, *, durable: bool = True) -> None:
         """Write a file; whoever looks sees the old one, none, or all of the new one.
 
-        One that is not `lasting` may be lost or torn if the power fails: it is checked when it is
+        One that is not `durable` may be lost or torn if the power fails: it is checked when it is
         read, and can be made again.
         """
-        self.fill(name, lambda stream: stream.write(data), lasting=lasting)
+        self.fill(name, lambda stream: stream.write(data), durable=durable)
 
-    def fill(self, name: str, fill: Callable[[Any], object], *, lasting: bool = True) -> None:
+    def fill(self, name: str, fill: Callable[[Any], object], *, durable: bool = True) -> None:
         """Write a file as `write` does, by a function that is given a stream for its bytes."""
         try:
             if self.local is None:
                 self._fill_remote(f"{self._base}/{name}", fill)
             else:
-                _fill_local(self.local / name, fill, lasting)
+                _fill_local(self.local / name, fill, durable)
         except OSError as error:  # such as a disk that is full
             reason = error.strerror or str(error)
             raise SourceError(f"{self.root}/{name}: cannot be written ({reason})") from None
@@ -134,20 +136,20 @@ class Files:
             self._system.delete_file(path)
 
 
-def _fill_local(place: Path, fill: Callable[[Any], object], lasting: bool) -> None:
+def _fill_local(place: Path, fill: Callable[[Any], object], durable: bool) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
     try:
         with fresh.open("wb") as file:
             fill(file)
             file.flush()
-            if lasting:
+            if durable:
                 os.fsync(file.fileno())
         fresh.replace(place)
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
-    if lasting:
+    if durable:
         _settle(place.parent)
 
 

@@ -1,6 +1,6 @@
 """The active messages that a shard holds, for subscriptions that come later or move.
 
-They are kept as the engine keeps them (`nearcast.lasting`), in arrays that all processes of a node
+They are kept as the engine keeps them (`nearcast.active`), in arrays that all processes of a node
 share. A message is known by the sequence number of its event: one across the antimeridian has two
 slots of the same number.
 """
@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.active import ActiveStore, MessageTerms
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.table import Rows
-from nearcast.lasting import ActiveStore, MessageTerms
 from nearcast.spark.names import Names
 from nearcast.spark.operations import BegunSubscriptions, boxes_in
 from nearcast.spark.shard_terms import ShardTerms

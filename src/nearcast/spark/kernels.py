@@ -51,7 +51,7 @@ def offer(state: str) -> None:
             with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
                 for path in chosen:
                     archive.writestr(path.name, path.read_bytes())
-            files.write(_name(target), packed.getvalue(), lasting=False)
+            files.write(_name(target), packed.getvalue(), durable=False)
         return
 
 
@@ -73,7 +73,7 @@ def fetch(state: str) -> None:
         if _take(files):
             return
         time.sleep(_LOOK_S)
-    files.write(claim, json.dumps({"by": mine}).encode(), lasting=False)
+    files.write(claim, json.dumps({"by": mine}).encode(), durable=False)
     if json.loads(files.read(claim))["by"] != mine:  # somebody was faster
         fetch.__wrapped__(state)
         return

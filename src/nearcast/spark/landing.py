@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.errors import NearcastError
-from nearcast.model import event_from_json
-from nearcast.model.log import Record, open_log
-from nearcast.model.parquet import table_rows
+from nearcast.events import event_from_json
+from nearcast.events.log import Record, open_log
+from nearcast.events.parquet import table_rows
 from nearcast.spark.events import NORMAL, table_of
 from nearcast.spark.files import Files
 from nearcast.spark.paths import is_local, local_path, open_file

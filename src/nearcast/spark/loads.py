@@ -187,10 +187,10 @@ class LoadCounters:
             "cell": busy.tolist(),
             "messages": self.cells.counted("messages")[busy].round(3).tolist(),
         }
-        self._state.files.write(_LOADS, seal(told), lasting=False)
+        self._state.files.write(_LOADS, seal(told), durable=False)
         messages = _joined([some.messages for some in self._recent])
         data = packed([_table(messages)], _MESSAGES)
-        self._state.files.write(_RECENT, data, lasting=False)
+        self._state.files.write(_RECENT, data, durable=False)
 
 
 def read_loads(state: PipelineState) -> Measured | None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
-from nearcast.model.parquet import table_rows
+from nearcast.events.parquet import table_rows
 from nearcast.partition.plan import Plan
 from nearcast.spark.adjuster import Adjuster
 from nearcast.spark.adjusting import Allowance

@@ -24,10 +24,10 @@ from nearcast.arrays.slots import Slots, hash_strings
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
+from nearcast.events import Event, Move, Publish, Subscribe, event_from_json
+from nearcast.events.parquet import table_rows
 from nearcast.geo import WORLD, Box, Circle, Region, region_to_json
 from nearcast.geo.circles import circle_columns
-from nearcast.model import Event, Move, Publish, Subscribe, event_from_json
-from nearcast.model.parquet import table_rows
 from nearcast.spark.columns import (
     boxes_of,
     circles_of,

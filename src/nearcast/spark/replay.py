@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
-from nearcast.model import Record, Subscribe, Update
+from nearcast.events import Record, Subscribe, Update
 from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache

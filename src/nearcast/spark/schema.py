@@ -10,7 +10,7 @@ EVENTS = (
     f"op string, id string, query string, text string, region {REGION}, point array<double>, "
     "top struct<k: bigint, alpha: double>, at double, ttl double"
 )
-"""The columns of an event log, as in `nearcast.model.parquet.EVENT_SCHEMA`."""
+"""The columns of an event log, as in `nearcast.events.parquet.EVENT_SCHEMA`."""
 
 NUMBERED_EVENTS = f"{EVENTS}, seq bigint"
 """An event log whose events carry their place in it."""

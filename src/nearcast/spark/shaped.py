@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.events.log import decode_json
 from nearcast.geo import Bounds, region_from_json
-from nearcast.model.log import decode_json
 from nearcast.text.columns import Hashes
 
 _AROUND = 360.0  # degrees

@@ -23,12 +23,12 @@ from nearcast._jit import kernel, read_only
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.events.log import decode_json
 from nearcast.geo import region_from_json
 from nearcast.geo.circles import circle_columns
 from nearcast.index import Batch, Table
 from nearcast.index.rarest_term.index import RarestTerm
 from nearcast.index.table import SHARED
-from nearcast.model.log import decode_json
 from nearcast.spark.held import ActiveMessages, first_of_each
 from nearcast.spark.names import Names
 from nearcast.spark.operations import (

@@ -17,8 +17,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.errors import InvalidValue, NearcastError, SourceError
-from nearcast.model.events import event_from_json
-from nearcast.model.log import decode_json
+from nearcast.events.events import event_from_json
+from nearcast.events.log import decode_json
 from nearcast.spark.paths import absolute, is_local, local_path
 from nearcast.spark.schema import LINES, NUMBERED_EVENTS
 

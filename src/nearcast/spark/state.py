@@ -173,7 +173,7 @@ class PipelineState:
         if gone is not None and len(gone):
             path = f"routed/{plan}/{name}.gone"
             sums[".gone"] = self._write(path, [gone], gone.schema, False)
-        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), lasting=False)
+        self.files.write(f"routed/{plan}/{name}.json", json.dumps(sums).encode(), durable=False)
 
     def has_routed(self, plan: int, name: str) -> bool:
         """Whether what `write_routed` wrote is there and whole."""
@@ -289,10 +289,10 @@ class PipelineState:
             self.files.remove(folder)
 
     def _write(
-        self, name: str, tables: list[pa.Table], schema: pa.Schema, lasting: bool = True
+        self, name: str, tables: list[pa.Table], schema: pa.Schema, durable: bool = True
     ) -> list[int]:
         data = packed(tables, schema)
-        self.files.write(name, data, lasting=lasting)
+        self.files.write(name, data, durable=durable)
         return [len(data), zlib.crc32(data)]
 
     def _read(self, name: str, expected: list[int]) -> pa.Table | None:

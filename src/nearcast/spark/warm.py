@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from nearcast.arrays.memory import MappedMemory
 from nearcast.engine.settings import Settings
-from nearcast.model import event_from_json
-from nearcast.model.log import Record
+from nearcast.events import event_from_json
+from nearcast.events.log import Record
 from nearcast.partition.grid import Grid
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan, TextMap

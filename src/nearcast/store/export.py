@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nearcast.engine.settings import Given
 from nearcast.errors import StoreError
-from nearcast.model import Event, Message, Publish, Subscribe
+from nearcast.events import Event, Message, Publish, Subscribe
 from nearcast.store.connect import open_reader, told
 from nearcast.store.messages import lasting_of, messages_of, window_of
 from nearcast.store.schema import APPLICATION, VERSION

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.changes import Accepted, PublishedColumns
+from nearcast.events import Message
 from nearcast.geo import Box
-from nearcast.model import Message
 from nearcast.store.chunks import ChunkTable
 from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
 from nearcast.topk import Window

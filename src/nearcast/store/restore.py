@@ -18,7 +18,7 @@ from nearcast.engine.applying import apply_events
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.errors import StoreError
-from nearcast.model import Message, Publish, Subscribe
+from nearcast.events import Message, Publish, Subscribe
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import (

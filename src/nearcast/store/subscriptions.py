@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nearcast.engine.changes import Boxes
+from nearcast.events import Subscription, Top
 from nearcast.geo import Box, region_from_json, region_to_json
-from nearcast.model import Subscription, Top
 from nearcast.store.packing import decode_text, encode_text
 
 Row = tuple[Any, ...]

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import sqrt
 
+from nearcast.events.values import Point
 from nearcast.geo import planar_distance
-from nearcast.model.values import Point
 
 
 @dataclass(frozen=True, slots=True)

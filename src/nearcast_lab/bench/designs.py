@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nearcast.active import ActiveChanges, ActiveStore, Ended, MessageTerms
+from nearcast.active.ap_plus import UnifiedApPlusTree
+from nearcast.active.kernels.places import Places
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
 from nearcast.index.table import Rows
-from nearcast.lasting import ActiveChanges, ActiveStore, Ended, MessageTerms
-from nearcast.lasting.ap_plus import UnifiedApPlusTree
-from nearcast.lasting.kernels.places import Places
 from nearcast_lab.designs.located_messages import (
     LocatedMessages,
     LocatedRows,

@@ -10,7 +10,7 @@ from time import process_time
 from typing import TypedDict
 
 from nearcast.errors import InvalidValue
-from nearcast.model import Message, Publish, open_log, open_writer
+from nearcast.events import Message, Publish, open_log, open_writer
 from nearcast.text import DEFAULT
 
 _SEED = 7

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from nearcast.active import ActiveChanges
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Table
-from nearcast.lasting import ActiveChanges
 from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign
 from nearcast_lab.bench.matching import add_to_table

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.engine.settings import Settings
+from nearcast.events.parquet import EVENT_SCHEMA
 from nearcast.geo import Box
-from nearcast.model.parquet import EVENT_SCHEMA
 from nearcast.topk.window import Window
 from nearcast_lab.bench.processes import cpu_used
 from nearcast_lab.bench.spark_latency import EVERY_S, WARM_UP_S, latencies, offer, written

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nearcast.errors import InvalidValue
-from nearcast.model import open_writer
+from nearcast.events import open_writer
 from nearcast_lab.workloads import WORKLOADS
 from nearcast_lab.workloads import generate as generate_events
 from nearcast_lab.workloads.registry import read_options

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from nearcast._jit import inner, lean_kernel
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.index.table import Rows
-from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
-from nearcast.lasting.kernels.cells import add_entry, drop_entry
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.cells import add_entry, drop_entry
+from nearcast.active.kernels.layout import (
     COUNT,
     HEAD,
     NOTHING,
@@ -20,7 +16,11 @@ from nearcast.lasting.kernels.layout import (
     room_in_arena,
     single,
 )
-from nearcast.lasting.kernels.places import Places, places_of_point
+from nearcast.active.kernels.places import Places, places_of_point
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index.table import Rows
+from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 from nearcast_lab.designs._located_kernels import (
     Hash,
     LocatedScratch,

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.arrays.lanes import prefetch
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.index.table import Rows
-from nearcast.lasting.kernels.cells import add_entry, drop_entry, room_wanted
-from nearcast.lasting.kernels.change import terms_at
-from nearcast.lasting.kernels.entries import CAME, WENT, pick_entries
-from nearcast.lasting.kernels.heap import has_ended, pop, push
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.cells import add_entry, drop_entry, room_wanted
+from nearcast.active.kernels.change import terms_at
+from nearcast.active.kernels.entries import CAME, WENT, pick_entries
+from nearcast.active.kernels.heap import has_ended, pop, push
+from nearcast.active.kernels.layout import (
     COUNT,
     END,
     GIVEN,
@@ -34,7 +30,7 @@ from nearcast.lasting.kernels.layout import (
     single,
     take,
 )
-from nearcast.lasting.kernels.moves import (
+from nearcast.active.kernels.moves import (
     DONE,
     MORE_FOUND,
     MORE_ROOM,
@@ -43,14 +39,18 @@ from nearcast.lasting.kernels.moves import (
     keep_matching,
     report,
 )
-from nearcast.lasting.kernels.places import (
+from nearcast.active.kernels.places import (
     Places,
     cover,
     is_inside_both,
     places_of_point,
     strips_of,
 )
-from nearcast.lasting.kernels.visit import keep_only
+from nearcast.active.kernels.visit import keep_only
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
+from nearcast.index.table import Rows
 
 
 class Hash(NamedTuple):

@@ -21,12 +21,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.index import Batch, Pairs, Table
-from nearcast.index.base import collect
-from nearcast.index.table import Rows
-from nearcast.index.verify import bitmap_for
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.layout import (
     END,
     GIVEN,
     HEAD,
@@ -39,9 +34,14 @@ from nearcast.lasting.kernels.layout import (
     longer,
     more_slots,
 )
-from nearcast.lasting.kernels.moves import MORE_FOUND, MORE_ROOM
-from nearcast.lasting.kernels.places import Places, places_in
-from nearcast.lasting.store import ActiveChanges, Ended, MessageTerms
+from nearcast.active.kernels.moves import MORE_FOUND, MORE_ROOM
+from nearcast.active.kernels.places import Places, places_in
+from nearcast.active.store import ActiveChanges, Ended, MessageTerms
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index import Batch, Pairs, Table
+from nearcast.index.base import collect
+from nearcast.index.table import Rows
+from nearcast.index.verify import bitmap_for
 from nearcast_lab.designs._held_kernels import hold_rows, match_held, rarest_of
 from nearcast_lab.designs._located_kernels import (
     Hash,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
+from nearcast.active.kernels.moves import Ops
+from nearcast.active.store import ActiveChanges, ActiveStore
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Int32s
-from nearcast.lasting.kernels.moves import Ops
-from nearcast.lasting.store import ActiveChanges, ActiveStore
 
 
 class KeywordLists(ActiveStore):

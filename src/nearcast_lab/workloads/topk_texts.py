@@ -15,8 +15,8 @@ import numpy as np
 
 from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
-from nearcast.model import Publish
-from nearcast.model.log import events_of, open_log
+from nearcast.events import Publish
+from nearcast.events.log import events_of, open_log
 from nearcast.text import DEFAULT
 from nearcast_lab.workloads.corpus import Ragged, offsets_of, picked_terms
 from nearcast_lab.workloads.draws import Draws, Ints

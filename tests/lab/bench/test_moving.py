@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nearcast.active import ActiveChanges
 from nearcast.cli.main import main
-from nearcast.lasting import ActiveChanges
 from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import Design
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nearcast.active import MessageTerms
+from nearcast.active.ap_plus import UnifiedApPlusTree
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Batch, Table
-from nearcast.lasting import MessageTerms
-from nearcast.lasting.ap_plus import UnifiedApPlusTree
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign
 from nearcast_lab.designs.located_messages import LocatedMessages, grid
 

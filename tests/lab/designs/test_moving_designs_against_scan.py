@@ -10,8 +10,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from nearcast.active import ActiveChanges
 from nearcast.index import Batch, Table, match
-from nearcast.lasting import ActiveChanges
 from nearcast_lab.bench.designs import DESIGNS, arrive
 
 TERMS = 12

@@ -4,8 +4,8 @@ import pytest
 
 from nearcast import Engine
 from nearcast.errors import InvalidValue
-from nearcast.model.events import event_from_json
-from nearcast.model.parquet import EVENT_SCHEMA, table_rows
+from nearcast.events.events import event_from_json
+from nearcast.events.parquet import EVENT_SCHEMA, table_rows
 from nearcast_lab.workloads.stream import EventStream
 
 

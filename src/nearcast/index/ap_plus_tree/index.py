@@ -35,7 +35,7 @@ class ApPlusTree(ApTree):
 
     Departures from the paper: the next reconstruction is estimated from a sample of a node's
     subscriptions (`motion.SAMPLE`); where the messages are, as m-lists of the leaves, is kept by
-    `nearcast.lasting.ap_plus`.
+    `nearcast.active.ap_plus`.
 
     From "AP-Tree: efficiently support location-aware Publish/Subscribe" (VLDB J.), section 4.
     """

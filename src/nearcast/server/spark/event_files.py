@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from nearcast.model import Event, event_from_json, event_to_json
+from nearcast.events import Event, event_from_json, event_to_json
 
 _ENDING = ".jsonl"
 

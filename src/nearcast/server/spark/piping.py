@@ -11,8 +11,8 @@ import structlog
 
 from nearcast.engine.settings import Settings
 from nearcast.engine.update_log import Entry
+from nearcast.events import Message
 from nearcast.geo import WORLD
-from nearcast.model import Message
 from nearcast.server.config import Config
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.server.spark.pipeline import PipelineProcess

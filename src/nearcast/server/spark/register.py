@@ -22,7 +22,7 @@ from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.standing import Arrived, Everyone, Interest, Ranking, Remembered, Results
 from nearcast.engine.update_log import Entry
-from nearcast.model import Event, Message, Publish, Result, Subscription, Update
+from nearcast.events import Event, Message, Publish, Result, Subscription, Update
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.topk.score import Bag
 

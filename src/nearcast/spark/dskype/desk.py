@@ -181,7 +181,7 @@ class Desk:
         epoch = self._extra["epoch"]
         name = f"{self.task:05}{part}-{epoch}-{self._attempt}"
         path = f"{FOLDER}/{self.step.number:09}/{kind}-{name}"
-        self.files.write(path, data, lasting=False)
+        self.files.write(path, data, durable=False)
         return path
 
     def update_file(self, stage: int) -> UpdateFile:

@@ -48,7 +48,7 @@ def told(files: Files, worker: int) -> Iterator[Callable[[int, int], None]]:
         if now - last >= _EVERY_S:
             last = now
             data = msgspec.json.encode(Building(worker, done, of, now))
-            files.write(name, data, lasting=False)
+            files.write(name, data, durable=False)
 
     try:
         yield tell

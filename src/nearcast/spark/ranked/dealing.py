@@ -65,7 +65,7 @@ class Dealing:
             self.buckets = self.buckets.copy()
             self.buckets[some] = self._target[some]
             told = {"asked": self.asked, "buckets": self.buckets.tolist()}
-            state.files.write(_DEALT, json.dumps(told).encode(), lasting=False)
+            state.files.write(_DEALT, json.dumps(told).encode(), durable=False)
             self._loads, self._uneven = None, 0
         return len(some)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.model.values import LARGEST_K
+from nearcast.events.values import LARGEST_K
 from nearcast.spark.columns import floats_of, points_of, present
 from nearcast.spark.operations import RANKED
 

@@ -77,7 +77,7 @@ class WindowLog:
         if ranking or start < next:
             span = MessageFile(step, start, next, ranking)
             # While nobody ranks it need not survive a power failure at any price.
-            _write(self._files, span.name, table, lasting=ranking)
+            _write(self._files, span.name, table, durable=ranking)
             self.spans.append(span)
 
     def damaged(self, step: int) -> bool:
@@ -87,7 +87,7 @@ class WindowLog:
     def skip(self, step: int, next: int) -> None:
         """Know nothing of the messages before a number: an earlier release kept only their ids."""
         span = MessageFile(step, 0, next, False)
-        _write(self._files, span.name, MESSAGES.empty_table(), lasting=True)
+        _write(self._files, span.name, MESSAGES.empty_table(), durable=True)
 
     def recover(self, step: int, first: int, next: int, ranking: bool) -> None:
         """Find what there is up to a step; what lies beyond it was never committed.
@@ -152,7 +152,7 @@ class WindowLog:
         first, next = max(first, spans[0].first), spans[-1].next
         table = window_messages(self._files, spans, first, next)
         span = MessageFile(spans[-1].step, first, next, False)
-        _write(self._files, span.name, table, lasting=True)
+        _write(self._files, span.name, table, durable=True)
         at = self.spans.index(spans[0])
         self.spans[at : at + len(spans)] = [span]
         for each in spans:
@@ -223,13 +223,13 @@ def window_messages(files: Files, spans: Sequence[MessageFile], first: int, next
     return pa.concat_tables(parts)
 
 
-def _write(files: Files, name: str, table: pa.Table, lasting: bool) -> None:
+def _write(files: Files, name: str, table: pa.Table, durable: bool) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, MESSAGES) as writer:
         writer.write_table(table.combine_chunks())
     data = sink.getvalue()
     seal = zlib.crc32(data).to_bytes(_SEAL, "little")
-    files.fill(name, lambda stream: (stream.write(data), stream.write(seal)), lasting=lasting)
+    files.fill(name, lambda stream: (stream.write(data), stream.write(seal)), durable=durable)
 
 
 def _is_sound(files: Files, span: MessageFile) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nearcast import Box, Circle, Message, Polygon, Subscription, Top
 from nearcast.errors import SourceError
-from nearcast.model import (
+from nearcast.events import (
     Event,
     Move,
     Publish,
@@ -26,7 +26,7 @@ from nearcast.model import (
     open_log,
     open_writer,
 )
-from nearcast.model.lines import split_lines
+from nearcast.events.lines import split_lines
 
 ALL_KINDS: list[Event] = [
     Subscribe(Subscription("s1", "ipad AND (discount OR sale)", Circle((151.2, -33.87), 2000))),
@@ -215,7 +215,7 @@ def test_progress_grows_to_one(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcast.model.lines.LONGEST_LINE", 100)
+    monkeypatch.setattr("nearcast.events.lines.LONGEST_LINE", 100)
     *_, last = split_lines([b"x" * 60, b"y" * 60, b"z" * 60])
     assert last.number == 1
     assert "longer than 100 bytes" in str(last.error)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearcast.errors import SourceError
-from nearcast.model import Record, open_log
+from nearcast.events import Record, open_log
 
 
 def read(path: Path) -> list[Record]:

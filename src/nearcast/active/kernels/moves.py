@@ -8,16 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.arrays.lanes import prefetch
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.geo.kernels import box_meets_circle
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Rows
-from nearcast.index.verify import accepts_place
-from nearcast.lasting.kernels.cells import UNDIVIDED
-from nearcast.lasting.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
-from nearcast.lasting.kernels.heap import has_ended
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.cells import UNDIVIDED
+from nearcast.active.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
+from nearcast.active.kernels.heap import has_ended
+from nearcast.active.kernels.layout import (
     COUNT,
     EDGES,
     END,
@@ -31,7 +25,7 @@ from nearcast.lasting.kernels.layout import (
     ActiveArrays,
     signature,
 )
-from nearcast.lasting.kernels.visit import (
+from nearcast.active.kernels.visit import (
     PLAN,
     SIGN,
     TERM,
@@ -42,6 +36,12 @@ from nearcast.lasting.kernels.visit import (
     pick_areas,
     pick_numbered,
 )
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
+from nearcast.geo.kernels import box_meets_circle
+from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Rows
+from nearcast.index.verify import accepts_place
 
 Ops = npt.NDArray[np.int8]
 GROUP = 16

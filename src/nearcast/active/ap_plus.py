@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.index import Batch, Matches, Table
-from nearcast.index.ap_plus_tree import ApPlusTree
-from nearcast.index.ap_tree.tree import NODES, with_room
-from nearcast.index.verify import bitmap_for
-from nearcast.lasting.kernels.ap_plus import (
+from nearcast.active.kernels.ap_plus import (
     MORE_NODES,
     MORE_SLOTS,
     MORE_UNITS,
@@ -19,8 +14,8 @@ from nearcast.lasting.kernels.ap_plus import (
     sweep,
     tree_moves,
 )
-from nearcast.lasting.kernels.change import copy_messages, count_terms, pop_ended
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.change import copy_messages, count_terms, pop_ended
+from nearcast.active.kernels.layout import (
     END,
     FIRST,
     GIVEN,
@@ -34,8 +29,13 @@ from nearcast.lasting.kernels.layout import (
     longer,
     more_slots,
 )
-from nearcast.lasting.kernels.moves import DONE, MORE_FOUND
-from nearcast.lasting.store import ActiveChanges
+from nearcast.active.kernels.moves import DONE, MORE_FOUND
+from nearcast.active.store import ActiveChanges
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index import Batch, Matches, Table
+from nearcast.index.ap_plus_tree import ApPlusTree
+from nearcast.index.ap_tree.tree import NODES, with_room
+from nearcast.index.verify import bitmap_for
 
 _NODES = 1 << 14
 

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from nearcast.errors import InvalidValue, NearcastError, SourceError
-from nearcast.model.events import Event, event_from_json
-from nearcast.model.lines import split_lines
-from nearcast.model.streams import STANDARD, Chunks, open_source
+from nearcast.events.events import Event, event_from_json
+from nearcast.events.lines import split_lines
+from nearcast.events.streams import STANDARD, Chunks, open_source
 
 _PARQUET_MAGIC = b"PAR1"
 _decode = msgspec.json.Decoder().decode
@@ -91,7 +91,7 @@ class EventLog:
                 yield Record(position, number, data, event, None)
 
     def _parquet(self, first: bytes, chunks: Iterator[bytes]) -> Iterator[Record]:
-        from nearcast.model.parquet import read_rows
+        from nearcast.events.parquet import read_rows
 
         whole = self._seekable(first, chunks)
         for position, (fields, progress) in enumerate(read_rows(whole, self.name)):

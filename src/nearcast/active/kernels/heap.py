@@ -14,10 +14,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from nearcast._jit import inner
+from nearcast.active.kernels.layout import FIRST, ActiveArrays
 from nearcast.arrays.lanes import prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s
-from nearcast.lasting.kernels.layout import FIRST, ActiveArrays
 
 _BRANCHES = 8
 # The children of FIRST, 7, are 8 to 15; those of 8 are 16 to 23, and so on.

@@ -12,12 +12,9 @@ import math
 from typing import Any
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.arrays.lanes import prefetch
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.lasting.kernels.cells import strip_of
-from nearcast.lasting.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.cells import strip_of
+from nearcast.active.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT
+from nearcast.active.kernels.layout import (
     CELL,
     CLASS_BITS,
     COUNT,
@@ -33,6 +30,9 @@ from nearcast.lasting.kernels.layout import (
     ActiveArrays,
     single,
 )
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
 
 _RADIAN, _HALF_RADIAN = math.pi / 180.0, math.pi / 360.0
 _NEAR = 2e-5  # degrees: more than rounding to 32 bits can move a coordinate

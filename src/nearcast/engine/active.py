@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nearcast.active import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.standing import Arrived, Interest, Results
+from nearcast.events import Message
 from nearcast.geo import Box
-from nearcast.lasting import ActiveChanges, ActiveStore, MessageTerms
-from nearcast.model import Message
 
 if TYPE_CHECKING:
     from nearcast.engine.indexed import IndexedPopulation
@@ -40,7 +40,7 @@ class Arrivals(NamedTuple):
     numbers: Int64s
 
 
-class LastingMessages:
+class IndexedMessages:
     """Knows each lasting message by a *slot*.
 
     A range message across the antimeridian is two boxes; those few are asked one by one.

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.arrays.lanes import bit_count, lowest
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Float32s, Int32s
-from nearcast.lasting.kernels.entries import not_above, of_slot
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.entries import not_above, of_slot
+from nearcast.active.kernels.layout import (
     CELL,
     CLASS,
     CLASS_BITS,
@@ -33,6 +30,9 @@ from nearcast.lasting.kernels.layout import (
     size_of,
     take,
 )
+from nearcast.arrays.lanes import bit_count, lowest
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Int32s
 
 PER_CELL = 4
 """Entries that a cell has on average when a list is divided; four times as many divide it anew."""

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.errors import NearcastError, SourceError
-from nearcast.model.log import decode_json
-from nearcast.model.streams import ByteSink
+from nearcast.events.log import decode_json
+from nearcast.events.streams import ByteSink
 
 _NUMBERS = pa.list_(pa.float64())
 

@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast._jit import lean_kernel
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.lasting.kernels.cells import strip_of
-from nearcast.lasting.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
-from nearcast.lasting.kernels.heap import pop, push
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.cells import strip_of
+from nearcast.active.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
+from nearcast.active.kernels.heap import pop, push
+from nearcast.active.kernels.layout import (
     FIRST,
     SPARE,
     UNIT,
@@ -23,6 +21,8 @@ from nearcast.lasting.kernels.layout import (
     signature,
     take,
 )
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
 
 NEAR = [-1.0, 0.0, 0.5, 1.0, 2.0]
 

@@ -1,6 +1,6 @@
 """What the system talks about: subscriptions, messages, updates, events, and the event log."""
 
-from nearcast.model.events import (
+from nearcast.events.events import (
     Event,
     Move,
     Publish,
@@ -11,8 +11,8 @@ from nearcast.model.events import (
     message_from_json,
     subscription_from_json,
 )
-from nearcast.model.log import EventLog, Record, open_log
-from nearcast.model.values import (
+from nearcast.events.log import EventLog, Record, open_log
+from nearcast.events.values import (
     Message,
     Point,
     Result,
@@ -22,7 +22,7 @@ from nearcast.model.values import (
     as_top,
     in_order,
 )
-from nearcast.model.writer import EventWriter, open_writer
+from nearcast.events.writer import EventWriter, open_writer
 
 __all__ = [
     "Event",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
-from nearcast.arrays.lanes import prefetch
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.lasting.kernels.cells import add_entry, cell_at, drop_entry, room_wanted
-from nearcast.lasting.kernels.heap import has_ended, pop, push
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.cells import add_entry, cell_at, drop_entry, room_wanted
+from nearcast.active.kernels.heap import has_ended, pop, push
+from nearcast.active.kernels.layout import (
     CLASS_BITS,
     COUNT,
     EDGES,
@@ -35,6 +32,9 @@ from nearcast.lasting.kernels.layout import (
     single,
     take,
 )
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Floats, Int32s, Int64s
 
 TOGETHER = 16
 """Messages that come or end together: their cache misses overlap."""

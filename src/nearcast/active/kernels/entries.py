@@ -15,10 +15,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nearcast._jit import inner
+from nearcast.active.kernels.layout import SIGNATURE, SLOT, UNIT, ActiveArrays
 from nearcast.arrays.lanes import as_number, bit_count, load_plane, splat
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Int32s
-from nearcast.lasting.kernels.layout import SIGNATURE, SLOT, UNIT, ActiveArrays
 
 UNSURE, CAME, WENT = 0, 1, 2
 """What is known of a candidate."""

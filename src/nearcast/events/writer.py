@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from nearcast.errors import SourceError
-from nearcast.model.events import Event, event_to_json
-from nearcast.model.streams import STANDARD, ByteSink, open_sink
+from nearcast.events.events import Event, event_to_json
+from nearcast.events.streams import STANDARD, ByteSink, open_sink
 
 _JSON_LINES = {".jsonl", ".ndjson", ".json"}
 _PACKED = {".gz", ".zst"}
@@ -83,7 +83,7 @@ def open_writer(path: str | Path) -> Iterator[EventWriter]:
     with open_sink(path) as file:
         sink: _Sink
         if as_parquet:
-            from nearcast.model.parquet import ParquetSink
+            from nearcast.events.parquet import ParquetSink
 
             sink = ParquetSink(file)
         else:

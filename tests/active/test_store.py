@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from nearcast import Box, Circle, Engine, Message, Update
+from nearcast.active import ActiveStore, MessageTerms
 from nearcast.engine.indexed import Indexed
 from nearcast.errors import IdInUseError, StateError
-from nearcast.lasting import ActiveStore, MessageTerms
 
 
 def core_of(engine: Engine) -> Indexed:
@@ -38,15 +38,15 @@ def test_memory_returns_after_a_burst_has_ended() -> None:
     engine.subscribe("s", "sale", Box(-1, -1, 1, 1))
     engine.publish_table(burst(0, 200, at=0, ttl=1e6))
     core = core_of(engine)
-    before, terms = core.lasting.nbytes, len(core.boolean.terms)
+    before, terms = core.active.nbytes, len(core.boolean.terms)
     for turn in range(1, 3):
         engine.publish_table(burst(100_000 * turn, 40_000, at=10.0 * turn, ttl=5))
-        during = core.lasting.nbytes
+        during = core.active.nbytes
         assert during > 10 * before
         for step in range(2000):
             engine.move("s", Box(-1, -1, 1, 1 + step / 1000), at=10.0 * turn + 6)
-        assert len(core.lasting) == 200
-        assert core.lasting.nbytes < 2 * before + during / 10
+        assert len(core.active) == 200
+        assert core.active.nbytes < 2 * before + during / 10
         assert len(core.boolean.terms) == terms
     assert len(engine.results("s")) == sum(
         abs(x) <= 1 and -1 <= y <= 1 + 1999 / 1000
@@ -59,12 +59,12 @@ def test_no_event_takes_out_more_than_a_few_of_those_that_have_ended() -> None:
     engine = Engine(index="rarest-term", window_count=1)
     engine.publish_table(burst(0, 10_000, at=0, ttl=1))
     core = core_of(engine)
-    left = len(core.lasting)
+    left = len(core.active)
     engine.subscribe("s", "sale", Box(-10, -10, 10, 10), at=2)
-    assert left - 100 < len(core.lasting) < left
+    assert left - 100 < len(core.active) < left
     assert engine.results("s") == []
     assert engine.publish("m5", "again", (0, 0), at=2, ttl=1) == []
-    assert core.lasting.has("m5", 2.5)
+    assert core.active.has("m5", 2.5)
 
 
 def test_an_id_that_is_used_again_survives_the_one_that_has_ended() -> None:
@@ -76,14 +76,14 @@ def test_an_id_that_is_used_again_survives_the_one_that_has_ended() -> None:
     engine.subscribe("s", "sale", Box(-1, -1, 1, 1), at=6)
     engine.publish("m40500", "again", (0, 0), ttl=100)
     engine.publish("next", "in the window", (0, 0))
-    slots = core.lasting._store.slots
-    while core.lasting._store.slots == slots:  # until they are put together anew
+    slots = core.active._store.slots
+    while core.active._store.slots == slots:  # until they are put together anew
         engine.move("s", Box(-1, -1, 1, 1))
-    assert len(core.lasting) > 1001
+    assert len(core.active) > 1001
     assert engine.message("m40500") == Message("m40500", "again", (0.0, 0.0), at=6.0, ttl=100)
     with pytest.raises(IdInUseError):
         engine.publish("m40500", "refused", (0, 0))
-    while len(core.lasting) > 1:
+    while len(core.active) > 1:
         engine.move("s", Box(-1, -1, 1, 1))
     assert engine.message("m40500") is not None
     assert engine.publish("m40500", "new", (0, 0), at=106) == []
@@ -129,13 +129,13 @@ def test_more_messages_than_can_be_counted_are_refused(
     limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything has changed."""
-    monkeypatch.setattr(f"nearcast.lasting.store.{limit}", most)
+    monkeypatch.setattr(f"nearcast.active.store.{limit}", most)
     engine = Engine(index="rarest-term", window_count=1)
     for number in range(4):
         engine.publish(f"m{number}", "two terms", (0, 0), ttl=9)
     with pytest.raises(StateError, match="5 active ones with 10 terms in all given; expected"):
         engine.publish("m4", "two terms", (0, 0), ttl=9)
-    assert len(core_of(engine).lasting) == 4
+    assert len(core_of(engine).active) == 4
     assert len(engine.subscribe("s", "terms", Box(0, 0, 1, 1))) == 4
 
 
@@ -144,15 +144,13 @@ def test_an_answer_stays_what_it_is_when_the_next_one_comes(
     room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether it was copied out of the work space, or got the work space itself as a large one."""
-    monkeypatch.setattr("nearcast.lasting.store._ROOM_KEPT", room)
+    monkeypatch.setattr("nearcast.active.store._ROOM_KEPT", room)
     engine = Engine(index="rarest-term", window_count=1)
     engine.publish_table(burst(0, 300, at=0, ttl=100))
     engine.subscribe("s", "sale", Box(-10, -10, 0, 10))
     engine.subscribe("t", "sale", Box(0, -10, 10, 10))
     core, events, times = core_of(engine), np.zeros(1, np.int32), np.zeros(1)
-    answers = [
-        core.lasting.wanted_by_rows(core.boolean.rows_of(id), events, times) for id in "stst"
-    ]
+    answers = [core.active.wanted_by_rows(core.boolean.rows_of(id), events, times) for id in "stst"]
     found = [set(answer.slots.tolist()) for answer in answers]
     assert found[:2] == found[2:]
     assert found[0] | found[1] == set(range(300))

@@ -5,30 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, kernel, lean_kernel
-from nearcast.arrays.in_kernels import longer, sort, taller
-from nearcast.arrays.lanes import prefetch
-from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.index.ap_tree.maintain import leaf_at, ranks_of, way_of
-from nearcast.index.ap_tree.search import push_cells, push_cuts, scan_leaf
-from nearcast.index.ap_tree.tree import (
-    CHILD,
-    KEYWORD,
-    LEAF,
-    NODES,
-    REGIONS,
-    SPATIAL,
-    ApTreeArrays,
-    find_cut,
-    rank_of,
-    strip_of,
-)
-from nearcast.index.table import Rows
-from nearcast.index.verify import Bitmap, clear_terms, set_terms
-from nearcast.lasting.kernels.cells import add_entry, room_wanted
-from nearcast.lasting.kernels.entries import CAME, WENT, pick_entries
-from nearcast.lasting.kernels.heap import push
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.cells import add_entry, room_wanted
+from nearcast.active.kernels.entries import CAME, WENT, pick_entries
+from nearcast.active.kernels.heap import push
+from nearcast.active.kernels.layout import (
     CLASS,
     COUNT,
     END,
@@ -51,7 +31,7 @@ from nearcast.lasting.kernels.layout import (
     single,
     take,
 )
-from nearcast.lasting.kernels.moves import (
+from nearcast.active.kernels.moves import (
     DONE,
     MORE_FOUND,
     MORE_ROOM,
@@ -60,7 +40,27 @@ from nearcast.lasting.kernels.moves import (
     keep_matching,
     report,
 )
-from nearcast.lasting.kernels.visit import keep_only, pick_numbered
+from nearcast.active.kernels.visit import keep_only, pick_numbered
+from nearcast.arrays.in_kernels import longer, sort, taller
+from nearcast.arrays.lanes import prefetch
+from nearcast.arrays.numbers import wide
+from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
+from nearcast.index.ap_tree.maintain import leaf_at, ranks_of, way_of
+from nearcast.index.ap_tree.search import push_cells, push_cuts, scan_leaf
+from nearcast.index.ap_tree.tree import (
+    CHILD,
+    KEYWORD,
+    LEAF,
+    NODES,
+    REGIONS,
+    SPATIAL,
+    ApTreeArrays,
+    find_cut,
+    rank_of,
+    strip_of,
+)
+from nearcast.index.table import Rows
+from nearcast.index.verify import Bitmap, clear_terms, set_terms
 
 MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
 

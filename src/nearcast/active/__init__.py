@@ -1,5 +1,5 @@
 """Lasting messages: kept while they are active, found by subscriptions that arrive or move."""
 
-from nearcast.lasting.store import ActiveChanges, ActiveStore, Ended, MessageTerms
+from nearcast.active.store import ActiveChanges, ActiveStore, Ended, MessageTerms
 
 __all__ = ["ActiveChanges", "ActiveStore", "Ended", "MessageTerms"]

@@ -7,19 +7,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from nearcast.arrays.memory import Memory
-from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.errors import StateError
-from nearcast.index.table import Rows
-from nearcast.lasting.kernels.cells import SAMPLE, divide, longest
-from nearcast.lasting.kernels.change import (
+from nearcast.active.kernels.cells import SAMPLE, divide, longest
+from nearcast.active.kernels.change import (
     TOGETHER,
     add_messages,
     copy_messages,
     count_terms,
     expire,
 )
-from nearcast.lasting.kernels.layout import (
+from nearcast.active.kernels.layout import (
     END,
     ENTRIES,
     FIRST,
@@ -36,8 +32,12 @@ from nearcast.lasting.kernels.layout import (
     longer,
     more_slots,
 )
-from nearcast.lasting.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
-from nearcast.lasting.kernels.visit import PLAN
+from nearcast.active.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
+from nearcast.active.kernels.visit import PLAN
+from nearcast.arrays.memory import Memory
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.errors import StateError
+from nearcast.index.table import Rows
 
 _VERSION = 2
 _MOST_MESSAGES = (1 << 25) - 1  # what the word of a cell can count, if all are in one place

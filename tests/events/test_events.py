@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nearcast import Box, Circle, Message, Polygon, Subscription, Top
 from nearcast.errors import InvalidValue, MissingField
-from nearcast.model import (
+from nearcast.events import (
     Event,
     Move,
     Publish,

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcast.errors import InvalidValue, MissingField
-from nearcast.geo import Region, point, region_from_json, region_to_json
-from nearcast.model.values import (
+from nearcast.events.values import (
     Message,
     Point,
     Subscription,
@@ -22,6 +21,7 @@ from nearcast.model.values import (
     check_region,
     check_seconds,
 )
+from nearcast.geo import Region, point, region_from_json, region_to_json
 
 
 def _check_at(event: Subscribe | Move | Unsubscribe) -> None:
