@@ -45,7 +45,7 @@ def report(batch: int, *, plan: int = 1, loads: tuple[float, ...] = (1.0, 3.0)) 
             for at, load in enumerate(loads)
         ],
         subscriptions=100,
-        durable=5,
+        lasting=5,
         active=30,
         committed_at=1000.0 + batch,
         rankings=60,
