@@ -81,7 +81,7 @@ class Growing(RuleBasedStateMachine):
 
 TestGrowing = Growing.TestCase
 TestGrowing.settings = settings(
-    max_examples=60, stateful_step_count=8, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=8, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -42,7 +42,7 @@ RUNS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(log=logs(), world=worlds, runs=RUNS, step=st.integers(1, 12), forget=st.booleans())
 def test_any_mechanism_and_any_stops_give_the_updates_of_scan(
     log: list[dict[str, Any]],

@@ -87,7 +87,7 @@ WINDOWS = st.sampled_from([Window(), Window(count=2), Window(seconds=1.5)])
 
 
 # A failure is shown as it was found: to shrink one takes minutes.
-@settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(log=logs().map(boolean), plans=SPLITS, window=WINDOWS, forget=st.booleans())
 def test_any_plan_and_any_stop_give_the_updates_of_scan(
     log: list[dict[str, Any]],

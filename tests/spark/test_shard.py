@@ -30,7 +30,7 @@ PLAN = Plan("shared", 1, "shared", Grid(-180.0, -90.0, 180.0, 90.0, 1, 1), np.ze
 WINDOWS = st.sampled_from([Window(), Window(count=2), Window(seconds=1.5)])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(log=logs().map(boolean), cuts=st.lists(st.integers(0, 24), max_size=4), window=WINDOWS)
 def test_batches_of_any_size_give_the_updates_of_scan(
     log: list[dict[str, Any]], cuts: list[int], window: Window

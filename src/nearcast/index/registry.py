@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import cast
+
 from nearcast.errors import InvalidValue
-from nearcast.index.ap_plus_tree import ApPlusTree
-from nearcast.index.ap_tree import ApTree
 from nearcast.index.base import Index
-from nearcast.index.gi2 import Gi2
-from nearcast.index.keyword_trie import KeywordTrie
-from nearcast.index.lfilter import LFilter, MbrTrie, PtQuadtree
-from nearcast.index.quadtree import IqTree, RqTree
-from nearcast.index.rarest_term import RarestTerm
-from nearcast.index.rtree import IrTree, RtTree
-from nearcast.index.sequential import Sequential
 
 AUTO = "rarest-term"
 """What `auto` stands for."""
 
-_ALL: tuple[type[Index], ...] = (
-    RarestTerm, ApTree, ApPlusTree, Gi2,
-    MbrTrie, PtQuadtree, LFilter,
-    IqTree, RqTree, RtTree, IrTree, KeywordTrie,
-    Sequential,
-)  # fmt: skip
+_PLACES = {
+    "rarest-term": ("rarest_term", "RarestTerm"),
+    "ap-tree": ("ap_tree", "ApTree"),
+    "ap-plus-tree": ("ap_plus_tree", "ApPlusTree"),
+    "gi2": ("gi2", "Gi2"),
+    "mbr-trie": ("lfilter", "MbrTrie"),
+    "pt-quadtree": ("lfilter", "PtQuadtree"),
+    "lfilter": ("lfilter", "LFilter"),
+    "iq-tree": ("quadtree", "IqTree"),
+    "rq-tree": ("quadtree", "RqTree"),
+    "rt-tree": ("rtree", "RtTree"),
+    "ir-tree": ("rtree", "IrTree"),
+    "keyword-trie": ("keyword_trie", "KeywordTrie"),
+    "sequential": ("sequential", "Sequential"),
+}
 
-INDEXES: dict[str, type[Index]] = {index.name: index for index in _ALL}
+
+class _Indexes(Mapping[str, type[Index]]):
+    """The classes of all indexes; each is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Index]:
+        module, name_of_class = _PLACES[name]
+        found = getattr(import_module(f"nearcast.index.{module}"), name_of_class)
+        return cast("type[Index]", found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+INDEXES: Mapping[str, type[Index]] = _Indexes()
 
 
 def index_named(name: str) -> type[Index]:
