@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from boolean_logs import records
 from nearcast import Engine
 from nearcast.engine.replay import replay
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.events.log import open_log
 from nearcast.spark.events import completed, table_of
-from nearcast.spark.outputs import UPDATES
 from nearcast_lab.workloads.registry import generate
 from patience import PATIENCE_S
 from ranked_logs import ranked_log
@@ -229,15 +229,21 @@ class Log:
 
     def expected(self, engine: Engine | None = None) -> pa.Table:
         """The updates of the embedded engine, or of one with other settings."""
-        engine, tables, first = engine or Engine(index="rarest-term"), [UPDATES.empty_table()], 0
+        engine, tables, first = (
+            engine or Engine(index="rarest-term"),
+            [UPDATE_SCHEMA.empty_table()],
+            0,
+        )
         for path in self.paths:
             rows: list[tuple[int, str, str, str, float | None]] = []
             with open_log(str(path)) as log:
                 for position, updates in replay(log, engine, lambda *_: None):
                     at = first + position
                     rows += [(at, u.op, u.subscription, u.message, u.score) for u in updates]
-            columns = zip(*rows, strict=True) if rows else [[]] * len(UPDATES)
-            tables.append(pa.table([pa.array(c) for c in columns], UPDATES.names).cast(UPDATES))
+            columns = zip(*rows, strict=True) if rows else [[]] * len(UPDATE_SCHEMA)
+            tables.append(
+                pa.table([pa.array(c) for c in columns], UPDATE_SCHEMA.names).cast(UPDATE_SCHEMA)
+            )
             first += pq.ParquetFile(path).metadata.num_rows
         names = ("event", "subscription", "message", "op")
         return pa.concat_tables(tables).sort_by([(name, "ascending") for name in names])

@@ -20,13 +20,13 @@ from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import event_from_json
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.geo import WORLD, Box
 from nearcast.partition.plan import Plan
 from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
 from nearcast.spark.inline import InlineRunner
-from nearcast.spark.outputs import UPDATES
 from nearcast.spark.pipeline import Pipeline, TaskRunner, planner
 from nearcast.spark.sink import RefusedEvent, Sink
 from nearcast.spark.slices import EventFile
@@ -80,7 +80,9 @@ class ScoredOutput:
         """Take the files of a step."""
         paths = [Sink(self.folder).staged(step, name) for name in names]
         rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
-        found = sorted((tuple(row[name] for name in UPDATES.names) for row in rows), key=_order)
+        found = sorted(
+            (tuple(row[name] for name in UPDATE_SCHEMA.names) for row in rows), key=_order
+        )
         assert self.steps.setdefault(step, found) == found
         self.refused |= {each.seq: each.error for each in refused}
 

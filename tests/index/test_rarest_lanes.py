@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from nearcast._jit import kernel
-from nearcast.index.rarest_term import _lanes as lanes
+from nearcast.arrays import lanes
 from nearcast.index.rarest_term._split import best_part
 
 Array = npt.NDArray[Any]

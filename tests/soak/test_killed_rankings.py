@@ -14,10 +14,11 @@ from boolean_logs import records
 from kills import Stream
 from nearcast import Engine
 from nearcast.engine.replay import replay
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.events.log import open_log
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.spark.events import table_of
-from nearcast.spark.outputs import UPDATES, read_updates
+from nearcast.spark.outputs import read_updates
 from patience import PATIENCE_S
 from ranked_logs import ranked_log
 
@@ -91,6 +92,6 @@ def _expected(paths: list[Path], window: str) -> pa.Table:
                 rows += [(at, u.op, u.subscription, u.message, u.score) for u in updates]
         first += pq.ParquetFile(moved).metadata.num_rows
     columns = [pa.array(column) for column in zip(*rows, strict=True)]
-    table = pa.table(columns, UPDATES.names).cast(UPDATES)
+    table = pa.table(columns, UPDATE_SCHEMA.names).cast(UPDATE_SCHEMA)
     names = ("event", "subscription", "message", "op")
     return table.sort_by([(name, "ascending") for name in names])

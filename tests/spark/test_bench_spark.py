@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from nearcast.cli.main import main
 from nearcast.errors import InvalidValue
-from nearcast.events.parquet import EVENT_SCHEMA
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.spark.sources import file_names
 from nearcast_lab.bench.processes import Cpu, cpu_used
 from nearcast_lab.bench.spark import ARMS, Arm, SparkSetup, measure_spark

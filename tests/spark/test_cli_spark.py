@@ -26,7 +26,7 @@ from kills import Stream, living, wait_until
 from mixed_logs import mixed_log
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
-from nearcast.events.parquet import EVENT_SCHEMA
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.partition.plan import Plan
 from nearcast.spark import progress
 from nearcast.spark.events import table_of

@@ -17,7 +17,7 @@ from boolean_logs import records, scanned
 from mixed_logs import mixed_log
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, StateError
-from nearcast.events.parquet import EVENT_SCHEMA
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.geo import Box
 from nearcast.spark import match_stream
 from nearcast.spark.events import table_of

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from boolean_logs import Updates, boolean, records, scanned
 from event_logs import logs
 from nearcast.engine.settings import Settings
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
-from nearcast.spark.outputs import UPDATES
 from nearcast.spark.pipeline import Pipeline, planner
 from nearcast.spark.sink import RefusedEvent, Sink
 from nearcast.spark.slices import EventFile
@@ -39,7 +39,7 @@ class ListOutput:
     def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         paths = [Sink(self.folder).staged(step, name) for name in names]
         rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
-        found = [tuple(row[name] for name in UPDATES.names[:-1]) for row in rows]
+        found = [tuple(row[name] for name in UPDATE_SCHEMA.names[:-1]) for row in rows]
         assert self.steps.setdefault(step, found) == found
         self.refused |= {each.seq for each in refused}
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import SourceError
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.paths import resolve
 from nearcast.spark.sink import Outputs, RefusedEvent, Sink
 

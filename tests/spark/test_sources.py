@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, SourceError
-from nearcast.events.parquet import EVENT_SCHEMA
+from nearcast.events.columns import EVENT_SCHEMA, UPDATE_SCHEMA
 from nearcast.spark import schema
 from nearcast.spark.paths import is_local, local_path, open_file, resolve
 from nearcast.spark.sources import file_names, rate_events, socket_events

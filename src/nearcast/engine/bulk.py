@@ -22,9 +22,9 @@ from nearcast.engine.active import Arrivals
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed, IndexedPopulation
 from nearcast.engine.ranked_updates import ranked_updates
-from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.events.values import LARGEST_K, LONGEST_ID
 from nearcast.geo import WORLD
 from nearcast.index import Matches

@@ -27,7 +27,7 @@ from nearcast.engine.bulk import (
 )
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
-from nearcast.engine.schema import UPDATE_SCHEMA
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.geo import Box, Circle, Region
 from nearcast.geo.circles import circle_columns
 

@@ -9,7 +9,7 @@ from nearcast._jit import inner_counting, kernel
 from nearcast.arrays.types import Bytes, Int32s, Int64s
 from nearcast.engine.message_ids import strings_at
 from nearcast.engine.ranked import FastRankings
-from nearcast.engine.schema import UPDATE_SCHEMA
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.topk.core import TopkChanges
 
 

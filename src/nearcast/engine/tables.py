@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from nearcast.engine.applying import apply_one
 from nearcast.engine.changes import EngineChanges
-from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.events import Event, Update, event_from_json
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.events.parquet import table_rows
 
 if TYPE_CHECKING:

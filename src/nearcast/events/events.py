@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcast.errors import InvalidValue, MissingField
+from nearcast.events.fields import MOVE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, fields_of
 from nearcast.events.values import (
     Message,
     Point,
@@ -149,10 +150,10 @@ def _publish(fields: Fields) -> Publish:
 
 
 _READERS: dict[str, Callable[[Fields], Event]] = {
-    "publish": _publish,
-    "subscribe": _subscribe,
-    "move": _move,
-    "unsubscribe": _unsubscribe,
+    PUBLISH: _publish,
+    SUBSCRIBE: _subscribe,
+    MOVE: _move,
+    UNSUBSCRIBE: _unsubscribe,
 }
 _OPS = "one of " + ", ".join(sorted(_READERS))
 
@@ -171,30 +172,32 @@ def event_from_json(fields: object) -> Event:
     return read(fields)
 
 
-def _place(region: Region | None, at_point: Point | None) -> dict[str, Any]:
-    if region is not None:
-        return {"region": region_to_json(region)}
-    return {"point": list(at_point or ())}
+_WRITERS: dict[str, Callable[[Any], Any]] = {
+    "region": region_to_json,
+    "point": list,
+    "top": lambda top: {"k": top.k, "alpha": top.alpha},
+}
+_OPS_OF: dict[type, str] = {
+    Subscribe: SUBSCRIBE,
+    Move: MOVE,
+    Unsubscribe: UNSUBSCRIBE,
+    Publish: PUBLISH,
+}
+_NAMES = {op: tuple(field.name for field in fields_of(op)) for op in _OPS_OF.values()}
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """Write one event in its JSON form; `event_from_json` reads it back."""
-    fields: dict[str, Any]
+    op = _OPS_OF[type(event)]
+    carrier: Any = event
     match event:
         case Subscribe(subscription):
-            fields = {"op": "subscribe", "id": subscription.id, "query": subscription.query}
-            fields |= _place(subscription.region, subscription.point)
-            if subscription.top is not None:
-                fields["top"] = {"k": subscription.top.k, "alpha": subscription.top.alpha}
-        case Move(id, region, to_point):
-            fields = {"op": "move", "id": id} | _place(region, to_point)
-        case Unsubscribe(id):
-            fields = {"op": "unsubscribe", "id": id}
+            carrier = subscription
         case Publish(message):
-            fields = {"op": "publish", "id": message.id, "text": message.text}
-            fields |= _place(message.region, message.point)
-    if event.at is not None:
-        fields["at"] = event.at
-    if isinstance(event, Publish) and event.message.ttl:
-        fields["ttl"] = event.message.ttl
-    return fields
+            carrier = message
+    written: dict[str, Any] = {"op": op}
+    for name in _NAMES[op]:
+        value = event.at if name == "at" else getattr(carrier, name)
+        if value is not None and (value or name != "ttl"):
+            written[name] = _WRITERS[name](value) if name in _WRITERS else value
+    return written

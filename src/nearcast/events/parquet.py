@@ -1,4 +1,4 @@
-"""The event log as Parquet: the columns of CONTRACT section 2, absent values as nulls.
+"""The event log as Parquet: its fields as columns, absent values as nulls.
 
 `region`, `point` and `top` are read as structs and lists or as their JSON text.
 """
@@ -12,38 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.errors import NearcastError, SourceError
+from nearcast.events.columns import EVENT_SCHEMA
+from nearcast.events.fields import STRUCTURED
 from nearcast.events.log import decode_json
 from nearcast.events.streams import ByteSink
 
-_NUMBERS = pa.list_(pa.float64())
-
-EVENT_SCHEMA = pa.schema(
-    [
-        pa.field("op", pa.string(), nullable=False),
-        pa.field("id", pa.string(), nullable=False),
-        ("query", pa.string()),
-        ("text", pa.string()),
-        (
-            "region",
-            pa.struct(
-                [
-                    ("type", pa.string()),
-                    ("bbox", _NUMBERS),
-                    ("center", _NUMBERS),
-                    ("radius", pa.float64()),
-                    ("coordinates", pa.list_(pa.list_(_NUMBERS))),
-                ]
-            ),
-        ),
-        ("point", _NUMBERS),
-        ("top", pa.struct([("k", pa.int64()), ("alpha", pa.float64())])),
-        ("at", pa.float64()),
-        ("ttl", pa.float64()),
-    ]
-)
-
 ROWS_AT_A_TIME = 8192
-_STRUCTURED = ("region", "point", "top")
 
 
 def _from_text(value: object) -> object:
@@ -85,7 +59,7 @@ def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     columns = _columns_of(batch.schema.names)
     values = [_values_of(batch.column(name)) for name in columns]
     for at, column in enumerate(columns):
-        if column in _STRUCTURED:
+        if column in STRUCTURED:
             values[at] = [_from_text(value) for value in values[at]]
     for row in zip(*values, strict=True):
         yield dict(zip(columns, row, strict=True))

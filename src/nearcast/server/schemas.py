@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from nearcast.events.fields import EVENT_FIELDS, PUBLISH, SUBSCRIBE, UPDATE_FIELDS, Field, fields_of
 
 Schema = dict[str, Any]
 
@@ -16,14 +19,6 @@ _POINT: Schema = {
     "maxItems": 2,
     "example": [151.21, -33.87],
 }
-_ID: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "example": "s1"}
-_AT: Schema = {
-    "type": "number",
-    "description": "Event time in seconds. Never before that of an earlier event; without it, "
-    "the server's clock.",
-    "example": 1700000000.0,
-}
-_SCORE: Schema = {"type": "number", "example": 0.73}
 _COUNT: Schema = {"type": "integer", "minimum": 0, "example": 3}
 
 
@@ -32,9 +27,25 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def _described(fields: Iterable[Field]) -> dict[str, Schema]:
+    """Fields as properties of an object."""
+    return {
+        each.name: ref(each.about["$ref"]) if "$ref" in each.about else each.about
+        for each in fields
+    }
+
+
 def _object(properties: dict[str, Schema], required: tuple[str, ...] = (), **more: Any) -> Schema:
     return {"type": "object", "properties": properties, "required": list(required), **more}
 
+
+_EVENT = _described(EVENT_FIELDS)
+_ID, _QUERY, _AT = _EVENT["id"], _EVENT["query"], _EVENT["at"]
+_SCORE = _described(UPDATE_FIELDS)["score"]
+_SUBSCRIPTION = {
+    name: about for name, about in _described(fields_of(SUBSCRIBE)).items() if name != "at"
+}
+_MESSAGE = _described(fields_of(PUBLISH)) | {"id": {**_ID, "example": "m1"}, "region": ref("Box")}
 
 _BOX = _object(
     {
@@ -80,26 +91,10 @@ _TOP = _object(
     description="Ask for the k best only; alpha weighs nearness against likeness.",
     example={"k": 20, "alpha": 0.5},
 )
-_QUERY: Schema = {"type": "string", "minLength": 1, "example": "ipad AND (discount OR sale)"}
-_SUBSCRIPTION: dict[str, Schema] = {
-    "id": _ID,
-    "query": _QUERY,
-    "region": ref("Region"),
-    "point": ref("Point"),
-    "top": ref("Top"),
-}
 _SUBSCRIPTION_EXAMPLE = {
     "id": "s1",
     "query": "ipad AND (discount OR sale)",
     "region": {"type": "Circle", "center": [151.2, -33.87], "radius": 2000},
-}
-_MESSAGE: dict[str, Schema] = {
-    "id": {**_ID, "example": "m1"},
-    "text": {"type": "string", "example": "iPad sale!"},
-    "point": ref("Point"),
-    "region": ref("Box"),
-    "at": _AT,
-    "ttl": {"type": "number", "minimum": 0, "description": "Seconds for which it stays active."},
 }
 _MESSAGE_EXAMPLE = {"id": "m1", "text": "iPad sale!", "point": [151.21, -33.87]}
 _REFUSED = _object(

@@ -9,8 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from nearcast.events import event_to_json
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.log import Record
-from nearcast.events.parquet import EVENT_SCHEMA
 
 _OPEN = [field.with_nullable(True) for field in EVENT_SCHEMA]
 

@@ -10,22 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.errors import StateError
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.paths import resolve
 from nearcast.spark.sink import RefusedEvent, Sink
 
 _MARK = "_nearcast.json"
 _ORDER = ("event", "subscription", "message", "op")
-
-UPDATES = pa.schema(
-    [
-        ("event", pa.int64()),
-        ("op", pa.string()),
-        ("subscription", pa.string()),
-        ("message", pa.string()),
-        ("score", pa.float64()),
-    ]
-)
-"""The columns of updates; only those of top-k subscriptions that add have a score."""
 
 
 class FolderOutput:
@@ -116,5 +106,5 @@ def sorted_updates(files: Iterable[str | Path]) -> pa.Table:
     """The updates of files of this machine, in the order in which engines report them."""
     tables = [pq.read_table(file, partitioning=None) for file in files]
     # An earlier release knew no scores.
-    table = pa.concat_tables([UPDATES.empty_table(), *tables], promote_options="default")
+    table = pa.concat_tables([UPDATE_SCHEMA.empty_table(), *tables], promote_options="default")
     return table.sort_by([(name, "ascending") for name in _ORDER])

@@ -16,10 +16,11 @@ from nearcast.engine.replay import Refusal
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
 from nearcast.events import Record, Subscribe, Update
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.dskype.driver import ranking_for
 from nearcast.spark.events import table_of
 from nearcast.spark.node import NodeCache
-from nearcast.spark.outputs import UPDATES, sorted_updates
+from nearcast.spark.outputs import sorted_updates
 from nearcast.spark.pipeline import Pipeline, TaskRunner, planner
 from nearcast.spark.ranked.registry import ranker_for
 from nearcast.spark.sink import RefusedEvent, Sink
@@ -39,7 +40,7 @@ class _Kept:
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
         self._sink = Sink(self.folder)
-        self.updates = UPDATES.empty_table()
+        self.updates = UPDATE_SCHEMA.empty_table()
         self.refused: dict[int, str] = {}  # errors by place in the log
 
     def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
@@ -116,7 +117,7 @@ class _Teller:
         """Give each position with its updates, and hand on what is refused."""
         table, refused = self._kept.updates, self._kept.refused
         events = table["event"].to_pylist()
-        columns = (table[name].to_pylist() for name in UPDATES.names[1:])
+        columns = (table[name].to_pylist() for name in UPDATE_SCHEMA.names[1:])
         found = (Update(*each) for each in zip(*columns, strict=True))
         at = 0
         for record in records:

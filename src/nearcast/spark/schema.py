@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-REGION = (
-    "struct<type: string, bbox: array<double>, center: array<double>, radius: double, "
-    "coordinates: array<array<array<double>>>>"
+from collections.abc import Iterable
+
+from nearcast.events.fields import (
+    EVENT_FIELDS,
+    NUMBER,
+    STRUCTURED,
+    TEXT,
+    UPDATE_FIELDS,
+    WHOLE,
+    Field,
+    Kind,
+    Many,
 )
-EVENTS = (
-    f"op string, id string, query string, text string, region {REGION}, point array<double>, "
-    "top struct<k: bigint, alpha: double>, at double, ttl double"
-)
-"""The columns of an event log, as in `nearcast.events.parquet.EVENT_SCHEMA`."""
+
+_PLAIN = {TEXT: "string", NUMBER: "double", WHOLE: "bigint"}
+
+
+def spark_type(kind: Kind) -> str:
+    """The type of a column with values of a kind."""
+    if isinstance(kind, str):
+        return _PLAIN[kind]
+    if isinstance(kind, Many):
+        return f"array<{spark_type(kind.of)}>"
+    return f"struct<{', '.join(f'{name}: {spark_type(each)}' for name, each in kind.fields)}>"
+
+
+def _columns(fields: Iterable[Field]) -> str:
+    return ", ".join(f"{each.name} {spark_type(each.kind)}" for each in fields)
+
+
+EVENTS = _columns(EVENT_FIELDS)
+"""The columns of an event log."""
 
 NUMBERED_EVENTS = f"{EVENTS}, seq bigint"
 """An event log whose events carry their place in it."""
 
-UPDATES = "event bigint, op string, subscription string, message string, score double"
-"""The columns of updates, as in `nearcast.engine.schema.UPDATE_SCHEMA`."""
+UPDATES = _columns(UPDATE_FIELDS)
+"""The columns of updates."""
 
-LINES = (
-    "op string, id string, query string, text string, region string, point string, top string, "
-    "at double, ttl double, raw string, error string"
-)
+_AS_TEXT = [each._replace(kind=TEXT) if each.name in STRUCTURED else each for each in EVENT_FIELDS]
+LINES = f"{_columns(_AS_TEXT)}, raw string, error string"
 """Events from lines of JSON: places as JSON text; a bad line has `error`, and all have `raw`."""

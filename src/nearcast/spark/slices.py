@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from nearcast.arrays.types import Int64s
 from nearcast.errors import SourceError
-from nearcast.events.parquet import EVENT_SCHEMA
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.spark.events import completed, is_normal
 from nearcast.spark.paths import absolute, open_file
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nearcast.arrays.types import Int32s, Int64s
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages
@@ -28,7 +29,6 @@ from nearcast.spark.files import Files
 from nearcast.spark.messages import MessageBatch, messages_of
 from nearcast.spark.node import LogStep, NodeCache, Recipe
 from nearcast.spark.operations import OPERATIONS
-from nearcast.spark.outputs import UPDATES
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.ranked.work import RankedWork
 from nearcast.spark.report import WorkerReport
@@ -187,7 +187,7 @@ class UpdateFile:
             ids.cast(pa.string()),
             pa.nulls(len(seq), pa.float64()),
         ]
-        self.write_table(pa.Table.from_arrays(columns, schema=UPDATES))
+        self.write_table(pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA))
 
     def write_table(self, updates: pa.Table) -> None:
         """Add updates that are in their columns already."""
@@ -196,7 +196,7 @@ class UpdateFile:
         if self._writer is None:
             self.name, self._stream = self._sink.open(*self._place)
             self._writer = pq.ParquetWriter(
-                self._stream, UPDATES, compression="zstd", use_dictionary=["op", "message"]
+                self._stream, UPDATE_SCHEMA, compression="zstd", use_dictionary=["op", "message"]
             )
         self._writer.write_table(updates)
         self.rows += len(updates)

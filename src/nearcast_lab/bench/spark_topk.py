@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.engine.settings import Settings
-from nearcast.events.parquet import EVENT_SCHEMA
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.geo import Box
 from nearcast.topk.window import Window
 from nearcast_lab.bench.processes import cpu_used

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
-from nearcast.events.parquet import EVENT_SCHEMA
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast_lab.workloads.arrays import ArrayWorkload
 from nearcast_lab.workloads.base import START
 from nearcast_lab.workloads.draws import Ints

@@ -4,8 +4,9 @@ import pytest
 
 from nearcast import Engine
 from nearcast.errors import InvalidValue
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.events import event_from_json
-from nearcast.events.parquet import EVENT_SCHEMA, table_rows
+from nearcast.events.parquet import table_rows
 from nearcast_lab.workloads.stream import EventStream
 
 

@@ -14,6 +14,7 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.dskype.asking import Operations, lead
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, joined_pairs
@@ -23,7 +24,6 @@ from nearcast.spark.dskype.host import Space
 from nearcast.spark.dskype.packing import pack
 from nearcast.spark.dskype.part import WindowPart
 from nearcast.spark.dskype.telling import named
-from nearcast.spark.outputs import UPDATES
 from nearcast.text.columns import buffers
 
 _UPDATES, _OUTCOME = "updates.arrow", "outcome.packed"
@@ -126,7 +126,7 @@ class KeptHome(Home):
         operations = step.operations
         taken, requests = lead(self, step.timeline, joined_pairs(step.pairs), operations)
         self._beside(_UPDATES).unlink(missing_ok=True)
-        with pa.ipc.new_file(str(self._beside(_UPDATES)), UPDATES) as writer:
+        with pa.ipc.new_file(str(self._beside(_UPDATES)), UPDATE_SCHEMA) as writer:
             for table in named(taken.updates, self.names_of, step.ids, step.again):
                 writer.write_table(table)
         outcome = pack(

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.dskype.columns import Updates
-from nearcast.spark.outputs import UPDATES
 
 _AT_ONCE = 1 << 19
 _OPS = pa.array(["remove", "add"])
@@ -38,7 +38,7 @@ def named(
             ids.take(updates.numbers[some]).cast(pa.string()),
             pa.array(scores, mask=~added),
         ]
-        yield pa.Table.from_arrays(columns, schema=UPDATES)
+        yield pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
 
 
 def _net(updates: Updates, ids: NumberedStrings, again: Int64s) -> npt.NDArray[np.int64]:

@@ -17,9 +17,9 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.arrays.types import Int32s
 from nearcast.engine.message_ids import NumberedStrings
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.geo import Box, planar_distance
 from nearcast.spark.names import Names
-from nearcast.spark.outputs import UPDATES
 from nearcast.spark.ranked.steps import Begun, CoreMessages, Mask, RankedStep, Told
 from nearcast.spark.ranked.tellings import Tellings
 from nearcast.spark.ranked.walk import AT_ONCE, NOBODY, Walk
@@ -189,7 +189,7 @@ class RankedShard:
             self.ids.take(told.messages).cast(pa.string()),
             pa.array(told.scores, mask=~added),
         ]
-        return pa.Table.from_arrays(columns, schema=UPDATES)
+        return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
 
     def stats(self) -> dict[str, int]:
         """Figures about what it holds."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.spark.outputs import UPDATES
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.ranked.steps import Told
 
 _WORTH_WRITING = 1 << 19  # updates that are held in memory before they are written
@@ -48,7 +48,7 @@ class Tellings:
         told = Told(*map(np.concatenate, zip(*self._parts, strict=True)))
         if self._writer is None:
             self._file = pa.OSFile(str(self._path), "wb")
-            self._writer = pa.ipc.new_file(self._file, UPDATES)
+            self._writer = pa.ipc.new_file(self._file, UPDATE_SCHEMA)
         self._writer.write_table(self._name(told))
         self.rows += len(told.seq)
         self._parts, self._held = [], 0

@@ -1,0 +1,104 @@
+"""The fields of events and updates, declared once.
+
+Everything that lists them follows from here: the JSON of the log (`events`), Arrow and Parquet
+(`columns`), Spark's schema (`nearcast.spark.schema`) and OpenAPI (`nearcast.server.schemas`).
+A new field is a line in one of the tables, and an attribute of the value that carries it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+TEXT, NUMBER, WHOLE = "text", "number", "whole"
+"""The plain kinds of values: a string, a double, and a 64-bit integer."""
+
+
+class Many(NamedTuple):
+    """A list of values of one kind."""
+
+    of: Kind
+
+
+class Record(NamedTuple):
+    """An object with fields of its own; in a log it may also be given as JSON text."""
+
+    fields: tuple[tuple[str, Kind], ...]
+
+
+Kind = str | Many | Record
+
+
+class Field(NamedTuple):
+    """One field: its name, its kind, where it occurs, and what a client should know of it."""
+
+    name: str
+    kind: Kind
+    events: tuple[str, ...] = ()
+    """The kinds of event that have it, by their `op`; none for a field of updates."""
+    about: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    """The field in JSON Schema; `{"$ref": NAME}` refers to a shape of the API."""
+    required: bool = False
+
+
+_COORDINATES = Many(NUMBER)
+_REGION = Record(
+    (
+        ("type", TEXT),
+        ("bbox", _COORDINATES),
+        ("center", _COORDINATES),
+        ("radius", NUMBER),
+        ("coordinates", Many(Many(_COORDINATES))),
+    )
+)
+_TOP = Record((("k", WHOLE), ("alpha", NUMBER)))
+
+SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH = "subscribe", "move", "unsubscribe", "publish"
+_ALL = (SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH)
+
+EVENT_FIELDS = (
+    Field("op", TEXT, _ALL, {"type": "string", "enum": sorted(_ALL)}, required=True),
+    Field(
+        "id", TEXT, _ALL, {"type": "string", "minLength": 1, "maxLength": 255, "example": "s1"},
+        required=True,
+    ),
+    Field(
+        "query", TEXT, (SUBSCRIBE,),
+        {"type": "string", "minLength": 1, "example": "ipad AND (discount OR sale)"},
+    ),
+    Field("text", TEXT, (PUBLISH,), {"type": "string", "example": "iPad sale!"}),
+    Field("region", _REGION, (SUBSCRIBE, MOVE, PUBLISH), {"$ref": "Region"}),
+    Field("point", _COORDINATES, (SUBSCRIBE, MOVE, PUBLISH), {"$ref": "Point"}),
+    Field("top", _TOP, (SUBSCRIBE,), {"$ref": "Top"}),
+    Field(
+        "at", NUMBER, _ALL,
+        {
+            "type": "number",
+            "description": "Event time in seconds. Never before that of an earlier event; without "
+            "it, the server's clock.",
+            "example": 1700000000.0,
+        },
+    ),
+    Field(
+        "ttl", NUMBER, (PUBLISH,),
+        {"type": "number", "minimum": 0, "description": "Seconds for which it stays active."},
+    ),
+)  # fmt: skip
+"""The fields of the event log, in the order in which they are written."""
+
+UPDATE_FIELDS = (
+    Field("event", WHOLE),
+    Field("op", TEXT),
+    Field("subscription", TEXT),
+    Field("message", TEXT),
+    Field("score", NUMBER, about={"type": "number", "example": 0.73}),
+)
+"""The fields of updates, in the order in which they are written."""
+
+
+def fields_of(op: str) -> tuple[Field, ...]:
+    """The fields that a kind of event can have, without its `op`."""
+    return tuple(field for field in EVENT_FIELDS if op in field.events and field.name != "op")
+
+
+STRUCTURED = tuple(field.name for field in EVENT_FIELDS if not isinstance(field.kind, str))
+"""The fields of events that can be given as JSON text in a column."""
