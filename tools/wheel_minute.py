@@ -2,8 +2,8 @@
 
     python tools/wheel_minute.py dist/nearcast-....whl
 
-It is installed into a fresh virtual environment. Each phase runs in a separate process; kernels that are added to the environment's
-show what still had to be compiled.
+It is installed into a fresh virtual environment. Each phase runs in a separate process; kernels
+that are added to the environment show what still had to be compiled.
 """
 
 from __future__ import annotations
