@@ -1,4 +1,4 @@
-"""Deal alerts: three people, three messages, and who hears of what.
+"""Deal alerts: three people, a few messages, and who gets which.
 
 Run it with `python examples/deals.py`.
 """

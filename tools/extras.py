@@ -1,8 +1,8 @@
-"""Print what an extra of the installed package asks for, a line each, for `pip install -r`.
+"""Print the requirements of an extra of the installed package, a line each, for `pip install -r`.
 
     python tools/extras.py dev | pip install -r /dev/stdin
 
-So that it can be installed without touching the package itself, which may be in use meanwhile.
+This way they can be installed without changing the package itself, which may be in use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure what somebody waits for who has just installed Nearcast, with nothing compiled.
+"""Measure how long a new user waits after installing Nearcast, with nothing compiled.
 
     python tools/first_minute.py [--json]
 

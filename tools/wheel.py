@@ -1,8 +1,8 @@
-"""Build a wheel that brings its kernels, compiled for this platform and this Python.
+"""Build a wheel that includes its kernels, compiled for this platform and this Python.
 
     python tools/wheel.py [FOLDER]
 
-Everything is compiled anew, in a folder of its own, for the baseline processor of the family.
+All kernels are compiled, in a separate folder, for the baseline processor of the family.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Measure what somebody waits for who has just installed a wheel that brings its kernels.
+"""Measure how long a new user waits after installing a wheel that includes its kernels.
 
     python tools/wheel_minute.py dist/nearcast-....whl
 
-It is installed into a fresh virtual environment. Each phase runs in a process of its own, and what
-had to be compiled after all is counted by the kernels that were added to the environment's own.
+It is installed into a fresh virtual environment. Each phase runs in a separate process; kernels
+that are added to the environment show what still had to be compiled.
 """
 
 from __future__ import annotations
