@@ -19,13 +19,13 @@ class Many(NamedTuple):
     of: Kind
 
 
-class Record(NamedTuple):
+class Struct(NamedTuple):
     """An object with fields of its own; in a log it may also be given as JSON text."""
 
     fields: tuple[tuple[str, Kind], ...]
 
 
-Kind = str | Many | Record
+Kind = str | Many | Struct
 
 
 class Field(NamedTuple):
@@ -41,7 +41,7 @@ class Field(NamedTuple):
 
 
 _COORDINATES = Many(NUMBER)
-_REGION = Record(
+_REGION = Struct(
     (
         ("type", TEXT),
         ("bbox", _COORDINATES),
@@ -50,7 +50,7 @@ _REGION = Record(
         ("coordinates", Many(Many(_COORDINATES))),
     )
 )
-_TOP = Record((("k", WHOLE), ("alpha", NUMBER)))
+_TOP = Struct((("k", WHOLE), ("alpha", NUMBER)))
 
 SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH = "subscribe", "move", "unsubscribe", "publish"
 _ALL = (SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH)
