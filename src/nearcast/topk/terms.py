@@ -123,22 +123,28 @@ def _read_texts(
 ) -> tuple[int, int]:
     """Find the terms of ASCII texts from text `start` on, with their counts; odd texts are skipped.
 
-    A new term gets the next of `numbers`, and is noted in `fresh` by where it starts and stops.
-    Gives the text in front of which the numbers might not last, and how many were given.
+    Text t is `data[offsets[t] : offsets[t + 1]]`. `slots` is the hash of known terms. A new term
+    gets the next of `numbers`, and is noted in `fresh` by where it starts and stops. The terms of
+    text t go to `terms[starts[t] : starts[t + 1]]`, and how often each occurs to `counts`.
+    `hashes`, `spans` and `order` are scratch for the tokens of a text. Gives the text in front of
+    which the numbers might not last, and how many were given.
     """
     written, added = starts[start], 0
     for text in range(start, len(offsets) - 1):
         starts[text] = written
         at, stop = offsets[text], offsets[text + 1]
+        # Stop while the numbers still last for as many terms as the text can have.
         if added + (stop - at) // 2 + 1 > len(numbers):
             return text, added
         if odd[text]:
             continue
+        # Cut the text into tokens, and sort them, so that equal ones follow each other.
         tokens = cut_ascii(data, at, stop, hashes, spans)
         _sort_tokens(data, hashes, spans, order, tokens, by_letters)
         last = -1
         for n in range(tokens):
             token = order[n]
+            # Count a repeated token.
             if (
                 last >= 0
                 and hashes[token, 0] == hashes[last, 0]
@@ -147,6 +153,7 @@ def _read_texts(
                 counts[written - 1] += 1
                 continue
             last = token
+            # Look up the term, and number it if it is new.
             term = find(slots, hashes[token, 0], hashes[token, 1])
             if term < 0:
                 term = wide(numbers[added])

@@ -279,10 +279,14 @@ def _pick_group(
     only: int,
     numbered: bool,
 ) -> int:
-    """Write down the candidates of a group, and give the first that there is no room for.
+    """Write down the candidates of a group in `found`, and give the first move without room there.
 
-    Asks for messages that have to be looked at, and then for their terms.
+    `which`, `events` and `times` are those of `moves`, `sides` has the old and new box of each move
+    of the group. `plan[... + UPTO]` says where the cells of a move end in `cells`, and afterwards
+    where its candidates end in `found`. Asks for messages that have to be looked at, and then for
+    their terms.
     """
+    # Pick the entries of the cells of each move.
     start = filled = wide(0)
     for i in range(group, stop):
         at = (i - group) * PLAN
@@ -300,6 +304,7 @@ def _pick_group(
                 ask_for_messages(state, found, first, filled)
         start = plan[at + UPTO]
         plan[at + UPTO] = filled
+    # Ask for the terms, now that the messages are on their way.
     first = wide(0)
     for i in range(group, stop):
         last = plan[(i - group) * PLAN + UPTO]
@@ -399,34 +404,41 @@ def moves(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes, or circles, than the table has.
 
-    Row `which[i]` moves in event `events[i]` to `boxes[i]` and, if `circles` is not None and it
-    is one, to the circle `circles[i]`. No row may stand there twice, and none be a polygon. Gives
-    the row that it stopped in front of, what is written, and why it stopped. `sides` has room for
-    8 numbers and `plan` for PLAN numbers for each of GROUP, `pair` for two circles. If `numbered`,
-    no use is made of what entries say besides the number of the message.
+    Row `which[i]` moves in event `events[i]`, at `times[events[i]]`, to `boxes[i]` and, if
+    `circles` is not None and it is one, to the circle `circles[i]`. No row may be there twice, and
+    none be a polygon. Updates go to `out_events`, `out_slots` and `out_ops`. Gives the row that it
+    stopped in front of, what is written, and why it stopped. Scratch: `cells` and `found` for the
+    cells and candidates of a group; `sides` has room for 8 numbers and `plan` for PLAN numbers for
+    each of GROUP, `pair` for two circles. If `numbered`, no use is made of what entries say besides
+    the number of the message.
     """
     written, group = wide(0), wide(start)
     _begin(state, rows, which, group)
     while group < len(which):
         stop = min(group + GROUP, len(which))
+        # Choose the list of each move: that of the rarest term.
         _choose_lists(state, rows, which, group, stop, plan, only)
         _ask_for_rows(rows, which, stop)
+        # Old and new box, in the precision of entries; the strips they reach.
         for i in range(group, stop):
             row, side = wide(which[i]), 8 * (i - group)
             for at in range(4):
                 sides[side + at], sides[side + 4 + at] = rows.box[row, at], boxes[i, at]
         _find_group_strips(state, stop - group, sides, plan)
         _ask_for_their_terms(rows, which, stop)
+        # List the cells that the moves may concern.
         stop = _list_group(state, rows, which, group, stop, circles, True, pair, plan, cells)
         if stop == group:
             return group, written, MORE_CELLS
         _ask_for_their_heads(state, rows, which, stop)
+        # Pick candidates from these cells.
         stop = _pick_group(
             state, rows, which, events, times, group, stop, sides, circles is None, plan, cells,
             found, only, numbered,
         )  # fmt: skip
         if stop == group:
             return group, written, MORE_FOUND
+        # Check their text and time, and write the updates.
         first = wide(0)
         for i in range(group, stop):
             last, row = plan[(i - group) * PLAN + UPTO], wide(which[i])
@@ -449,13 +461,18 @@ def evaluate(
     cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s, sides: Float32s,
     plan: Int64s, pair: Floats, only: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Find the active messages that match rows as they stand in the table; like `moves`."""
+    """Find the active messages that match rows as the table has them; arguments as in `moves`.
+
+    All are new to a row: its old box is none, from inf to -inf.
+    """
     written, group, messages = wide(0), wide(start), state.messages
     _begin(state, rows, which, group)
     while group < len(which):
         stop = min(group + GROUP, len(which))
+        # Choose the list of each row: that of the rarest term.
         _choose_lists(state, rows, which, group, stop, plan, only)
         _ask_for_rows(rows, which, stop)
+        # No old box; the strips that the box of the table reaches.
         for i in range(group, stop):
             row, side = wide(which[i]), 8 * (i - group)
             for at in range(2):
@@ -464,16 +481,19 @@ def evaluate(
                 sides[side + 4 + at] = rows.box[row, at]
         _find_group_strips(state, stop - group, sides, plan)
         _ask_for_their_terms(rows, which, stop)
+        # List the cells that these rows may concern.
         stop = _list_group(state, rows, which, group, stop, None, False, pair, plan, cells)
         if stop == group:
             return group, written, MORE_CELLS
         _ask_for_their_heads(state, rows, which, stop)
+        # Pick candidates from these cells.
         stop = _pick_group(
             state, rows, which, events, times, group, stop, sides, True, plan, cells, found, only,
             False,
         )  # fmt: skip
         if stop == group:
             return group, written, MORE_FOUND
+        # Check their text and time, then their place where it is unsure, and write them.
         first = wide(0)
         for i in range(group, stop):
             last, row = plan[(i - group) * PLAN + UPTO], wide(which[i])

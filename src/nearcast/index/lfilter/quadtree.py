@@ -158,8 +158,13 @@ def _make_children(quad: PtQuadtreeArrays, node: int, extent: Any) -> int:
 def _divide(
     quad: PtQuadtreeArrays, owner: Int32s, limits: SplitLimits, extent: Any, node: int
 ) -> int:
-    """Divide a leaf, and its rows among its children, if that is allowed."""
+    """Divide a leaf, and its rows among its children, if the limits allow it.
+
+    `owner` holds the owner of each row, below 0 if it was deleted; `extent` is the width and height
+    of the whole. Gives DONE, also if the leaf stays as it is, NO_NODES or NO_LISTS.
+    """
     at, cells = quad.nodes[node], quad.lists.cells
+    # Count the entries that the new lists would have.
     total, stay = 0, 0
     for entry in range(at.list, at.list + at.count):
         targets = _targets(quad, node, cells[0, entry], limits.mx_cif)
@@ -172,10 +177,12 @@ def _divide(
         return NO_NODES
     if not has_room(quad.lists, total + 8):
         return NO_LISTS
+    # Make the children, and empty the list of the leaf.
     first = _make_children(quad, node, extent)
     quad.counts[ENTRIES] -= at.count
     block, count, planes = at.list, at.count, cells.shape[0]
     at.list = at.count = 0
+    # Deal out the live rows: to the children, or (the fifth target) to the node itself.
     for turn in range(2):  # count, then write
         for entry in range(block, block + count):
             row = cells[0, entry]

@@ -295,7 +295,14 @@ def _look_at_list(
     stamp: int,
     touched: int,
 ) -> int:
-    """Lines 10 to 28 of algorithm 1: the groups of one posting list, for the n-th term."""
+    """Go through the groups of one posting list, for the n-th term (Algorithm 1, lines 10 to 28).
+
+    `number` is that of the list, `outer` the distance of its cell from the message. Subscriptions
+    that are met for the first time, by `stamp`, are appended to `index.touched`, which has
+    `touched` of them; `index.sums` adds up their similarity, and is -1 where one is pruned. Gives
+    how many are touched.
+    """
+    # Where the list is, and what the message can still add from this term on.
     row = number * ROW
     count = wide(index.lists[row + COUNT])
     size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])
@@ -306,6 +313,8 @@ def _look_at_list(
     for m in range(count):
         place = sub_place(index, size, at, m)
         other = wide(index.entry_i[place + size])
+        # Skip a group, or the rest of one, whose bound falls short (group pruning, early
+        # termination).
         first = other != group
         if first:
             group, skipping = other, False
@@ -323,18 +332,21 @@ def _look_at_list(
         met = index.stamps[sub] == stamp
         if met and index.sums[sub] < 0.0:
             continue
+        # Individual pruning: by the location-aware prefix, refined by the largest weight.
         inside = index.entry_f[at + INNER_DISTANCE * size + m] if options[INNER] else 0.0
         nearest = near - inside / state.measures[2] if outer > 0.0 else 1.0
         least = k_star - index.entry_f[at + ALPHA_STAR * size + m] * nearest
         rest = index.entry_f[at + WEIGHT_SUM * size + m]
         if options[PREFIX] and (largest if options[REFINED] else 1.0) * rest < least - _TOLERANCE:
             continue
+        # Accumulate the similarity.
         own = index.entry_f[at + WEIGHT * size + m]
         if not met:
             index.stamps[sub], index.sums[sub] = stamp, 0.0
             index.touched[touched] = sub
             touched += 1
         index.sums[sub] += own * weight
+        # Prune by the terms that are still unseen (theorem 2).
         if options[UNSEEN] and (not met or options[AS_PRINTED]):
             unseen = min(
                 (rest - own) * index.largest[n + 1],
@@ -395,10 +407,15 @@ def _ciq(
     length: int,
     stamp: int,
 ) -> int:
-    """Merge the lists of each cell on the way down to the message, by subscription."""
+    """Merge the lists of each cell on the way down to the message, by subscription.
+
+    Subscriptions whose similarity reaches the least that their lists ask for go to the front of
+    `index.touched`, and to `index.stamps` and `index.sums`. Gives how many there are.
+    """
     west, south, size_of_space = state.measures[0], state.measures[1], state.measures[2]
     touched = 0
     for level in range(1, DEPTH + 1):
+        # Find the cell of the message on this level, and open a cursor on the list of each term.
         parts = 1 << level
         across = min(wide((x - west) / size_of_space * parts), parts - 1)
         up = min(wide((y - south) / size_of_space * parts), parts - 1)
@@ -414,10 +431,13 @@ def _ciq(
                 index.touched[at], index.touched[at + 1], index.touched[at + 2] = number, 0, n
                 index.touched[at + 3] = index.entry_i[place]
                 lists += 1
+        # Take the lowest subscription that a cursor is at.
         while lists > 0:
             sub = wide(1) << 40
             for n in range(lists):
                 sub = min(sub, wide(index.touched[len(index.touched) - 4 * (n + 1) + 3]))
+            # Add up its weights, and advance the cursors that are at it; drop those that have
+            # ended.
             similarity, least, n = 0.0, 0.0, 0
             while n < lists:
                 at = len(index.touched) - 4 * (n + 1)
@@ -482,7 +502,13 @@ def affected_by(
     table: int,
     stamp: int,
 ) -> int:
-    """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
+    """Find the subscriptions whose thresholds the message at hand reaches, and its scores.
+
+    The message is at (x, y); its terms and weights are in `work`, in a hash of `table` slots, and
+    `squared` is the square of its length as a vector. Writes to `work.affected` and `work.scores`,
+    and gives how many there are.
+    """
+    # Collect candidates by the method of the index.
     _begin(work, index, length)
     method = index.options[METHOD]
     if method == TAAT:
@@ -491,6 +517,7 @@ def affected_by(
         touched = _ciq(state, work, index, x, y, length, stamp)
     else:
         touched = _igpt(state, work, index, x, y, length, stamp)
+    # Verify them: first by what was summed up, where that is a safe bound.
     affected, diagonal = 0, state.measures[2]
     for n in range(touched):
         sub = wide(index.touched[n])
@@ -508,6 +535,7 @@ def affected_by(
             (1.0 - alpha) * text + alpha * (1.0 - distance / diagonal) < theta - _TOLERANCE
         ):
             continue
+        # Then by the exact score.
         dot = 0.0
         for m in range(state.sub_i[2 * row + TERM_COUNT]):
             at = slot_of_term(work, term_of(state, sub, m), table)

@@ -135,9 +135,15 @@ def publish(
     end: int,
     stamp: int,
 ) -> tuple[int, int]:
-    """Publish messages in order; give how far it came, and what must grow before it can go on."""
+    """Publish messages in order; give how far it came, and what must grow before it can go on.
+
+    Message m is at `points[m]` and time `at[m]`; its terms are `terms[starts[m] : starts[m + 1]]`,
+    with how often each occurs in `counts`. The messages from `begin` to `end` are published. `stamp
+    + m` marks what message m has met.
+    """
     scalars = state.scalars
     for message in range(begin, end):
+        # Expire what the message pushes out of the window.
         clock = cycles()
         code = _expire(state, work, index, at[message], wide(1))
         if code != DONE:
@@ -145,6 +151,7 @@ def publish(
         now = cycles()
         scalars[EXPIRY_CYCLES] += now - clock
         clock = now
+        # Find the subscriptions that it affects, and its scores.
         start, length = starts[message], starts[message + 1] - starts[message]
         x, y = points[message, 0], points[message, 1]
         squared = prepare(state, work, terms, counts, start, length)
@@ -153,17 +160,20 @@ def publish(
         now = cycles()
         scalars[MATCH_CYCLES] += now - clock
         clock = now
+        # Stop if there is no room for the message and what it changes.
         code = room_to_enter(state, work, length)
         if code == DONE:
             code = _room(state, work, index, affected)
         if code != DONE:
             return message, code
         scalars[AFFECTED] += affected
+        # Enter the message into the window.
         number = scalars[NEXT]
         enter(state, work, x, y, squared, at[message], terms, counts, start, length)
         now = cycles()
         scalars[WINDOW_CYCLES] += now - clock
         clock = now
+        # Put it into the buffers of the affected subscriptions.
         for n in range(affected):
             arrive(state, work, index, wide(work.affected[n]), work.scores[n], number)
         stamp_event(state, work, message)

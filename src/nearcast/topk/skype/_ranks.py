@@ -170,7 +170,12 @@ def best_depth(k: int, window: int, cost: float) -> int:
 
 @inner
 def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
-    """Fill a buffer from the window, and set the threshold by the policy."""
+    """Fill the buffer of a subscription from the window, and set its threshold by the policy.
+
+    `index.ranks` has a record for each subscription; its buffer is a span of `index.rank_f`
+    (scores) and `index.rank_i` (numbers of messages, and how many newer and better ones each has).
+    """
+    # How many messages to start with, by the policy.
     row = RANKS * sub
     k = wide(index.ranks[row + K])
     policy = index.options[POLICY]
@@ -183,15 +188,18 @@ def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: 
         wanted = best_depth(k, window, float(max(wide(index.ranks[row + COST]), k)))
     else:
         wanted = wide(MOST)
+    # Search the window, and note what that cost, for the cost model of cSkyband.
     found = evaluate(state, work, sub, wanted)
     cost = state.scalars[SCANNED] - scanned
     old = wide(index.ranks[row + COST])
     index.ranks[row + COST] = min(cost if old == 0 else (old + cost) // 2, 1 << 30)
+    # Fill the buffer.
     complete = found < wanted
     free_ranks(index, sub)
     for n in range(found):
         _put(index, sub, work.best_scores[n], wide(work.best_numbers[n]))
     base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
+    # Set the threshold: none if the buffer holds all there is.
     theta = NOTHING
     if policy == SKYBAND and found >= k:
         theta = index.rank_f[base + k - 1] * parameter / 100.0
@@ -205,6 +213,7 @@ def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: 
         theta = index.rank_f[base + found - 1]
     if complete:
         theta = NOTHING
+    # Keep the k-skyband only, and wait for each of its messages to leave the window.
     if policy != K_MAX:
         _leave_out_dominated(index, sub, k)
     base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
