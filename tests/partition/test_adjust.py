@@ -15,7 +15,6 @@ from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys
 from nearcast.partition.adjust.change import Shifts, mixed, shifted, split
-from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.local import adjust, one_shift, worker_loads
 from nearcast.partition.adjust.migration import (
     Migration,
@@ -26,6 +25,7 @@ from nearcast.partition.adjust.migration import (
     transfers,
 )
 from nearcast.partition.adjust.pieces import pieces_of
+from nearcast.partition.adjust.rebalance import Rebalancer
 from nearcast.partition.adjust.recent import RecentWork, recent_of
 from nearcast.partition.adjust.replan import propose
 from nearcast.partition.auto import auto
@@ -292,8 +292,8 @@ def test_a_cell_too_hot_to_be_moved_is_split_by_text() -> None:
     """Moving it would only make the other worker the heaviest; half of its terms can go."""
     plan, recent = hot_cell(terms=8)
     pieces = pieces_of(plan, recent)
-    evening = Evening(pieces, recent, 2)
-    assert not len(evening.run().piece)
+    rebalancer = Rebalancer(pieces, recent, 2)
+    assert not len(rebalancer.run().piece)
     done = adjust(plan, recent)
     assert done is not None
     assert done.after.split_cells.tolist() == [True, *[False] * 15]

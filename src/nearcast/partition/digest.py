@@ -229,11 +229,20 @@ def _find_hits(
     out: Int32s,
     candidates: Floats,
 ) -> int:
+    """Write the hits of messages to `out` and `candidates`, and give how many there are.
+
+    Message m has the box `places[m]`, the cells `spans[m]`, and the keys `keys[starts[m] : starts[m
+    + 1]]`, -1 for terms that are no key. Row r has the box `boxes[r]`, the cells `row_spans[r]`,
+    and `alone[r]` if it asks for one term only. The rows of the block and key `codes[i]` are
+    `listed[code_starts[i] : code_starts[i + 1]]`; `runs` counts the rows of each key. A line of
+    `out` has the fields of `SampleHits` up to `told`.
+    """
     columns = -(-grid.columns // block)
     count = 0
     for at in range(len(spans)):
         west, south = places[at, 0], places[at, 1]
         east, north = places[at, 2], places[at, 3]
+        # Look up each block of the message with each of its keys.
         for y in range(spans[at, 1] // block, spans[at, 3] // block + 1):
             for x in range(spans[at, 0] // block, spans[at, 2] // block + 1):
                 for place in range(starts[at], starts[at + 1]):
@@ -244,6 +253,8 @@ def _find_hits(
                     found = np.searchsorted(codes, code)
                     if found == len(codes) or codes[found] != code:
                         continue
+                    # Count the rows there that the message meets, and see if any shares a cell with
+                    # it.
                     met, told, wanted = 0, 0, False
                     for at_row in range(code_starts[found], code_starts[found + 1]):
                         row = listed[at_row]
@@ -263,6 +274,7 @@ def _find_hits(
                         told += meets & alone[row]
                     if not wanted:
                         continue
+                    # Write the hit, at a cell of the block that the message meets.
                     out[count, 0] = at
                     out[count, 1] = min(max(spans[at, 0], x * block), grid.columns - 1)
                     out[count, 2] = min(max(spans[at, 1], y * block), grid.rows - 1)

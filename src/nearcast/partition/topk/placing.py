@@ -68,17 +68,17 @@ class TopkQueries(NamedTuple):
         return len(self.keys)
 
 
-def first_wishes(wishes: TopkQueries, count: int) -> TopkQueries:
+def first_queries(queries: TopkQueries, count: int) -> TopkQueries:
     """Give the first so many of them."""
-    end = int(wishes.starts[count])
+    end = int(queries.starts[count])
     return TopkQueries(
-        wishes.keys[:count],
-        wishes.points[:count],
-        wishes.alphas[:count],
-        wishes.starts[: count + 1],
-        wishes.terms[:end],
-        wishes.weights[:end],
-        wishes.thetas[:count],
+        queries.keys[:count],
+        queries.points[:count],
+        queries.alphas[:count],
+        queries.starts[: count + 1],
+        queries.terms[:end],
+        queries.weights[:end],
+        queries.thetas[:count],
     )
 
 
@@ -101,37 +101,37 @@ class Postings(NamedTuple):
         return self.subscriptions[self.fresh], self.workers[self.fresh]
 
 
-def ordered(spread: Spread, wishes: TopkQueries) -> TopkQueries:
+def ordered(spread: Spread, queries: TopkQueries) -> TopkQueries:
     """Give subscriptions with their terms in the order of prefixes; all else here expects that."""
-    _check_lengths(wishes)
-    places = kernels.sort_terms(spread.arrays, wishes.starts, wishes.terms, wishes.weights)
-    return wishes._replace(terms=wishes.terms[places], weights=wishes.weights[places])
+    _check_lengths(queries)
+    places = kernels.sort_terms(spread.arrays, queries.starts, queries.terms, queries.weights)
+    return queries._replace(terms=queries.terms[places], weights=queries.weights[places])
 
 
-def prefix_lengths(spread: Spread, wishes: TopkQueries) -> Int32s:
+def prefix_lengths(spread: Spread, queries: TopkQueries) -> Int32s:
     """Give how many terms of each ordered subscription it must stand under, by its threshold."""
     if spread.prefix == "whole":
-        return np.diff(wishes.starts).astype(np.int32)
+        return np.diff(queries.starts).astype(np.int32)
     return kernels.prefix_lengths(
         spread.prefix == "sum",
         spread.steepest,
-        wishes.starts,
-        wishes.weights,
-        wishes.alphas,
-        wishes.thetas,
+        queries.starts,
+        queries.weights,
+        queries.alphas,
+        queries.thetas,
     )
 
 
-def place(spread: Spread, wishes: TopkQueries, lengths: Int32s | None = None) -> Postings:
+def place(spread: Spread, queries: TopkQueries, lengths: Int32s | None = None) -> Postings:
     """Say who holds each ordered subscription, under which terms.
 
     `lengths` are those of prefixes: by default as long as they must be.
     """
-    have = prefix_lengths(spread, wishes) if lengths is None else lengths
-    return _posted(spread, wishes, np.zeros(wishes.size, np.int32), have)
+    have = prefix_lengths(spread, queries) if lengths is None else lengths
+    return _posted(spread, queries, np.zeros(queries.size, np.int32), have)
 
 
-def grow(spread: Spread, wishes: TopkQueries, had: Int32s) -> tuple[Int32s, Postings]:
+def grow(spread: Spread, queries: TopkQueries, had: Int32s) -> tuple[Int32s, Postings]:
     """Say which prefixes must grow by new thresholds, and where the subscriptions come to stand.
 
     `had` are the lengths so far. A prefix that could be shorter stays as it is (lazy reallocation):
@@ -139,8 +139,8 @@ def grow(spread: Spread, wishes: TopkQueries, had: Int32s) -> tuple[Int32s, Post
     and rows for the terms that were added; `fresh` are those of workers that did not hold the
     subscription yet.
     """
-    have = np.maximum(had, prefix_lengths(spread, wishes)).astype(np.int32)
-    return have, _posted(spread, wishes, had, have)
+    have = np.maximum(had, prefix_lengths(spread, queries)).astype(np.int32)
+    return have, _posted(spread, queries, had, have)
 
 
 def steepness_of(starts: Int64s, counts: Int32s | Int64s, weights: Floats) -> Floats:
@@ -166,7 +166,7 @@ def route_messages(spread: Spread, starts: Int64s, terms: Terms, steepness: Floa
 
 def answering(
     spread: Spread,
-    wishes: TopkQueries,
+    queries: TopkQueries,
     message_starts: Int64s,
     message_terms: Terms,
     steepness: Floats,
@@ -180,27 +180,27 @@ def answering(
     `first_common` and `worker_for`.
     """
     return kernels.answering(
-        spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms,
+        spread.arrays, queries.keys, queries.points, queries.starts, queries.terms,
         message_starts, message_terms, spread.is_steep(steepness), subscriptions, messages,
     )  # fmt: skip
 
 
-def _posted(spread: Spread, wishes: TopkQueries, had: Int32s, have: Int32s) -> Postings:
-    _check_lengths(wishes)
+def _posted(spread: Spread, queries: TopkQueries, had: Int32s, have: Int32s) -> Postings:
+    _check_lengths(queries)
     rows = kernels.post(
-        spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms, had, have
+        spread.arrays, queries.keys, queries.points, queries.starts, queries.terms, had, have
     )
     return Postings(*rows)
 
 
-def _check_lengths(wishes: TopkQueries) -> None:
-    count = wishes.size
+def _check_lengths(queries: TopkQueries) -> None:
+    count = queries.size
     for name, column, expected in (
-        ("points", wishes.points, count),
-        ("alphas", wishes.alphas, count),
-        ("thetas", wishes.thetas, count),
-        ("starts", wishes.starts, count + 1),
-        ("weights", wishes.weights, len(wishes.terms)),
+        ("points", queries.points, count),
+        ("alphas", queries.alphas, count),
+        ("thetas", queries.thetas, count),
+        ("starts", queries.starts, count + 1),
+        ("weights", queries.weights, len(queries.terms)),
     ):
         if len(column) != expected:
             raise InvalidValue(name, len(column), f"{expected} of them for {count} subscriptions")
