@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nearcast.active.kernels.candidates import Ops
 from nearcast.active.kernels.cells import SAMPLE, divide, longest
 from nearcast.active.kernels.change import (
     TOGETHER,
@@ -32,7 +33,7 @@ from nearcast.active.kernels.layout import (
     longer,
     more_slots,
 )
-from nearcast.active.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
+from nearcast.active.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, evaluate, moves
 from nearcast.active.kernels.visit import PLAN
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s

@@ -5,6 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, kernel, lean_kernel
+from nearcast.active.kernels.candidates import (
+    Ops,
+    ask_for_candidates,
+    keep_matching,
+    report,
+)
 from nearcast.active.kernels.cells import add_entry, room_wanted
 from nearcast.active.kernels.entries import CAME, WENT, pick_entries
 from nearcast.active.kernels.heap import push
@@ -31,15 +37,7 @@ from nearcast.active.kernels.layout import (
     single,
     take,
 )
-from nearcast.active.kernels.moves import (
-    DONE,
-    MORE_FOUND,
-    MORE_ROOM,
-    Ops,
-    ask_for_candidates,
-    keep_matching,
-    report,
-)
+from nearcast.active.kernels.moves import DONE, MORE_FOUND, MORE_ROOM
 from nearcast.active.kernels.visit import keep_only, pick_numbered
 from nearcast.arrays.in_kernels import longer, sort, taller
 from nearcast.arrays.lanes import prefetch

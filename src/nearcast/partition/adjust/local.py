@@ -1,4 +1,4 @@
-"""A local adjustment whole, as ours is: what to move, split and merge, and the plan after it."""
+"""A whole local adjustment: what to move, split and merge, and the plan after it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Rebalancer:
         return self.moves()
 
     def shed(self, giver: int, amount: float, takers: Int64s) -> PieceMoves:
-        """Let one worker give an amount of load to some others, none of which comes to have more."""
+        """Let one worker give an amount of load to some others; none comes to have more than it."""
         goal = float(self.loads[giver]) - amount
         most = max(goal, float(self.loads.mean())) * _CLOSE
         for _ in range(_MOST_ROUNDS):

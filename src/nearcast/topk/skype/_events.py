@@ -31,13 +31,8 @@ from nearcast.topk.kernels.layout import (
 )
 from nearcast.topk.kernels.message import prepare, table_size
 from nearcast.topk.kernels.window import enter, leave_oldest, message_row, room_to_enter
-from nearcast.topk.skype._disseminate import (
-    affected_by,
-    change_theta,
-    insert_sub,
-    remove_sub,
-    room_for,
-)
+from nearcast.topk.skype._disseminate import affected_by
+from nearcast.topk.skype._entries import change_theta, insert_sub, remove_sub, room_for
 from nearcast.topk.skype._layout import (
     BUFFER,
     COST,

@@ -28,7 +28,7 @@ from nearcast.topk.kernels.layout import (
 )
 from nearcast.topk.kernels.order import before
 from nearcast.topk.kernels.window import message_row
-from nearcast.topk.skype._disseminate import change_theta
+from nearcast.topk.skype._entries import change_theta
 from nearcast.topk.skype._layout import (
     BUFFER,
     C_SKYBAND,
