@@ -15,7 +15,7 @@ from nearcast.index.rtree import IrTree, RtTree
 from nearcast.index.sequential import Sequential
 
 AUTO = "rarest-term"
-"""What `auto` stands for."""
+"""The index that `auto` means."""
 
 _ALL: tuple[type[Index], ...] = (
     RarestTerm, ApTree, ApPlusTree, Gi2,

@@ -6,7 +6,7 @@ unit of text: some subscription nearby has a term of the message as its key. Hit
 (PS2Stream, section IV-C) lets through.
 
 What a hit costs is estimated from the rows of that key that the message's box meets, by what the
-index `rarest-term` looks at for so many (`looked_at`); in that index it hardly depends on how the
+index `rarest-term` looks at for that many (`looked_at`); in that index it hardly depends on how the
 rows are spread over workers, so hits can be added up. Where updates cost something, those of them
 count that ask for nothing but that key: others may want terms that the message lacks.
 """
@@ -83,7 +83,7 @@ class SampleHits(NamedTuple):
     row: Int32s
     key: Int32s
     met: Int32s  # rows of that key that the message's box meets
-    told: Int32s  # and those of them that ask for nothing else
+    told: Int32s  # those of them that ask for nothing else, and so get an update
     candidates: Floats
     messages: int  # all of them, also those without a hit
 
@@ -158,7 +158,7 @@ def _code_rows(spans: Int32s, columns: int, key: Int32s, keys: int) -> tuple[Int
 
 @lean_kernel
 def looked_at(run: int, met: int) -> float:
-    """Estimate the rows looked at in a run of so many, of which so many meet the message.
+    """Estimate the rows looked at in a run of `run` rows, of which `met` meet the message.
 
     A short run is looked at whole. A longer one is a tree with leaves of 16 rows: nearly one leaf
     where nothing is met, and then what is met and what lies beside it, which grows like an edge.
@@ -331,7 +331,7 @@ def digest_of(
 
 
 def thinned(d: Digest, most_messages: int, most_placed: int) -> Digest:
-    """Give a digest of the first messages, and of rows that stand for more rows each."""
+    """Give a digest of the first messages, and of rows that represent more rows each."""
     messages = max(min(d.messages, most_messages), 1)
     hits = int(np.searchsorted(d.message, messages))
     every = max(-(-len(d.spans) // most_placed), 1)

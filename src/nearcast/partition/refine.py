@@ -85,7 +85,7 @@ class Refinement:
         return max(hand.load for hand in self._hands)
 
     def run(self, most: int) -> None:
-        """Move things until nothing helps any more, or so many were moved."""
+        """Move things until nothing helps any more, or `most` were moved."""
         for _ in range(most):
             if not self.step():
                 return

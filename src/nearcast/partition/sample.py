@@ -69,7 +69,7 @@ class Sample:
     operations: int = 0
 
     def limited(self, most_rows: int, most_messages: int, seed: int = 0) -> Sample:
-        """Thin out to at most so many rows, and messages in each part, all equally likely."""
+        """Thin out to at most that many rows, and messages in each part, all equally likely."""
         draw = np.random.default_rng(seed)
         rows = _drawn(draw, self.rows.size, most_rows)
         kept = [
@@ -94,7 +94,7 @@ def _drawn(draw: np.random.Generator, count: int, most: int) -> Int64s:
 
 
 def hashed(numbers: npt.NDArray[np.integer]) -> Terms:
-    """Give each number a hash of 64 bits of its own, for term ids that stand for no text."""
+    """Give each number a hash of 64 bits of its own, for term ids without a text."""
     value = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -179,7 +179,7 @@ def sample_from_events(
     held_out: float = HELD_OUT,
     seed: int = 0,
 ) -> Sample:
-    """Make a sample from a history: its messages, and the subscriptions that stand at its end.
+    """Make a sample from a history: its messages, and the subscriptions there are at its end.
 
     Subscriptions for the best few (top-k) take no part: they are planned otherwise. Operations
     are counted from the first message on, so that a population loaded beforehand is no load.

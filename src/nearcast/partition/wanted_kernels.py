@@ -1,16 +1,16 @@
 """The table behind `wanted`: which keys are wanted in which cells, 16 cells to an entry.
 
-An entry stands for a key and a block of 4 x 4 cells. Its slot is one word: 48 bits of hash above
+An entry is for a key and a block of 4 x 4 cells. Its slot is one word: 48 bits of hash above
 one bit for each cell in which the key is wanted. A slot of 0 is free; one without cells belonged to
 an entry that is gone. Two entries with the same 48 bits would share a slot, always and everywhere,
-so that counting stays right and a message may only be sent where nobody wants it.
+so that counting stays right and at worst a message is sent where no row wants it.
 
 A box that meets many blocks is entered coarsely, so that no row takes more than 16 entries: at
 level 1, blocks are 4 times as wide and high and have a bit for each of 16 blocks of level 0, and so
 on. There the key is wanted in all cells of a block if in any. An entry of its own counts the uses
-of each level above 0, so that levels without any cost nobody a look.
+of each level above 0, so that levels without any cost no look-up.
 
-How often each cell of an entry was asked for stands beside the slot, in `uses`: a number above 0
+How often each cell of an entry was asked for is beside the slot, in `uses`: a number above 0
 counts uses that all have the same cells, as with most keys; below 0 it is -1 - the row of
 `counters` that has a count for each of the 16 cells.
 """

@@ -43,7 +43,7 @@ class SharedCore(TopK):
         """Match messages (points, starts, terms, counts) and count for each worker.
 
         The i-th term of subscription s is `terms[starts[s] + i]`; `holders` has the worker of each,
-        or -1 where nobody holds the subscription under that term.
+        or -1 where no worker holds the subscription under that term.
         """
         self._ensure_longest(int(np.diff(messages[1]).max(initial=0)))
         visited, candidates = np.zeros(workers, np.int64), np.zeros(workers, np.int64)

@@ -66,7 +66,7 @@ def _lower(letter: np.uint8) -> np.uint8:
 
 @kernel
 def _comes_before(data: Bytes, spans: Int64s, one: int, other: int) -> bool:
-    """Whether a token stands before another in the order of their letters."""
+    """Whether a token comes before another in the order of their letters."""
     at, end = spans[one, 0], spans[one, 1]
     there, stop = spans[other, 0], spans[other, 1]
     while at < end and there < stop:
@@ -182,7 +182,7 @@ def _number(slots: Slots, hashes: Slots, numbers: Int32s, terms: Int32s, new: In
 
 
 class TermNumbers:
-    """Gives terms the numbers by which a core knows them, and tells it what they weigh.
+    """Gives terms the numbers by which a core knows them, and the core their weights.
 
     `idf` is None where every term weighs 1; the order of terms then makes no difference to sums.
     """
@@ -268,7 +268,7 @@ class TermNumbers:
             self._enlarge()
 
     def _take_out(self, size: int) -> Slots:
-        """Give the table as it is, and have an empty one of so many slots in its place."""
+        """Give the table as it is, and have an empty one of `size` slots in its place."""
         old = self._slots.copy() if self._memory.keeps else self._slots
         self._slots = self._memory.array("term_slots", (size, 2), np.uint64)
         self._slots[:] = _FREE
@@ -278,7 +278,7 @@ class TermNumbers:
         move_slots(self._take_out(2 * len(self._slots)), self._slots)
 
     def _reserve(self, count: int) -> Int32s:
-        """Make room for so many new terms, and give the numbers they would get."""
+        """Make room for `count` new terms, and give the numbers they would get."""
         while 2 * (self._used + count) > len(self._slots):
             self._enlarge()
         fresh = max(0, count - self._free.size)

@@ -68,7 +68,8 @@ def _cell_leaves(tree: ApTreeArrays, node: int, box: Floats, capacity: int) -> b
     """Make the leaves of a grid that a message will visit and that are not there yet.
 
     The paper has a leaf for every cell. Here those without subscriptions are made when a message
-    comes, so that whoever moves there later finds it. False if there is no room for them.
+    comes, so that a subscription that moves there later finds it. False if there is no room for
+    them.
     """
     columns, edges = tree.nodes[node].room, tree.nodes[node].aux
     lines = tree.nodes[node].count // columns
@@ -308,7 +309,7 @@ def _scan_below(
 
 @inner
 def _is_unchanged(regions: Floats, at: int, old: Floats, row: int, new: Floats, move: int) -> bool:
-    """Tell whether two boxes cover the same part of a region (case 1)."""
+    """Return whether two boxes cover the same part of a region (case 1)."""
     return bool(
         (max(regions[at, 0], old[row, 0]) == max(regions[at, 0], new[move, 0]))
         & (max(regions[at, 1], old[row, 1]) == max(regions[at, 1], new[move, 1]))

@@ -30,7 +30,7 @@ KNOWN = (1 << KNOWN_BITS) - 1
 
 @inner
 def has_term(ints: Int32s, piece: int, term: int) -> bool:
-    """Tell whether a message has a term."""
+    """Return whether a message has a term."""
     at, stop = piece + 1, piece + 1 + ints[piece]
     while at < stop and ints[at] != term:
         at += 1
@@ -39,7 +39,7 @@ def has_term(ints: Int32s, piece: int, term: int) -> bool:
 
 @inner
 def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int, only: int) -> bool:
-    """Tell whether a message has all required and no excluded terms of a row."""
+    """Return whether a message has all required and no excluded terms of a row."""
     at = wide(rows.first[row])
     stop = at + rows.required[row]
     if rows.required[row] > 1 or only >= 0:
@@ -59,7 +59,7 @@ def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int, only: int) -> 
 
 @inner
 def is_alone(state: ActiveArrays, rows: Rows, row: int, now: float, only: int) -> bool:
-    """Tell whether all messages of the one list match a row by their text, and none has ended."""
+    """Return whether all messages of the one list match a row by their text, and none has ended."""
     alone = only < 0 and rows.required[row] == 1 and rows.flags[row] & EXCLUDES == 0
     return bool(alone and not has_ended(state, now))
 

@@ -183,7 +183,7 @@ def add_messages(
 
 @inner_inlined
 def terms_at(state: ActiveArrays, slot: int) -> int:
-    """Give where the terms of a message stand, their number first."""
+    """Give where the terms of a message are, their number first."""
     return wide(state.messages[slot, TERMS]) * UNIT
 
 
@@ -246,7 +246,7 @@ def _take_out(
     late: int,
     only: int,
 ) -> tuple[int, int]:
-    """Remove a message; note the terms that nobody has any more, and lists to be divided anew."""
+    """Remove a message; note terms that no message has any more, and lists to divide again."""
     ints = state.ints
     point = _is_point(state.messages, slot)
     lists = state.heads if point else state.areas
@@ -282,9 +282,9 @@ def expire(
     cells: Int64s,
     only: int,
 ) -> tuple[int, int, int]:
-    """Take out at most so many messages that have ended by now.
+    """Take out at most `most` messages that have ended by now.
 
-    Gives how many slots stand in `gone`, terms that no message has any more in `emptied`, and
+    Gives how many slots are in `gone`, terms that no message has any more in `emptied`, and
     lists in `due`. It stops early when there may be no room for more of those. `cells` has as
     much room as `due`.
     """

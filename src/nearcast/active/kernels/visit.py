@@ -261,7 +261,7 @@ def entries_of(state: ActiveArrays, term: int) -> int:
 
 @inner
 def _change_of(messages: Floats, slot: int, old: Floats, new: Floats) -> int:
-    """Tell exactly whether a point message came or went; UNSURE if neither."""
+    """Say exactly whether a point message came or went; UNSURE if neither."""
     x, y = messages[slot, 0], messages[slot, 1]
     before = old[0] <= x <= old[2] and old[1] <= y <= old[3]
     after = new[0] <= x <= new[2] and new[1] <= y <= new[3]

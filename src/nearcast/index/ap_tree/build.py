@@ -1,6 +1,6 @@
 """Construction (AP-Tree, Algorithm 4): split what a node holds, by terms or by place.
 
-One kernel makes a whole subtree. The rows of the nodes still to be made stand one behind the
+One kernel makes a whole subtree. The rows of the nodes still to be made are one behind the
 other in `work`, the last node's last, so that finished ones are simply cut off its end; so do the
 places of messages in `points`.
 """

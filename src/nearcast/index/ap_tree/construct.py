@@ -275,7 +275,7 @@ def remake(
     plan: TreeOptions,
     motion: Motion = STILL,
 ) -> ApTreeArrays:
-    """Make the subtrees of some nodes anew, from the rows that are there."""
+    """Rebuild the subtrees of some nodes, from the rows that are there."""
     for top in tops.tolist():
         if tree.nodes["kind"][top] != GONE:
             chosen = np.unique(gather(tree, top))

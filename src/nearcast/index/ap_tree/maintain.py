@@ -161,7 +161,7 @@ def _widen_cut(tree: ApTreeArrays, node: int, slot: int, rank: int) -> None:
 
 @inner
 def _room_wanted(tree: ApTreeArrays, visited: Int64s, size: int) -> tuple[int, int]:
-    """Tell how many nodes and entries a row needs before it can be taken in."""
+    """Count how many nodes and entries a row needs before it can be taken in."""
     nodes = entries = 0
     for at in range(size):
         node = tree.slots[visited[at, 0], CHILD]

@@ -63,8 +63,8 @@ def push_cells(
 
 
 @inner
-def _is_home(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
-    """Tell whether a row is to be reported from here.
+def _reports_here(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
+    """Return whether a row is to be reported from here.
 
     A box may meet a row in several leaves. The lower left corner of what the two share lies in
     the region of exactly one of them.
@@ -83,7 +83,7 @@ def scan_leaf(
     wide = west != east or south != north
     for at in range(first, stop):
         row = entries[at]
-        if wide and not _is_home(rows, row, box, region):
+        if wide and not _reports_here(rows, row, box, region):
             continue
         if accepts(rows, row, west, south, east, north, bitmap):
             if written == len(found):

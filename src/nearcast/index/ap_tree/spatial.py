@@ -14,13 +14,13 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.tree import is_wide, strip_of
 
 SAMPLE = 32768
-"""Edges of a node with more rows are found from so many of them, evenly spread.
+"""Edges of a node with more rows are found from this many of them, evenly spread.
 
 A departure: the edges of a large sample are nearly those of all rows, and sorting all of them
 would be most of the time of a build.
 """
 PSEUDO = 10.0
-"""So many messages are thought to be spread evenly beside those of a history."""
+"""How many messages are thought to be spread evenly beside those of a history."""
 
 
 @inner_counting

@@ -17,7 +17,7 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, has_term, set_te
 
 @inner
 def _may_match(arena: Int32s, bounds: Bounds32, at: int, box: Any, bitmap: Bitmap) -> bool:
-    """Tell whether an inline record leaves it open that its row matches."""
+    """Return whether an inline record leaves it open that its row matches."""
     return bool(
         bounds[at, BOX] <= box[2]
         and bounds[at, BOX + 2] >= box[0]
@@ -31,7 +31,7 @@ def _may_match(arena: Int32s, bounds: Bounds32, at: int, box: Any, bitmap: Bitma
 
 @inner
 def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
-    """Tell whether an inline record that may match settles it, without the table."""
+    """Return whether an inline record that may match settles it, without the table."""
     return bool(
         arena[at, 0] >= 0
         and bounds[at, BOX] + COARSENESS <= box[2]
@@ -43,7 +43,7 @@ def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
 
 @inner
 def _is_first(grid: Gi2Grid, span: Any, x: int, y: int, x0: int, y0: int) -> bool:
-    """Tell whether this is the first cell common to a row and a message that begins at x0, y0."""
+    """Return whether this is the first cell common to a row and a message that begins at x0, y0."""
     row_x0, row_y0, _, _ = unpack(grid, span)
     return bool(x == max(row_x0, x0) and y == max(row_y0, y0))
 

@@ -14,7 +14,7 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 @inner
 def _position(ranks: Int32s, start: int, stop: int, rank: int) -> int:
-    """Give where a rank stands among sorted ones, or -1."""
+    """Give where a rank is among sorted ones, or -1."""
     end = stop
     while start < stop:
         middle = (start + stop) >> 1

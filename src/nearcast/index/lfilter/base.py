@@ -55,7 +55,7 @@ class FilterIndex:
     """An MBRTrie, a PT-Quadtree, or both.
 
     Deleted rows are marked, by the table, and stay where they are until a quarter of all rows are
-    such; then everything is built anew. So it is when the rows have doubled, when as many rows
+    such; then everything is rebuilt. So it is when the rows have doubled, when as many rows
     have moved as there are, and when there is no id left where one is needed.
     """
 
@@ -230,7 +230,7 @@ class FilterIndex:
         self._held[rows] = True
 
     def _rebuild(self) -> None:
-        """Build everything anew, of the rows that are held."""
+        """Rebuild everything, of the rows that are held."""
         chosen = np.flatnonzero(self._held).astype(np.int32)
         self._freed += self._dead
         self._dead = []
@@ -256,7 +256,7 @@ class FilterIndex:
         return SearchOptions(self._filters, self._probe, self._costs, self._prices, shape)
 
     def _insert_in_trie(self, new: Int32s) -> bool:
-        """Insert rows, and tell whether there was an id for each of them."""
+        """Insert rows, and say whether there was an id for each of them."""
         trie, start, ended = self._trie, 0, DONE
         if len(trie.ids) < len(self.table):
             ids = np.zeros(max(len(self.table), len(trie.ids) * 3 // 2), np.int32)
@@ -282,7 +282,7 @@ class FilterIndex:
         return np.empty(2 * int(self.table.rows.required[rows].max(initial=1)), np.int32)
 
     def _borrow(self, longest: int) -> tuple[Bitmap, SearchScratch]:
-        """Take tools that no other thread uses; a large bitmap is dear to make."""
+        """Take tools that no other thread uses; a large bitmap is expensive to make."""
         terms, depth = len(self.table.frequency), int(self._trie.counts[DEPTH]) + 2
         try:
             bitmap, tools = self._shelf.pop()
@@ -296,7 +296,7 @@ class FilterIndex:
 
 
 def new_tools(longest: int, depth: int) -> SearchScratch:
-    """Make room for searches with messages of so many terms, in a trie so deep."""
+    """Make room for searches with messages of that many terms, in a trie of that depth."""
     return SearchScratch(
         np.empty(longest + 1, np.int32),
         np.empty((depth + 1, FRAME), np.int64),

@@ -196,8 +196,8 @@ def choose_pivots(
 ) -> int:
     """Give sets to the nodes `todo[: span[0]]`, from the last to the first, children first.
 
-    The nodes above the first `span[1]` are told of their terms. If there is no room, `span` says
-    where to go on: `span[2]` is 1 when the node has its sets and those above are yet to be told.
+    The first `span[1]` of them pass their terms to their parents. If there is no room, `span` says
+    where to go on: `span[2]` is 1 when the node has its sets and they are yet to be passed on.
     """
     while span[0] > 0:
         node = todo[span[0] - 1]

@@ -70,7 +70,7 @@ class SearchScratch(NamedTuple):
 
 @inner
 def _has_common(sets: Arena, block: int, count: int, tokens: Int32s, known: int) -> bool:
-    """Tell whether a set and a message share a term, whichever way is cheaper."""
+    """Return whether a set and a message share a term, whichever way is cheaper."""
     if count == 0:
         return False
     cells = sets.cells
@@ -359,7 +359,7 @@ def _walk(
 
 @inner
 def _by_quadtree(plan: SearchOptions, message: SearchMessage) -> bool:
-    """Tell whether the quadtree is the cheaper filter for a message (section 5.1)."""
+    """Return whether the quadtree is the cheaper filter for a message (section 5.1)."""
     if plan.filters == ALONE or plan.filters == QUADTREE:
         return plan.filters == QUADTREE
     box, shape, leaves = message.box, plan.shape, 1.0

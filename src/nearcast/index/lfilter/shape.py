@@ -11,7 +11,7 @@ from nearcast.index.lfilter.quadtree_build import Planted
 from nearcast.index.lfilter.trie import MbrTrieArrays
 
 _LEVEL = 4
-"""The level of the quadtree whose nodes stand for what is below them (k, section 5.3)."""
+"""The level of the quadtree whose nodes represent what is below them (k, section 5.3)."""
 
 
 def shape_of(trie: MbrTrieArrays, planted: Planted, terms: int) -> Shape:

@@ -2,7 +2,7 @@
 
 The leaf that the paper hangs under the last term of a path is kept in the node of that term: `held`
 rows from `rows` on. Rows are numbered in the order of their term sets, with ids left out between
-them for rows to come. The children of a node stand in a block in order of their labels, with empty
+them for rows to come. The children of a node are in a block in order of their labels, with empty
 slots between them that repeat the label before, so that few have to move for a new one.
 """
 

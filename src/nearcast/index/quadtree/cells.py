@@ -16,7 +16,7 @@ from nearcast.index.gi2.grid import Gi2Grid, grid_over
 
 DEEPEST = 15
 MOST_CELLS = 1024
-"""A row is kept in so many cells at most."""
+"""The most cells that a row is kept in."""
 _FINENESS = 128
 
 
@@ -105,7 +105,7 @@ def _may_divide(
     level: int,
     work: CoverScratch,
 ) -> bool:
-    """Note what it costs to keep a row in a cell, and tell whether its quarters may cost less."""
+    """Note what it costs to keep a row in a cell, and say whether its quarters may cost less."""
     size = 1 << (space.depth - level)
     left, low = work.frames[level, 0] * size, work.frames[level, 1] * size
     right, high = left + size - 1, low + size - 1

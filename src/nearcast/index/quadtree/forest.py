@@ -54,14 +54,14 @@ def masks_of(nodes: Int32s) -> npt.NDArray[np.uint64]:
 
 
 def room_for(count: int) -> Int32s:
-    """Make room for so many nodes."""
+    """Make room for `count` nodes."""
     nodes: Int32s = Memory().array("", (count, 8), np.int32)
     return nodes
 
 
 @inner
 def bit_of(term: int) -> Any:
-    """Give the bit that stands for a term in masks."""
+    """Give the bit of a term in masks."""
     return np.uint64(1) << ((np.uint64(term) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
 
 

@@ -82,7 +82,7 @@ def match_batch(
             term = wide(terms[at])
             if term < known:
                 bitmap[term >> 6] |= np.uint64(1) << np.uint64(term & 63)
-        tail = 0  # nodes to visit stand in the first half of the queue, leaves in the second
+        tail = 0  # nodes to visit are in the first half of the queue, leaves in the second
         scans = half
         fits = last - first <= half
         full = not fits

@@ -42,7 +42,7 @@ class SplitScratch(NamedTuple):
 
 
 def work_space(rows: int) -> SplitScratch:
-    """Make room to divide a tree of so many rows."""
+    """Make room to divide a tree of that many rows."""
     return SplitScratch(
         np.empty(rows, np.int32),
         np.empty(64 * HIGHEST, np.int32),

@@ -1,8 +1,8 @@
 """A subscription against the whole window: the best messages, from the circles of its terms.
 
-What so many messages are known to reach (`_floor`) is the first threshold; it rises as better ones
-are found. The bound of `_postings` holds here too, with the parts of message and query exchanged; a
-message with several of the terms counts at the first.
+A score that enough messages are known to reach (`floor`) is the first threshold; it rises as better
+ones are found. The bound of `postings` holds here too, with the parts of message and query
+exchanged; a message with several of the terms counts at the first.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def evaluate(state: TopkState, work: TopkScratch, sub: int, wanted: int) -> int:
     """Find the `wanted` best messages of the window, in no order, and give their number.
 
     They are at the front of `best_scores` and `best_numbers`. Fewer are found only if no others
-    have a term of the query; if exactly so many, the worst is the last of them.
+    have a term of the query; if exactly as many, the worst is the last of them.
     """
     since, until = wide(state.scalars[FIRST]), wide(state.scalars[NEXT])
     return evaluate_between(

@@ -3,7 +3,7 @@
 By one term that it shares with a query a message scores at least what this term and its place give
 it; other terms add to that. The newest messages of a term are dealt to *peaks*, sixteen at a time,
 and each peak keeps what the best of its messages is known to score. Peaks are of different
-messages: if so many of them reach a value, so many messages do.
+messages: if n of them reach a value, n messages do.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _shrink(state: TopkState, term: int) -> None:
 
 @inner_inlined
 def room_to_enter(state: TopkState, work: TopkScratch, length: int) -> int:
-    """Say what must grow before a message of so many terms can enter."""
+    """Say what must grow before a message of `length` terms can enter."""
     scalars = state.scalars
     first, following = scalars[FIRST], scalars[NEXT]
     if following - first > scalars[MESSAGE_MASK]:

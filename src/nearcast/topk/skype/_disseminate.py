@@ -85,7 +85,7 @@ _TOLERANCE = 1e-6
 
 @inner_inlined
 def _begin(work: TopkScratch, index: SkypeArrays, length: int) -> None:
-    """Sum up the weights of the message at hand from each term on, and start to count anew."""
+    """Sum up the weights of the message at hand from each term on."""
     total, largest = 0.0, 0.0
     for back in range(length):
         n = length - 1 - back

@@ -50,14 +50,14 @@ from nearcast.topk.skype._layout import (
     SkypeArrays,
 )
 from nearcast.topk.skype._lists import put_key
-from nearcast.topk.skype._ranks import MOST, arrive, evaluate_anew, expire, free_ranks
+from nearcast.topk.skype._ranks import MOST, arrive, expire, free_ranks, refill
 
 MORE_NODES, MORE_RANKS, MORE_ENTRIES = 20, 21, 22
 
 
 @inner
 def _room(state: TopkState, work: TopkScratch, index: SkypeArrays, affected: int) -> int:
-    """Whether there is room for so many affected buffers, however they change."""
+    """Whether there is room for all affected buffers, however they change."""
     if len(work.change_scores) - state.scalars[CHANGES] < 2 * affected + 2 * MOST:
         return MORE_CHANGES
     if index.options[NODE_END] + affected + MOST > len(index.nodes) // 2:
@@ -233,7 +233,7 @@ def subscribe(
         index.ranks[row + K], index.ranks[row + LOGGED] = ks[n], -1
         index.ranks[row + COST], index.ranks[row + BUFFER] = 0, 0
         insert_sub(state, index, sub)
-        evaluate_anew(state, work, index, sub)
+        refill(state, work, index, sub)
     return end, DONE
 
 

@@ -169,7 +169,7 @@ def best_depth(k: int, window: int, cost: float) -> int:
 
 
 @inner
-def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
+def refill(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
     """Fill the buffer of a subscription from the window, and set its threshold by the policy.
 
     `index.ranks` has a record for each subscription; its buffer is a span of `index.rank_f`
@@ -309,7 +309,7 @@ def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) ->
         worst_number = _number_at(index, base, room, survivors - 1)
     if index.ranks[row + LENGTH] < k and state.sub_f[SUB * sub + THETA] != NOTHING:
         state.scalars[REEVALUATED] += 1
-        evaluate_anew(state, work, index, sub)
+        refill(state, work, index, sub)
         base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
     for n in range(min(k, wide(index.ranks[row + LENGTH]))):
         score, number = index.rank_f[base + n], _number_at(index, base, room, n)
