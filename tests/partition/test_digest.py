@@ -49,7 +49,7 @@ def test_hits_are_what_is_wanted_where_a_message_is(seed: int) -> None:
                 dear = looked_at(int(mine.sum()), both)
                 told = int((met & mine & alone).sum())
                 expected.append((message, int(x), int(y), both, told, pytest.approx(dear)))
-    columns = (found.message, found.column, found.row, found.met, found.told, found.candidates)
+    columns = (found.message, found.column, found.row, found.met, found.reported, found.candidates)
     assert list(zip(*(each.tolist() for each in columns), strict=True)) == expected
     assert found.messages == messages.size
 

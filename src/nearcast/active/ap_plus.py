@@ -40,7 +40,7 @@ from nearcast.index.verify import bitmap_for
 _NODES = 1 << 14
 
 
-class _Standing(ApPlusTree):
+class _StaticTree(ApPlusTree):
     """A tree whose nodes stay what they are until it is rebuilt as a whole."""
 
     def _remake(self, tops: Int64s) -> None:
@@ -82,7 +82,7 @@ class UnifiedApPlusTree:
         **options: Any,
     ) -> None:
         self.table = table
-        self.index = _Standing(table, history=history, rebuild=False, **options)
+        self.index = _StaticTree(table, history=history, rebuild=False, **options)
         self._most, self._sweep_share = most_copies, sweep_share
         self._numbered = numbered
         self.looked_at: Int64s = np.zeros(2, np.int64)

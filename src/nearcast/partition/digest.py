@@ -83,13 +83,13 @@ class SampleHits(NamedTuple):
     row: Int32s
     key: Int32s
     met: Int32s  # rows of that key that the message's box meets
-    told: Int32s  # those of them that ask for nothing else, and so get an update
+    reported: Int32s  # those of them that ask for nothing else, and so get an update
     candidates: Floats
     messages: int  # all of them, also those without a hit
 
     def ns(self, costs: WorkCosts) -> Floats:
         """What each costs, beside its message."""
-        return np.asarray(costs.check_ns * self.candidates + costs.update_ns * self.told)
+        return np.asarray(costs.check_ns * self.candidates + costs.update_ns * self.reported)
 
 
 class Digest(NamedTuple):
@@ -190,11 +190,11 @@ def hits_of(held: SampleRowsOnGrid, messages: SampleMessages, scale: float = 1.0
         held.alone, held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys),
         scale, places, candidates,
     )  # fmt: skip
-    message, column, row, key, met, told = (
+    message, column, row, key, met, reported = (
         np.ascontiguousarray(places[:count, field]) for field in range(6)
     )
     return SampleHits(
-        message, column, row, key, met, told, candidates[:count].copy(), messages.size
+        message, column, row, key, met, reported, candidates[:count].copy(), messages.size
     )
 
 
@@ -235,7 +235,7 @@ def _find_hits(
     + 1]]`, -1 for terms that are no key. Row r has the box `boxes[r]`, the cells `row_spans[r]`,
     and `alone[r]` if it asks for one term only. The rows of the block and key `codes[i]` are
     `listed[code_starts[i] : code_starts[i + 1]]`; `runs` counts the rows of each key. A line of
-    `out` has the fields of `SampleHits` up to `told`.
+    `out` has the fields of `SampleHits` up to `reported`.
     """
     columns = -(-grid.columns // block)
     count = 0
@@ -255,7 +255,7 @@ def _find_hits(
                         continue
                     # Count the rows there that the message meets, and see if any shares a cell with
                     # it.
-                    met, told, wanted = 0, 0, False
+                    met, reported, wanted = 0, 0, False
                     for at_row in range(code_starts[found], code_starts[found + 1]):
                         row = listed[at_row]
                         wanted |= (
@@ -271,7 +271,7 @@ def _find_hits(
                             & (boxes[row, 3] >= south)
                         )
                         met += meets
-                        told += meets & alone[row]
+                        reported += meets & alone[row]
                     if not wanted:
                         continue
                     # Write the hit, at a cell of the block that the message meets.
@@ -280,7 +280,7 @@ def _find_hits(
                     out[count, 2] = min(max(spans[at, 1], y * block), grid.rows - 1)
                     out[count, 3] = key
                     out[count, 4] = int(met * scale)
-                    out[count, 5] = int(told * scale)
+                    out[count, 5] = int(reported * scale)
                     candidates[count] = looked_at(int(runs[key] * scale), int(met * scale))
                     count += 1
     return count

@@ -184,10 +184,10 @@ def sample_from_events(
     Subscriptions for the best few (top-k) take no part: they are planned otherwise. Operations
     are counted from the first message on, so that a population loaded beforehand is no load.
     """
-    gathered = _Gathered(analyser)
+    reader = _HistoryReader(analyser)
     for event in events:
-        gathered.take(event)
-    return sample_of(gathered.rows(), gathered.messages(), gathered.operations, held_out, seed)
+        reader.take(event)
+    return sample_of(reader.rows(), reader.messages(), reader.operations, held_out, seed)
 
 
 def frequent_terms(messages: SampleMessages, most: int = _MOST_FREQUENT) -> tuple[Terms, Int64s]:
@@ -220,13 +220,16 @@ class _Lists:
         return boxes, starts, hashes[np.array(self.terms, np.int64)]
 
 
-class _Gathered:
-    """What a history says, term by term numbered in order of appearance."""
+class _HistoryReader:
+    """Collects the messages and current subscriptions of a history.
+
+    Terms are numbered in the order of their appearance.
+    """
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
         self._numbers: dict[str, int] = {}
-        self._standing: dict[str, Subscription] = {}
+        self._current: dict[str, Subscription] = {}
         self._messages = _Lists()
         self._started = False
         self.operations = 0
@@ -239,12 +242,12 @@ class _Gathered:
         self.operations += self._started
         if isinstance(event, Subscribe):
             if event.subscription.top is None:
-                self._standing[event.subscription.id] = event.subscription
+                self._current[event.subscription.id] = event.subscription
         elif isinstance(event, Unsubscribe):
-            self._standing.pop(event.id, None)
-        elif isinstance(event, Move) and event.id in self._standing and event.region is not None:
-            moved = replace(self._standing[event.id], region=event.region)
-            self._standing[event.id] = moved
+            self._current.pop(event.id, None)
+        elif isinstance(event, Move) and event.id in self._current and event.region is not None:
+            moved = replace(self._current[event.id], region=event.region)
+            self._current[event.id] = moved
 
     def _numbered(self, terms: Iterable[str]) -> list[int]:
         numbers = self._numbers
@@ -260,7 +263,7 @@ class _Gathered:
 
     def rows(self) -> SampleRows:
         lists = _Lists()
-        for owner, subscription in enumerate(self._standing.values()):
+        for owner, subscription in enumerate(self._current.values()):
             if subscription.region is None:
                 continue
             query = parse_query(subscription.query, self._analyser)

@@ -70,7 +70,7 @@ def level_for(count: int) -> int:
 
 @inner_inlined
 def _is_due(count: int, level: int) -> bool:
-    """Return whether a list had better be divided anew, finer or coarser."""
+    """Return whether a list had better be divided again, finer or coarser."""
     if level == 0:
         return count > UNDIVIDED
     cells = wide(1) << (2 * level)

@@ -35,8 +35,8 @@ class KeywordTrie:
     """A trie over the terms of rows, each in one order; place is only verified.
 
     A message follows every way whose terms it has. A way that is shared is gone once for all rows
-    on it, so many rows with few different texts are cheap. Not for rows that place alone tells
-    apart: all of them are verified for every message with their terms.
+    on it, so many rows with few different texts are cheap. Not for rows that only differ
+    in place: all of them are verified for every message with their terms.
 
     `order` is that of terms: frequent first ("tf"), rare first ("idf"), or "random". With frequent
     ones first more ways are shared; with rare ones first fewer are gone.

@@ -61,7 +61,7 @@ def grown(quad: PtQuadtreeArrays, lacking: int) -> PtQuadtreeArrays:
     return quad._replace(sets=larger(quad.sets))
 
 
-class Planted:
+class EditableQuadtree:
     """A quadtree with what is needed to change it."""
 
     def __init__(self, division: Division, rows: int, planes: int) -> None:

@@ -55,7 +55,7 @@ from nearcast.index.rarest_term._layout import (
     make_state,
 )
 from nearcast.index.rarest_term._match import match_batch
-from nearcast.index.rarest_term._work import Workshop
+from nearcast.index.rarest_term._work import ScratchPool
 from nearcast.index.table import Table
 
 _VERSION = 2
@@ -74,7 +74,7 @@ class RarestTerm:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._work = Workshop()
+        self._work = ScratchPool()
         self._scratch = np.zeros(SCRATCH, np.int32)
         self._state = empty_state(table.memory, 16, 16, _SPARE)
         self._started_over()
@@ -216,8 +216,8 @@ class RarestTerm:
         terms = max(len(self.table.frequency), len(self._state.runs) // 2)
         table = self.table
         shapes = table.rows if table.has_shapes else None
-        with self._work.tools(terms) as tools:
-            return tools.collect(match_batch, self._state, table.parts, shapes, batch)
+        with self._work.borrow(terms) as scratch:
+            return scratch.collect(match_batch, self._state, table.parts, shapes, batch)
 
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""
@@ -276,7 +276,7 @@ class RarestTerm:
         if described["version"] != _VERSION:
             raise KeyError("version")
         index, memory = cls.__new__(cls), table.memory
-        index.table, index._work = table, Workshop()
+        index.table, index._work = table, ScratchPool()
         index._scratch = np.zeros(SCRATCH, np.int32)
         index._state = make_state(
             memory.array("index-runs", described["runs"], np.int32),

@@ -81,7 +81,7 @@ def _deal(
     `row_units[row_starts[r] : row_starts[r + 1]]`. `even_load` and `even_held` say how many copies
     evenness of loads and of subscriptions is worth.
     """
-    # Workers have loads and subscriptions; `shared` counts those of the unit at hand.
+    # Workers have loads and subscriptions; `shared` counts those of the current unit.
     parts = np.full(len(load), -1, np.int32)
     loads, held, shared = np.zeros(workers), np.zeros(workers), np.zeros(workers)
     known = np.full(workers, -1, np.int64)
