@@ -35,7 +35,7 @@ thetas = st.sampled_from([NO_THRESHOLD, float("nan"), 0.0, 1.0, 0.9]) | st.float
 
 
 class Counted(NamedTuple):
-    """Messages, with how often each term stands in them."""
+    """Messages, with how often each term occurs in them."""
 
     points: Any
     starts: Any

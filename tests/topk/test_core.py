@@ -42,8 +42,8 @@ def test_lazy_reading_gives_the_results_that_pushing_told_of() -> None:
         core.publish(*WORLD.messages(0, 400))
         core.subscribe(*queries)
     for first in range(400, 2400, 100):
-        told, silent = (c.publish(*WORLD.messages(first, first + 100)) for c in (eager, lazy))
-        assert len(told.events) > 0
+        loud, silent = (c.publish(*WORLD.messages(first, first + 100)) for c in (eager, lazy))
+        assert len(loud.events) > 0
         assert len(silent.events) == 0
         assert as_set(eager.members(everyone)) == as_set(lazy.members(everyone))
     assert eager.counters["reevaluated"] > 0
@@ -71,7 +71,7 @@ def test_one_call_for_many_messages_is_one_call_for_each(
 
 
 def test_numbers_go_on_when_32_bits_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels count messages anew from time to time; nobody notices."""
+    """The kernels count messages from 0 again from time to time; results do not change."""
     plain, turned = core_for(Window(40)), core_for(Window(40))
     shifts = []
     rebase = events.rebase
@@ -93,7 +93,7 @@ def test_numbers_go_on_when_32_bits_are_used_up(monkeypatch: pytest.MonkeyPatch)
     assert turned.next == plain.next == 1000
 
 
-def test_unsubscribing_everybody_leaves_room_for_others() -> None:
+def test_unsubscribing_all_leaves_room_for_others() -> None:
     core = core_for(Window(100))
     core.publish(*WORLD.messages(0, 100))
     sizes = []
@@ -177,7 +177,7 @@ def test_ids_of_messages_are_found_until_they_are_dropped() -> None:
 
 
 def test_seats_that_wait_for_one_message_leave_in_any_order() -> None:
-    """Everybody wants the same, so all wait for the same expiry, and nobody looks for anybody."""
+    """All subscriptions are alike, so all wait for the same expiry; none has to be searched for."""
     core = core_for(Window(30))
     core.publish(*WORLD.messages(0, 30))
     query = WORLD.subscriptions(0, 1)
