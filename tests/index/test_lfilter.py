@@ -95,7 +95,7 @@ def test_every_row_of_a_list_has_a_pivotal_term_all_the_way_up(mx_cif: bool) -> 
     random = np.random.default_rng(5)
     before = index.stats()["quadtree_nodes"]
     index.insert(add_rows(table, 250, random, side=0.5))
-    quad, labels = index._planted.quad, index._order.labels
+    quad, labels = index._quadtree.quad, index._order.labels
     assert index.stats()["quadtree_nodes"] > before > 20, "leaves were divided"
     some_cover = False
     places: dict[int, int] = {}
@@ -128,7 +128,7 @@ def test_pivotal_terms_are_few() -> None:
         )  # fmt: skip
     index = PtQuadtree(table, tau_num=100)
     index.build()
-    assert index._planted.quad.nodes[0]["others"] == 1
+    assert index._quadtree.quad.nodes[0]["others"] == 1
 
 
 def test_rows_are_kept_once_in_an_mx_cif_quadtree_and_contained() -> None:
@@ -136,7 +136,7 @@ def test_rows_are_kept_once_in_an_mx_cif_quadtree_and_contained() -> None:
     table = filled_table(400)
     index = PtQuadtree(table, tau_num=4, mx_cif=True)
     index.build()
-    quad = index._planted.quad
+    quad = index._quadtree.quad
     assert index.stats()["entries"] == 400
     for at in quad.nodes[: quad.counts[NODES]]:
         for row in quad.lists.cells[0, at["list"] : at["list"] + at["count"]]:
