@@ -50,7 +50,7 @@ struct = pa.struct(
 
 
 class Against(RuleBasedStateMachine):
-    """Two engines that are told the same."""
+    """Two engines that get the same events."""
 
     index = "rarest-term"
 

@@ -68,7 +68,7 @@ def test_no_event_takes_out_more_than_a_few_of_those_that_have_ended() -> None:
 
 
 def test_an_id_that_is_used_again_survives_the_one_that_has_ended() -> None:
-    """Messages are put together anew while both are there; the id is that of the active one."""
+    """Messages are packed again while both are there; the id is that of the active one."""
     engine = Engine(index="rarest-term", window_count=1)
     engine.publish_table(burst(0, 40_000, at=0, ttl=5))
     engine.publish_table(burst(40_000, 1000, at=0, ttl=5.5))
@@ -77,7 +77,7 @@ def test_an_id_that_is_used_again_survives_the_one_that_has_ended() -> None:
     engine.publish("m40500", "again", (0, 0), ttl=100)
     engine.publish("next", "in the window", (0, 0))
     slots = core.active._store.slots
-    while core.active._store.slots == slots:  # until they are put together anew
+    while core.active._store.slots == slots:  # until they are packed again
         engine.move("s", Box(-1, -1, 1, 1))
     assert len(core.active) > 1001
     assert engine.message("m40500") == Message("m40500", "again", (0.0, 0.0), at=6.0, ttl=100)

@@ -52,7 +52,7 @@ def run_heap(ends: Floats, take: Int64s, heap: Int32s, keys: Floats, taken: Int3
 def pick(
     state: ActiveArrays, count: int, sides: Float32s, boxes: bool, terms: Int32s, found: Int32s
 ) -> int:
-    """Pick from so many entries at the start of the arena."""
+    """Pick from that many entries at the start of the arena."""
     sign = wide(0)
     for term in terms:
         sign |= signature(term)

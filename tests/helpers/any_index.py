@@ -153,7 +153,7 @@ def random_terms(random: np.random.Generator, count: int, vocabulary: int = 300)
 
 
 def filled(name: str, options: dict[str, Any], count: int, seed: int = 1) -> Kept:
-    """An index of so many random subscriptions, some of them gone again."""
+    """An index of that many random subscriptions, some of them gone again."""
     random = np.random.default_rng(seed)
     kept = Kept(name, options)
     kept.table.ensure_terms(300)

@@ -35,7 +35,7 @@ thetas = st.sampled_from([NO_THRESHOLD, float("nan"), 0.0, 1.0, 0.9]) | st.float
 
 
 class Counted(NamedTuple):
-    """Messages, with how often each term stands in them."""
+    """Messages, with how often each term occurs in them."""
 
     points: Any
     starts: Any
@@ -48,7 +48,7 @@ class Counted(NamedTuple):
 
 
 @st.composite
-def wishes(draw: st.DrawFn, idf: dict[int, float], most: int = 12) -> TopkQueries:
+def queries(draw: st.DrawFn, idf: dict[int, float], most: int = 12) -> TopkQueries:
     rows = draw(st.lists(st.tuples(points, shares, term_sets.filter(bool), thetas), max_size=most))
     words = [term for row in rows for term in row[2]]
     return TopkQueries(
@@ -85,7 +85,7 @@ def weights(draw: st.DrawFn) -> dict[int, float]:
 def spreads(draw: st.DrawFn, idf: dict[int, float]) -> Spread:
     seen = draw(messages(20))
     sample = TopkSample(
-        draw(wishes(idf)), seen.points, seen.starts, seen.terms, seen.steepness(idf)
+        draw(queries(idf)), seen.points, seen.starts, seen.terms, seen.steepness(idf)
     )
     workers = draw(st.integers(1, 7))
     name = draw(st.sampled_from(list(ALL_MECHANISMS)))
@@ -107,45 +107,45 @@ def limited(draw: st.DrawFn, spread: Spread, seen: Counted, idf: dict[int, float
 
 @st.composite
 def barely_reached(
-    draw: st.DrawFn, wishes: TopkQueries, seen: Counted, idf: dict[int, float]
+    draw: st.DrawFn, queries: TopkQueries, seen: Counted, idf: dict[int, float]
 ) -> tuple[TopkQueries, Counted]:
     """Let some thresholds be scores of messages that have only the last terms of the query.
 
     Such a message is where the subscription is, and may say more that is not in the query.
     """
-    thetas, columns = wishes.thetas.copy(), [list(column) for column in seen]
+    thetas, columns = queries.thetas.copy(), [list(column) for column in seen]
     points, starts, terms, counts = columns
-    for s in range(wishes.size):
-        first, end = int(wishes.starts[s]), int(wishes.starts[s + 1])
+    for s in range(queries.size):
+        first, end = int(queries.starts[s]), int(queries.starts[s + 1])
         if draw(st.booleans()):
             last = draw(st.integers(first, end - 1))
-            said = wishes.terms[last:end].tolist()
-            query = wishes.terms[first:end].tolist()
+            said = queries.terms[last:end].tolist()
+            query = queries.terms[first:end].tolist()
             more = [term for term in draw(term_sets) if term not in query]
-            points.append(wishes.points[s])
+            points.append(queries.points[s])
             terms.extend(said + more)
             counts.extend([draw(st.integers(1, 3))] * len(said) + [1] * len(more))
             starts.append(len(terms))
             made = Counted(points, starts, terms, counts)
-            reached = score(wishes, s, made, len(points) - 1, idf)
+            reached = score(queries, s, made, len(points) - 1, idf)
             assert reached is not None
             thetas[s] = reached
     made = Counted(
         np.array(points, np.float64).reshape(-1, 2), np.array(starts), np.array(terms, np.uint64),
         np.array(counts, np.int64),
     )  # fmt: skip
-    return wishes._replace(thetas=thetas), made
+    return queries._replace(thetas=thetas), made
 
 
 def score(
-    wishes: TopkQueries, s: int, seen: Counted, m: int, idf: dict[int, float]
+    queries: TopkQueries, s: int, seen: Counted, m: int, idf: dict[int, float]
 ) -> float | None:
     """The contract's formula; None if the two have no term in common."""
     query = {
         int(term): float(weight)
         for term, weight in zip(
-            wishes.terms[wishes.starts[s] : wishes.starts[s + 1]],
-            wishes.weights[wishes.starts[s] : wishes.starts[s + 1]],
+            queries.terms[queries.starts[s] : queries.starts[s + 1]],
+            queries.weights[queries.starts[s] : queries.starts[s + 1]],
             strict=True,
         )
     }
@@ -158,6 +158,6 @@ def score(
         return None
     dot = sum(query[term] * text[term] for term in query.keys() & text.keys())
     lengths = sum(w * w for w in query.values()) * sum(w * w for w in text.values())
-    distance = float(np.hypot(*(wishes.points[s] - seen.points[m])))
-    alpha = float(wishes.alphas[s])
+    distance = float(np.hypot(*(queries.points[s] - seen.points[m])))
+    alpha = float(queries.alphas[s])
     return alpha * (1.0 - distance / DIAGONAL) + (1.0 - alpha) * float(dot / np.sqrt(lengths))

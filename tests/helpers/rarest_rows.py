@@ -96,7 +96,7 @@ def check(index: RarestTerm, batch: Batch) -> int:
 
 
 def check_order(index: RarestTerm) -> None:
-    """Every live row stands where the index says, and blocks lie inside what is said of them."""
+    """Every live row is where the index says, and blocks lie inside what is said of them."""
     state, stats = index._state, index.stats()
     assert stats["rows"] == index.table.live
     bounds = state.memory.reshape(-1, 8)

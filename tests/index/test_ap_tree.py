@@ -114,7 +114,7 @@ class Pair:
             self.index.move(rows)
 
     def leaves(self) -> Counter[int]:
-        """In how many leaves each row stands."""
+        """In how many leaves each row is."""
         return Counter(trimmed(packed(self.index._tree)).entries.tolist())
 
     def check(self, batch: Batch) -> None:

@@ -90,7 +90,7 @@ def test_two_strips_are_divided_at_the_best_end_of_a_row(rows: list[tuple[int, i
 @settings(deadline=None)
 @given(st.lists(st.integers(-1000, 1000), max_size=200), st.integers(0, 20))
 def test_sorts_a_part_of_an_array(values: list[int], start: int) -> None:
-    """What stands before it stays as it was."""
+    """What comes before it stays as it was."""
     array = np.array(values, np.int64)
     start = min(start, len(array))
     expected = np.concatenate([array[:start], np.sort(array[start:])])

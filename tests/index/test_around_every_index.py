@@ -199,7 +199,7 @@ def test_numbers_of_rows_are_given_back_and_used_again(name: str, options: dict[
 def test_messages_of_any_length_and_answers_of_any_size_fit(
     name: str, options: dict[str, Any]
 ) -> None:
-    """A message of 100,000 terms, one without terms, and one that everybody wants."""
+    """A message of 100,000 terms, one without terms, and one that every row wants."""
     kept, many = Kept(name, options), 100_000
     kept.table.ensure_terms(many)
     count = 3000

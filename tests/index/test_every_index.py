@@ -132,7 +132,7 @@ def machine_for(name: str, options: dict[str, Any]) -> type[RuleBasedStateMachin
             frequency[:] = np.random.default_rng(seed).integers(0, 9, len(frequency))
 
         @rule()
-        def build_anew(self) -> None:
+        def rebuild(self) -> None:
             self.kept.index.build()
 
         @rule()

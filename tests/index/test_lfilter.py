@@ -95,7 +95,7 @@ def test_every_row_of_a_list_has_a_pivotal_term_all_the_way_up(mx_cif: bool) -> 
     random = np.random.default_rng(5)
     before = index.stats()["quadtree_nodes"]
     index.insert(add_rows(table, 250, random, side=0.5))
-    quad, labels = index._planted.quad, index._order.labels
+    quad, labels = index._quadtree.quad, index._order.labels
     assert index.stats()["quadtree_nodes"] > before > 20, "leaves were divided"
     some_cover = False
     places: dict[int, int] = {}
@@ -128,15 +128,15 @@ def test_pivotal_terms_are_few() -> None:
         )  # fmt: skip
     index = PtQuadtree(table, tau_num=100)
     index.build()
-    assert index._planted.quad.nodes[0]["others"] == 1
+    assert index._quadtree.quad.nodes[0]["others"] == 1
 
 
 def test_rows_are_kept_once_in_an_mx_cif_quadtree_and_contained() -> None:
-    """Without pushing down, each row stands at one node, whose region contains it."""
+    """Without pushing down, each row is at one node, whose region contains it."""
     table = filled_table(400)
     index = PtQuadtree(table, tau_num=4, mx_cif=True)
     index.build()
-    quad = index._planted.quad
+    quad = index._quadtree.quad
     assert index.stats()["entries"] == 400
     for at in quad.nodes[: quad.counts[NODES]]:
         for row in quad.lists.cells[0, at["list"] : at["list"] + at["count"]]:
@@ -177,7 +177,7 @@ def test_prices_are_measured_and_every_way_gives_the_same() -> None:
 
 @pytest.mark.parametrize("kind", [MbrTrie, PtQuadtree, LFilter])
 def test_rows_that_it_was_not_told_of_are_not_taken_in(kind: Any) -> None:
-    """The table may be ahead of an index, which may build itself anew meanwhile."""
+    """The table may be ahead of an index, which may rebuild itself meanwhile."""
     table = filled_table(300)
     index = kind(table)
     index.build()
@@ -185,7 +185,7 @@ def test_rows_that_it_was_not_told_of_are_not_taken_in(kind: Any) -> None:
     gone = np.arange(200, dtype=np.int32)
     freed = index.delete(gone)
     table.remove(gone)
-    assert sorted(freed.tolist()) == gone.tolist(), "it was built anew"
+    assert sorted(freed.tolist()) == gone.tolist(), "it was rebuilt"
     everything = np.arange(TERMS, dtype=np.int32)
     batch = Batch(np.array([0, TERMS]), everything, np.array([[-90.0, -90, 90, 90]]))
     assert sorted(match(index, batch).owners.tolist()) == list(range(200, 300))

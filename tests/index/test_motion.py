@@ -107,15 +107,15 @@ def populated(count: int = 800) -> ApPlusTree:
 
 
 def report(index: ApPlusTree, way: tuple[float, float], times: int) -> None:
-    """Let everybody go the same way, again and again."""
+    """Let all rows go the same way, again and again."""
     rows = index.table.live_rows()
     for _ in range(times):
         index.table.move(rows, index.table.rows.box[rows] + np.tile(way, 2))
         index.move(rows)
 
 
-def test_grids_are_made_where_nobody_moves_and_not_where_all_do() -> None:
-    """Built anew after reports, from the speeds that these say."""
+def test_grids_are_made_where_no_row_moves_and_not_where_all_do() -> None:
+    """Rebuilt after reports, from the speeds that these say."""
     still, moving = populated(), populated()
     assert still.stats()["s_nodes"] > 0
     report(still, (0.0, 0.0), 4)

@@ -126,7 +126,7 @@ def test_moves_far_and_near() -> None:
 
 
 def test_after_twenty_moves_of_everyone_a_message_looks_at_hardly_more() -> None:
-    """Trees are arranged anew as moves loosen them, the longest of them too."""
+    """Trees are rearranged as moves loosen them, the longest of them too."""
     rng = np.random.default_rng(22)
     table = Table()
     large_boxes(rng, table, 9000)
@@ -152,7 +152,7 @@ def test_after_twenty_moves_of_everyone_a_message_looks_at_hardly_more() -> None
 def test_after_far_jumps_of_everyone_messages_look_at_hardly_more_in_the_end(
     messages: int,
 ) -> None:
-    """Trees that jumps have left loose are arranged anew, as messages come, or for many at once."""
+    """Trees that jumps have left loose are rearranged, as messages come, or for many at once."""
     rng = np.random.default_rng(23)
     table = many_boxes(rng, 9000, 8)
     index = RarestTerm(table)

@@ -26,5 +26,5 @@ def test_a_damaged_description_is_refused(description: str, tmp_path: Path) -> N
     save_arrays(folder, "k", 1, {}, {"numbers": np.arange(3)})
     assert load_arrays(folder, "k", 1)[1]["numbers"].tolist() == [0, 1, 2]
     (folder / "about.json").write_text(description)
-    with pytest.raises(SourceError, match="build it anew|save it again"):
+    with pytest.raises(SourceError, match="rebuild it|save it again"):
         load_arrays(folder, "k", 1)

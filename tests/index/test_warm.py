@@ -1,4 +1,4 @@
-"""Whoever waits for the compiler is told so."""
+"""A message says when the compiler makes a caller wait."""
 
 import io
 import logging
@@ -42,7 +42,7 @@ def test_nothing_is_said_when_nothing_takes_long(monkeypatch: pytest.MonkeyPatch
 
 
 def test_each_task_is_made_ready_once_and_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever only matches messages does not wait for what bulk loads and shapes need."""
+    """A process that only matches messages does not wait for what bulk loads and shapes need."""
     announced: list[str] = []
 
     @contextmanager

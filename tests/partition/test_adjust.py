@@ -15,7 +15,6 @@ from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys
 from nearcast.partition.adjust.change import Shifts, mixed, shifted, split
-from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.local import adjust, one_shift, worker_loads
 from nearcast.partition.adjust.migration import (
     Migration,
@@ -26,6 +25,7 @@ from nearcast.partition.adjust.migration import (
     transfers,
 )
 from nearcast.partition.adjust.pieces import pieces_of
+from nearcast.partition.adjust.rebalance import Rebalancer
 from nearcast.partition.adjust.recent import RecentWork, recent_of
 from nearcast.partition.adjust.replan import propose
 from nearcast.partition.auto import auto
@@ -90,13 +90,13 @@ class AnyAdjustments(RuleBasedStateMachine):
         held = {row: set[int]() for row in range(rows.size)}
         for row, worker in listed(routed(before, self.world)):
             held[row].add(worker)
-        told = transfers(before, after, rows)
-        for row, source, destination in zip(*told[:3], strict=True):
+        moving = transfers(before, after, rows)
+        for row, source, destination in zip(*moving[:3], strict=True):
             assert int(source) in held[int(row)]
             assert int(destination) not in held[int(row)]
-        for row, _, destination in zip(*told[:3], strict=True):
+        for row, _, destination in zip(*moving[:3], strict=True):
             held[int(row)].add(int(destination))
-        for row, worker in zip(*told[3:], strict=True):
+        for row, worker in zip(*moving[3:], strict=True):
             held[int(row)].remove(int(worker))
         expected = sorted((row, worker) for row, each in held.items() for worker in each)
         assert sorted(listed(routed(after, self.world))) == expected
@@ -159,9 +159,9 @@ class AnyAdjustments(RuleBasedStateMachine):
         """What is left of old plans is carried to the newest."""
         rows = self.world.rows
         before = set(listed(self.eras.place(rows, rows.owners).held))
-        for mine, told in self.eras.leaving(rows, rows.owners):
-            before |= set(zip(mine[told.row].tolist(), told.destination.tolist(), strict=True))
-            gone = zip(mine[told.forget_row].tolist(), told.forget_worker.tolist(), strict=True)
+        for mine, moving in self.eras.leaving(rows, rows.owners):
+            before |= set(zip(mine[moving.row].tolist(), moving.destination.tolist(), strict=True))
+            gone = zip(mine[moving.forget_row].tolist(), moving.forget_worker.tolist(), strict=True)
             before -= set(gone)
         self.eras = self.eras.retired()
         assert set(listed(self.eras.place(rows, rows.owners).held)) == before
@@ -292,8 +292,8 @@ def test_a_cell_too_hot_to_be_moved_is_split_by_text() -> None:
     """Moving it would only make the other worker the heaviest; half of its terms can go."""
     plan, recent = hot_cell(terms=8)
     pieces = pieces_of(plan, recent)
-    evening = Evening(pieces, recent, 2)
-    assert not len(evening.run().piece)
+    rebalancer = Rebalancer(pieces, recent, 2)
+    assert not len(rebalancer.run().piece)
     done = adjust(plan, recent)
     assert done is not None
     assert done.after.split_cells.tolist() == [True, *[False] * 15]
@@ -327,7 +327,7 @@ def test_cells_split_by_text_are_merged_where_that_spares_work() -> None:
     assert not done.after.maps
 
 
-def test_rows_of_the_whole_world_are_nobodys_burden() -> None:
+def test_rows_of_the_whole_world_burden_no_worker() -> None:
     """A row in every cell of a fine grid is held by all; it changes neither prices nor moves."""
     grid = Grid(0.0, 0.0, 32.0, 16.0, 256, 128)
     _, sample = drifted(1)
@@ -372,8 +372,8 @@ def test_what_was_counted_is_scaled_to_the_messages_at_hand() -> None:
     counts = np.bincount(pairs % plan.workers, minlength=plan.workers)
     handled = np.asarray(10.0 * counts, np.float64)
     busy = 50.0 * worker_loads(plan, pieces_of(plan, recent), recent) * (1.1, 1.0, 0.95, 1.0)
-    told = recent.reweighed(plan, busy, handled)
-    loads = worker_loads(plan, pieces_of(plan, told), told)
+    weighed = recent.reweighed(plan, busy, handled)
+    loads = worker_loads(plan, pieces_of(plan, weighed), weighed)
     assert loads == pytest.approx(busy / 10.0, rel=0.01)
     dearer = recent_of(
         plan, sample.rows, sample.messages, costs=WorkCosts(1.0, 1.0, 1.0, 5.0), updates=80
@@ -388,8 +388,8 @@ def test_measured_work_counts_more_than_estimates() -> None:
     recent = recent_of(plan, sample.rows, sample.messages)
     before = worker_loads(plan, pieces_of(plan, recent), recent)
     busy = before * (1.1, 1.0, 0.95, 1.0) / 3
-    told = recent.reweighed(plan, busy)
-    loads = worker_loads(plan, pieces_of(plan, told), told)
+    weighed = recent.reweighed(plan, busy)
+    loads = worker_loads(plan, pieces_of(plan, weighed), weighed)
     assert loads / loads.sum() == pytest.approx(busy / busy.sum(), rel=0.01)
     with pytest.raises(InvalidValue, match="busy_ns: 1 given; expected one for each of 4 workers"):
         recent.reweighed(plan, busy[:1])
@@ -435,8 +435,8 @@ def test_transfers_are_for_the_rows_that_stand() -> None:
     plan = space_kd(made_sample(1), 3, GRID)
     after = space_kd(made_sample(9), 3, GRID).changed(number=2)
     rows = made_sample(1).rows
-    told = transfers(plan, after, rows)
-    assert len(told.row)
+    moving = transfers(plan, after, rows)
+    assert len(moving.row)
     none = transfers(plan, after, take_rows(rows, np.empty(0, np.int64)))
     assert not len(none.row)
     assert not len(none.forget_row)

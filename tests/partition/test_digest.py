@@ -25,9 +25,9 @@ looked_at = cast("Any", compiled_looked_at).py_func
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_hits_are_what_is_wanted_where_a_message_is(seed: int) -> None:
-    """A point hits a key if a row with that key meets its cell; as dear as the rows it meets.
+    """A point hits a key if a row with that key meets its cell; as expensive as the rows it meets.
 
-    It is told to those of them that ask for nothing but that key.
+    It is reported to those of them that ask for nothing but that key.
     """
     sample = made_sample(seed, rows=80, messages=100)
     rows, messages = sample.rows, sample.messages
@@ -46,10 +46,10 @@ def test_hits_are_what_is_wanted_where_a_message_is(seed: int) -> None:
             mine = chosen == term
             if (here & mine).any():
                 both = int((met & mine).sum())
-                dear = looked_at(int(mine.sum()), both)
-                told = int((met & mine & alone).sum())
-                expected.append((message, int(x), int(y), both, told, pytest.approx(dear)))
-    columns = (found.message, found.column, found.row, found.met, found.told, found.candidates)
+                cost = looked_at(int(mine.sum()), both)
+                reported = int((met & mine & alone).sum())
+                expected.append((message, int(x), int(y), both, reported, pytest.approx(cost)))
+    columns = (found.message, found.column, found.row, found.met, found.reported, found.candidates)
     assert list(zip(*(each.tolist() for each in columns), strict=True)) == expected
     assert found.messages == messages.size
 
@@ -107,7 +107,7 @@ def test_heavy_terms_are_those_that_carry_load() -> None:
 
 
 def test_a_thinned_digest_keeps_its_proportions() -> None:
-    """Half of the messages, a third of the rows: each row stands for three, for half the time."""
+    """Half of the messages, a third of the rows: each row represents three, for half the time."""
     fit = prepare(made_sample(8, rows=300, messages=1000), 2, GRID).fit
     less = thinned(fit, fit.messages // 2, 100)
     assert less.message.max(initial=0) < fit.messages // 2

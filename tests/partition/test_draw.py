@@ -96,7 +96,7 @@ def test_the_image_has_the_colours_in_their_places() -> None:
 
 @pytest.mark.parametrize("kind", ["hash", "shared"])
 def test_plans_without_places_say_so(kind: str) -> None:
-    """Where no place belongs to a worker, words stand for the map."""
+    """Where no place belongs to a worker, words take the place of the map."""
     plan = made(kind=kind)
     assert len(svgs(plan_html(plan))) == 1
     assert "every" in plan_html(plan).lower()
@@ -104,7 +104,7 @@ def test_plans_without_places_say_so(kind: str) -> None:
 
 
 def test_many_workers_have_different_colours_and_fit() -> None:
-    """Colours of 128 workers differ, and so many bars are drawn."""
+    """Colours of 128 workers differ, and as many bars are drawn."""
     assert len(set(worker_colours(128))) == 128
     plan = made(workers=128)
     assert len(list(svgs(plan_html(plan))[1].iter("{http://www.w3.org/2000/svg}title"))) == 128

@@ -88,11 +88,11 @@ def test_similarity_is_that_of_a_part_of_space() -> None:
 def test_nodes_go_where_they_add_least() -> None:
     """A node joins the worker that has its messages already, unless loads get more uneven."""
     weights = Weights(pairs=0.0, message=1.0, row=0.0, hits=0.0)
-    nobody = np.empty(0, np.int64)
+    no_rows = np.empty(0, np.int64)
 
     def dealt(*messages: list[int]) -> tuple[list[int], list[float]]:
         lists = [np.array(each, np.int32) for each in messages]
-        members = members_of(lists, [nobody] * len(lists), [0.0] * len(lists))
+        members = members_of(lists, [no_rows] * len(lists), [0.0] * len(lists))
         chosen, loads = merge(members, weights, 2, 10, 0)
         return chosen.tolist(), loads.tolist()
 

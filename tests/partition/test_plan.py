@@ -102,7 +102,7 @@ def test_an_impossible_plan_is_refused(changes: dict[str, Any], problem: str) ->
 
 
 def test_a_missing_or_foreign_file_is_refused_in_words(tmp_path: Path) -> None:
-    """Each way of not being a plan is told by name."""
+    """Each way of not being a plan is named."""
     with pytest.raises(SourceError, match="none: the plan cannot be read: .*No such file"):
         Plan.load(tmp_path / "none")
     with pytest.raises(SourceError, match="nowhere/plan: the plan cannot be written"):

@@ -169,7 +169,7 @@ def test_a_shared_plan_spreads_messages_in_turn() -> None:
 
 
 def test_hash_needs_the_owners_of_rows() -> None:
-    """A plan by hash says so when it is not told whose rows they are."""
+    """A plan by hash says so when it is not given the owners of rows."""
     plan = Plan("hash", 3, "hash", grid_over(), np.zeros(128 * 64, np.int32))
     with pytest.raises(InvalidValue, match="owners: None given; expected the owner of each of 1"):
         routing.route_rows(plan, np.zeros((1, 4)), TERMS[:1])
@@ -212,7 +212,7 @@ def test_cells_of_a_box_hold_all_its_points(grid: Grid, box: Any) -> None:
 def test_a_full_table_is_as_exact_as_a_small_one() -> None:
     """With thousands of keys in the table, messages go to the owners of wanted terms and no other.
 
-    A third of the terms is nobody's key; many slots are shared with a neighbour's overflow.
+    A third of the terms is the key of no row; many slots are shared with a neighbour's overflow.
     """
     draws = np.random.default_rng(3)
     grid = Grid(0.0, 0.0, 16.0, 16.0, 16, 16)
@@ -242,7 +242,7 @@ def test_a_full_table_is_as_exact_as_a_small_one() -> None:
 
 
 def test_a_message_without_terms_goes_nowhere() -> None:
-    """Nobody can want a message that has no term, with the filter or without."""
+    """No row can want a message that has no term, with the filter or without."""
     grid = Grid(0.0, 0.0, 8.0, 8.0, 8, 8)
     for kind in KINDS:
         plan = Plan("any", 2, kind, grid, np.ones(64, np.int32))

@@ -62,7 +62,7 @@ def test_a_row_for_each_conjunct_and_plain_box() -> None:
 
 
 def test_messages_are_points_or_plain_boxes() -> None:
-    """A point is a box of size zero; a box across the antimeridian stands twice."""
+    """A point is a box of size zero; a box across the antimeridian is there twice."""
     sample = history(
         {"op": "publish", "id": "m", "text": "the jazz, jazz!", "point": [3, 4]},
         {"op": "publish", "id": "n", "text": "blues", "region": ACROSS},

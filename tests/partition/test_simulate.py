@@ -136,18 +136,18 @@ def matches(sample: Sample) -> int:
 @pytest.mark.parametrize("name", ["space-kd", "text-metric", "hybrid", "auto", "hash"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_what_is_told_is_counted_once_where_it_costs(name: str, whole: bool) -> None:
-    """Whatever workers hold beside their own, each pair is told by one of them."""
+    """Whatever workers hold beside their own, each pair is reported by one of them."""
     sample = made_sample(11, rows=400, messages=400, terms=12, boxes=True)
     plan = PARTITIONERS[name](sample, 4, GRID)
     population = population_of(sample.rows, sample.held_out, operations=40.0)
-    told = Simulator(population, COSTS._replace(update_ns=50.0), whole=whole).run(plan)
+    reporting = Simulator(population, COSTS._replace(update_ns=50.0), whole=whole).run(plan)
     free = Simulator(population, COSTS, whole=whole).run(plan)
-    assert np.sum(told.loads.updates) == matches(sample) > 50
-    assert np.count_nonzero(told.loads.updates) > 2
+    assert np.sum(reporting.loads.updates) == matches(sample) > 50
+    assert np.count_nonzero(reporting.loads.updates) > 2
     assert np.sum(free.loads.updates) == 0
-    assert told.loads.candidates.tolist() == free.loads.candidates.tolist()
-    costs = told.loads.ns(COSTS._replace(update_ns=50.0)) - free.loads.ns(COSTS)
-    assert costs == pytest.approx(50.0 * np.asarray(told.loads.updates))
+    assert reporting.loads.candidates.tolist() == free.loads.candidates.tolist()
+    costs = reporting.loads.ns(COSTS._replace(update_ns=50.0)) - free.loads.ns(COSTS)
+    assert costs == pytest.approx(50.0 * np.asarray(reporting.loads.updates))
 
 
 def test_unsplit_and_hashed_rows_are_simulated_too() -> None:

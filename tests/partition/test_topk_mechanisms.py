@@ -43,14 +43,14 @@ def made(subscriptions: int = 600, messages: int = 800, seed: int = 1) -> TopkSa
     words = [np.unique((draw.pareto(0.8, n) * 3).astype(np.int64) % 3000) for n in lengths]
     starts = np.cumsum([0, *map(len, words)])
     terms = np.concatenate(words)
-    wishes = TopkQueries(
+    queries = TopkQueries(
         hashed(np.arange(subscriptions)), draw.normal(0, 3, (subscriptions, 2)).clip(-10, 10),
         draw.random(subscriptions), starts, hashed(terms), 1 + np.log1p(terms.astype(np.float64)),
         draw.uniform(0.4, 0.95, subscriptions),
     )  # fmt: skip
     texts = [np.unique((draw.pareto(0.8, 6) * 3).astype(np.int64) % 3000) for _ in range(messages)]
     return TopkSample(
-        wishes, draw.normal(0, 3, (messages, 2)).clip(-10, 10), np.cumsum([0, *map(len, texts)]),
+        queries, draw.normal(0, 3, (messages, 2)).clip(-10, 10), np.cumsum([0, *map(len, texts)]),
         hashed(np.concatenate(texts)), steepness_of_texts(texts),
     )  # fmt: skip
 
@@ -121,7 +121,7 @@ def test_frequent_terms_are_dealt_out_before_buckets() -> None:
 def test_parts_of_the_vocabulary_are_runs() -> None:
     sample = made()
     units = units_of(*sample.order)
-    whole = UnitLists(sample.wishes.starts, units.of(sample.wishes.terms))
+    whole = UnitLists(sample.queries.starts, units.of(sample.queries.terms))
     parts = deal(units.size, whole, UnitLists(sample.starts, units.of(sample.terms)), 7)
     assert (np.diff(parts) >= 0).all()
     assert set(parts.tolist()) == set(range(7))
@@ -134,7 +134,7 @@ def test_all_workers_get_something_and_none_gets_most(name: str, workers: int) -
     spread = MECHANISMS[name](sample, workers, SPACE)
     assert (spread.workers, spread.mechanism) == (workers, name)
     assert spread.levels[0] * spread.levels[1] == workers
-    held = place(spread, ordered(spread, sample.wishes)).holders
+    held = place(spread, ordered(spread, sample.queries)).holders
     counts = np.bincount(held[1], minlength=workers)
     assert len(counts) == workers
     assert counts.min() > 0
@@ -142,8 +142,8 @@ def test_all_workers_get_something_and_none_gets_most(name: str, workers: int) -
 
 
 def copies(sample: TopkSample, spread: object) -> float:
-    held = place(spread, ordered(spread, sample.wishes))  # type: ignore[arg-type]
-    return float(held.fresh.sum()) / sample.wishes.size
+    held = place(spread, ordered(spread, sample.queries))  # type: ignore[arg-type]
+    return float(held.fresh.sum()) / sample.queries.size
 
 
 def test_what_each_mechanism_repeats() -> None:
@@ -173,36 +173,36 @@ def test_a_few_messages_go_to_all_workers_where_that_spares_copies() -> None:
     alike = prefix(sample._replace(steepness=np.full(len(sample.steepness), 0.3)), 12)
     assert not alike.is_steep(np.array([0.3])).any()
     # Prefixes that cannot be shorter are not worth one message more.
-    low = sample.wishes._replace(thetas=np.full(sample.wishes.size, 1e-6))
-    assert prefix(sample._replace(wishes=low), 12).steepest == np.inf
+    low = sample.queries._replace(thetas=np.full(sample.queries.size, 1e-6))
+    assert prefix(sample._replace(queries=low), 12).steepest == np.inf
 
 
 @pytest.mark.parametrize(("workers", "share"), [(2, 0.2), (200, 0.04)])
 def test_without_thresholds_messages_go_to_few_workers_more(workers: int, share: float) -> None:
     sample = made()
-    unknown = sample.wishes._replace(thetas=np.full(sample.wishes.size, NO_THRESHOLD))
-    spread = prefix(sample._replace(wishes=unknown), workers)
+    unknown = sample.queries._replace(thetas=np.full(sample.queries.size, NO_THRESHOLD))
+    spread = prefix(sample._replace(queries=unknown), workers)
     assert spread.is_steep(sample.steepness).mean() == pytest.approx(share, abs=0.01)
 
 
 def test_hybrids_of_one_level_are_the_plain_mechanisms() -> None:
     sample = made()
     everywhere = TopkSample(
-        sample.wishes._replace(thetas=np.full(sample.wishes.size, -1.0)), *sample[1:]
+        sample.queries._replace(thetas=np.full(sample.queries.size, -1.0)), *sample[1:]
     )
-    plain = place(location(sample, 6, SPACE), ordered(location(sample, 6, SPACE), sample.wishes))
+    plain = place(location(sample, 6, SPACE), ordered(location(sample, 6, SPACE), sample.queries))
     for hybrid in (
         spatial_first(sample, 6, SPACE, (6, 1)),
         keyword_first(sample, 6, SPACE, (1, 6)),
     ):
-        held = place(hybrid, ordered(hybrid, everywhere.wishes))
+        held = place(hybrid, ordered(hybrid, everywhere.queries))
         assert (held.workers == plain.workers).all()
     text = prefix(sample, 6, SPACE)
     for hybrid in (
         spatial_first(sample, 6, SPACE, (1, 6)),
         keyword_first(sample, 6, SPACE, (6, 1)),
     ):
-        one, other = (place(each, ordered(each, sample.wishes)) for each in (hybrid, text))
+        one, other = (place(each, ordered(each, sample.queries)) for each in (hybrid, text))
         assert all(
             np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(one, other, strict=True)
         )

@@ -46,13 +46,13 @@ def pairs_of(columns: Any) -> list[tuple[int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def reached(wishes: TopkQueries, seen: Counted, idf: dict[int, float]) -> list[tuple[int, int]]:
+def reached(queries: TopkQueries, seen: Counted, idf: dict[int, float]) -> list[tuple[int, int]]:
     """The pairs whose scores reach the thresholds, by the formula."""
     found = []
-    for s in range(wishes.size):
+    for s in range(queries.size):
         for m in range(len(seen.points)):
-            score = any_spreads.score(wishes, s, seen, m, idf)
-            theta = wishes.thetas[s]
+            score = any_spreads.score(queries, s, seen, m, idf)
+            theta = queries.thetas[s]
             if score is not None and not score < theta - ROUNDING:
                 found.append((s, m))
     return found
@@ -60,7 +60,7 @@ def reached(wishes: TopkQueries, seen: Counted, idf: dict[int, float]) -> list[t
 
 def check_answers(
     spread: Spread,
-    wishes: TopkQueries,
+    queries: TopkQueries,
     holders: set[tuple[int, int]],
     seen: Counted,
     steepness: Any,
@@ -70,7 +70,7 @@ def check_answers(
     sent = pairs_of(route_messages(spread, seen.starts, seen.terms, steepness))
     assert len(set(sent)) == len(sent)
     subs, numbers = (np.array(column, np.int32) for column in zip(*wanted, strict=True))
-    by = answering(spread, wishes, seen.starts, seen.terms, steepness, subs, numbers).tolist()
+    by = answering(spread, queries, seen.starts, seen.terms, steepness, subs, numbers).tolist()
     for (s, m), worker in zip(wanted, by, strict=True):
         assert (s, worker) in holders
         assert (m, worker) in set(sent)
@@ -81,25 +81,25 @@ def check_answers(
 def test_every_pair_that_counts_is_answered_once(data: st.DataObject) -> None:
     idf = data.draw(any_spreads.weights())
     spread = data.draw(any_spreads.spreads(idf))
-    wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
+    queries = ordered(spread, data.draw(any_spreads.queries(idf)))
     seen = data.draw(any_spreads.messages())
-    wishes, seen = data.draw(any_spreads.barely_reached(wishes, seen, idf))
+    queries, seen = data.draw(any_spreads.barely_reached(queries, seen, idf))
     spread = data.draw(any_spreads.limited(spread, seen, idf))
     steepness = seen.steepness(idf)
-    wanted = reached(wishes, seen, idf)
-    lengths = prefix_lengths(spread, wishes)
-    held = place(spread, wishes)
+    wanted = reached(queries, seen, idf)
+    lengths = prefix_lengths(spread, queries)
+    held = place(spread, queries)
     holders = pairs_of(held.holders)
     assert len(set(holders)) == len(holders)
-    assert {s for s, _ in holders} == set(range(wishes.size))
+    assert {s for s, _ in holders} == set(range(queries.size))
     if wanted:
-        check_answers(spread, wishes, set(holders), seen, steepness, wanted)
+        check_answers(spread, queries, set(holders), seen, steepness, wanted)
 
     # Thresholds change: only prefixes that must grow do, and what is added makes it right again.
     thetas = data.draw(
-        st.lists(any_spreads.thetas, min_size=wishes.size, max_size=wishes.size).map(np.array)
+        st.lists(any_spreads.thetas, min_size=queries.size, max_size=queries.size).map(np.array)
     )
-    later = wishes._replace(thetas=thetas.astype(np.float64))
+    later = queries._replace(thetas=thetas.astype(np.float64))
     longer, added = grow(spread, later, lengths)
     assert (longer == np.maximum(lengths, prefix_lengths(spread, later))).all()
     more = pairs_of(added.holders)
@@ -120,14 +120,14 @@ def test_a_spread_is_the_same_after_it_was_saved(data: st.DataObject) -> None:
     assert hash(again) == hash(spread)
     assert again.levels == spread.levels
     assert again.by_text == spread.by_text
-    wishes = ordered(spread, data.draw(any_spreads.wishes(idf)))
-    one, other = place(spread, wishes), place(again, wishes)
+    queries = ordered(spread, data.draw(any_spreads.queries(idf)))
+    one, other = place(spread, queries), place(again, queries)
     assert all(
         np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(one, other, strict=True)
     )
 
 
-def wish(terms: list[int], weights: list[float], alpha: float, theta: float) -> TopkQueries:
+def one_query(terms: list[int], weights: list[float], alpha: float, theta: float) -> TopkQueries:
     return TopkQueries(
         hashed(np.arange(1)), np.zeros((1, 2)), np.array([alpha]), np.array([0, len(terms)]),
         np.array(terms, np.uint64), np.array(weights), np.array([theta]),
@@ -148,7 +148,7 @@ def test_the_example_of_the_paper() -> None:
 
     There weights add up to 1; here vectors have length 1, and by that length one term is enough.
     """
-    example = wish(TERMS[:4], [0.4, 0.3, 0.2, 0.1], 0.6, 0.8)
+    example = one_query(TERMS[:4], [0.4, 0.3, 0.2, 0.1], 0.6, 0.8)
     spread = prefix_sum(EMPTY, 3)
     assert prefix_lengths(spread, ordered(spread, example)).tolist() == [3]
     as_printed = example._replace(thetas=np.array([0.6 + 0.4 * 0.5 / np.sqrt(0.3)]))
@@ -170,7 +170,9 @@ def test_the_example_of_the_paper() -> None:
 )
 def test_prefixes_by_threshold(alpha: float, theta: float, length: int) -> None:
     spread = prefix(EMPTY, 2)
-    assert prefix_lengths(spread, wish(TERMS[:3], [1.0] * 3, alpha, theta)).tolist() == [length]
+    assert prefix_lengths(spread, one_query(TERMS[:3], [1.0] * 3, alpha, theta)).tolist() == [
+        length
+    ]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_prefixes_are_shorter_where_ordinary_messages_are_less_steep(
     steepest: float, length: int
 ) -> None:
     spread = replace(prefix(EMPTY, 2), steepest=steepest)
-    assert prefix_lengths(spread, wish(TERMS[:3], [1.0] * 3, 0.0, 0.5)).tolist() == [length]
+    assert prefix_lengths(spread, one_query(TERMS[:3], [1.0] * 3, 0.0, 0.5)).tolist() == [length]
 
 
 def test_steepness_is_the_most_that_a_term_adds_by_its_weight() -> None:
@@ -201,13 +203,13 @@ def test_steep_messages_go_to_all_and_the_first_term_answers() -> None:
     a, b, c = sorted(TERMS[:3])
     map_ = TextMap(np.array([a, b, c], np.uint64), np.array([0, 1, 2]), np.array([0]))
     spread = Spread("made", 3, only(0), maps=[map_], prefix="length", steepest=0.3)
-    wishes = ordered(spread, wish([a, b, c], [2.0, 1.0, 3.0], 0.0, 0.35))
-    assert pairs_of(place(spread, wishes).holders) == [(0, 2), (0, 0)]
+    queries = ordered(spread, one_query([a, b, c], [2.0, 1.0, 3.0], 0.0, 0.35))
+    assert pairs_of(place(spread, queries).holders) == [(0, 2), (0, 0)]
     starts, terms, steepness = np.array([0, 1, 2]), np.array([a, a], np.uint64), [0.3, 0.31]
     sent = pairs_of(route_messages(spread, starts, terms, np.array(steepness)))
     assert sent == [(0, 0), (1, 0), (1, 1), (1, 2)]
     pairs = np.array([0, 0], np.int32), np.array([0, 1], np.int32)
-    by = answering(spread, wishes, starts, terms, np.array(steepness), *pairs)
+    by = answering(spread, queries, starts, terms, np.array(steepness), *pairs)
     assert by.tolist() == [0, 2]
 
 
@@ -215,7 +217,7 @@ def test_terms_stand_by_weight_then_rarity_then_hash() -> None:
     a, b, c, d, e = sorted(TERMS[:5])
     order = np.array([b, c], np.uint64), np.array([9, 4])
     spread = Spread("made", 1, only(0), order_terms=order[0], order_counts=order[1])
-    mixed = wish([b, a, c, e, d], [1.0, 1.0, 1.0, 1.0, 2.0], 0.5, 0.5)
+    mixed = one_query([b, a, c, e, d], [1.0, 1.0, 1.0, 1.0, 2.0], 0.5, 0.5)
     assert ordered(spread, mixed).terms.tolist() == [d, a, e, c, b]
 
 
@@ -297,7 +299,7 @@ def test_a_spread_changes_under_the_next_number(tmp_path: Any) -> None:
 
 
 def test_columns_of_other_lengths_are_refused() -> None:
-    short = wish(TERMS[:2], [1.0, 1.0], 0.5, 0.5)._replace(weights=np.ones(1))
+    short = one_query(TERMS[:2], [1.0, 1.0], 0.5, 0.5)._replace(weights=np.ones(1))
     with pytest.raises(InvalidValue, match="weights"):
         ordered(prefix(EMPTY, 2), short)
 

@@ -174,7 +174,7 @@ def test_a_saved_table_goes_on(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="not a saved wanted keys"):
         WantedKeys.load(tmp_path)
     np.save(tmp_path / "wanted" / "slots.npy", np.zeros(5, np.uint64))
-    with pytest.raises(SourceError, match="damaged .5 slots.; build it anew"):
+    with pytest.raises(SourceError, match="damaged .5 slots.; rebuild it"):
         WantedKeys.load(tmp_path / "wanted")
 
 

@@ -36,14 +36,14 @@ def as_set(changes: Any) -> set[tuple[int, int, int, int, float]]:
 
 def test_lazy_reading_gives_the_results_that_pushing_told_of() -> None:
     eager, lazy = core_for(Window(400)), core_for(Window(400), lazy=True)
-    wishes = WORLD.subscriptions(0, 300)
+    queries = WORLD.subscriptions(0, 300)
     everyone = np.arange(300, dtype=np.int32)
     for core in (eager, lazy):
         core.publish(*WORLD.messages(0, 400))
-        core.subscribe(*wishes)
+        core.subscribe(*queries)
     for first in range(400, 2400, 100):
-        told, silent = (c.publish(*WORLD.messages(first, first + 100)) for c in (eager, lazy))
-        assert len(told.events) > 0
+        loud, silent = (c.publish(*WORLD.messages(first, first + 100)) for c in (eager, lazy))
+        assert len(loud.events) > 0
         assert len(silent.events) == 0
         assert as_set(eager.members(everyone)) == as_set(lazy.members(everyone))
     assert eager.counters["reevaluated"] > 0
@@ -71,7 +71,7 @@ def test_one_call_for_many_messages_is_one_call_for_each(
 
 
 def test_numbers_go_on_when_32_bits_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels count messages anew from time to time; nobody notices."""
+    """The kernels count messages from 0 again from time to time; results do not change."""
     plain, turned = core_for(Window(40)), core_for(Window(40))
     shifts = []
     rebase = events.rebase
@@ -93,7 +93,7 @@ def test_numbers_go_on_when_32_bits_are_used_up(monkeypatch: pytest.MonkeyPatch)
     assert turned.next == plain.next == 1000
 
 
-def test_unsubscribing_everybody_leaves_room_for_others() -> None:
+def test_unsubscribing_all_leaves_room_for_others() -> None:
     core = core_for(Window(100))
     core.publish(*WORLD.messages(0, 100))
     sizes = []
@@ -118,9 +118,9 @@ def test_a_window_that_empties_gives_its_memory_back() -> None:
 
 def test_methods_agree_on_whom_a_message_affects_at_equal_thresholds() -> None:
     ours = core_for(Window(300))
-    wishes = WORLD.subscriptions(0, 500)
+    queries = WORLD.subscriptions(0, 500)
     ours.publish(*WORLD.messages(0, 300))
-    ours.subscribe(*wishes)
+    ours.subscribe(*queries)
     posts = WORLD.messages(300, 400)
     found = ours.probe(posts.points, posts.starts, posts.terms, posts.counts)
     assert found[0] > 100
@@ -132,7 +132,7 @@ def test_methods_agree_on_whom_a_message_affects_at_equal_thresholds() -> None:
     ):
         other = core_for(Window(1), Skype, **options)
         assert isinstance(other, Skype)
-        other.subscribe(*wishes)
+        other.subscribe(*queries)
         other.set_thetas(ours.thetas)
         assert other.probe(posts.points, posts.starts, posts.terms, posts.counts) == found
 
@@ -177,16 +177,16 @@ def test_ids_of_messages_are_found_until_they_are_dropped() -> None:
 
 
 def test_seats_that_wait_for_one_message_leave_in_any_order() -> None:
-    """Everybody wants the same, so all wait for the same expiry, and nobody looks for anybody."""
+    """All subscriptions are alike, so all wait for the same expiry; none has to be searched for."""
     core = core_for(Window(30))
     core.publish(*WORLD.messages(0, 30))
-    wish = WORLD.subscriptions(0, 1)
-    count, terms = 60, wish.terms
+    query = WORLD.subscriptions(0, 1)
+    count, terms = 60, query.terms
     starts = np.arange(count + 1) * len(terms)
     many = (
-        np.repeat(wish.points, count, 0),
-        np.repeat(wish.alphas, count),
-        np.repeat(wish.ks, count),
+        np.repeat(query.points, count, 0),
+        np.repeat(query.alphas, count),
+        np.repeat(query.ks, count),
     )
     subs = core.subscribe(*many, starts, np.tile(terms, count))
     gone = np.random.default_rng(2).permutation(subs)[:45].astype(np.int32)

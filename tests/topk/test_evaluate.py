@@ -41,16 +41,16 @@ def test_the_best_are_found_with_a_floor_known_beforehand(weighs: bool, seed: in
     counts = draw.integers(1, 3, len(terms)).astype(np.int32)
     core.publish(points, np.zeros(count), starts, terms, counts)
 
-    wishes = 12
-    wish_starts, wish_terms = _bags(draw, wishes, 6)
-    places = draw.random((wishes, 2)) * [3, 4]
-    alphas = draw.choice([0.0, 1.0, 0.5, draw.random()], wishes)
-    ks = draw.choice([1, 3, 20, 150], wishes).astype(np.int32)
-    subs = core.subscribe(places, alphas, ks, wish_starts, wish_terms)
+    queries = 12
+    query_starts, query_terms = _bags(draw, queries, 6)
+    places = draw.random((queries, 2)) * [3, 4]
+    alphas = draw.choice([0.0, 1.0, 0.5, draw.random()], queries)
+    ks = draw.choice([1, 3, 20, 150], queries).astype(np.int32)
+    subs = core.subscribe(places, alphas, ks, query_starts, query_terms)
     found = core.members(subs)
 
-    for n in range(wishes):
-        query = wish_terms[wish_starts[n] : wish_starts[n + 1]]
+    for n in range(queries):
+        query = query_terms[query_starts[n] : query_starts[n + 1]]
         squared = sum(idf[term] * idf[term] for term in query)
         ranked = []
         for number in range(count - WINDOW, count):
@@ -64,5 +64,5 @@ def test_the_best_are_found_with_a_floor_known_beforehand(weighs: bool, seed: in
             score = weighed(alphas[n], dot, squared, length, distance, DIAGONAL)
             ranked.append((score, number))
         mine = found.events == n
-        told = list(zip(found.scores[mine].tolist(), found.messages[mine].tolist(), strict=True))
-        assert told == sorted(ranked, reverse=True)[: ks[n]]
+        given = list(zip(found.scores[mine].tolist(), found.messages[mine].tolist(), strict=True))
+        assert given == sorted(ranked, reverse=True)[: ks[n]]

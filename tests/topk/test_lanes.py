@@ -87,7 +87,7 @@ def test_entries_of_a_circle_are_looked_at_as_by_a_loop() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_whoever_a_message_reaches_is_found(seed: int) -> None:
+def test_every_subscription_that_a_message_reaches_is_found(seed: int) -> None:
     """Thresholds at the very score of a message: rounding must not lose the subscription."""
     draw = np.random.default_rng(seed)
     core = TopK(Window(1), 0.0, 0.0, 5.0)

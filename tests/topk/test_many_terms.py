@@ -50,7 +50,7 @@ def test_terms_are_swept_while_lasting_messages_and_rankings_need_some_of_them()
     settings = Settings(window=Window(count=5))
     engine, scan = Engine(index="rarest-term", window_count=5), Scan(settings)
     everywhere = Box(-180, -90, 180, 90)
-    told: set[tuple[str, str]] = set()
+    changes: set[tuple[str, str]] = set()
     for n in range(1500):
         events: list[Publish | Subscribe] = [
             Publish(Message(f"m{n}", _text(n), (n % 90, 0), at=float(n), ttl=700.0 * (n % 3 == 0)))
@@ -66,5 +66,5 @@ def test_terms_are_swept_while_lasting_messages_and_rankings_need_some_of_them()
         for event in events:
             updates = scan.apply(event)
             assert sorted(engine.apply(event), key=str) == sorted(updates, key=str)
-            told.update((each.op, each.subscription[0]) for each in updates)
-    assert told == {("add", "s"), ("add", "t"), ("remove", "s"), ("remove", "t")}
+            changes.update((each.op, each.subscription[0]) for each in updates)
+    assert changes == {("add", "s"), ("add", "t"), ("remove", "s"), ("remove", "t")}

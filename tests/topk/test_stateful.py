@@ -47,7 +47,7 @@ METHODS: list[dict[str, Any]] = [
 
 
 class Rankings(RuleBasedStateMachine):
-    """One engine with the core and one that scans are told the same."""
+    """One engine with the core and one that scans get the same events."""
 
     methods: ClassVar[list[dict[str, Any]]] = [{}]
 
@@ -162,7 +162,7 @@ class Rankings(RuleBasedStateMachine):
         self._both(lambda engine: engine.subscribe(id, query, Box(0, 0, 1, 1), at=at))
 
     @invariant()
-    def everybody_has_the_same_results(self) -> None:
+    def all_have_the_same_results(self) -> None:
         for id in self.known:
             assert self.engines[0].results(id) == self.engines[1].results(id)
         cores: list[Any] = [engine._core for engine in self.engines]

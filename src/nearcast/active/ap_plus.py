@@ -40,8 +40,8 @@ from nearcast.index.verify import bitmap_for
 _NODES = 1 << 14
 
 
-class _Standing(ApPlusTree):
-    """A tree whose nodes stay what they are until it is made anew as a whole."""
+class _StaticTree(ApPlusTree):
+    """A tree whose nodes stay what they are until it is rebuilt as a whole."""
 
     def _remake(self, tops: Int64s) -> None:
         del tops
@@ -53,7 +53,7 @@ class _Standing(ApPlusTree):
 class UnifiedApPlusTree:
     """Keeps point messages in the lists of the leaves they visit when they are matched.
 
-    `most_copies` bounds in how many lists a message stands: one that is in as many, or will be
+    `most_copies` bounds in how many lists a message is: one that is in as many, or will be
     when all nodes noted for it have been visited, is held in the list of an inner node. If
     `numbered`, lists say no more than which messages they have, as in the paper; else also where
     each is, and a signature of its terms. `looked_at` counts the entries, and the lists, that moves
@@ -64,7 +64,7 @@ class UnifiedApPlusTree:
     Departures from the paper: a message is also kept in the empty cells it falls into and in both
     cuts beside a term that none has, or subscriptions that come there later would miss it; the
     nodes of a subscription are found from its terms and its box, in place of a list kept for each;
-    leaves that overflow by moves are divided when the tree is made anew (`rebuild`), since every
+    leaves that overflow by moves are divided when the tree is rebuilt (`rebuild`), since every
     division deals messages out again. Subscriptions that arrive later need that too: it is for
     populations that move.
 
@@ -82,7 +82,7 @@ class UnifiedApPlusTree:
         **options: Any,
     ) -> None:
         self.table = table
-        self.index = _Standing(table, history=history, rebuild=False, **options)
+        self.index = _StaticTree(table, history=history, rebuild=False, **options)
         self._most, self._sweep_share = most_copies, sweep_share
         self._numbered = numbered
         self.looked_at: Int64s = np.zeros(2, np.int64)
@@ -100,7 +100,7 @@ class UnifiedApPlusTree:
         self._follow()
 
     def rebuild(self) -> None:
-        """Make the tree anew, with the speeds that were learnt, and deal all messages out again."""
+        """Rebuild the tree, with the speeds that were learnt, and deal all messages out again."""
         batch, ends = self._contents()
         self._state = empty_state(16, 1 << 12, 64)
         self._ended.clear()
@@ -112,7 +112,7 @@ class UnifiedApPlusTree:
         """Take in rows just added to the table; `changes` must then move them to their places.
 
         A term that no subscription had is not known of the messages that are there: the tree is
-        made anew for it.
+        rebuilt for it.
         """
         terms, rank = self.table.rows.terms, self.index.rank
         new = False
@@ -135,7 +135,7 @@ class UnifiedApPlusTree:
         self.table.release(released)
 
     def _reserve_visited(self, room: int) -> None:
-        """Have room for so many terms of a row, and nodes on its way."""
+        """Make room for the terms of a row, and for the nodes on its way."""
         self._ranks: Int32s = np.empty(room, np.int32)
         self._visited = np.empty((room, 2), np.int64), np.empty((room, 2), np.int64)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nearcast.active.kernels.candidates import Ops
 from nearcast.active.kernels.cells import SAMPLE, divide, longest
 from nearcast.active.kernels.change import (
     TOGETHER,
@@ -32,7 +33,7 @@ from nearcast.active.kernels.layout import (
     longer,
     more_slots,
 )
-from nearcast.active.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, Ops, evaluate, moves
+from nearcast.active.kernels.moves import DONE, GROUP, MORE_CELLS, MORE_FOUND, evaluate, moves
 from nearcast.active.kernels.visit import PLAN
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
@@ -46,7 +47,7 @@ _UNITS, _SLOTS = 1 << 10, 1 << 6
 _DUE = 1 << 14
 _ROOM_KEPT = 1 << 20  # for changes: an answer that needed more is not copied
 _WORTH_PACKING = 1 << 12
-_PACK_BELOW = 8  # messages are put together anew when only one slot in so many is in use
+_PACK_BELOW = 8  # messages are packed again when only one slot in eight is in use
 _AT_ONCE = 1 << 14  # more of them would be a pause: they wait until one slot in 64 is in use
 _PACK_MANY_BELOW = 64
 
@@ -92,7 +93,7 @@ class ActiveStore:
     """
 
     _only = -1
-    """The one list that all messages stand in, whatever their terms; -1 for lists by term."""
+    """The one list that all messages are in, whatever their terms; -1 for lists by term."""
     _even = False
     """Whether lists are divided into cells of equal size, in place of equal numbers of entries."""
 
@@ -100,9 +101,9 @@ class ActiveStore:
     """Whether moves look at each message, and not only at entries, as plain lists would have it."""
 
     def __init__(self, memory: Memory | None = None) -> None:
-        self._home = memory or Memory()
+        self._memory = memory or Memory()
         self._make_work()
-        self._state = empty_state(16, _UNITS, _SLOTS, self._home)
+        self._state = empty_state(16, _UNITS, _SLOTS, self._memory)
 
     def _make_work(self) -> None:
         """Make the arrays that only one process uses, while it works."""
@@ -130,7 +131,7 @@ class ActiveStore:
         if described["version"] != _VERSION:
             raise KeyError("version")
         store = cls.__new__(cls)
-        store._home = memory
+        store._memory = memory
         store._make_work()
         store._state = attached_state(memory, described)
         return store
@@ -208,7 +209,7 @@ class ActiveStore:
                 self._grow(widest)
 
     def expire(self, now: float, most: int) -> Ended:
-        """Take out at most so many of the messages that have ended by now."""
+        """Take out at most `most` of the messages that have ended by now."""
         if most <= 0 or not self._ended(now):
             return Ended(np.empty(0, np.int32), np.empty(0, np.int32))
         gone = np.empty(min(most, len(self)), np.int32)
@@ -250,7 +251,7 @@ class ActiveStore:
         terms = np.empty(int(starts[-1]), np.int32)
         boxes, ends = np.empty((len(live), 4)), np.empty(len(live))
         copy_messages(old, live, starts, terms, boxes, ends)
-        self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)), self._home)
+        self._state = empty_state(16, _UNITS, max(_SLOTS, len(live)), self._memory)
         self.add(MessageTerms(starts, terms), boxes, ends)
         return live
 
@@ -334,7 +335,7 @@ class ActiveStore:
 
     def _longer(self, name: str, used: int, room: int, *, cleared: bool = False) -> Any:
         array = getattr(self._state, name)
-        return longer(array, used, room, cleared=cleared, home=self._home, name=name)
+        return longer(array, used, room, cleared=cleared, allocator=self._memory, name=name)
 
     def _check_room(self, messages: int, terms: int) -> None:
         """Refuse messages that 32 bits could not count any more, before anything has changed."""
@@ -358,7 +359,7 @@ class ActiveStore:
         state = self._state
         if state.counts[GIVEN] == 0 and self.slots == len(state.messages):
             room = 2 * len(state.messages)
-            self._state = more_slots(state, self.slots, room, self._home)
+            self._state = more_slots(state, self.slots, room, self._memory)
         else:
             self._grow_arena(4 * widest)
 
@@ -369,7 +370,7 @@ class ActiveStore:
         self._state = state._replace(memory=memory, ints=memory.view(np.int32))
 
     def _divide(self, late: int) -> None:
-        """Divide the lists anew that were found to have grown or shrunk too much."""
+        """Divide the lists again that were found to have grown or shrunk too much."""
         done = 0
         while done < late:
             entries, units = longest(self._state, self._due, late)

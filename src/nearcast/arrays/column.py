@@ -41,7 +41,7 @@ class Column:
         return column
 
     def reserve(self, extra: int) -> None:
-        """Make room for so many more entries."""
+        """Make room for `extra` more entries."""
         needed = self.size + extra
         if needed > len(self._data):
             grown = self._room(max(needed, 2 * len(self._data)), self._data.dtype)
@@ -74,13 +74,13 @@ class Column:
         return start
 
     def lengthen(self, extra: int) -> None:
-        """Append so many entries that are yet to be filled."""
+        """Append `extra` entries that are yet to be filled."""
         self.reserve(extra)
         self._filled = None
         self.size += extra
 
     def shorten(self, size: int) -> None:
-        """Drop all entries but the first so many."""
+        """Drop all entries but the first `size`."""
         self._filled = None
         self.size = size
 

@@ -30,7 +30,7 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
 
 
 def load_plane(context: Any, builder: Any, kind: Any, array: Any, at: Any, number: int = 0) -> Any:
-    """Emit a load of sixteen numbers that stand side by side: the plane `number` from `at` on."""
+    """Emit a load of sixteen numbers side by side: the plane `number` from `at` on."""
     place = builder.add(at, at.type(LANES * number))
     vector = ir.VectorType(_FLOAT if kind.dtype == types.float32 else _INT32, LANES)
     pointer = _pointer(context, builder, kind, array, place)
@@ -163,7 +163,7 @@ lowest: Any = intrinsic(_lowest)
 
 
 def fold(builder: Any, vector: Any, sign: str) -> Any:
-    """Reduce a vector to its least or greatest number, by halves; it stands in every lane then."""
+    """Reduce a vector to its least or greatest number, by halves; it is in every lane then."""
     for half in (8, 4, 2, 1):
         lanes = [lane ^ half for lane in range(LANES)]
         shuffle = ir.Constant(ir.VectorType(_INT32, LANES), lanes)

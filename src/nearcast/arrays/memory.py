@@ -1,4 +1,4 @@
-"""Where arrays that grow live: in ordinary memory, or in files that several processes map."""
+"""Where growing arrays are kept: in ordinary memory, or in files that several processes map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 _HUGE = 1 << 22
-"""Bytes from which on numpy asks for huge pages; more room takes no memory while nobody uses it."""
+"""Bytes from which numpy asks for huge pages; room that is not used takes no memory."""
 
 
 class Memory:
@@ -22,7 +22,7 @@ class Memory:
     """Whether an array that is asked for again, for more room, has what was in it."""
 
     def room(self, name: str, row: int) -> int:
-        """How many rows of so many bytes an array has room for that was made before."""
+        """How many rows of `row` bytes the array made before under this name has room for."""
         del name, row
         return 0
 
@@ -56,7 +56,7 @@ class MappedMemory(Memory):
         self._mapped: dict[str, tuple[int, int, mmap.mmap]] = {}
 
     def room(self, name: str, row: int) -> int:
-        """How many rows of so many bytes the file of that name has room for."""
+        """How many rows of `row` bytes the file of that name has room for."""
         try:
             return int((self.folder / f"{name}.bin").stat().st_size // row)
         except FileNotFoundError:

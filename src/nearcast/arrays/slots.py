@@ -96,7 +96,7 @@ def remove(slots: Slots, first: np.uint64, second: np.uint64) -> int:
     mask = np.uint64(len(slots) - 1)
     hole = np.uint64(found)
     at = (hole + _ONE) & mask
-    # Whoever was pushed past the hole moves back, so that no search ends there too early.
+    # Entries that were pushed past the hole move back, so that no search ends there too early.
     while slots[at, 1] != _EMPTY:
         home = slots[at, 0] & mask
         if ((at - home) & mask) >= ((at - hole) & mask):

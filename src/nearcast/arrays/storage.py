@@ -43,7 +43,7 @@ def load_arrays(
     if found != (kind, version):
         raise SourceError(
             f"{folder}: holds {found[0]} of version {found[1]}, this reads {kind} of version "
-            f"{version}; build it anew from the subscriptions"
+            f"{version}; rebuild it from the subscriptions"
         )
     try:
         about: dict[str, Any] = described["about"]
@@ -51,5 +51,5 @@ def load_arrays(
             name: np.load(folder / f"{name}.npy", mmap_mode="c") for name in described["arrays"]
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SourceError(f"{folder}: damaged ({error}); build it anew") from None
+        raise SourceError(f"{folder}: damaged ({error}); rebuild it") from None
     return about, arrays

@@ -24,7 +24,7 @@ from nearcast.events import Point, Subscription, Update
 from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.rarest_term import RarestTerm
-from nearcast.index.table import NOBODY, SHARED
+from nearcast.index.table import NO_OWNER, SHARED
 from nearcast.index.warm import warm_up
 from nearcast.text import Analyser, parse_bag, parse_query
 from nearcast.topk.core import TopkChanges
@@ -311,7 +311,7 @@ class IndexedPopulation:
     def boxes(self) -> Floats:
         """The bounding box of each; of one with several rows, that of its first."""
         rows = self.table.rows
-        kept = rows.owner != NOBODY
+        kept = rows.owner != NO_OWNER
         shared = np.flatnonzero(kept & (rows.flags & SHARED != 0))
         kept[shared] = False
         kept[shared[np.unique(rows.owner[shared], return_index=True)[1]]] = True

@@ -1,6 +1,6 @@
 """The protocol that all indexes follow, and what they share.
 
-An index is made over a `Table` and is told which rows come and go. It answers batches: for each
+An index is made over a `Table` and follows the rows that come and go. It answers batches: for each
 message the rows that match, exactly. Text has become term ids by then, and place a plain box, of
 size zero for a point.
 """
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     """Some messages: the terms of message i are `terms[starts[i] : starts[i + 1]]`, each once.
 
     Terms that no subscription has may be left out. `boxes` is (n, 4): west, south, east, north,
-    west <= east; a range message across the antimeridian stands in two places of a batch.
+    west <= east; a range message across the antimeridian is in two places of a batch.
     """
 
     starts: Int64s

@@ -10,7 +10,7 @@ from nearcast.errors import InvalidValue
 from nearcast.index.base import Index
 
 AUTO = "rarest-term"
-"""What `auto` stands for."""
+"""The index that `auto` means."""
 
 _PLACES = {
     "rarest-term": ("rarest_term", "RarestTerm"),

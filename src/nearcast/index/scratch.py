@@ -9,14 +9,14 @@ from nearcast.index.verify import Bitmap, bitmap_for
 
 
 class Bitmaps:
-    """Keeps empty bitmaps: over a large vocabulary one is dear to make."""
+    """Keeps empty bitmaps: over a large vocabulary one is expensive to make."""
 
     def __init__(self) -> None:
         self._idle: list[Bitmap] = []
 
     @contextmanager
     def borrow(self, terms: int) -> Iterator[Bitmap]:
-        """Lend an empty bitmap over so many terms that no other thread has; give it back empty."""
+        """Lend an empty bitmap over `terms` terms that no other thread has; give it back empty."""
         bitmap = self._take(terms)
         yield bitmap
         self._idle.append(bitmap)  # one that a failure left marked does not come back

@@ -1,7 +1,7 @@
 """The subscription table: one row for each conjunct and each plain bounding box.
 
 All indexes read the same rows and none keeps a copy of what is exact: an index proposes rows, the
-table decides (`verify.py`). A row belongs to an *owner*, a small number that stands for a
+table decides (`verify.py`). A row belongs to an *owner*, a small number for a
 subscription; a subscription with several conjuncts, or with a region on both sides of the
 antimeridian, owns several rows.
 
@@ -34,7 +34,7 @@ EXCLUDES = 4
 SHARED = 8
 """Flag: the owner has other rows too, so a message may meet it more than once."""
 
-NOBODY = -1
+NO_OWNER = -1
 _WORTH_COMPACTING = 1 << 12
 _KIND, _VERSION = "table", 1
 _MANY = 64  # rows whose boxes are better written by a kernel
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
     """
 
     box: Floats  # (n, 4): west, south, east, north, exact or around the shape
-    owner: Int32s  # NOBODY for a row that is free
+    owner: Int32s  # NO_OWNER for a row that is free
     flags: npt.NDArray[np.uint8]
     first: Int32s
     required: Int32s
@@ -169,7 +169,7 @@ class Table:
 
     def live_rows(self) -> Int32s:
         """The numbers of all rows in use."""
-        return np.flatnonzero(self._owner.array != NOBODY).astype(np.int32)
+        return np.flatnonzero(self._owner.array != NO_OWNER).astype(np.int32)
 
     def ensure_terms(self, count: int) -> None:
         """Make room for the frequencies of terms 0 to count - 1."""
@@ -248,7 +248,7 @@ class Table:
 
     def remove(self, rows: Int32s) -> None:
         """Take rows out of use; their numbers stay taken until `release`."""
-        self._owner.array[rows] = NOBODY
+        self._owner.array[rows] = NO_OWNER
         self._dead += int(self._required.array[rows].sum())
         if self._flags.array[rows].any():
             self._dead += self._words_beside_terms(rows)
@@ -388,7 +388,7 @@ class Table:
             self._rings.extend([self._starts.size - 1])
 
     def _numbers(self, count: int) -> Int32s:
-        """Numbers for so many new rows: free ones first, then more at the end."""
+        """Numbers for that many new rows: free ones first, then more at the end."""
         kept = max(0, len(self._free) - count)
         again, self._free[kept:] = self._free[kept:], ()
         start, more = self._owner.size, count - len(again)

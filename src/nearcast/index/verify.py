@@ -1,6 +1,6 @@
 """Whether a row really matches a message: the one exact check that all indexes share.
 
-Kernels call `accepts` on the rows they propose. The terms of the message stand in a bitmap over
+Kernels call `accepts` on the rows they propose. The terms of the message are in a bitmap over
 term ids, in words of 64 bits: set before its rows are checked, cleared after, so that only the
 words of its own terms are ever touched.
 """
@@ -41,13 +41,13 @@ def clear_terms(bitmap: Bitmap, terms: Int32s, start: int, stop: int) -> None:
 
 @inner
 def has_term(bitmap: Bitmap, term: int) -> bool:
-    """Tell whether the message has a term."""
+    """Return whether the message has a term."""
     return bool((bitmap[term >> 6] >> np.uint64(term & 63)) & np.uint64(1))
 
 
 @inner
 def accepts_text(rows: Rows | Parts, row: int, bitmap: Bitmap) -> bool:
-    """Tell whether the message has all required and no excluded terms of a row."""
+    """Return whether the message has all required and no excluded terms of a row."""
     at = rows.first[row]
     stop = at + rows.required[row]
     while at < stop:
@@ -69,7 +69,7 @@ def _meets_shape(
     flags: int, shape: int, circles: Floats, rings: Int32s, starts: Int32s, lons: Floats,
     lats: Floats, west: float, south: float, east: float, north: float,
 ) -> bool:  # fmt: skip
-    """Tell whether a circle or polygon of the table meets a plain box."""
+    """Return whether a circle or polygon of the table meets a plain box."""
     if flags & CIRCLE:
         lon, lat, limit = circles[shape, 0], circles[shape, 1], circles[shape, 2]
         return bool(box_meets_circle(west, south, east, north, lon, lat, limit))
@@ -83,7 +83,7 @@ def _meets_shape(
 def accepts_box(
     box: Floats, row: int, west: float, south: float, east: float, north: float
 ) -> bool:
-    """Tell whether the plain box of a message, of size zero for a point, meets a row's box."""
+    """Return whether the plain box of a message, of size zero for a point, meets a row's box."""
     return bool(
         (box[row, 0] <= east)
         & (box[row, 2] >= west)
@@ -96,7 +96,7 @@ def accepts_box(
 def accepts_place(
     rows: Rows, row: int, west: float, south: float, east: float, north: float
 ) -> bool:
-    """Tell whether the plain box of a message, of size zero for a point, meets a row's region."""
+    """Return whether the plain box of a message, of size zero for a point, meets a row's region."""
     if not accepts_box(rows.box, row, west, south, east, north):
         return False
     flags = rows.flags[row]
@@ -113,7 +113,7 @@ def accepts_place(
 def accepts(
     rows: Rows, row: int, west: float, south: float, east: float, north: float, bitmap: Bitmap
 ) -> bool:
-    """Tell whether a row that is in use matches a message."""
+    """Return whether a row that is in use matches a message."""
     return (
         rows.owner[row] >= 0
         and accepts_place(rows, row, west, south, east, north)

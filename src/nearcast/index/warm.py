@@ -18,9 +18,9 @@ _warm: set[tuple[type[Index], Task]] = set()
 def warm_up(kind: type[Index], task: Task = "messages") -> None:
     """Let an index do a task once on a tiny table, once in a process.
 
-    What is not compiled on this machine yet is compiled here, and said so: what inserting and
-    matching need, what building from many subscriptions needs, or what shapes need. The rest is
-    compiled when it is used, so that nobody waits for what is not.
+    What is not compiled on this machine yet is compiled here, with a message that says so: what
+    inserting and matching need, what building from many subscriptions needs, or what shapes need.
+    The rest is compiled when it is used, so that no caller waits for what it does not need.
     """
     if (kind, task) in _warm:
         return

@@ -47,11 +47,11 @@ def unpack(
     if not (version if oldest is None else oldest) <= found <= version:
         raise SourceError(
             f"{name}: a plan of version {found}, this reads version {version}; "
-            "make the plan anew, or use the release that wrote it"
+            "make a new plan, or use the release that wrote it"
         )
     body = data[: -_SUM.size]
     if zlib.crc32(body) != _SUM.unpack(data[-_SUM.size :])[0]:
-        raise SourceError(f"{name}: damaged (its checksum is wrong); make the plan anew")
+        raise SourceError(f"{name}: damaged (its checksum is wrong); make a new plan")
     try:
         described = json.loads(body[_HEAD.size : _HEAD.size + length])
         facts: dict[str, Any] = described["facts"]
@@ -66,7 +66,7 @@ def unpack(
         if at != len(body):
             raise ValueError(f"{len(body) - at} bytes too many")
     except (ValueError, KeyError, TypeError) as error:
-        raise SourceError(f"{name}: damaged ({error}); make the plan anew") from None
+        raise SourceError(f"{name}: damaged ({error}); make a new plan") from None
     return facts, arrays
 
 

@@ -162,34 +162,46 @@ def route_messages(
     numbers: Int32s,
     chosen: Int32s,
 ) -> tuple[int, int]:
-    """Route messages by their places and terms."""
+    """Route messages by their places and terms.
+
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. If
+    `filtered`, `slots` is the table of wanted keys (`wanted_kernels`). `seen` has for each worker
+    the last message sent to it. Pairs of a message and a worker go to `numbers` and `chosen`. Gives
+    the message it stopped in front of, and how many pairs there are.
+    """
     grid, across = plan.grid, plan.block_columns
     levels = levels_in_use(slots) if filtered else 0
     filled = 0
     for number in range(start, len(boxes)):
         if filled + plan.workers >= len(numbers):
             return number, filled
+        # Ask early for the slots of a later message.
         if number + _AHEAD < len(boxes):
             cell = cell_of(grid, boxes[number + _AHEAD, 0], boxes[number + _AHEAD, 1])
             if filtered:
                 _look_ahead(grid, slots, starts, terms, number + _AHEAD, cell)
             if plan.cells[cell] < 0:
                 _look_ahead_in_map(plan, starts, terms, number + _AHEAD, cell)
+        # A message without terms matches nothing.
         begin, end = starts[number], starts[number + 1]
         if begin == end:
             continue
+        # Go through the blocks that it meets.
         x0, y0, x1, y1 = span_of(grid, boxes[number])
         single = x0 == x1 and y0 == y1
         for by in range(y0 // BLOCK, y1 // BLOCK + 1):
             for bx in range(x0 // BLOCK, x1 // BLOCK + 1):
                 block = by * across + bx
                 code = plan.cells[y0 * grid.columns + x0] if single else plan.blocks[block]
+                # The whole block belongs to a worker that has the message already.
                 if code >= 0 and seen[code] == number:
                     continue
                 cells = cells_in_block(bx, by, x0, y0, x1, y1)
+                # Without a filter, the worker of the block gets it whatever its terms are.
                 if code >= 0 and not filtered:
                     filled = _send(code, number, seen, numbers, chosen, filled)
                     continue
+                # Else each term decides, if it is wanted in a cell of the message here.
                 for at in range(begin, end):
                     term = terms[at]
                     here = cells
@@ -203,6 +215,7 @@ def route_messages(
                         if code >= 0:
                             break
                         continue
+                    # A mixed block: the workers of its cells.
                     for bit in range(CELLS):
                         if here >> bit & 1:
                             y, x = by * BLOCK + bit // BLOCK, bx * BLOCK + bit % BLOCK

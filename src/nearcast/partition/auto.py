@@ -113,7 +113,7 @@ def _rates(candidates: Sequence[Candidate]) -> dict[str, int | None]:
 
 
 def _rounded(rate: float) -> int | None:
-    """A whole number for JSON; nothing if there was no load to tell a rate by."""
+    """A whole number for JSON; nothing if there was no load to compute a rate from."""
     return round(rate) if isfinite(rate) else None
 
 
@@ -183,7 +183,7 @@ class _Draft(NamedTuple):
 class _Measured(NamedTuple):
     draft: _Draft
     candidate: Candidate
-    hit_ns: Floats  # what looking and telling took each worker, for the messages to plan by
+    hit_ns: Floats  # what looking and reporting took each worker, for the messages to plan by
 
 
 class _Maker:
@@ -254,7 +254,7 @@ class _Maker:
         return _Measured(draft, found, np.asarray(hits))
 
     def corrected(self, measured: _Measured) -> _Measured | None:
-        """Even out once more, with hits as dear as the index says they are at each worker.
+        """Even out once more, with hits as expensive as the index says they are at each worker.
 
         Nothing, if that leaves the plan as it is.
         """

@@ -55,7 +55,7 @@ def everything(digest: Digest) -> CellSlice:
 
 
 class Bisection(NamedTuple):
-    """A tree whose leaves are numbered, and the part that each leaf stands for."""
+    """A tree whose leaves are numbered, and the part of each leaf."""
 
     tree: Tree
     parts: list[CellSlice]

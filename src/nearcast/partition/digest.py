@@ -6,7 +6,7 @@ unit of text: some subscription nearby has a term of the message as its key. Hit
 (PS2Stream, section IV-C) lets through.
 
 What a hit costs is estimated from the rows of that key that the message's box meets, by what the
-index `rarest-term` looks at for so many (`looked_at`); in that index it hardly depends on how the
+index `rarest-term` looks at for that many (`looked_at`); in that index it hardly depends on how the
 rows are spread over workers, so hits can be added up. Where updates cost something, those of them
 count that ask for nothing but that key: others may want terms that the message lacks.
 """
@@ -83,13 +83,13 @@ class SampleHits(NamedTuple):
     row: Int32s
     key: Int32s
     met: Int32s  # rows of that key that the message's box meets
-    told: Int32s  # and those of them that ask for nothing else
+    reported: Int32s  # those of them that ask for nothing else, and so get an update
     candidates: Floats
     messages: int  # all of them, also those without a hit
 
     def ns(self, costs: WorkCosts) -> Floats:
         """What each costs, beside its message."""
-        return np.asarray(costs.check_ns * self.candidates + costs.update_ns * self.told)
+        return np.asarray(costs.check_ns * self.candidates + costs.update_ns * self.reported)
 
 
 class Digest(NamedTuple):
@@ -158,7 +158,7 @@ def _code_rows(spans: Int32s, columns: int, key: Int32s, keys: int) -> tuple[Int
 
 @lean_kernel
 def looked_at(run: int, met: int) -> float:
-    """Estimate the rows looked at in a run of so many, of which so many meet the message.
+    """Estimate the rows looked at in a run of `run` rows, of which `met` meet the message.
 
     A short run is looked at whole. A longer one is a tree with leaves of 16 rows: nearly one leaf
     where nothing is met, and then what is met and what lies beside it, which grows like an edge.
@@ -190,11 +190,11 @@ def hits_of(held: SampleRowsOnGrid, messages: SampleMessages, scale: float = 1.0
         held.alone, held.spans, held.runs, held.codes, held.starts, held.listed, len(held.keys),
         scale, places, candidates,
     )  # fmt: skip
-    message, column, row, key, met, told = (
+    message, column, row, key, met, reported = (
         np.ascontiguousarray(places[:count, field]) for field in range(6)
     )
     return SampleHits(
-        message, column, row, key, met, told, candidates[:count].copy(), messages.size
+        message, column, row, key, met, reported, candidates[:count].copy(), messages.size
     )
 
 
@@ -229,11 +229,20 @@ def _find_hits(
     out: Int32s,
     candidates: Floats,
 ) -> int:
+    """Write the hits of messages to `out` and `candidates`, and give how many there are.
+
+    Message m has the box `places[m]`, the cells `spans[m]`, and the keys `keys[starts[m] : starts[m
+    + 1]]`, -1 for terms that are no key. Row r has the box `boxes[r]`, the cells `row_spans[r]`,
+    and `alone[r]` if it asks for one term only. The rows of the block and key `codes[i]` are
+    `listed[code_starts[i] : code_starts[i + 1]]`; `runs` counts the rows of each key. A line of
+    `out` has the fields of `SampleHits` up to `reported`.
+    """
     columns = -(-grid.columns // block)
     count = 0
     for at in range(len(spans)):
         west, south = places[at, 0], places[at, 1]
         east, north = places[at, 2], places[at, 3]
+        # Look up each block of the message with each of its keys.
         for y in range(spans[at, 1] // block, spans[at, 3] // block + 1):
             for x in range(spans[at, 0] // block, spans[at, 2] // block + 1):
                 for place in range(starts[at], starts[at + 1]):
@@ -244,7 +253,9 @@ def _find_hits(
                     found = np.searchsorted(codes, code)
                     if found == len(codes) or codes[found] != code:
                         continue
-                    met, told, wanted = 0, 0, False
+                    # Count the rows there that the message meets, and see if any shares a cell with
+                    # it.
+                    met, reported, wanted = 0, 0, False
                     for at_row in range(code_starts[found], code_starts[found + 1]):
                         row = listed[at_row]
                         wanted |= (
@@ -260,15 +271,16 @@ def _find_hits(
                             & (boxes[row, 3] >= south)
                         )
                         met += meets
-                        told += meets & alone[row]
+                        reported += meets & alone[row]
                     if not wanted:
                         continue
+                    # Write the hit, at a cell of the block that the message meets.
                     out[count, 0] = at
                     out[count, 1] = min(max(spans[at, 0], x * block), grid.columns - 1)
                     out[count, 2] = min(max(spans[at, 1], y * block), grid.rows - 1)
                     out[count, 3] = key
                     out[count, 4] = int(met * scale)
-                    out[count, 5] = int(told * scale)
+                    out[count, 5] = int(reported * scale)
                     candidates[count] = looked_at(int(runs[key] * scale), int(met * scale))
                     count += 1
     return count
@@ -319,7 +331,7 @@ def digest_of(
 
 
 def thinned(d: Digest, most_messages: int, most_placed: int) -> Digest:
-    """Give a digest of the first messages, and of rows that stand for more rows each."""
+    """Give a digest of the first messages, and of rows that represent more rows each."""
     messages = max(min(d.messages, most_messages), 1)
     hits = int(np.searchsorted(d.message, messages))
     every = max(-(-len(d.spans) // most_placed), 1)

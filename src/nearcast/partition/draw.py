@@ -156,7 +156,7 @@ def cells_by_worker(plan: Plan) -> list[int]:
 
 
 def main_workers(text_map: TextMap) -> list[int]:
-    """Give the workers with most terms of a text map, as many as can be told apart."""
+    """Give the workers with most terms of a text map, as many as can be distinguished."""
     both = np.concatenate((text_map.workers, text_map.others))
     workers, counts = np.unique(both, return_counts=True)
     return [int(each) for each in workers[np.argsort(-counts, kind="stable")][:_MOST_STRIPES]]

@@ -134,7 +134,7 @@ class Hybrid:
         self._loads = np.zeros(workers)
 
     def about(self) -> dict[str, Any]:
-        """What is worth telling about how the plan came about."""
+        """Figures about how the plan came about."""
         top, low = float(self._loads.max()), float(self._loads.min())
         return {
             "nodes_by_text": self._phase_1[0],
@@ -221,7 +221,7 @@ class Hybrid:
         return np.array(costs + costs[-1:] * (most - len(costs)))
 
     def _cut_heaviest(self, cuts: int) -> bool:
-        """Lines 24 and 25, so many times; false if no node could be cut."""
+        """Lines 24 and 25, `cuts` times; false if no node could be cut."""
         done = 0
         while done < cuts and self._cut_one():
             done += 1
@@ -239,9 +239,9 @@ class Hybrid:
     def _partition_node(
         self, node: GrowingLeaf, count: int, growing: Growing, costs: list[float] | None = None
     ) -> list[GrowingLeaf]:
-        """PartitionNode: make so many parts of a node, or as many as can be made.
+        """PartitionNode: make `count` parts of a node, or as many as can be made.
 
-        `costs` is told the load of all parts after each cut.
+        The load of all parts after each cut is appended to `costs`.
         """
         waiting = [(-node.load, node.number, node)]
         done: list[GrowingLeaf] = []

@@ -110,7 +110,7 @@ class Growing:
         self._next = leaves
 
     def numbers(self, count: int) -> list[int]:
-        """Give numbers for so many new leaves."""
+        """Give numbers for `count` new leaves."""
         self._next += count
         return list(range(self._next - count, self._next))
 

@@ -5,7 +5,7 @@ if every message were compared with every subscription. The index of a worker lo
 of them, and not at the same part everywhere. So our load counts what that index really looks at:
 
     check_ns x rows looked at + message_ns x messages + operation_ns x insertions and deletions
-                                                      + update_ns x pairs that are told
+                                                      + update_ns x pairs that are reported
 """
 
 from __future__ import annotations

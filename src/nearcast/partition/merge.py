@@ -103,10 +103,16 @@ def _count_common(masks: Masks, numbers: Any, first: int, end: int, common: Floa
 def _merged(
     order: Int64s, members: Members, weights: Weights, workers: int, seen: Masks, held: Masks
 ) -> tuple[Int32s, Floats]:
+    """Deal nodes to workers in `order`; give the worker of each node, and the loads of workers.
+
+    `seen` and `held` have a bit for each worker: which of them has each message, and each row. All
+    bits are zero before.
+    """
     chosen = np.zeros(len(order), np.int32)
     loads, costs = np.zeros(workers), np.zeros(workers)
     objects, queries = np.zeros(workers), np.zeros(workers)
     for node in order:
+        # What each worker would have to do with this node; common messages and rows count once.
         first, end = members.message_starts[node], members.message_starts[node + 1]
         begin, stop = members.row_starts[node], members.row_starts[node + 1]
         both_seen, both_held = np.zeros(workers), np.zeros(workers)
@@ -120,6 +126,7 @@ def _merged(
             + weights.row * new_queries
             + weights.hits * (costs + members.costs[node])
         )
+        # The worker whose load it increases least.
         best = np.argmin(new_loads - loads)
         lightest = np.argmin(loads)
         # L_max / L_min before and after. While some worker has nothing, every node that does not
@@ -134,6 +141,7 @@ def _merged(
             uneven = best != lightest and loads[best] > 0.0
         else:
             uneven = after_top * low > top * after_low
+        # Give the node to a worker, and note its messages and rows.
         if uneven:
             best = lightest
         chosen[node] = best

@@ -1,6 +1,6 @@
 """Who answers for a pair of a message and a row: one worker, so that nothing is found twice.
 
-A row may stand at several workers and a message may go to several. The pair belongs to the worker
+A row may be at several workers and a message may go to several. The pair belongs to the worker
 of the row's key in the *reference cell*: the one with the south-western corner of what the two
 boxes have in common. That cell meets both boxes, so the worker has both.
 """
@@ -80,8 +80,8 @@ def owns(
 ) -> npt.NDArray[np.bool_]:
     """Say for which pairs a worker answers; pair i is `messages[i]` and `rows[i]`, which meet.
 
-    `keys` are those of the rows. Where rows are not spread by place and text, whoever has both a
-    message and a row is the only one.
+    `keys` are those of the rows. Where rows are not spread by place and text, a worker that
+    has both a message and a row is the only one.
     """
     if plan.kind != "grid":
         return np.ones(len(messages), np.bool_)

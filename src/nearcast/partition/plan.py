@@ -23,7 +23,7 @@ from nearcast.errors import InvalidValue, SourceError
 from nearcast.partition import _plan_file
 from nearcast.partition.grid import Grid, checked
 from nearcast.partition.tables import Terms, count_table, no_counts, no_terms
-from nearcast.partition.text_map import TextMap as TextMap  # whoever has a plan needs it
+from nearcast.partition.text_map import TextMap as TextMap  # users of a plan need it
 from nearcast.partition.text_map import (
     as_map,
     check_map,
@@ -157,7 +157,7 @@ class Plan:
                 about=facts["about"],
             )
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise SourceError(f"{name}: damaged ({error}); make the plan anew") from None
+            raise SourceError(f"{name}: damaged ({error}); make a new plan") from None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one file; what `path` held before stays until the new file is whole."""

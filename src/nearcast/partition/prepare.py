@@ -21,7 +21,7 @@ from nearcast.partition.tables import Terms
 MOST_ROWS, MOST_MESSAGES = 2_000_000, 200_000
 """Rows and messages that are looked at; a larger sample is thinned out."""
 MOST_PLACED = 200_000
-"""Rows whose own cost is weighed while planning; each stands for as many as were left out."""
+"""Rows whose own cost is weighed while planning; each represents as many as were left out."""
 
 _FEWEST_OPERATIONS = 0.02  # a message: so that holding a row twice is never free
 _HEAVY = 0.002  # a term that makes so much of a worker's share is a unit of its own
@@ -77,14 +77,14 @@ def prepare(
 
 
 def evenly(count: int, most: int) -> Int64s:
-    """Give at most so many of `count` numbers, drawn at random and always alike."""
+    """Give at most `most` of `count` numbers, drawn at random and always alike."""
     if count <= most:
         return np.arange(count, dtype=np.int64)
     return np.sort(np.random.default_rng(0).choice(count, most, replace=False)).astype(np.int64)
 
 
 def operations_a_row(sample: Sample, messages: int) -> float:
-    """How often a row comes or goes while so many messages arrive."""
+    """How often a row comes or goes while that many messages arrive."""
     arrived = max(sample.messages.size + sample.held_out.size, 1)
     subscriptions = max(int(sample.rows.owners.max(initial=0)) + 1, 1)
     rate = max(sample.operations / arrived, _FEWEST_OPERATIONS)

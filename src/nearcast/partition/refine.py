@@ -1,4 +1,4 @@
-"""Evening out: what the heaviest worker has too much of is given to light ones.
+"""Refinement of a tree: what the heaviest worker has too much of is given to light ones.
 
 The heaviest worker gives away a strip at the edge of one of its parts, or some of its terms, to
 the worker for which the heavier of the two has least to do afterwards. That goes on while the
@@ -34,8 +34,8 @@ _LIGHTEST = 6  # workers that are asked to take something
 _ENOUGH = 0.999  # what a move must leave of the heavier load at most
 
 
-class _Gift(NamedTuple):
-    """A way to cut a part: a line and the side that goes, or the units that go."""
+class _Transfer(NamedTuple):
+    """What of a part goes to another worker: one side of a line, or some units of text."""
 
     heavier: float
     axis: int = -1
@@ -44,8 +44,8 @@ class _Gift(NamedTuple):
     units: Int32s | None = None
 
 
-class _Hand:
-    """What one worker has."""
+class _Holding:
+    """The leaves that one worker has, and their load."""
 
     def __init__(self, digest: Digest, leaf: int, part: CellSlice) -> None:
         self.leaves = {leaf: part}
@@ -66,15 +66,17 @@ def _joined(parts: list[CellSlice]) -> CellSlice:
 
 
 class Refinement:
-    """A tree that is being evened out."""
+    """Moves parts of a tree between workers until their loads are even."""
 
     def __init__(self, digest: Digest, start: Bisection, workers: int) -> None:
         self._digest = digest
-        self._hands = [_Hand(digest, leaf, part) for leaf, part in enumerate(start.parts)]
+        self._holdings = [_Holding(digest, leaf, part) for leaf, part in enumerate(start.parts)]
         nothing = start.parts[0]._replace(
             units=np.empty(0, np.int32), hits=np.empty(0, np.int64), rows=np.empty(0, np.int64)
         )
-        self._hands += [_Hand(digest, -1, nothing) for _ in range(workers - len(self._hands))]
+        self._holdings += [
+            _Holding(digest, -1, nothing) for _ in range(workers - len(self._holdings))
+        ]
         sizes = digest.spans[:, 2:] - digest.spans[:, :2]
         self._reach = int(np.percentile(sizes, 90)) if len(sizes) else 0
         self._growing = Growing(start.tree, len(start.parts))
@@ -82,10 +84,10 @@ class Refinement:
     @property
     def heaviest(self) -> float:
         """The load of the heaviest worker."""
-        return max(hand.load for hand in self._hands)
+        return max(holding.load for holding in self._holdings)
 
     def run(self, most: int) -> None:
-        """Move things until nothing helps any more, or so many were moved."""
+        """Move things until nothing helps any more, or `most` were moved."""
         for _ in range(most):
             if not self.step():
                 return
@@ -93,13 +95,13 @@ class Refinement:
     def reweigh(self, digest: Digest) -> None:
         """Go on with other costs of the same hits."""
         self._digest = digest
-        for hand in self._hands:
-            hand.weigh(digest)
+        for holding in self._holdings:
+            holding.weigh(digest)
 
     def step(self) -> bool:
         """Move something from the heaviest worker to a light one; say whether anything helped."""
-        order = sorted(range(len(self._hands)), key=lambda worker: self._hands[worker].load)
-        giver = self._hands[order[-1]]
+        order = sorted(range(len(self._holdings)), key=lambda worker: self._holdings[worker].load)
+        giver = self._holdings[order[-1]]
         for leaf, part in sorted(
             giver.leaves.items(), key=lambda item: -load_of(self._digest, item[1])
         ):
@@ -108,40 +110,46 @@ class Refinement:
                     return True
         return False
 
-    def _takers(self, order: list[int], part: CellSlice) -> list[_Hand]:
+    def _takers(self, order: list[int], part: CellSlice) -> list[_Holding]:
         """The lightest workers, and the lightest of those that hold the same rows already."""
-        light = [self._hands[worker] for worker in order[: len(order) // 2]]
-        near = [hand for hand in light if self._apart(hand, part) < 1]
-        chosen = near[:_LIGHTEST] + [hand for hand in light[:_LIGHTEST] if hand not in near]
-        return sorted(chosen, key=lambda hand: hand.load)
+        light = [self._holdings[worker] for worker in order[: len(order) // 2]]
+        near = [holding for holding in light if self._apart(holding, part) < 1]
+        chosen = near[:_LIGHTEST] + [
+            holding for holding in light[:_LIGHTEST] if holding not in near
+        ]
+        return sorted(chosen, key=lambda holding: holding.load)
 
-    def _apart(self, hand: _Hand, part: CellSlice) -> int:
+    def _apart(self, holding: _Holding, part: CellSlice) -> int:
         """How many cells lie between what a worker has and a part."""
         return min(
-            (_distance(part.rect, other.rect) for other in hand.leaves.values() if len(other.rows)),
+            (
+                _distance(part.rect, other.rect)
+                for other in holding.leaves.values()
+                if len(other.rows)
+            ),
             default=_FAR,
         )
 
-    def _may_take(self, hand: _Hand, part: CellSlice) -> bool:
+    def _may_take(self, holding: _Holding, part: CellSlice) -> bool:
         """Whether a worker's terms near a part are the terms of the part."""
         return all(
             _distance(part.rect, other.rect) > self._reach or _go_together(part, other)
-            for other in hand.leaves.values()
+            for other in holding.leaves.values()
             if len(other.rows)
         )
 
-    def _give(self, giver: _Hand, leaf: int, part: CellSlice, taker: _Hand) -> bool:
+    def _give(self, giver: _Holding, leaf: int, part: CellSlice, taker: _Holding) -> bool:
         d = self._digest
         rest = giver.load - load_of(d, part)
-        gift = _best_gift(d, part, rest, taker.load)
-        if gift is None or gift.heavier >= _ENOUGH * giver.load:
+        transfer = _best_transfer(d, part, rest, taker.load)
+        if transfer is None or transfer.heavier >= _ENOUGH * giver.load:
             return False
-        if gift.units is None:
-            parts = part_by_space(d, part, gift.axis, gift.line)
-            kept, given = parts[::-1] if gift.low else parts
+        if transfer.units is None:
+            parts = part_by_space(d, part, transfer.axis, transfer.line)
+            kept, given = parts[::-1] if transfer.low else parts
         else:
             side = np.ones(d.units.size, np.int32)
-            side[gift.units] = 0
+            side[transfer.units] = 0
             given, kept = part_by_text(d, part, side)
         if not self._may_take(taker, given):
             return False
@@ -158,17 +166,17 @@ class Refinement:
             giver.load, taker.load = before
             return False
         keeps, gives = Leaf(numbers[0]), Leaf(numbers[1])
-        if gift.units is not None:
+        if transfer.units is not None:
             self._growing.split(leaf, TextSplit(side, (gives, keeps)))
-        elif gift.low:
-            self._growing.split(leaf, SpaceSplit(gift.axis, gift.line, gives, keeps))
+        elif transfer.low:
+            self._growing.split(leaf, SpaceSplit(transfer.axis, transfer.line, gives, keeps))
         else:
-            self._growing.split(leaf, SpaceSplit(gift.axis, gift.line, keeps, gives))
+            self._growing.split(leaf, SpaceSplit(transfer.axis, transfer.line, keeps, gives))
         return True
 
     def tree(self) -> Tree:
         """The tree as it is now, with workers at its leaves."""
-        worker = {leaf: at for at, hand in enumerate(self._hands) for leaf in hand.leaves}
+        worker = {leaf: at for at, holding in enumerate(self._holdings) for leaf in holding.leaves}
         return self._growing.finished(worker)
 
 
@@ -184,13 +192,13 @@ def _go_together(one: CellSlice, other: CellSlice) -> bool:
     return one.rect == other.rect or bool((one.text == other.text).all())
 
 
-def _best_gift(d: Digest, part: CellSlice, rest: float, taker: float) -> _Gift | None:
+def _best_transfer(d: Digest, part: CellSlice, rest: float, taker: float) -> _Transfer | None:
     """Find what to give of a part so that the heavier of giver and taker has least.
 
     `rest` is what else the giver has, `taker` what the taker has. What the two hold in common is
     not seen here, so the taker may turn out lighter.
     """
-    gifts: list[_Gift] = []
+    transfers: list[_Transfer] = []
     for axis in (COLUMNS, ROWS):
         low, high = part.rect[axis], part.rect[axis + 2]
         if high - low < 2:
@@ -203,12 +211,12 @@ def _best_gift(d: Digest, part: CellSlice, rest: float, taker: float) -> _Gift |
         for give, keep, is_low in ((before, after, True), (after, before, False)):
             heavier = np.maximum(give + taker, keep + rest)
             best = int(np.argmin(heavier))
-            gifts.append(_Gift(float(heavier[best]), axis, low + 1 + best, is_low))
-    gifts += _text_gifts(d, part, rest, taker)
-    return min(gifts, key=lambda gift: gift.heavier) if gifts else None
+            transfers.append(_Transfer(float(heavier[best]), axis, low + 1 + best, is_low))
+    transfers += _text_transfers(d, part, rest, taker)
+    return min(transfers, key=lambda transfer: transfer.heavier) if transfers else None
 
 
-def _text_gifts(d: Digest, part: CellSlice, rest: float, taker: float) -> list[_Gift]:
+def _text_transfers(d: Digest, part: CellSlice, rest: float, taker: float) -> list[_Transfer]:
     if len(part.units) < 2:
         return []
     load = sums(d.unit[part.hits], d.cost[part.hits], d.units.size)
@@ -227,4 +235,4 @@ def _text_gifts(d: Digest, part: CellSlice, rest: float, taker: float) -> list[_
     side = np.ones(d.units.size, np.int32)
     side[units] = 0
     gives, keeps = side_loads(d, part, side, 2).tolist()
-    return [_Gift(max(gives + taker, keeps + rest), units=units)]
+    return [_Transfer(max(gives + taker, keeps + rest), units=units)]

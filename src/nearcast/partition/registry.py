@@ -20,7 +20,7 @@ from nearcast.partition.text_metric import text_metric
 from nearcast.partition.whole import by_hash, shared
 
 Partitioner: TypeAlias = Callable[[Sample, int, Grid], Plan]
-"""Makes a plan for so many workers over a grid from a sample."""
+"""Makes a plan from a sample, for a number of workers, over a grid."""
 
 PARTITIONERS: dict[str, Partitioner] = {
     "shared": shared,

@@ -56,11 +56,11 @@ def route_messages(
 ) -> Pairs:
     """Give the workers that must see each message.
 
-    With `wanted`, the slots of a `Wanted` over the same grid, a message goes to the workers of
+    With `wanted`, the slots of a `WantedKeys` over the same grid, a message goes to the workers of
     those of its terms that are wanted in a cell that its box meets. Without, a whole cell sees
     every message, and a cell split by text sends it to the workers of all its terms. A plan of
     kind "hash" sends to every worker, one of kind "shared" to one after the other, counted from
-    the number `first`. A message without terms concerns nobody and goes nowhere.
+    the number `first`. A message without terms matches nothing and goes nowhere.
     """
     if plan.kind == "grid":
         slots = np.zeros(1, np.uint64) if wanted is None else wanted

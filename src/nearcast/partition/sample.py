@@ -69,7 +69,7 @@ class Sample:
     operations: int = 0
 
     def limited(self, most_rows: int, most_messages: int, seed: int = 0) -> Sample:
-        """Thin out to at most so many rows, and messages in each part, all equally likely."""
+        """Thin out to at most that many rows, and messages in each part, all equally likely."""
         draw = np.random.default_rng(seed)
         rows = _drawn(draw, self.rows.size, most_rows)
         kept = [
@@ -94,7 +94,7 @@ def _drawn(draw: np.random.Generator, count: int, most: int) -> Int64s:
 
 
 def hashed(numbers: npt.NDArray[np.integer]) -> Terms:
-    """Give each number a hash of 64 bits of its own, for term ids that stand for no text."""
+    """Give each number a hash of 64 bits of its own, for term ids without a text."""
     value = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -179,15 +179,15 @@ def sample_from_events(
     held_out: float = HELD_OUT,
     seed: int = 0,
 ) -> Sample:
-    """Make a sample from a history: its messages, and the subscriptions that stand at its end.
+    """Make a sample from a history: its messages, and the subscriptions there are at its end.
 
     Subscriptions for the best few (top-k) take no part: they are planned otherwise. Operations
     are counted from the first message on, so that a population loaded beforehand is no load.
     """
-    gathered = _Gathered(analyser)
+    reader = _HistoryReader(analyser)
     for event in events:
-        gathered.take(event)
-    return sample_of(gathered.rows(), gathered.messages(), gathered.operations, held_out, seed)
+        reader.take(event)
+    return sample_of(reader.rows(), reader.messages(), reader.operations, held_out, seed)
 
 
 def frequent_terms(messages: SampleMessages, most: int = _MOST_FREQUENT) -> tuple[Terms, Int64s]:
@@ -220,13 +220,16 @@ class _Lists:
         return boxes, starts, hashes[np.array(self.terms, np.int64)]
 
 
-class _Gathered:
-    """What a history says, term by term numbered in order of appearance."""
+class _HistoryReader:
+    """Collects the messages and current subscriptions of a history.
+
+    Terms are numbered in the order of their appearance.
+    """
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
         self._numbers: dict[str, int] = {}
-        self._standing: dict[str, Subscription] = {}
+        self._current: dict[str, Subscription] = {}
         self._messages = _Lists()
         self._started = False
         self.operations = 0
@@ -239,12 +242,12 @@ class _Gathered:
         self.operations += self._started
         if isinstance(event, Subscribe):
             if event.subscription.top is None:
-                self._standing[event.subscription.id] = event.subscription
+                self._current[event.subscription.id] = event.subscription
         elif isinstance(event, Unsubscribe):
-            self._standing.pop(event.id, None)
-        elif isinstance(event, Move) and event.id in self._standing and event.region is not None:
-            moved = replace(self._standing[event.id], region=event.region)
-            self._standing[event.id] = moved
+            self._current.pop(event.id, None)
+        elif isinstance(event, Move) and event.id in self._current and event.region is not None:
+            moved = replace(self._current[event.id], region=event.region)
+            self._current[event.id] = moved
 
     def _numbered(self, terms: Iterable[str]) -> list[int]:
         numbers = self._numbers
@@ -260,7 +263,7 @@ class _Gathered:
 
     def rows(self) -> SampleRows:
         lists = _Lists()
-        for owner, subscription in enumerate(self._standing.values()):
+        for owner, subscription in enumerate(self._current.values()):
             if subscription.region is None:
                 continue
             query = parse_query(subscription.query, self._analyser)

@@ -1,7 +1,7 @@
 """What a plan would make of a population and of messages, without a cluster.
 
 Rows and messages are routed as the dispatcher routes them. What each worker looks at is counted by
-the worker's own index: one index `rarest-term` holds the rows of all workers, whose terms are told
+the worker's own index: one index `rarest-term` holds the rows of all workers, whose terms are kept
 apart by worker, so its runs are those that each worker would have. A *candidate* is a row that
 the index looks at, as `Index.candidates` counts them: all rows of a short run, and whole leaves of
 sixteen of a longer one.
@@ -10,7 +10,8 @@ For kind "shared" every worker holds everything; one copy of the rows is simulat
 
 A subscription of several rows (an `OR`) is one that PS2Stream's workers hold row by row, as its
 mergers drop what two of them found. Workers that do without mergers must hold it *whole*: each
-knows all rows, and so which of two workers tells. Then they look at rows of other workers too.
+knows all rows, and so which of two workers reports a pair. Then they look at rows of other workers
+too.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from nearcast.partition.wanted_kernels import Words
 
 
 class SimulationReport(TypedDict):
-    """What is told about a simulated plan.
+    """The figures of a simulated plan.
 
     - `total_ns`: the load of all workers for one message, in nanoseconds;
     - `candidate_share`: how much of that load are candidates;
@@ -255,17 +256,17 @@ class _Index:
         self._index = RarestTerm(table)
         self._index.build()
 
-    def counts(self, routed: tuple[Int32s, Int32s], tell: bool) -> tuple[Floats, Floats | float]:
+    def counts(self, routed: tuple[Int32s, Int32s], updates: bool) -> tuple[Floats, Floats | float]:
         """Count the rows that each worker looks at for the messages it is sent.
 
-        And, if it is to `tell`, the pairs that it answers for.
+        With `updates`, also the pairs that it answers for.
         """
         messages = self._population.messages
         order = np.argsort(routed[1], kind="stable")
         message, worker = routed[0][order], routed[1][order]
         workers = self._plan.workers
         edges = np.searchsorted(worker, np.arange(workers + 1))
-        looked, told = np.zeros(workers), np.zeros(workers)
+        looked, answered = np.zeros(workers), np.zeros(workers)
         for at in range(workers):
             mine = message[edges[at] : edges[at + 1]]
             batch_starts, batch_terms = _batch_terms(
@@ -277,10 +278,11 @@ class _Index:
             batch = Batch(batch_starts, batch_terms, messages.boxes[mine])
             found = self._index.candidates(batch)
             looked[at] = found.candidates
-            if tell:
+            if updates:
                 pairs = found.messages, found.rows
-                told[at] = owns(self._plan, at, batch.boxes, self._boxes, self._keys, *pairs).sum()
-        return looked, told if tell else 0.0
+                owned = owns(self._plan, at, batch.boxes, self._boxes, self._keys, *pairs)
+                answered[at] = owned.sum()
+        return looked, answered if updates else 0.0
 
 
 def made_whole(
@@ -319,7 +321,7 @@ def _rename(
 ) -> tuple[Int64s, Int32s, Int32s]:
     """Number the terms of each worker's rows, in the order of the terms; give the rows' new terms.
 
-    `numbers` tells for each worker and term the new number; the last answer is the old term of
+    `numbers` has the new number of each worker and term; the last answer is the old term of
     each new number.
     """
     total = 0

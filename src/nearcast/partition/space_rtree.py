@@ -32,7 +32,7 @@ def space_rtree(sample: Sample, workers: int, grid: Grid) -> Plan:
 
 
 def _packed(points: Floats, count: int, grid: Grid) -> Floats:
-    """Give the boxes of at most so many leaves over the points; at least the space as one."""
+    """Give the boxes of at most that many leaves over the points; at least the space as one."""
     if not len(points):
         return np.array([grid[:4]], np.float64)
     points = points[np.argsort(points[:, 0], kind="stable")]

@@ -1,7 +1,7 @@
 """Small read-only hash tables from terms to numbers, made once and read by kernels.
 
 A table has a power of two of slots, at most half of them taken; a term that is not in its own slot
-stands in one of the next.
+is in one of the next.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def no_counts() -> Int64s:
 
 
 def table_size(count: int) -> int:
-    """Give the number of slots for so many terms."""
+    """Give the number of slots for that many terms."""
     return 1 << max(2 * count - 1, 1).bit_length()
 
 

@@ -1,7 +1,7 @@
 """`text-frequency`: terms shared out by how frequent they are (PS2Stream, section VI-B).
 
 From the most frequent term down, each goes to the worker whose terms are least frequent together.
-Frequent means in many messages; a term that is nobody's key is no load and has no place.
+Frequent means in many messages; a term that is the key of no row is no load and has no place.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def text_hypergraph(sample: Sample, workers: int, grid: Grid) -> Plan:
 
 
 def _some_nets(loads: TermLoads, most: int) -> tuple[Int64s, Int32s]:
-    """Give the nets of each term, from at most so many messages, spread over the sample."""
+    """Give the nets of each term, from at most that many messages, spread over the sample."""
     step = max(1, -(-loads.message_count // most))
     kept = loads.holders % step == 0
     ends = np.concatenate(([0], np.cumsum(kept)))[loads.starts]

@@ -1,12 +1,12 @@
 """What is wanted where: the maps H2 of PS2Stream (section IV-C), reference-counted.
 
-A message with no term that is wanted in its cells concerns nobody, and goes nowhere. The paper
-keeps a map for each cell and never says how a key leaves it; here one table serves all cells, and
-a key is wanted in a cell for as long as some row with that key meets the cell. Blocks of 4 x 4
-cells share an entry, and rows of many blocks are entered coarsely (`_wanted`), so that a row needs
+A message with no term that is wanted in its cells matches nothing, and goes nowhere. The paper
+keeps a map for each cell and never says how a key leaves it; here one table serves all cells, and a
+key is wanted in a cell for as long as some row with that key meets the cell. Blocks of 4 x 4 cells
+share an entry, and rows of many blocks are entered coarsely (`wanted_kernels`), so that a row needs
 16 entries at most; one that spans the world would need 8,192 in a grid of 128 x 64. So a key may
-count as wanted in cells around the box of a row that meets more than 16 blocks, never the other
-way round.
+count as wanted in cells around the box of a row that meets more than 16 blocks, never the other way
+round.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class WantedKeys:
         try:
             return cls(Grid(*about["grid"]), _checked_arrays(WantedArrays(**arrays)))
         except (TypeError, KeyError, ValueError) as error:
-            raise SourceError(f"{folder}: damaged ({error}); build it anew") from None
+            raise SourceError(f"{folder}: damaged ({error}); rebuild it") from None
 
     def _cells(self, cells: npt.NDArray[np.integer]) -> Int64s:
         given = np.ascontiguousarray(cells, np.int64)
@@ -130,7 +130,7 @@ class WantedKeys:
         if missing:
             raise StateError(
                 f"{missing} wanted keys were removed more often than added; "
-                "build the table anew from the rows"
+                "rebuild the table from the rows"
             )
 
     def _make_room(self, entries: int) -> None:
@@ -156,7 +156,7 @@ class WantedKeys:
         )
 
     def _zeros(self, name: str, count: int, kept: Any = None) -> Any:
-        """Give an array of so many entries: those of `kept`, and then zeros."""
+        """Give an array of that many entries: those of `kept`, and then zeros."""
         array = self._memory.array(f"wanted-{name}", _shape(name, count), _DTYPES[name])
         known = 0 if kept is None else len(kept)
         if known:

@@ -1,16 +1,16 @@
 """The table behind `wanted`: which keys are wanted in which cells, 16 cells to an entry.
 
-An entry stands for a key and a block of 4 x 4 cells. Its slot is one word: 48 bits of hash above
+An entry is for a key and a block of 4 x 4 cells. Its slot is one word: 48 bits of hash above
 one bit for each cell in which the key is wanted. A slot of 0 is free; one without cells belonged to
 an entry that is gone. Two entries with the same 48 bits would share a slot, always and everywhere,
-so that counting stays right and a message may only be sent where nobody wants it.
+so that counting stays right and at worst a message is sent where no row wants it.
 
 A box that meets many blocks is entered coarsely, so that no row takes more than 16 entries: at
 level 1, blocks are 4 times as wide and high and have a bit for each of 16 blocks of level 0, and so
 on. There the key is wanted in all cells of a block if in any. An entry of its own counts the uses
-of each level above 0, so that levels without any cost nobody a look.
+of each level above 0, so that levels without any cost no look-up.
 
-How often each cell of an entry was asked for stands beside the slot, in `uses`: a number above 0
+How often each cell of an entry was asked for is beside the slot, in `uses`: a number above 0
 counts uses that all have the same cells, as with most keys; below 0 it is -1 - the row of
 `counters` that has a count for each of the 16 cells.
 """
@@ -162,12 +162,18 @@ def _change(
     cells: int,
     delta: int,
 ) -> int:
-    """Count the cells of one entry up or down by 1; give 1 if some were not there to go."""
+    """Count the cells of one entry up or down by 1; give 1 if some were not there to go.
+
+    `slots`, `uses` and `counters` are the table, as the module says, and `state` its counts. `word`
+    is the hash of the entry, `cells` has a bit for each cell.
+    """
+    # Find the slot of the entry, or a free one.
     last = len(slots) - 1
     at = home_of(slots, word)
     while slots[at] != _ZERO and (slots[at] ^ word) > _MASK:
         at = (at + 1) & last
     held = int(slots[at] & _MASK)
+    # A new entry, or one that comes back.
     if held == 0:
         if delta < 0:
             return 1
@@ -176,12 +182,14 @@ def _change(
         slots[at] = word | np.uint64(cells)
         uses[at] = 1
         return 0
+    # All uses have the same cells: one count does.
     if uses[at] > 0 and held == cells:
         uses[at] += delta
         if uses[at] == 0:
             slots[at] = word
             state[LIVE] -= 1
         return 0
+    # Else each cell has a count of its own.
     row = _counted_apart(uses, counters, state, at, held)
     missing, left = 0, 0
     for bit in range(CELLS):
@@ -194,6 +202,7 @@ def _change(
                 counters[row, bit] = np.int32(count)
         left |= (count > 0) << bit
     slots[at] = word | np.uint64(left)
+    # The entry is gone; its slot stays taken.
     if left == 0:
         _give_back(uses, counters, state, at)
         state[LIVE] -= 1
@@ -227,11 +236,14 @@ def change_boxes(
 ) -> tuple[int, int, int]:
     """Count keys in all cells of their boxes up or down by 1, for as long as there is room.
 
-    Gives the number of the box that there was no room for, or how many boxes there are; the
-    entries it would need; and how many entries were to go that were not there.
+    Key `keys[i]` is wanted in `boxes[i]`, from `start` on. `slots`, `uses` and `counters` are the
+    table, as the module says, and `state` its counts. Gives the number of the box that there was no
+    room for, or how many boxes there are; the entries it would need; and how many entries were to
+    go that were not there.
     """
     missing = 0
     for number in range(start, len(boxes)):
+        # Ask early for the slots of a later box.
         ahead = number + _AHEAD
         if ahead < len(boxes):
             x0, y0, x1, y1 = span_of(grid, boxes[ahead])
@@ -241,6 +253,7 @@ def change_boxes(
                     at = home_of(slots, word_of(0, y * across + x, keys[ahead]))
                     prefetch(slots, at)
                     prefetch(uses, at)
+        # Choose the finest level at which the box takes few entries.
         x0, y0, x1, y1 = span_of(grid, boxes[number])
         across = (grid.columns + BLOCK - 1) // BLOCK
         entries = _blocks_in(x0, y0, x1, y1)
@@ -250,8 +263,10 @@ def change_boxes(
             across = (across + BLOCK - 1) // BLOCK
             entries = _blocks_in(x0, y0, x1, y1)
             level += 1
+        # Stop if the table is too full.
         if not _has_room(slots, counters, state, entries + 1):
             return number, entries + 1, missing
+        # Count the use of the level, and then the cells.
         if level > 0:
             missing += _change(slots, uses, counters, state, _flag_of(level), 1, delta)
         for y in range(y0 // BLOCK, y1 // BLOCK + 1):

@@ -1,10 +1,10 @@
 """Top-k over a sliding window, on numbers: the fast exact core behind the embedded engine.
 
-Terms, subscriptions and messages are numbers here. The idea, in the order of the files: messages
-live in a ring with a circle for each term (`_window`), subscriptions in a list for each term whose
-postings carry their thresholds (`_postings`), so that a message reads its few lists end to end and
-looks at almost nobody (`_match`). A subscription keeps a buffer of messages above its threshold and
-waits for the expiry of its oldest member only (`_buffers`).
+Terms, subscriptions and messages are numbers here. The idea, in the order of the files in
+`kernels`: messages are in a ring with a circle for each term (`window`), subscriptions in a list
+for each term whose postings carry their thresholds (`postings`), so that a message reads its few
+lists end to end and looks at hardly any subscription (`match`). A subscription keeps a buffer of
+messages above its threshold and waits for the expiry of its oldest member only (`buffers`).
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class TopkChanges(NamedTuple):
 class TopK:
     """Keeps the k best messages of the window for every subscription, and says what changes.
 
-    With `lazy` nobody is told anything: results are right when they are read, and what expires
-    costs next to nothing. That is for measuring what the telling costs.
+    With `lazy` no changes are reported: results are right when they are read, and what expires
+    costs next to nothing. That is for measuring what reporting costs.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class TopK:
         return unused
 
     def ensure_terms(self, count: int) -> None:
-        """Make room for so many terms; they weigh 1 until told otherwise."""
+        """Make room for `count` terms; they weigh 1 until `weigh` says otherwise."""
         had = len(self._state.idf)
         if count > had:
             self._state = with_terms(self._memory, self._state, max(count, had * 5 // 4))
@@ -179,7 +179,7 @@ class TopK:
     ) -> Int32s:
         """Enter subscriptions, and give their numbers.
 
-        The terms of the i-th, `terms[starts[i] : starts[i + 1]]`, stand in the order of their
+        The terms of the i-th, `terms[starts[i] : starts[i + 1]]`, are in the order of their
         letters, each once, and there is room for them.
         """
         subs = self._take_numbers(len(points))
@@ -192,7 +192,7 @@ class TopK:
         return subs
 
     def _take_numbers(self, count: int) -> Int32s:
-        """Numbers for so many subscriptions, those that are free first."""
+        """Numbers for `count` subscriptions, those that are free first."""
         kept = max(0, self._free.size - count)
         fresh = count - (self._free.size - kept)
         numbers = np.arange(self._subs, self._subs + fresh, dtype=np.int32)
@@ -212,7 +212,7 @@ class TopK:
     ) -> TopkChanges:
         """Publish messages in order; `events` of the answer are their places in the call.
 
-        The terms of the i-th stand in the order of their letters, each with its count.
+        The terms of the i-th are in the order of their letters, each with its count.
         """
         if len(points) > _MOST_AT_ONCE:
             parts = []
@@ -273,7 +273,7 @@ class TopK:
     def probe(
         self, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s
     ) -> tuple[int, int]:
-        """How many subscriptions messages would affect, and a sum that tells sets of them apart."""
+        """How many subscriptions messages would affect, and a checksum of them."""
         self._ensure_longest(int(np.diff(starts).max(initial=0)))
         found = np.zeros(2, np.int64)
         events.probe(self._state, self._work, points, starts, terms, counts, found)

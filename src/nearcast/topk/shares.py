@@ -43,7 +43,7 @@ class SharedCore(TopK):
         """Match messages (points, starts, terms, counts) and count for each worker.
 
         The i-th term of subscription s is `terms[starts[s] + i]`; `holders` has the worker of each,
-        or -1 where nobody holds the subscription under that term.
+        or -1 where no worker holds the subscription under that term.
         """
         self._ensure_longest(int(np.diff(messages[1]).max(initial=0)))
         visited, candidates = np.zeros(workers, np.int64), np.zeros(workers, np.int64)
@@ -83,8 +83,15 @@ def _count(
     visited: Int64s,
     candidates: Int64s,
 ) -> None:
+    """Match messages, and add the postings of each worker to `visited` and `candidates`.
+
+    Term i of subscription s is `terms[starts[s] + i]`, and `holders` has the worker of each, or -1.
+    Message m is at `points[m]`; its terms are `message_terms[message_starts[m] : ...]`, with how
+    often each occurs in `counts`.
+    """
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
     for message in range(len(points)):
+        # Weigh the terms of the message, and round its place to steps.
         begin = message_starts[message]
         length = message_starts[message + 1] - begin
         prepare(state, work, message_terms, counts, begin, length)
@@ -97,11 +104,13 @@ def _count(
             if count == 0:
                 continue
             size, start = wide(1) << state.posts[row + SIZE], wide(state.posts[row + OFFSET])
+            # Every posting in the list of a term is read by its holder.
             for at in range(count):
                 sub = wide(state.post_i[start + PSUB * size + at])
                 worker = _holder(starts, terms, holders, sub, term)
                 if worker >= 0:
                     visited[worker] += 1
+            # Those that pass the filter are candidates, sixteen at a time.
             for at in range(0, count, LANES):
                 lanes = reached(
                     state.post_s, 2 * start + at, size, x, y, work.likeness[n], work.rest[n]

@@ -66,7 +66,7 @@ def _lower(letter: np.uint8) -> np.uint8:
 
 @kernel
 def _comes_before(data: Bytes, spans: Int64s, one: int, other: int) -> bool:
-    """Whether a token stands before another in the order of their letters."""
+    """Whether a token comes before another in the order of their letters."""
     at, end = spans[one, 0], spans[one, 1]
     there, stop = spans[other, 0], spans[other, 1]
     while at < end and there < stop:
@@ -123,22 +123,28 @@ def _read_texts(
 ) -> tuple[int, int]:
     """Find the terms of ASCII texts from text `start` on, with their counts; odd texts are skipped.
 
-    A new term gets the next of `numbers`, and is noted in `fresh` by where it starts and stops.
-    Gives the text in front of which the numbers might not last, and how many were given.
+    Text t is `data[offsets[t] : offsets[t + 1]]`. `slots` is the hash of known terms. A new term
+    gets the next of `numbers`, and is noted in `fresh` by where it starts and stops. The terms of
+    text t go to `terms[starts[t] : starts[t + 1]]`, and how often each occurs to `counts`.
+    `hashes`, `spans` and `order` are scratch for the tokens of a text. Gives the text in front of
+    which the numbers might not last, and how many were given.
     """
     written, added = starts[start], 0
     for text in range(start, len(offsets) - 1):
         starts[text] = written
         at, stop = offsets[text], offsets[text + 1]
+        # Stop while the numbers still last for as many terms as the text can have.
         if added + (stop - at) // 2 + 1 > len(numbers):
             return text, added
         if odd[text]:
             continue
+        # Cut the text into tokens, and sort them, so that equal ones follow each other.
         tokens = cut_ascii(data, at, stop, hashes, spans)
         _sort_tokens(data, hashes, spans, order, tokens, by_letters)
         last = -1
         for n in range(tokens):
             token = order[n]
+            # Count a repeated token.
             if (
                 last >= 0
                 and hashes[token, 0] == hashes[last, 0]
@@ -147,6 +153,7 @@ def _read_texts(
                 counts[written - 1] += 1
                 continue
             last = token
+            # Look up the term, and number it if it is new.
             term = find(slots, hashes[token, 0], hashes[token, 1])
             if term < 0:
                 term = wide(numbers[added])
@@ -175,7 +182,7 @@ def _number(slots: Slots, hashes: Slots, numbers: Int32s, terms: Int32s, new: In
 
 
 class TermNumbers:
-    """Gives terms the numbers by which a core knows them, and tells it what they weigh.
+    """Gives terms the numbers by which a core knows them, and the core their weights.
 
     `idf` is None where every term weighs 1; the order of terms then makes no difference to sums.
     """
@@ -261,7 +268,7 @@ class TermNumbers:
             self._enlarge()
 
     def _take_out(self, size: int) -> Slots:
-        """Give the table as it is, and have an empty one of so many slots in its place."""
+        """Give the table as it is, and have an empty one of `size` slots in its place."""
         old = self._slots.copy() if self._memory.keeps else self._slots
         self._slots = self._memory.array("term_slots", (size, 2), np.uint64)
         self._slots[:] = _FREE
@@ -271,7 +278,7 @@ class TermNumbers:
         move_slots(self._take_out(2 * len(self._slots)), self._slots)
 
     def _reserve(self, count: int) -> Int32s:
-        """Make room for so many new terms, and give the numbers they would get."""
+        """Make room for `count` new terms, and give the numbers they would get."""
         while 2 * (self._used + count) > len(self._slots):
             self._enlarge()
         fresh = max(0, count - self._free.size)

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.adjust.change import Shifts, shifted
-from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.local import worker_loads
 from nearcast.partition.adjust.migration import carried_bytes
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
+from nearcast.partition.adjust.rebalance import Rebalancer
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.owners import owners_of
 from nearcast.partition.plan import Plan
@@ -152,9 +152,9 @@ def _ours(cells: _Cells, method: str, takers: Int64s) -> Selection:
     """Select by ours. What is held where is known before, as it is while a pipeline runs."""
     pieces, least = cells.pieces, np.inf
     for _ in range(_TIMES):
-        evening = Evening(pieces, cells.recent, cells.plan.workers, pieces.load)
+        rebalancer = Rebalancer(pieces, cells.recent, cells.plan.workers, pieces.load)
         started = process_time()
-        moves = evening.shed(cells.giver, cells.amount, takers)
+        moves = rebalancer.shed(cells.giver, cells.amount, takers)
         least = min(least, process_time() - started)
     ms = float(least) * 1e3
     return _selection(cells, moves.piece, moves.destination, method, "real", ms)

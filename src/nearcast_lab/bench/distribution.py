@@ -28,7 +28,7 @@ from nearcast.partition.topk.mechanisms import (
     prefix_sum,
     spatial_first,
 )
-from nearcast.partition.topk.placing import TopkQueries, first_wishes, steepness_of
+from nearcast.partition.topk.placing import TopkQueries, first_queries, steepness_of
 from nearcast.partition.topk.spread import Spread
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
@@ -207,7 +207,7 @@ def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadW
     )
     seen = data.messages(end - min(window, _SAMPLED), end)
     sample = TopkSample(
-        first_wishes(wishes, known),
+        first_queries(wishes, known),
         seen.points,
         seen.starts,
         hashed(seen.terms),

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast.active.kernels.candidates import (
+    Ops,
+    ask_for_candidates,
+    keep_matching,
+    report,
+)
 from nearcast.active.kernels.cells import add_entry, drop_entry, room_wanted
 from nearcast.active.kernels.change import terms_at
 from nearcast.active.kernels.entries import CAME, WENT, pick_entries
@@ -30,15 +36,7 @@ from nearcast.active.kernels.layout import (
     single,
     take,
 )
-from nearcast.active.kernels.moves import (
-    DONE,
-    MORE_FOUND,
-    MORE_ROOM,
-    Ops,
-    ask_for_candidates,
-    keep_matching,
-    report,
-)
+from nearcast.active.kernels.moves import DONE, MORE_FOUND, MORE_ROOM
 from nearcast.active.kernels.places import (
     Places,
     cover,

@@ -6,7 +6,7 @@ paper's DP and finds the least, `greedy` its GR; `by_size` (SI) and `at_random` 
 compares them with. All answer with the numbers of the chosen cells, in ascending order.
 
 The sizes are taken to add up, as in the paper. What really has to be carried is less: rows that
-lie across cells are carried once, and not at all if the destination has them (`evening`).
+lie across cells are carried once, and not at all if the destination has them (`adjust.rebalance`).
 """
 
 from __future__ import annotations

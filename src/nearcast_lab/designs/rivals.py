@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import lean_kernel
-from nearcast.active.kernels.moves import Ops
+from nearcast.active.kernels.candidates import Ops
 from nearcast.active.store import ActiveChanges, ActiveStore
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Int32s

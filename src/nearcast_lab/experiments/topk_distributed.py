@@ -118,9 +118,10 @@ def _table_5(found: _Rows) -> Claim:
         min(keyword) >= 3 and max(prefix) <= 2.2,
         "1 to 5 terms, as section 8.1.1 has it, are 3 on average, so keyword cannot have more than "
         "3 copies; of 2 to 5 it has what the paper says. Where words are independent of each other "
-        "prefixes save little; here prefix has fewer copies because rare terms stand where their "
-        "company does, which gains less the more subscriptions ask for each, and because of steep "
-        "messages, which gain less in a window smaller than the paper's million",
+        "prefixes save little; here prefix has fewer copies because rare terms go where the other "
+        "terms of their subscriptions are, which gains less the more subscriptions ask for each, "
+        "and because of steep messages, which gain less in a window smaller than the paper's "
+        "million",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from nearcast.geo import Box
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.mechanisms import MECHANISMS, TopkSample, hashing, prefix
-from nearcast.partition.topk.placing import TopkQueries, first_wishes, place, steepness_of
+from nearcast.partition.topk.placing import TopkQueries, first_queries, place, steepness_of
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast_lab.simulators.calibrate_topk import calibrate
@@ -141,7 +141,7 @@ def test_no_posting_is_read_twice(name: str, world: World) -> None:
 def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:
     """What a spread was made from stands together; others do by chance."""
     known = 300
-    sample = world.sample._replace(wishes=first_wishes(world.sample.wishes, known))
+    sample = world.sample._replace(queries=first_queries(world.sample.queries, known))
     spread = prefix(sample, 6)
     found = simulate(spread, world.population._replace(known=known), COSTS).report
     subs, _ = place(spread, world.population.wishes).holders

@@ -5,6 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nearcast._jit import inner, kernel, lean_kernel
+from nearcast.active.kernels.candidates import (
+    Ops,
+    ask_for_candidates,
+    keep_matching,
+    report,
+)
 from nearcast.active.kernels.cells import add_entry, room_wanted
 from nearcast.active.kernels.entries import CAME, WENT, pick_entries
 from nearcast.active.kernels.heap import push
@@ -31,15 +37,7 @@ from nearcast.active.kernels.layout import (
     single,
     take,
 )
-from nearcast.active.kernels.moves import (
-    DONE,
-    MORE_FOUND,
-    MORE_ROOM,
-    Ops,
-    ask_for_candidates,
-    keep_matching,
-    report,
-)
+from nearcast.active.kernels.moves import DONE, MORE_FOUND, MORE_ROOM
 from nearcast.active.kernels.visit import keep_only, pick_numbered
 from nearcast.arrays.in_kernels import longer, sort, taller
 from nearcast.arrays.lanes import prefetch
@@ -70,7 +68,8 @@ def _cell_leaves(tree: ApTreeArrays, node: int, box: Floats, capacity: int) -> b
     """Make the leaves of a grid that a message will visit and that are not there yet.
 
     The paper has a leaf for every cell. Here those without subscriptions are made when a message
-    comes, so that whoever moves there later finds it. False if there is no room for them.
+    comes, so that a subscription that moves there later finds it. False if there is no room for
+    them.
     """
     columns, edges = tree.nodes[node].room, tree.nodes[node].aux
     lines = tree.nodes[node].count // columns
@@ -121,7 +120,7 @@ def _push_near_cuts(
 @inner
 def _keep(
     state: ActiveArrays, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, message: int,
-    homes: Int64s, count: int,
+    keepers: Int64s, count: int,
 ) -> int:  # fmt: skip
     """Put a message into the lists of some nodes; say why if there is no room."""
     ints, counts = state.ints, state.counts
@@ -129,7 +128,7 @@ def _keep(
     own = class_for((stop - first + UNIT) // UNIT)
     wanted = room_to_take(own)
     for at in range(count):
-        wanted += room_wanted(state.heads, ints, homes[at] * HEAD, wide(NOTHING))
+        wanted += room_wanted(state.heads, ints, keepers[at] * HEAD, wide(NOTHING))
     if counts[USED] + wanted > room_in_arena(state):
         return MORE_UNITS
     if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):
@@ -151,7 +150,7 @@ def _keep(
     state.messages[slot, END], state.messages[slot, TERMS] = ends[message], piece
     x, y = single(boxes[message, 0]), single(boxes[message, 1])
     for at in range(count):
-        add_entry(state, state.heads, homes[at] * HEAD, wide(NOTHING), x, y, slot, sign)
+        add_entry(state, state.heads, keepers[at] * HEAD, wide(NOTHING), x, y, slot, sign)
     push(state.heap, state.due_at, counts[LIVE], slot, ends[message])
     counts[LIVE] += 1
     return DONE
@@ -177,20 +176,24 @@ def match_and_keep(
 ) -> tuple[int, int, int]:
     """Match point messages (Algorithm 1), and keep each in the lists of the leaves it visits.
 
-    A message that is in `most` lists already is not pushed further down: it stays in the lists of
-    the nodes that were to be visited next. Gives the next message, the pairs written, and why it
-    stopped.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`; its point, as a box, is
+    `boxes[m]`, and it is active until `ends[m]`. `rank` holds the place of each term in the order
+    of terms. `bitmap` has a bit for each term, all zero before and after. A message that is in
+    `most` lists already is not pushed further down: it stays in the lists of the nodes that were to
+    be visited next. With `report_rows` the pairs found go to `messages` and `found`. Gives the next
+    message, the pairs written, and why it stopped.
     """
     written = 0
     ranks = np.empty(16, np.int32)
     stack = np.empty((256, 2), np.int64)
-    homes = np.empty(256, np.int64)
+    keepers = np.empty(256, np.int64)
     for message in range(start, len(boxes)):
         mark = written
         begin, end = starts[message], starts[message + 1]
         box = boxes[message]
         if end - begin > len(ranks):
             ranks = np.empty(2 * (end - begin), np.int32)
+        # Sort the ranks of the terms that some row has required.
         known = 0
         for at in range(begin, end):
             ranks[known] = rank_of(rank, terms[at])
@@ -199,6 +202,7 @@ def match_and_keep(
         sort(ranks, 0, known)
         own = ranks[:known]
         set_terms(bitmap, terms, begin, end)
+        # Descend from the root, and note in `keepers` the nodes that keep the message.
         stack[0, 0], stack[0, 1] = 0, 0
         height, copies, why = 1, 0, DONE
         while height and why == DONE:
@@ -208,9 +212,10 @@ def match_and_keep(
                 tree.nodes[node].first, tree.nodes[node].count, tree.nodes[node].kind,
             )  # fmt: skip
             if kind == LEAF or copies + height >= most:
-                homes = longer(homes, copies + 1)
-                homes[copies] = node
+                keepers = longer(keepers, copies + 1)
+                keepers[copies] = node
                 copies += 1
+            # A leaf: report its rows.
             if kind == LEAF:
                 if report_rows:
                     region = tree.regions[tree.nodes[node].region]
@@ -223,9 +228,11 @@ def match_and_keep(
                     else:
                         written = after
                 continue
-            held = copies > 0 and homes[copies - 1] == node
+            # A node that keeps the message: only matching goes on below it.
+            held = copies > 0 and keepers[copies - 1] == node
             if held and not report_rows:
                 continue
+            # A message must find a leaf wherever a subscription may move to later.
             if not held:
                 if kind == SPATIAL and not _cell_leaves(tree, node, box, capacity):
                     why = MORE_NODES
@@ -233,6 +240,7 @@ def match_and_keep(
                     why = MORE_NODES
                 if why != DONE:
                     continue
+            # Push the children that the message hits.
             dummy = tree.slots[first + count, CHILD]
             before = height
             if kind == KEYWORD:
@@ -252,9 +260,10 @@ def match_and_keep(
                 height = before
                 if written < 0:
                     why = MORE_ROOM
+        # Enter the message into the lists of the nodes noted.
         clear_terms(bitmap, terms, begin, end)
         if why == DONE:
-            why = _keep(state, starts, terms, boxes, ends, message, homes, copies)
+            why = _keep(state, starts, terms, boxes, ends, message, keepers, copies)
         if why != DONE:
             return message, mark, why
     return len(boxes), written, DONE
@@ -300,7 +309,7 @@ def _scan_below(
 
 @inner
 def _is_unchanged(regions: Floats, at: int, old: Floats, row: int, new: Floats, move: int) -> bool:
-    """Tell whether two boxes cover the same part of a region (case 1)."""
+    """Return whether two boxes cover the same part of a region (case 1)."""
     return bool(
         (max(regions[at, 0], old[row, 0]) == max(regions[at, 0], new[move, 0]))
         & (max(regions[at, 1], old[row, 1]) == max(regions[at, 1], new[move, 1]))
@@ -330,16 +339,22 @@ def tree_moves(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes (Algorithms 6 and 7).
 
-    Lists of nodes that a row leaves (case 2) give what went, of nodes it comes to (case 4) what
-    came, of nodes it stays in (case 3) both, unless it covers the same part of them (case 1). A
-    message stands in one list only of those that a row visits, so nothing is given twice. `before`
-    and `after` have room for the nodes of a row, (n, 2) each. `looked_at` counts entries and lists.
-    If `numbered`, no use is made of what entries say besides the number of the message.
+    Row `which[i]` moves in event `events[i]`, at `times[events[i]]`, to `boxes[i]`. Lists of nodes
+    that a row leaves (case 2) give what went, of nodes it comes to (case 4) what came, of nodes it
+    stays in (case 3) both, unless it covers the same part of them (case 1). A message is in one
+    list only of those that a row visits, so nothing is given twice.
+
+    Updates go to `out_events`, `out_slots` and `out_ops`. Scratch: `found` for candidates, `work`
+    for two boxes, `ranks` for the terms of a row, `before` and `after` for its nodes, (n, 2) each,
+    and `marks`, a number for each node and none above 2 * `stamp` + 1. `looked_at` counts entries
+    and lists. If `numbered`, no use is made of what entries say besides the number of the message.
+    Gives the row that it stopped in front of, what is written, and why it stopped.
     """
     written = wide(0)
     old, new = work[:4], work[4:8]
     for i in range(start, len(which)):
         row, mark = wide(which[i]), written
+        # Find the nodes that the row visits with either box.
         count = ranks_of(rows, rank, row, ranks)
         left = right = -1
         if count >= 0:
@@ -349,6 +364,7 @@ def tree_moves(
             return i, mark, MORE_NODES
         _ask_for_nodes(tree, state, before, left)
         _ask_for_nodes(tree, state, after, right)
+        # Mark the nodes before, and those before and after.
         stamp += 1
         for at in range(left):
             if before[at, 0] >= 0:
@@ -356,11 +372,13 @@ def tree_moves(
         for at in range(right):
             if after[at, 0] >= 0 and marks[after[at, 0]] == 2 * stamp:
                 marks[after[at, 0]] = 2 * stamp + 1
+        # What entries are compared with: a signature of the terms, and both boxes.
         sign = wide(0)
         for at in range(rows.first[row], rows.first[row] + count):
             sign |= signature(rows.terms[at])
         for side in range(4):
             old[side], new[side] = rows.box[row, side], boxes[i, side]
+        # Collect candidates: all nodes before, and those after that are new.
         filled = wide(0)
         for at in range(left + right):
             node = before[at, 0] if at < left else after[at - left, 0]
@@ -383,6 +401,7 @@ def tree_moves(
             mine = filled
             looked_at[0] += entries
             looked_at[1] += 1
+            # Candidates that a node of one box only gives either all went or all came.
             if numbered:
                 filled = pick_numbered(state, base, entries, old, new, found, filled)
             else:
@@ -392,6 +411,7 @@ def tree_moves(
                     state, rows.box[row], boxes[i], found, mine, filled,
                     WENT if at < left else CAME,
                 )  # fmt: skip
+        # Check their text and time, and write the updates.
         ask_for_candidates(state, found, filled)
         filled = keep_matching(state, rows, row, times[events[i]], found, wide(0), filled, wide(0))
         if written + filled > len(out_slots):

@@ -35,13 +35,13 @@ from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Int32s
 
 PER_CELL = 4
-"""Entries that a cell has on average when a list is divided; four times as many divide it anew."""
+"""Entries that a cell has on average when a list is divided; four times as many divide it again."""
 UNDIVIDED = 64
 """The longest list without cells."""
 DEEPEST = 12
 """The finest division: 2^DEEPEST columns and lines."""
 SAMPLE = 4096
-"""So many entries, evenly spread over the list, say where the edges go."""
+"""How many entries, evenly spread over the list, decide where the edges go."""
 
 _MASK = CLASSES - 1
 
@@ -60,7 +60,7 @@ def strip_of(memory: Float32s, edges: int, level: int, x: float) -> int:
 
 @inner_inlined
 def level_for(count: int) -> int:
-    """Give how finely a list of so many entries is to be divided."""
+    """Give how finely a list of that many entries is to be divided."""
     level = wide(0)
     if count > UNDIVIDED:
         while level < DEEPEST and (wide(PER_CELL) << (2 * level + 2)) <= count:
@@ -70,7 +70,7 @@ def level_for(count: int) -> int:
 
 @inner_inlined
 def _is_due(count: int, level: int) -> bool:
-    """Tell whether a list had better be divided anew, finer or coarser."""
+    """Return whether a list had better be divided again, finer or coarser."""
     if level == 0:
         return count > UNDIVIDED
     cells = wide(1) << (2 * level)
@@ -81,7 +81,7 @@ def _is_due(count: int, level: int) -> bool:
 
 @inner
 def cell_at(state: ActiveArrays, head: int, x: float, y: float) -> int:
-    """Give where the cell of a place stands; NOTHING for a list without cells."""
+    """Give where the cell of a place is; NOTHING for a list without cells."""
     level = wide(state.heads[head + LEVEL])
     if level == 0:
         return wide(NOTHING)
@@ -129,7 +129,7 @@ def add_entry(
     slot: int,
     sign: int,
 ) -> bool:
-    """Add an entry to a list, in its cell; tell whether the list had better be divided anew."""
+    """Add an entry to a list, in its cell; say whether the list had better be divided again."""
     ints = state.ints
     if cell == NOTHING:
         count = wide(lists[head + COUNT])
@@ -165,7 +165,7 @@ def _fits(state: ActiveArrays, units: int) -> bool:
 
 @inner_inlined
 def drop_entry(state: ActiveArrays, lists: Int32s, head: int, cell: int, slot: int) -> bool:
-    """Take the entry of a slot out; tell whether the list had better be divided anew."""
+    """Take the entry of a slot out; say whether the list had better be divided again."""
     ints = state.ints
     if cell == NOTHING:
         piece, count = wide(lists[head + PIECE]), wide(lists[head + COUNT])
@@ -224,7 +224,7 @@ def divide(
     start: int,
     even: bool,
 ) -> int:
-    """Divide lists anew that are still due; stop in front of one that there is no room for.
+    """Divide lists again that are still due; stop in front of one that there is no room for.
 
     `scratch` has room for the entries of the longest list, `sample` for SAMPLE numbers. Cells are
     of equal size if `even`.

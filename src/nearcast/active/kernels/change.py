@@ -120,9 +120,11 @@ def add_messages(
 ) -> tuple[int, int]:  # fmt: skip
     """Take in messages from `start` on, as long as there is room, and write down their slots.
 
-    Gives the next message, and how many lists stand in `due` that had better be divided anew. It
-    stops when there may be no room for more of them. `cells` has room for the terms of a group.
-    With `only` all messages stand in the list of that one number.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`, and it is
+    active until `ends[m]`. Its slot goes to `slots[m]`. Gives the next message, and how many lists
+    are in `due` that had better be divided again; it stops when there may be no room for more of
+    them. `cells` is scratch with room for the terms of a group. With `only` all messages are in the
+    list of that one number.
     """
     heads, ints, counts = state.heads, state.ints, state.counts
     late = wide(0)
@@ -130,12 +132,14 @@ def add_messages(
         above = min(group + TOGETHER, len(boxes))
         if late + starts[above] - starts[group] + TOGETHER > len(due):
             return group, late
+        # Find the cells of a group of messages, so that their cache misses overlap.
         _ask_for_new(state, starts, terms, boxes, group, above, cells)
         base = starts[group]
         for i in range(group, above):
             first, stop = starts[i], starts[i + 1]
             if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):
                 return i, late
+            # Count the units that the message needs, and stop if the arena lacks them.
             point = _is_point(boxes, i)
             lists = heads if point else state.areas
             x, y = single(boxes[i, 0]), single(boxes[i, 1])
@@ -152,6 +156,7 @@ def add_messages(
                 sign |= signature(terms[at])
             if counts[USED] + wanted > room_in_arena(state):
                 return i, late
+            # Write its record and its terms.
             slot = _new_slot(state)
             slots[i] = slot
             counts[WIDEST] = max(counts[WIDEST], stop - first)
@@ -163,12 +168,14 @@ def add_messages(
             ints[piece * UNIT] = stop - first
             for at in range(first, stop):
                 ints[piece * UNIT + 1 + at - first] = terms[at]
+            # Enter it into the lists of its terms.
             for at in range(first, stop if only < 0 else first + 1):
                 term = wide(terms[at]) if only < 0 else wide(only)
                 cell = cells[at - base] if only < 0 else single_cell
                 if add_entry(state, lists, term * HEAD, cell, x, y, slot, sign) and point:
                     due[late] = term
                     late += 1
+            # Note when it ends.
             push(state.heap, state.due_at, counts[LIVE], slot, ends[i])
             counts[LIVE] += 1
     return len(boxes), late
@@ -176,7 +183,7 @@ def add_messages(
 
 @inner_inlined
 def terms_at(state: ActiveArrays, slot: int) -> int:
-    """Give where the terms of a message stand, their number first."""
+    """Give where the terms of a message are, their number first."""
     return wide(state.messages[slot, TERMS]) * UNIT
 
 
@@ -239,7 +246,7 @@ def _take_out(
     late: int,
     only: int,
 ) -> tuple[int, int]:
-    """Remove a message; note the terms that nobody has any more, and lists to be divided anew."""
+    """Remove a message; note terms that no message has any more, and lists to divide again."""
     ints = state.ints
     point = _is_point(state.messages, slot)
     lists = state.heads if point else state.areas
@@ -275,9 +282,9 @@ def expire(
     cells: Int64s,
     only: int,
 ) -> tuple[int, int, int]:
-    """Take out at most so many messages that have ended by now.
+    """Take out at most `most` messages that have ended by now.
 
-    Gives how many slots stand in `gone`, terms that no message has any more in `emptied`, and
+    Gives how many slots are in `gone`, terms that no message has any more in `emptied`, and
     lists in `due`. It stops early when there may be no room for more of those. `cells` has as
     much room as `due`.
     """

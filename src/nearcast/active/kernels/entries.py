@@ -56,8 +56,8 @@ def _of_slot(typing: Any, ints: Any, at: Any, slot: Any) -> Any:
 
 
 of_slot: Any = intrinsic(_of_slot)
-"""of_slot(ints, at, slot): the bits of those of four entries that have a slot, each where that
-stands."""
+"""of_slot(ints, at, slot): the bits of those of four entries that have a slot, each at the
+place of the slot."""
 
 
 def _repeated(builder: Any, values: list[Any]) -> Any:

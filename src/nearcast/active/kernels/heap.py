@@ -52,12 +52,12 @@ def _first_of(typing: Any, ends: Any, at: Any, count: Any) -> Any:
 
 
 first_of: Any = intrinsic(_first_of)
-"""first_of(ends, at, count): which of eight numbers, or of the first so many, is the least."""
+"""first_of(ends, at, count): which of eight numbers, or of the first `count`, is the least."""
 
 
 @inner
 def push(heap: Int32s, ends: Floats, size: int, slot: int, end: float) -> None:
-    """Put a slot into the heap, which has so many."""
+    """Put a slot into the heap, which has `size` of them."""
     at = wide(FIRST) + size
     while at > FIRST:
         above = at // _BRANCHES + _ABOVE
@@ -91,5 +91,5 @@ def pop(heap: Int32s, ends: Floats, size: int) -> int:
 
 @inner
 def has_ended(state: ActiveArrays, now: float) -> bool:
-    """Tell whether some message has ended by now and is still there; there must be one."""
+    """Return whether some message has ended by now and is still there; there must be one."""
     return bool(state.due_at[FIRST] <= now)

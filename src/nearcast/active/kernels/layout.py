@@ -7,7 +7,7 @@ all its terms. The list of a hot term is divided into cells: 2^level columns and
 at quantiles of the entries there were when it was last divided, so that a crowded place has as
 fine cells as a quiet one. The columns and lines at the border reach to infinity.
 
-Range messages stand in lists of their own, `areas`, which are never divided.
+Range messages are in lists of their own, `areas`, which are never divided.
 
 Lists, cells, edges and the terms of messages share one arena, counted in units of 16 bytes, the
 size of an entry. Pieces have 1, 2, 3, 4, 6, 8, 12, ... units; none begins in the middle of a cache
@@ -52,7 +52,7 @@ _BEHIND = 4  # units that may be read behind a piece
 
 MESSAGE = 6
 """Numbers of a message: west, south, east, north; when it is no longer active; the unit where its
-terms stand, their number first."""
+terms are, their number first."""
 END, TERMS = 4, 5
 FIRST = 7
 """Where the heap of messages begins: so that its branches start at multiples of eight."""
@@ -78,36 +78,38 @@ class ActiveArrays(NamedTuple):
     spare: Int32s  # slots not in use
 
 
-def empty_state(terms: int, units: int, slots: int, home: Memory | None = None) -> ActiveArrays:
+def empty_state(
+    terms: int, units: int, slots: int, allocator: Memory | None = None
+) -> ActiveArrays:
     """Make a store with nothing in it and room for so much."""
-    home = home or Memory()
-    heads = home.array("active_heads", terms * HEAD, np.int32)
+    allocator = allocator or Memory()
+    heads = allocator.array("active_heads", terms * HEAD, np.int32)
     heads[:] = 0
-    counts = home.array("active_counts", FREE + CLASSES, np.int64)
+    counts = allocator.array("active_counts", FREE + CLASSES, np.int64)
     counts[:FREE], counts[FREE:] = 0, NOTHING
-    return ActiveArrays(heads, heads[:0], counts, *_room(home, units, slots))
+    return ActiveArrays(heads, heads[:0], counts, *_room(allocator, units, slots))
 
 
-def attached_state(home: Memory, sizes: Mapping[str, int]) -> ActiveArrays:
+def attached_state(allocator: Memory, sizes: Mapping[str, int]) -> ActiveArrays:
     """Find a store again whose arrays have these sizes, in memory that keeps them."""
-    heads = home.array("active_heads", sizes["heads"], np.int32)
+    heads = allocator.array("active_heads", sizes["heads"], np.int32)
     areas = heads[:0]
     if sizes["areas"]:
-        areas = home.array("active_areas", sizes["areas"], np.int32)
-    counts = home.array("active_counts", FREE + CLASSES, np.int64)
+        areas = allocator.array("active_areas", sizes["areas"], np.int32)
+    counts = allocator.array("active_counts", FREE + CLASSES, np.int64)
     units = sizes["memory"] // UNIT
-    return ActiveArrays(heads, areas, counts, *_room(home, units, sizes["messages"]))
+    return ActiveArrays(heads, areas, counts, *_room(allocator, units, sizes["messages"]))
 
 
-def _room(home: Memory, units: int, slots: int) -> tuple[Any, ...]:
-    memory = home.array("active_memory", units * UNIT, np.float32)
+def _room(allocator: Memory, units: int, slots: int) -> tuple[Any, ...]:
+    memory = allocator.array("active_memory", units * UNIT, np.float32)
     return (
         memory,
         memory.view(np.int32),
-        home.array("active_messages", (slots, MESSAGE), np.float64),
-        home.array("active_heap", slots + FIRST, np.int32),
-        home.array("active_due_at", slots + 2 * FIRST, np.float64),
-        home.array("active_spare", slots, np.int32),
+        allocator.array("active_messages", (slots, MESSAGE), np.float64),
+        allocator.array("active_heap", slots + FIRST, np.int32),
+        allocator.array("active_due_at", slots + 2 * FIRST, np.float64),
+        allocator.array("active_spare", slots, np.int32),
     )
 
 
@@ -117,13 +119,13 @@ def longer(
     room: int,
     *,
     cleared: bool = False,
-    home: Memory | None = None,
+    allocator: Memory | None = None,
     name: str = "",
 ) -> Any:
     """Give an array with room for so much that starts with what is used of this one."""
-    home = home or Memory()
-    grown = home.array(f"active_{name}", (room, *array.shape[1:]), array.dtype)
-    if not home.keeps:
+    allocator = allocator or Memory()
+    grown = allocator.array(f"active_{name}", (room, *array.shape[1:]), array.dtype)
+    if not allocator.keeps:
         grown[:used] = array[:used]
     if cleared:
         grown[used:] = 0
@@ -131,12 +133,14 @@ def longer(
 
 
 def more_slots(
-    state: ActiveArrays, used: int, room: int, home: Memory | None = None
+    state: ActiveArrays, used: int, room: int, allocator: Memory | None = None
 ) -> ActiveArrays:
-    """Give a store with room for so many messages."""
+    """Give a store with room for `room` messages."""
 
     def grown(name: str, lead: int = 0) -> Any:
-        return longer(getattr(state, name), used + lead, room + lead, home=home, name=name)
+        return longer(
+            getattr(state, name), used + lead, room + lead, allocator=allocator, name=name
+        )
 
     return state._replace(
         messages=grown("messages"),
@@ -161,7 +165,7 @@ def size_of(kind: int) -> int:
 
 @inner_inlined
 def class_for(units: int) -> int:
-    """Give the smallest size class with so many units; classes 0 and 1 both have one."""
+    """Give the smallest size class with that many units; classes 0 and 1 both have one."""
     kind = wide(0)
     while size_of(kind) < units:
         kind += 1
@@ -189,7 +193,7 @@ def take(state: ActiveArrays, kind: int) -> int:
     unit, size = counts[USED], size_of(kind)
     spare = -unit & (UNIT - 1)
     if 0 < spare < min(size, wide(UNIT)):
-        # What is left of a cache line is for others: whoever reads this reads no line more.
+        # The rest of the cache line is for others, so that reading this piece takes no line more.
         counts[USED] += spare
         give_back(state, unit, spare if spare > 1 else wide(0))
         unit += spare
@@ -208,5 +212,5 @@ def give_back(state: ActiveArrays, unit: int, kind: int) -> None:
 
 @inner_inlined
 def signature(term: int) -> int:
-    """Give the bit that stands for a term in a signature."""
+    """Give the bit of a term in a signature."""
     return wide(1) << ((wide(term) * wide(2654435761) >> 24) & 31)

@@ -5,22 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from nearcast._jit import inner, inner_inlined, lean_kernel
+from nearcast.active.kernels.candidates import (
+    KNOWN,
+    Ops,
+    ask_for_messages,
+    ask_for_terms,
+    is_alone,
+    keep_matching,
+    report,
+)
 from nearcast.active.kernels.cells import UNDIVIDED
-from nearcast.active.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT, pick_entries
-from nearcast.active.kernels.heap import has_ended
+from nearcast.active.kernels.entries import KNOWN_BITS, UNSURE, pick_entries
 from nearcast.active.kernels.layout import (
     COUNT,
     EDGES,
-    END,
     HEAD,
     LEVEL,
     LINE,
-    MESSAGE,
     PIECE,
-    TERMS,
     UNIT,
     ActiveArrays,
     signature,
@@ -39,47 +43,15 @@ from nearcast.active.kernels.visit import (
 from nearcast.arrays.lanes import prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.geo.kernels import box_meets_circle
-from nearcast.index.table import CIRCLE, EXCLUDES, POLYGON, Rows
+from nearcast.index.table import CIRCLE, POLYGON, Rows
 from nearcast.index.verify import accepts_place
 
-Ops = npt.NDArray[np.int8]
 GROUP = 16
 """Moves whose cache misses overlap."""
-KNOWN = (1 << KNOWN_BITS) - 1
 _FEW_EDGES = 128  # those of a list that may not be in the cache
 
 DONE, MORE_CELLS, MORE_FOUND, MORE_ROOM = 0, 1, 2, 3
 """Why a kernel stopped: it had finished, or one of the arrays it writes to is too short."""
-
-
-@inner
-def has_term(ints: Int32s, piece: int, term: int) -> bool:
-    """Tell whether a message has a term."""
-    at, stop = piece + 1, piece + 1 + ints[piece]
-    while at < stop and ints[at] != term:
-        at += 1
-    return bool(at < stop)
-
-
-@inner
-def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int, only: int) -> bool:
-    """Tell whether a message has all required and no excluded terms of a row."""
-    at = wide(rows.first[row])
-    stop = at + rows.required[row]
-    if rows.required[row] > 1 or only >= 0:
-        while at < stop:
-            if not has_term(ints, piece, rows.terms[at]):
-                return False
-            at += 1
-    if rows.flags[row] & EXCLUDES:
-        at = stop + 1
-        stop = at + rows.terms[stop]
-        while at < stop:
-            if has_term(ints, piece, rows.terms[at]):
-                return False
-            at += 1
-    return True
 
 
 @inner
@@ -256,13 +228,6 @@ def _list_group(
 
 
 @inner
-def _is_alone(state: ActiveArrays, rows: Rows, row: int, now: float, only: int) -> bool:
-    """Tell whether all messages of the one list match a row by their text, and none has ended."""
-    alone = only < 0 and rows.required[row] == 1 and rows.flags[row] & EXCLUDES == 0
-    return bool(alone and not has_ended(state, now))
-
-
-@inner
 def _pick_group(
     state: ActiveArrays,
     rows: Rows,
@@ -279,10 +244,14 @@ def _pick_group(
     only: int,
     numbered: bool,
 ) -> int:
-    """Write down the candidates of a group, and give the first that there is no room for.
+    """Write down the candidates of a group in `found`, and give the first move without room there.
 
-    Asks for messages that have to be looked at, and then for their terms.
+    `which`, `events` and `times` are those of `moves`, `sides` has the old and new box of each move
+    of the group. `plan[... + UPTO]` says where the cells of a move end in `cells`, and afterwards
+    where its candidates end in `found`. Asks for messages that have to be looked at, and then for
+    their terms.
     """
+    # Pick the entries of the cells of each move.
     start = filled = wide(0)
     for i in range(group, stop):
         at = (i - group) * PLAN
@@ -296,99 +265,18 @@ def _pick_group(
                 stop = i
                 break
             filled = after
-            if not _is_alone(state, rows, wide(which[i]), times[events[i]], only):
+            if not is_alone(state, rows, wide(which[i]), times[events[i]], only):
                 ask_for_messages(state, found, first, filled)
         start = plan[at + UPTO]
         plan[at + UPTO] = filled
+    # Ask for the terms, now that the messages are on their way.
     first = wide(0)
     for i in range(group, stop):
         last = plan[(i - group) * PLAN + UPTO]
-        if first < last and not _is_alone(state, rows, wide(which[i]), times[events[i]], only):
+        if first < last and not is_alone(state, rows, wide(which[i]), times[events[i]], only):
             ask_for_terms(state, found, first, last)
         first = last
     return stop
-
-
-@inner_inlined
-def ask_for_messages(state: ActiveArrays, found: Int32s, start: int, stop: int) -> None:
-    """Ask for the ends of candidates, and where their terms are; for places of those unsure."""
-    for at in range(start, stop):
-        message = (wide(found[at]) >> KNOWN_BITS) * MESSAGE
-        prefetch(state.messages, message + END)
-        if found[at] & KNOWN == UNSURE:
-            prefetch(state.messages, message)
-
-
-@inner_inlined
-def ask_for_terms(state: ActiveArrays, found: Int32s, start: int, stop: int) -> None:
-    """Ask for the terms of candidates."""
-    for at in range(start, stop):
-        slot = wide(found[at]) >> KNOWN_BITS
-        prefetch(state.ints, wide(state.messages[slot, TERMS]) * UNIT)
-
-
-@inner
-def ask_for_candidates(state: ActiveArrays, found: Int32s, count: int) -> None:
-    """Ask for the messages of candidates, and then for their terms."""
-    ask_for_messages(state, found, wide(0), count)
-    ask_for_terms(state, found, wide(0), count)
-
-
-@inner
-def keep_matching(
-    state: ActiveArrays,
-    rows: Rows,
-    row: int,
-    now: float,
-    found: Int32s,
-    start: int,
-    stop: int,
-    only: int,
-) -> int:
-    """Keep the candidates that are active and whose text matches a row; give where they end."""
-    if _is_alone(state, rows, row, now, only):
-        return stop
-    messages, kept = state.messages, wide(start)
-    for at in range(start, stop):
-        slot = wide(found[at]) >> KNOWN_BITS
-        if messages[slot, END] > now and accepts_terms(
-            rows, row, state.ints, wide(messages[slot, TERMS]) * UNIT, only
-        ):
-            found[kept] = found[at]
-            kept += 1
-    return kept
-
-
-@inner
-def report(
-    state: ActiveArrays, rows: Rows, row: int, boxes: Floats, circles: Any, move: int, event: int,
-    found: Int32s, start: int, stop: int, out_events: Int32s, out_slots: Int32s, out_ops: Ops,
-    written: int,
-) -> int:  # fmt: skip
-    """Write down which candidates came or went; what is not known of one is decided exactly."""
-    messages = state.messages
-    for at in range(start, stop):
-        slot, known = wide(found[at]) >> KNOWN_BITS, found[at] & KNOWN
-        if known == UNSURE:
-            west, south = messages[slot, 0], messages[slot, 1]
-            east, north = messages[slot, 2], messages[slot, 3]
-            before = accepts_place(rows, row, west, south, east, north)
-            after = (
-                boxes[move, 0] <= east and boxes[move, 2] >= west
-                and boxes[move, 1] <= north and boxes[move, 3] >= south
-            )  # fmt: skip
-            if circles is not None and after:
-                after = box_meets_circle(
-                    west, south, east, north, circles[move, 0], circles[move, 1], circles[move, 2]
-                )
-            if before == after:
-                continue
-            known = CAME if after else WENT
-        out_events[written] = event
-        out_slots[written] = slot
-        out_ops[written] = known
-        written += 1
-    return written
 
 
 @lean_kernel
@@ -399,34 +287,41 @@ def moves(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Find what changes when rows get other boxes, or circles, than the table has.
 
-    Row `which[i]` moves in event `events[i]` to `boxes[i]` and, if `circles` is not None and it
-    is one, to the circle `circles[i]`. No row may stand there twice, and none be a polygon. Gives
-    the row that it stopped in front of, what is written, and why it stopped. `sides` has room for
-    8 numbers and `plan` for PLAN numbers for each of GROUP, `pair` for two circles. If `numbered`,
-    no use is made of what entries say besides the number of the message.
+    Row `which[i]` moves in event `events[i]`, at `times[events[i]]`, to `boxes[i]` and, if
+    `circles` is not None and it is one, to the circle `circles[i]`. No row may be there twice, and
+    none be a polygon. Updates go to `out_events`, `out_slots` and `out_ops`. Gives the row that it
+    stopped in front of, what is written, and why it stopped. Scratch: `cells` and `found` for the
+    cells and candidates of a group; `sides` has room for 8 numbers and `plan` for PLAN numbers for
+    each of GROUP, `pair` for two circles. If `numbered`, no use is made of what entries say besides
+    the number of the message.
     """
     written, group = wide(0), wide(start)
     _begin(state, rows, which, group)
     while group < len(which):
         stop = min(group + GROUP, len(which))
+        # Choose the list of each move: that of the rarest term.
         _choose_lists(state, rows, which, group, stop, plan, only)
         _ask_for_rows(rows, which, stop)
+        # Old and new box, in the precision of entries; the strips they reach.
         for i in range(group, stop):
             row, side = wide(which[i]), 8 * (i - group)
             for at in range(4):
                 sides[side + at], sides[side + 4 + at] = rows.box[row, at], boxes[i, at]
         _find_group_strips(state, stop - group, sides, plan)
         _ask_for_their_terms(rows, which, stop)
+        # List the cells that the moves may concern.
         stop = _list_group(state, rows, which, group, stop, circles, True, pair, plan, cells)
         if stop == group:
             return group, written, MORE_CELLS
         _ask_for_their_heads(state, rows, which, stop)
+        # Pick candidates from these cells.
         stop = _pick_group(
             state, rows, which, events, times, group, stop, sides, circles is None, plan, cells,
             found, only, numbered,
         )  # fmt: skip
         if stop == group:
             return group, written, MORE_FOUND
+        # Check their text and time, and write the updates.
         first = wide(0)
         for i in range(group, stop):
             last, row = plan[(i - group) * PLAN + UPTO], wide(which[i])
@@ -449,13 +344,18 @@ def evaluate(
     cells: Int64s, found: Int32s, out_events: Int32s, out_slots: Int32s, sides: Float32s,
     plan: Int64s, pair: Floats, only: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Find the active messages that match rows as they stand in the table; like `moves`."""
+    """Find the active messages that match rows as the table has them; arguments as in `moves`.
+
+    All are new to a row: its old box is none, from inf to -inf.
+    """
     written, group, messages = wide(0), wide(start), state.messages
     _begin(state, rows, which, group)
     while group < len(which):
         stop = min(group + GROUP, len(which))
+        # Choose the list of each row: that of the rarest term.
         _choose_lists(state, rows, which, group, stop, plan, only)
         _ask_for_rows(rows, which, stop)
+        # No old box; the strips that the box of the table reaches.
         for i in range(group, stop):
             row, side = wide(which[i]), 8 * (i - group)
             for at in range(2):
@@ -464,16 +364,19 @@ def evaluate(
                 sides[side + 4 + at] = rows.box[row, at]
         _find_group_strips(state, stop - group, sides, plan)
         _ask_for_their_terms(rows, which, stop)
+        # List the cells that these rows may concern.
         stop = _list_group(state, rows, which, group, stop, None, False, pair, plan, cells)
         if stop == group:
             return group, written, MORE_CELLS
         _ask_for_their_heads(state, rows, which, stop)
+        # Pick candidates from these cells.
         stop = _pick_group(
             state, rows, which, events, times, group, stop, sides, True, plan, cells, found, only,
             False,
         )  # fmt: skip
         if stop == group:
             return group, written, MORE_FOUND
+        # Check their text and time, then their place where it is unsure, and write them.
         first = wide(0)
         for i in range(group, stop):
             last, row = plan[(i - group) * PLAN + UPTO], wide(which[i])

@@ -112,7 +112,7 @@ def _weigh(places: Places, strips: Int64s, depth: int, share: float, best: Float
 def _chosen(
     places: Places, strips: Int64s, depth: int, best: Floats, out: Int64s, start: int
 ) -> int:
-    """Write down the cells that are not divided, and stand in none that is not."""
+    """Write down the cells that are not divided and lie in none that is not."""
     count = wide(start)
     for level in range(depth + 1):
         up, base = places.levels - level, first_of_level(level)
@@ -153,7 +153,7 @@ def cover(places: Places, term: int, strips: Int64s, best: Floats, out: Int64s, 
 
 @inner
 def is_inside_both(places: Places, place: int, old: Int64s, new: Int64s) -> bool:
-    """Tell whether a cell lies strictly inside two boxes that are given by their strips."""
+    """Return whether a cell lies strictly inside two boxes that are given by their strips."""
     up, base = wide(0), wide(0)
     columns = wide(places.cells)
     if places.levels > 0:

@@ -137,9 +137,11 @@ def list_cells(
     """Note where the entries of a list are that a move may concern; -1 if there is no room.
 
     Of two regions that do not overlap each is visited, else the lines of both, without the cells
-    inside both. `circles` is (2, 3), the old and the new one, or None for boxes. The strips of
-    both stand in `plan`; `cells` has so many numbers already.
+    inside both. `circles` is (2, 3), the old and the new one, or None for boxes. The strips of both
+    are in `plan`. What is found goes to `cells`, which has `count` numbers already: for each cell
+    the place of its entries, and how many there are.
     """
+    # Read the strips of the old and the new region.
     level = wide(state.heads[head + LEVEL])
     piece = wide(state.heads[head + PIECE]) * UNIT
     columns = wide(state.heads[head + EDGES]) * UNIT
@@ -149,10 +151,12 @@ def list_cells(
     east_old, north_old = plan[strips + 2], plan[strips + 3]
     west_new, south_new = plan[strips + 4], plan[strips + 5]
     east_new, north_new = plan[strips + 6], plan[strips + 7]
+    # Lines to visit; without a move, only those of the new region.
     south, north = south_new, north_new
     if moves:
         south, north = min(south_old, south_new), max(north_old, north_new)
     apart = moves and (west_old > east_new or west_new > east_old)
+    # Cells inside both boxes: nothing changes there.
     sure_south = sure_west = wide(1)
     sure_north = sure_east = wide(0)
     if moves and circles is None:
@@ -166,6 +170,7 @@ def list_cells(
         if not (of_old or of_new):
             continue
         start = piece + (line << level) * CELL
+        # Both regions are on this line, apart from each other: visit each.
         if apart and of_old and of_new:
             wanted = east_old - west_old + east_new - west_new + 2
             if count + 2 * wanted > len(cells):
@@ -177,12 +182,14 @@ def list_cells(
                 state, start + west_new * CELL, start + east_new * CELL, cells, count
             )
             continue
+        # Else one run from the westmost to the eastmost column.
         west = west_new if not of_old else west_old
         east = east_new if not of_old else east_old
         if of_old and of_new:
             west, east = min(west_old, west_new), max(east_old, east_new)
         if count + 2 * (east - west + 1) > len(cells):
             return wide(-1)
+        # Leave out the cells that are inside both regions.
         first, last = sure_west, sure_east
         if circles is not None:
             first, last = wide(1), wide(0)
@@ -254,7 +261,7 @@ def entries_of(state: ActiveArrays, term: int) -> int:
 
 @inner
 def _change_of(messages: Floats, slot: int, old: Floats, new: Floats) -> int:
-    """Tell exactly whether a point message came or went; UNSURE if neither."""
+    """Say exactly whether a point message came or went; UNSURE if neither."""
     x, y = messages[slot, 0], messages[slot, 1]
     before = old[0] <= x <= old[2] and old[1] <= y <= old[3]
     after = new[0] <= x <= new[2] and new[1] <= y <= new[3]

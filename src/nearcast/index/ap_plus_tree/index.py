@@ -20,12 +20,12 @@ _MEMORY = 0.7  # how much of what was known of a speed stays when a report comes
 
 
 class ApPlusTree(ApTree):
-    """Divides subscriptions by terms or by place, and by place less gladly where many move.
+    """Divides subscriptions by terms or by place, and less often by place where many move.
 
-    A spatial node costs, besides matching, what moves within it cost and what it costs to make it
-    anew once its subscriptions are elsewhere (equations 7 to 15, Algorithm 8). How fast a
+    A spatial node costs, besides matching, what moves within it cost and what it costs to
+    rebuild it once its subscriptions are elsewhere (equations 7 to 15, Algorithm 8). How fast a
     subscription moves is learnt from its reports. One that moves is found in the leaves of its old
-    box, which is remembered, where the AP-Tree searches all of them.
+    box, which is kept, where the AP-Tree searches all of them.
 
     Parameters besides those of `ApTree`:
 
@@ -117,7 +117,7 @@ class ApPlusTree(ApTree):
         self._after(2 * len(chosen))
 
     def _shift(self, chosen: Int32s) -> Int64s:
-        """Move rows by the four cases of section 4.2.5, and give the nodes to be made anew."""
+        """Move rows by the four cases of section 4.2.5, and give the nodes to be rebuilt."""
         table, plan = self.table.rows, self._plan
         room, start, found = 256, 0, []
         while start < len(chosen):
@@ -142,7 +142,7 @@ class ApPlusTree(ApTree):
 
     @classmethod
     def load(cls, folder: Path, table: Table) -> Self:
-        """Read what `save` wrote, over the same table; speeds are learnt anew."""
+        """Read what `save` wrote, over the same table; speeds are learnt again."""
         index = super().load(folder, table)
         index._remember(table.live_rows())
         return index
@@ -152,7 +152,7 @@ class ApPlusTree(ApTree):
         super()._start(rows)
 
     def _remember(self, rows: Int32s) -> None:
-        """Keep the boxes of rows as they stand in the tree."""
+        """Keep the boxes of rows as they are in the tree."""
         count = len(self.table)
         if count > len(self._boxes):
             room = max(count, 2 * len(self._boxes))

@@ -1,6 +1,6 @@
 """Construction (AP-Tree, Algorithm 4): split what a node holds, by terms or by place.
 
-One kernel makes a whole subtree. The rows of the nodes still to be made stand one behind the
+One kernel makes a whole subtree. The rows of the nodes still to be made are one behind the
 other in `work`, the last node's last, so that finished ones are simply cut off its end; so do the
 places of messages in `points`.
 """
@@ -86,10 +86,16 @@ def keyword_partition(
     plan: TreeOptions,
     wanted: bool,
 ) -> ByTerm:
-    """Cut the rows by their term at an offset; give no cuts if that is not wanted."""
+    """Cut the rows of a node by their term at an offset; give no cuts if that is not wanted.
+
+    `work[start:stop]` holds the rows of the node, as places in the list of rows that the tree is
+    made from. The ranks of such a row are `ranks[starts[local] : starts[local + 1]]`, in ascending
+    order.
+    """
     if not wanted:
         none = np.empty(0, np.int64)
         return ByTerm(none, np.empty(0, np.int32), none, none, np.inf)
+    # Pair each row with its rank at the offset; rows without one go to `short`.
     keys = np.empty(stop - start, np.int64)
     short = np.empty(stop - start, np.int32)
     count = few = 0
@@ -103,6 +109,7 @@ def keyword_partition(
             few += 1
     keys = keys[:count]
     sort(keys, 0, count)
+    # Find where each distinct term starts, and sum up weights and hit probabilities.
     terms = np.empty(count + 1, np.int64)
     weight, hit = np.empty(count + 1), np.empty(count + 1)
     distinct = 0
@@ -120,6 +127,7 @@ def keyword_partition(
         total = hit[distinct]
         for term in range(distinct + 1):
             hit[term] /= total
+    # Cut the ordered terms (Algorithm 2 or 3). All rows of the dummy cut are always verified.
     fanout = distinct if plan.strategy == TRIE else min(plan.fanout, distinct)
     if plan.optimal and fanout < distinct:
         stops = optimal_cuts(weight, hit, fanout)
@@ -160,17 +168,24 @@ def spatial_partition(
     tree: ApTreeArrays, node: int, box: Floats, chosen: Int32s, work: Int32s, start: int, stop: int,
     hits: MessageStatistics, points: Int32s, seen: int, known: int, plan: TreeOptions, wanted: bool,
 ) -> ByPlace:  # fmt: skip
-    """Lay a grid over the rows: the finest, in halving steps, that replicates little enough."""
+    """Lay a grid over the rows: the finest, in halving steps, that replicates little enough.
+
+    `chosen` holds the rows that the tree is made from, `work[start:stop]` the places in it of the
+    rows of this node, and `box` the boxes of all rows. `points[seen:known]` are the places in
+    `hits.lons` and `hits.lats` of the messages that fall into the node.
+    """
     nothing = ByPlace(np.empty(0), np.empty(0), np.empty(0, np.int64), 0, 0, np.inf)
     if not wanted:
         return nothing
     number = stop - start
     bounds = node_bounds(tree, node, hits)
+    # Sort the coordinates of the messages, which `strip_edges` searches.
     lons, lats = np.empty(known - seen), np.empty(known - seen)
     for i in range(known - seen):
         lons[i], lats[i] = hits.lons[points[seen + i]], hits.lats[points[seen + i]]
     sort(lons, 0, known - seen)
     sort(lats, 0, known - seen)
+    # Start with as many cells as the fanout and the rows allow.
     columns = int(np.sqrt(min(plan.fanout, number)))
     lines = min(plan.fanout, number) // max(1, columns)
     # Rows in one place must not be divided for ever: some cell has to be rid of some, or, where
@@ -179,6 +194,7 @@ def spatial_partition(
     if quarters:
         columns = lines = 2 if bounds[2] - bounds[0] > FINEST else 1
     while columns > 1 and lines > 1:
+        # Place the edges of columns and lines.
         if quarters:
             across = np.array([(bounds[0] + bounds[2]) / 2])
             up = np.array([(bounds[1] + bounds[3]) / 2])
@@ -188,6 +204,7 @@ def spatial_partition(
             )
             up = _dimension(box, 1, chosen, work, start, stop, lats, bounds[1], bounds[3], lines)
         weights, wide, copies = cell_weights(box, chosen, work, start, stop, across, up, plan.share)
+        # Take the grid if it replicates little enough and saves enough.
         if tree.nodes[node].copies * (copies + wide) <= plan.copies * number:
             chances = cell_hits(bounds, across, up, hits.lons, hits.lats, points, seen, known)
             cost = np.float64(wide)

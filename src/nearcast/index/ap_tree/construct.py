@@ -83,7 +83,13 @@ def construct(
     plan: TreeOptions,
     motion: Motion,
 ) -> ApTreeArrays:
-    """Make the subtree of a node from rows."""
+    """Make the subtree of a node from rows (Algorithm 4); give the tree with its arenas grown.
+
+    `chosen` holds the rows; `rank` the place of each term in the order of terms. A frame of the
+    stack is a node still to be made, the span of its rows in `work`, and the span of the messages
+    that fall into it in `points`. `work` holds places in `chosen`, `points` places in `hits.lons`.
+    """
+    # Begin with the node itself: all rows, and all messages within its region.
     starts, ranks = ranked_terms(rows, rank, chosen)
     work = np.empty(len(chosen), np.int32)
     for local in range(len(chosen)):
@@ -97,6 +103,7 @@ def construct(
         height -= 1
         node, start, stop = stack[height, 0], stack[height, 1], stack[height, 2]
         seen, known = stack[height, 3], stack[height, 4]
+        # Few rows, or nothing left to divide them by: a leaf.
         tree.nodes[node].made = stop - start
         offset = tree.nodes[node].offset
         placed = tree.nodes[node].placed != 0
@@ -107,6 +114,7 @@ def construct(
             tree = reserve(tree, 0, 0, 0, 0, 0, stop - start)
             fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
             continue
+        # Find the best partition by place and by term, as far as the strategy asks for them.
         by_key = keyed and not (plan.strategy == SPACE_FIRST and placed)
         by_place = placed and not (plan.strategy in (KEYWORD_FIRST, TRIE) and keyed)
         if by_place:
@@ -131,6 +139,8 @@ def construct(
                 tree = reserve(tree, 0, 0, 0, 0, 0, stop - start)
                 fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
                 continue
+        # Terms are cheaper: a keyword node. Its children follow behind `stop` in `work`, the dummy
+        # cut first.
         if len(key.stops) and by_term < by_cell:
             buckets = len(key.stops)
             tree = reserve(tree, buckets + 1, buckets + 1, buckets, 0, 0, 0)
@@ -160,6 +170,8 @@ def construct(
                 height += 1
                 begin = end
         elif len(place.weights):
+            # Place is cheaper: a spatial node. Its children follow behind `stop` in `work`, the
+            # dummy cell first.
             buckets, edges = len(place.weights), len(place.across) + len(place.up)
             tree = reserve(tree, buckets + 1, buckets + 1, 0, edges, buckets, 0)
             make_spatial_node(tree, node, place)
@@ -190,6 +202,7 @@ def construct(
                 stack[height, 3], stack[height, 4] = marks[cell], marks[cell + 1]
                 height += 1
         else:
+            # No partition is worth its cost: a leaf.
             tree = reserve(tree, 0, 0, 0, 0, 0, stop - start)
             fill_leaf(tree, node, chosen, work, start, stop, plan.capacity)
     return tree
@@ -262,7 +275,7 @@ def remake(
     plan: TreeOptions,
     motion: Motion = STILL,
 ) -> ApTreeArrays:
-    """Make the subtrees of some nodes anew, from the rows that are there."""
+    """Rebuild the subtrees of some nodes, from the rows that are there."""
     for top in tops.tolist():
         if tree.nodes["kind"][top] != GONE:
             chosen = np.unique(gather(tree, top))

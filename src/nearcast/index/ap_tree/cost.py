@@ -19,7 +19,7 @@ from nearcast.index.base import Batch
 from nearcast.index.table import Rows, Table
 
 MOST_POINTS = 20_000
-"""So many places of a history are kept, evenly spread over it."""
+"""How many places of a history are kept, evenly spread over it."""
 
 
 class Observed(NamedTuple):
@@ -113,7 +113,7 @@ def hits_from(
 ) -> MessageStatistics:
     """Bring what is known of messages into the order of terms.
 
-    Without a history it is the table's frequencies or, if nobody has given any, how many rows
+    Without a history it is the table's frequencies or, if none were given, how many rows
     require each term; as probabilities if it is known how many terms a message has.
     """
     relative = observed is None and message_terms is None

@@ -52,14 +52,14 @@ _PARTITIONS = ("hr", "dp")
 class ApTree:
     """Divides subscriptions by their l-th term or by a grid, whichever the cost model prefers.
 
-    Good where terms and places tell subscriptions apart to a different degree from node to node.
+    Good where terms and places separate subscriptions to a different degree from node to node.
     Not for subscriptions that move: a row that has moved is searched in all cells that it may
     have been in.
 
     Parameters, with the paper's letters and names:
 
-    - `fanout` (f), `leaf_capacity` (theta_q): a node of so many rows or more is divided, into so
-      many buckets at most;
+    - `fanout` (f), `leaf_capacity` (theta_q): a node of `leaf_capacity` rows or more is divided,
+      into `fanout` buckets at most;
     - `order`: the order of terms, frequent first ("tf"), rare first ("idf"), or "random";
     - `keyword_partition`: local improvement ("hr") or the dynamic programme ("dp");
     - `strategy`: "adaptive", or by terms ("k-first", KFirst) or by place ("s-first", SFirst)
@@ -72,7 +72,7 @@ class ApTree:
       all rows is remade when the divergence of its weights exceeds this;
     - `rebuild_growth`, `dummy_share`, `max_replication`: see below.
 
-    Departures from the paper, besides those told where they are made:
+    Departures from the paper, besides those named where they are made:
 
     - A row goes into the dummy cell not only if it contains the region of its node, but also if
       it covers more than `dummy_share` of the cells; and a grid that would bring the copies of
@@ -87,7 +87,7 @@ class ApTree:
     - A spatial node has no more cells than rows, and must be worth it (`WORTH`).
     - Probabilities without a history are relative to the node, as in the paper, which makes
       messages of many terms look as if they had one. `message_terms` makes them absolute.
-    - Terms that come after the tree was made stand last in the order until it is made anew, and a
+    - Terms that come after the tree was made are last in the order until it is rebuilt, and a
       term between two cuts extends the lighter one. Terms of a message that no row has required
       since then are left out.
     - In Trie-Qd, leaves made by insertion become tries when they are full, not at once.
@@ -273,7 +273,7 @@ class ApTree:
         self.rebuilds = getattr(self, "rebuilds", -1) + 1
 
     def _made(self, tree: ApTreeArrays, tops: Int64s) -> ApTreeArrays:
-        """Give the tree with the subtrees of some nodes made anew."""
+        """Give the tree with the subtrees of some nodes rebuilt."""
         return remake(tree, tops, self.table.rows, self._rank, self._hits, self._plan)
 
     def _rank_terms(self, chosen: Int32s) -> None:
@@ -306,7 +306,7 @@ class ApTree:
         self._remake(thin)
 
     def _remake(self, tops: Int64s) -> None:
-        """Make subtrees anew; with the root's, the order of terms as well."""
+        """Rebuild subtrees; with the root's, the order of terms as well."""
         if not len(tops):
             return
         if (tops == 0).any():

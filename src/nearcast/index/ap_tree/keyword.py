@@ -91,17 +91,20 @@ def heuristic_cuts(weight: Floats, hit: Floats, count: int) -> Int64s:
 
 @kernel
 def optimal_cuts(weight: Floats, hit: Floats, count: int) -> Int64s:
-    """Find the best partition by dynamic programming (Algorithm 2).
+    """Find the best partition into `count` cuts by dynamic programming (Algorithm 2).
 
-    `best[j]` is the least cost of the first j terms with the cuts so far. The cost of a cut obeys
-    the quadrangle inequality, so the best start of the last cut never moves back as j grows, and
-    each layer is filled by halving: O(f v log v), where the paper's program takes O(f v^2) for
-    the same optimum.
+    `weight` and `hit` are sums over the terms, as the module says. `best[j]` is the least cost of
+    the first j terms with the cuts so far. The cost of a cut obeys the quadrangle inequality, so
+    the best start of the last cut never moves back as j grows, and each layer is filled by halving:
+    O(f v log v), where the paper's program takes O(f v^2) for the same optimum.
     """
+    # The first layer has one cut.
     terms = len(weight) - 1
     best = np.empty(terms + 1)
     for stop in range(terms + 1):
         best[stop] = cut_cost(weight, hit, 0, stop)
+    # Each further layer adds a cut. A span holds the stops still to be settled, from `low` to
+    # `high`, and the range in which their best starts lie.
     choice = np.zeros((count, terms + 1), np.int32)
     following = np.empty(terms + 1)
     spans = np.empty((128, 4), np.int64)
@@ -114,6 +117,7 @@ def optimal_cuts(weight: Floats, hit: Floats, count: int) -> Int64s:
             if low > high:
                 continue
             stop = (low + high) >> 1
+            # Settle the middle stop; it bounds the starts of the stops on either side.
             least, place = np.inf, first
             for start in range(first, min(last, stop - 1) + 1):
                 cost = best[start] + cut_cost(weight, hit, start, stop)
@@ -126,6 +130,7 @@ def optimal_cuts(weight: Floats, hit: Floats, count: int) -> Int64s:
             top += 1
             spans[top, 0], spans[top, 1], spans[top, 2], spans[top, 3] = stop + 1, high, place, last
         best, following = following, best
+    # Follow the choices back from the last cut.
     stops = np.empty(count, np.int64)
     stop = terms
     for layer in range(count - 1, -1, -1):

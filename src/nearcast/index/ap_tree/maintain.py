@@ -56,10 +56,11 @@ def way_of(
     share: float,
     visited: Int64s,
 ) -> int:
-    """Find the slots on the way of a row from the root to its leaves: slot, and node above it.
+    """List the slots between the root and the leaves of a row in `visited`.
 
-    The list is its own queue: a slot is looked into after it has been noted. Gives how many there
-    are, -1 if there is no room for them.
+    Its lines are (slot, node above it). `box[row]` is the box of the row, and `ranks[:count]` are
+    the ranks of its terms in ascending order. `visited` is its own queue: a slot is looked into
+    after it has been noted. Gives how many slots there are, -1 if there is no room for them.
     """
     visited[0, 0], visited[0, 1] = 0, -1
     size, at = 1, 0
@@ -69,6 +70,7 @@ def way_of(
         if node < 0 or tree.nodes[node].kind == LEAF:
             continue
         first, buckets = tree.nodes[node].first, tree.nodes[node].count
+        # A keyword node: the cut of the term at its offset, or the dummy cut.
         if tree.nodes[node].kind == KEYWORD:
             offset = tree.nodes[node].offset
             bucket = buckets if offset >= count else cut_for(tree, node, ranks[offset])
@@ -77,6 +79,7 @@ def way_of(
             visited[size, 0], visited[size, 1] = first + bucket, node
             size += 1
             continue
+        # A spatial node: the cells that the box meets, or the dummy cell.
         columns, edges = tree.nodes[node].room, tree.nodes[node].aux
         lines = buckets // columns
         west = strip_of(tree.edges, edges, columns, box[row, 0])
@@ -158,7 +161,7 @@ def _widen_cut(tree: ApTreeArrays, node: int, slot: int, rank: int) -> None:
 
 @inner
 def _room_wanted(tree: ApTreeArrays, visited: Int64s, size: int) -> tuple[int, int]:
-    """Tell how many nodes and entries a row needs before it can be taken in."""
+    """Count how many nodes and entries a row needs before it can be taken in."""
     nodes = entries = 0
     for at in range(size):
         node = tree.slots[visited[at, 0], CHILD]
@@ -234,21 +237,24 @@ def insert_rows(
     capacity: int,
     doubling: bool,
 ) -> tuple[int, Int64s, int, int]:
-    """Put rows into their leaves.
+    """Put the rows `chosen[start:]` into their leaves.
 
-    Gives the place where it stopped for lack of room, the nodes to be made anew, and how many
-    nodes and entries are needed to go on. A leaf is to be made anew when it is too full, and with
-    `doubling` another node when it has twice the rows that it was made for.
+    `rank` holds the place of each term in the order of terms. Gives the place where it stopped for
+    lack of room, the nodes to be rebuilt, and how many nodes and entries are needed to go on. A
+    leaf is to be rebuilt when it is too full, and with `doubling` another node when it has twice
+    the rows that it was made for.
     """
     ranks = np.empty(16, np.int32)
     visited = np.empty((64, 2), np.int64)
     full, overfull = np.empty(16, np.int64), 0
     for i in range(start, len(chosen)):
         row = chosen[i]
+        # Find the slots that the row goes to.
         if rows.required[row] > len(ranks):
             ranks = np.empty(2 * rows.required[row], np.int32)
         sorted_ranks(rows, rank, row, ranks, 0)
         visited, size = locate(tree, rows, row, ranks, share, visited)
+        # Stop if the tree has no room for what the row needs.
         nodes, entries = _room_wanted(tree, visited, size)
         if (
             tree.sizes[NODES] + nodes > len(tree.nodes)
@@ -256,6 +262,7 @@ def insert_rows(
             or tree.sizes[ENTRIES] + entries > len(tree.entries)
         ):
             return i, full[:overfull], nodes, entries
+        # Enter the row, and note the nodes that are to be rebuilt.
         for at in range(size):
             slot = visited[at, 0]
             node = _enter(tree, rows, row, ranks, slot, visited[at, 1], capacity)
@@ -406,13 +413,16 @@ def shift_rows(
 ) -> tuple[int, int, int]:
     """Move rows from the leaves of their old boxes to those of the table's, where these differ.
 
-    In `tops` it notes leaves that are too full and nodes left with too few rows; it has room for
-    all there can be of one row, or the kernel stops. Gives where it stopped, how many are in
-    `tops`, and why.
+    `chosen[start:]` are the rows and `old` holds the old boxes, by row. `ranks`, `before` and
+    `after` are scratch: the ranks of a row, and the slots it leaves and comes to, (n, 2). `marks`
+    has a number for each slot and none above `stamp`. In `tops` the kernel notes leaves that are
+    too full, and nodes left with fewer than `few` rows; it has room for all there can be of one
+    row, or the kernel stops. Gives where it stopped, how many are in `tops`, and why.
     """
     noted = 0
     for i in range(start, len(chosen)):
         row = chosen[i]
+        # Find the slots of the old box and of the new one.
         count = ranks_of(rows, rank, row, ranks)
         left = right = -1
         if count >= 0:
@@ -422,6 +432,7 @@ def shift_rows(
             return i, noted, MORE_VISITED
         if noted + left + right > len(tops):
             return i, noted, MORE_TOPS
+        # Mark the old slots, and those that are new as well; keep the others in `after`.
         stamp += 2
         for at in range(left):
             marks[before[at, 0]] = stamp
@@ -433,6 +444,7 @@ def shift_rows(
             else:
                 after[fresh, 0], after[fresh, 1] = slot, after[at, 1]
                 fresh += 1
+        # Stop if the tree has no room for the row in its new slots.
         nodes, entries = _room_wanted(tree, after, fresh)
         if (
             tree.sizes[NODES] + nodes > len(tree.nodes)
@@ -440,6 +452,7 @@ def shift_rows(
             or tree.sizes[ENTRIES] + entries > len(tree.entries)
         ):
             return i, noted, MORE_ROOM
+        # Leave the slots that are old alone.
         for at in range(left):
             slot = before[at, 0]
             if marks[slot] == stamp + 1:
@@ -451,6 +464,7 @@ def shift_rows(
             elif node >= 0 and tree.slots[slot, NOW] == few - 1:
                 tops[noted] = node
                 noted += 1
+        # Enter the slots that are new alone.
         for at in range(fresh):
             node = _enter(tree, rows, row, ranks, after[at, 0], after[at, 1], capacity)
             if tree.nodes[node].kind == LEAF and tree.nodes[node].count == tree.nodes[node].aux + 1:

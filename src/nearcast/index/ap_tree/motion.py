@@ -10,7 +10,7 @@ from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s
 
 SAMPLE = 1024
-"""So many rows of a node, evenly spread, say when its distribution will have drifted."""
+"""How many rows of a node, evenly spread, are used to estimate when it will have drifted."""
 _DRIFT = 0.001  # theta_KL
 
 

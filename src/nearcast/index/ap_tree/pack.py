@@ -79,7 +79,12 @@ def _copy_line(old: Any, source: int, new: Any, target: int) -> None:
 
 @kernel
 def _copy(old: ApTreeArrays, new: ApTreeArrays) -> None:
-    """Copy node after node; `source` says which one each new node is made from."""
+    """Copy the nodes in use into empty arenas, level by level.
+
+    The arenas of `new` have room for exactly what is in use. `source` holds the old number of each
+    new node.
+    """
+    # The root has slot 0 and region 0.
     sizes = new.sizes
     sizes[NODES] = sizes[SLOTS] = sizes[REGIONS] = 1
     new.nodes[0] = old.nodes[0]
@@ -89,8 +94,10 @@ def _copy(old: ApTreeArrays, new: ApTreeArrays) -> None:
     source = np.zeros(len(new.nodes), np.int64)
     node = 0
     while node < sizes[NODES]:
+        # A copied node still points into the old arenas until its turn comes.
         first, count, kind = new.nodes[node].first, new.nodes[node].count, new.nodes[node].kind
         aux = new.nodes[node].aux
+        # A leaf: its entries.
         if kind == LEAF:
             at = sizes[ENTRIES]
             for i in range(count):
@@ -100,6 +107,7 @@ def _copy(old: ApTreeArrays, new: ApTreeArrays) -> None:
             sizes[ENTRIES] += count
             node += 1
             continue
+        # Its cuts or edges.
         if kind == KEYWORD:
             at = sizes[CUTS]
             for i in range(count):
@@ -113,6 +121,7 @@ def _copy(old: ApTreeArrays, new: ApTreeArrays) -> None:
                 new.edges[at + i] = old.edges[aux + i]
             sizes[EDGES] += number
         new.nodes[node].aux = at
+        # Its slots, and its children, which are appended to the new nodes.
         base = sizes[SLOTS]
         new.nodes[node].first = base
         sizes[SLOTS] += count + 1
@@ -128,6 +137,7 @@ def _copy(old: ApTreeArrays, new: ApTreeArrays) -> None:
             new.slots[base + bucket, CHILD] = fresh
             new.nodes[fresh].parent = node
             new.nodes[fresh].slot = base + bucket
+            # A child has the region of its parent, or one of its own.
             region = old.nodes[child].region
             if region == old.nodes[source[node]].region:
                 new.nodes[fresh].region = new.nodes[node].region

@@ -63,8 +63,8 @@ def push_cells(
 
 
 @inner
-def _is_home(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
-    """Tell whether a row is to be reported from here.
+def _reports_here(rows: Rows, row: int, box: Floats, region: Floats) -> bool:
+    """Return whether a row is to be reported from here.
 
     A box may meet a row in several leaves. The lower left corner of what the two share lies in
     the region of exactly one of them.
@@ -83,7 +83,7 @@ def scan_leaf(
     wide = west != east or south != north
     for at in range(first, stop):
         row = entries[at]
-        if wide and not _is_home(rows, row, box, region):
+        if wide and not _reports_here(rows, row, box, region):
             continue
         if accepts(rows, row, west, south, east, north, bitmap):
             if written == len(found):
@@ -99,7 +99,14 @@ def match_batch(
     tree: ApTreeArrays, rows: Rows, rank: Int32s, starts: Int64s, terms: Int32s, boxes: Floats,
     bitmap: Bitmap, start: int, messages: Int32s, found: Int32s,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Match messages from `start` on, as long as there is room for what is found."""
+    """Match messages from `start` on, as long as there is room for what is found (Algorithm 1).
+
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. `rank` is
+    the place of each term in the order of terms. `bitmap` has a bit for each term, all zero before
+    and after. Pairs go to `messages` and `found`. Gives the next message, the pairs written, and
+    the rows looked at. A frame of the stack is a node, and the first term of the message that
+    counts there.
+    """
     written = candidates = 0
     ranks = np.empty(16, np.int32)
     stack = np.empty((256, 2), np.int64)
@@ -109,6 +116,7 @@ def match_batch(
         box = boxes[message]
         if end - begin > len(ranks):
             ranks = np.empty(2 * (end - begin), np.int32)
+        # Sort the ranks of the terms that some row has required.
         known = 0
         for at in range(begin, end):
             ranks[known] = rank_of(rank, terms[at])
@@ -117,6 +125,7 @@ def match_batch(
         sort(ranks, 0, known)
         own = ranks[:known]
         set_terms(bitmap, terms, begin, end)
+        # Descend from the root.
         stack[0, 0], stack[0, 1] = 0, 0
         height = 1
         fits = True
@@ -126,6 +135,7 @@ def match_batch(
             first, count, kind = (
                 tree.nodes[node].first, tree.nodes[node].count, tree.nodes[node].kind,
             )  # fmt: skip
+            # Verify the rows of a leaf.
             if kind == LEAF:
                 region = tree.regions[tree.nodes[node].region]
                 looked_at += count
@@ -138,6 +148,7 @@ def match_batch(
                 else:
                     written = after
                 continue
+            # Push the children that the message hits, the dummy cut or cell always among them.
             dummy = tree.slots[first + count, CHILD]
             if kind == KEYWORD:
                 stack = taller(stack, height + len(own) - eta + 1)

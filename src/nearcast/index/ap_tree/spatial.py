@@ -14,13 +14,13 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index.ap_tree.tree import is_wide, strip_of
 
 SAMPLE = 32768
-"""Edges of a node with more rows are found from so many of them, evenly spread.
+"""Edges of a node with more rows are found from this many of them, evenly spread.
 
 A departure: the edges of a large sample are nearly those of all rows, and sorting all of them
 would be most of the time of a build.
 """
 PSEUDO = 10.0
-"""So many messages are thought to be spread evenly beside those of a history."""
+"""How many messages are thought to be spread evenly beside those of a history."""
 
 
 @inner_counting
@@ -45,9 +45,11 @@ def strip_edges(
 ) -> Floats:
     """Find at most `count - 1` inner edges: centres evenly spread, then local improvement.
 
-    All arguments are sorted, but each low no longer stands beside its high. Every end of a row is
-    a possible edge.
+    `lows` and `highs` are the ends of the rows and `points` the coordinates of messages, each
+    sorted for itself, so that a low is no longer beside its high. The strips lie between `low` and
+    `high`. Every end of a row is a possible edge.
     """
+    # Collect the possible edges, each once, at the front of `ends`.
     number = len(lows)
     ends = np.empty(2 * number)
     for i in range(number):
@@ -74,6 +76,7 @@ def strip_edges(
             stops += 1
         begun[place], ended[place] = starts, stops
         hit[place] = share_before(x, low, high, points)
+    # Choose edges with about as many centres of rows between them.
     places = np.empty(count + 1, np.int64)
     places[0] = 0
     used = 1
@@ -89,6 +92,7 @@ def strip_edges(
         used += 1
         at += 1
     places[used] = kept + 1
+    # Move each edge to where its two strips cost least (weight times hit probability).
     for strip in range(1, used):
         left, right = places[strip - 1], places[strip + 1]
         least, best = np.inf, places[strip]

@@ -86,7 +86,7 @@ def single_leaf(rows: Int32s, capacity: int) -> ApTreeArrays:
 
 
 def with_room(tree: ApTreeArrays, nodes: int, regions: int, entries: int) -> ApTreeArrays:
-    """Make room for so many more nodes, regions and entries."""
+    """Make room for that many more nodes, regions and entries."""
     wanted = {"nodes": (NODES, nodes), "regions": (REGIONS, regions), "entries": (ENTRIES, entries)}
     grown = {}
     for field, (place, extra) in wanted.items():
@@ -206,7 +206,7 @@ def strip_of(edges: Floats, first: int, count: int, x: float) -> int:
 
 @inner
 def is_wide(covered: int, cells: int, share: float) -> bool:
-    """Tell whether a row that covers so many cells belongs into the dummy cell."""
+    """Return whether a row that covers `covered` cells belongs into the dummy cell."""
     return covered == cells or covered > share * cells
 
 

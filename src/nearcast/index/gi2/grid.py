@@ -1,4 +1,4 @@
-"""Cells of a uniform grid, and the cells that a row stands in packed into one number."""
+"""Cells of a uniform grid, and the cells that a row is in packed into one number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def grid_over(extent: tuple[float, float, float, float], side: int) -> Gi2Grid:
 
 
 def spans_for(count: int, side: int) -> Spans:
-    """Make room for the spans of so many rows."""
+    """Make room for the spans of that many rows."""
     return np.zeros(count, np.uint32 if side <= 256 else np.uint64)
 
 

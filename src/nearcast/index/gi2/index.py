@@ -1,6 +1,6 @@
 """GI2: in each cell of a grid, inverted lists by the least frequent term.
 
-The worker index of PS2Stream (ICDE 2017), section IV-D. A row stands in every cell that its box
+The worker index of PS2Stream (ICDE 2017), section IV-D. A row is in every cell that its box
 touches, in the list of its least frequent required term. A message looks into the lists of its
 terms in its cell; a range message into those of all its cells, and a row is reported in the first
 cell that they share. Deletion is lazy.
@@ -49,7 +49,7 @@ from nearcast.index.gi2.update import (
     sweep,
     withdraw_rows,
 )
-from nearcast.index.table import NOBODY, Table
+from nearcast.index.table import NO_OWNER, Table
 from nearcast.index.verify import Bitmap, bitmap_for
 
 _VERSION = 1
@@ -84,7 +84,7 @@ class Gi2:
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
         spans, owner = self._lists.spans[: len(self.table)], self.table.rows.owner
-        dead = np.flatnonzero((owner[: len(spans)] == NOBODY) & (spans > 0))
+        dead = np.flatnonzero((owner[: len(spans)] == NO_OWNER) & (spans > 0))
         self._freed.append(dead.astype(np.int32))
         self._dead = self._dead_rows = 0
         self._met.clear()
@@ -194,7 +194,7 @@ class Gi2:
         return index
 
     def _borrow_bitmap(self) -> Bitmap:
-        """Take an empty bitmap that no other thread uses; a large one is dear to make."""
+        """Take an empty bitmap that no other thread uses; a large one is expensive to make."""
         terms = len(self.table.frequency)
         while self._bitmaps:
             try:
@@ -226,7 +226,7 @@ class Gi2:
     def _sweep(self, rows: Int32s) -> None:
         """Clean all lists of the rows deleted earlier and of these, which the table still has."""
         owner = self.table.rows.owner.copy()
-        owner[rows] = NOBODY
+        owner[rows] = NO_OWNER
         freed = np.empty(self._dead_rows, np.int32)
         entries = int(self._lists.counts[ENTRIES])
         count = sweep(self._lists, owner, freed)

@@ -63,7 +63,7 @@ def _home(key: Any, slots: int) -> Any:
 
 @inner
 def place_of(slots: Any, key: Any) -> Any:
-    """Give the slot of a key, or the free slot where it would stand."""
+    """Give the slot of a key, or the free slot where it would be."""
     at = _home(key, len(slots))
     while slots[at, 0] != 0 and slots[at, 0] != key:
         at += 1
@@ -98,7 +98,7 @@ def describe(slot: Any, block: int, kind: int, count: int) -> None:
 
 @inner
 def kind_for(count: int) -> int:
-    """Give the smallest size that holds so many entries, as a place in `SIZES`."""
+    """Give the smallest size that holds that many entries, as a place in `SIZES`."""
     kind = 0
     while SIZES[kind] < count:
         kind += 1
@@ -195,7 +195,7 @@ def rehash(old: Any, new: Any) -> int:
 
 
 def fresh_lists(lists: int, entries: int, width: int, spans: Spans) -> CellLists:
-    """Make empty lists with room for so many, and for so many entries."""
+    """Make empty lists with room for that many lists and entries."""
     return CellLists(
         np.zeros((int(lists / 0.7) + 16, 2), np.uint64),
         np.empty((entries + 16, width), np.int32),
@@ -206,14 +206,14 @@ def fresh_lists(lists: int, entries: int, width: int, spans: Spans) -> CellLists
 
 
 def with_slots(lists: CellLists, wanted: int) -> CellLists:
-    """Give the same lists with a hash made for so many."""
+    """Give the same lists with a hash made for that many."""
     slots = np.zeros((int(wanted / 0.7) + 16, 2), np.uint64)
     lists.counts[SLOTS] = rehash(lists.slots, slots)
     return lists._replace(slots=slots)
 
 
 def with_arena(lists: CellLists, wanted: int) -> CellLists:
-    """Give the same lists with an arena of so many entries."""
+    """Give the same lists with an arena of that many entries."""
     arena = np.empty((wanted, lists.arena.shape[1]), np.int32)
     arena[: len(lists.arena)] = lists.arena
     return lists._replace(arena=arena)

@@ -17,7 +17,7 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, has_term, set_te
 
 @inner
 def _may_match(arena: Int32s, bounds: Bounds32, at: int, box: Any, bitmap: Bitmap) -> bool:
-    """Tell whether an inline record leaves it open that its row matches."""
+    """Return whether an inline record leaves it open that its row matches."""
     return bool(
         bounds[at, BOX] <= box[2]
         and bounds[at, BOX + 2] >= box[0]
@@ -31,7 +31,7 @@ def _may_match(arena: Int32s, bounds: Bounds32, at: int, box: Any, bitmap: Bitma
 
 @inner
 def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
-    """Tell whether an inline record that may match settles it, without the table."""
+    """Return whether an inline record that may match settles it, without the table."""
     return bool(
         arena[at, 0] >= 0
         and bounds[at, BOX] + COARSENESS <= box[2]
@@ -43,7 +43,7 @@ def _is_sure(arena: Int32s, bounds: Bounds32, at: int, box: Any) -> bool:
 
 @inner
 def _is_first(grid: Gi2Grid, span: Any, x: int, y: int, x0: int, y0: int) -> bool:
-    """Tell whether this is the first cell common to a row and a message that begins at x0, y0."""
+    """Return whether this is the first cell common to a row and a message that begins at x0, y0."""
     row_x0, row_y0, _, _ = unpack(grid, span)
     return bool(x == max(row_x0, x0) and y == max(row_y0, y0))
 
@@ -56,9 +56,11 @@ def scan(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Match messages, as `base.collect` wants it.
 
-    `hits` has room for the slots of the longest message's terms. The keys of lists in which a
-    deleted row was met go to `met[1:]`, as many as fit, and `met[0]` counts them; without room
-    for any, no row of the lists is deleted.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. `bounds`
+    are the boxes in the arena of `lists`, as 32-bit floats. `bitmap` has a bit for each term, all
+    zero before and after. `hits` has room for the slots of the longest message's terms. The keys of
+    lists in which a deleted row was met go to `met[1:]`, as many as fit, and `met[0]` counts them;
+    without room for any, no row of the lists is deleted. Pairs go to `messages` and `found`.
     """
     inline = lists.arena.shape[1] > 1
     any_dead = len(met) > 1
@@ -68,6 +70,7 @@ def scan(
         first, last = starts[message], starts[message + 1]
         box = boxes[message]
         set_terms(bitmap, terms, first, last)
+        # Find the cells that the message touches.
         x0, y0 = column_of(grid, box[0]), line_of(grid, box[1])
         x1, y1 = column_of(grid, box[2]), line_of(grid, box[3])
         several = x0 != x1 or y0 != y1
@@ -81,6 +84,7 @@ def scan(
                 place = place_of(lists.slots, key_of(y * grid.side + x, terms[at]))
                 hits[hit] = place
                 hit += lists.slots[place, 0] != 0
+            # Read the lists. Inline records rule most rows out, or in, without the table.
             for nth in range(hit):
                 slot = lists.slots[hits[nth]]
                 block = block_of(slot)
@@ -98,6 +102,7 @@ def scan(
                     sure = inline and _is_sure(lists.arena, bounds, at, box)
                     if not (sure or accepts(rows, row, box[0], box[1], box[2], box[3], bitmap)):
                         continue
+                    # A row that shares several cells with the message is reported from one.
                     if several and not _is_first(grid, lists.spans[row], x, y, x0, y0):
                         continue
                     if written == len(found):

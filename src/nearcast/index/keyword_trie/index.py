@@ -35,8 +35,8 @@ class KeywordTrie:
     """A trie over the terms of rows, each in one order; place is only verified.
 
     A message follows every way whose terms it has. A way that is shared is gone once for all rows
-    on it, so many rows with few different texts are cheap. Not for rows that place alone tells
-    apart: all of them are verified for every message with their terms.
+    on it, so many rows with few different texts are cheap. Not for rows that only differ
+    in place: all of them are verified for every message with their terms.
 
     `order` is that of terms: frequent first ("tf"), rare first ("idf"), or "random". With frequent
     ones first more ways are shared; with rare ones first fewer are gone.
@@ -46,7 +46,7 @@ class KeywordTrie:
 
     Departures: of a node's children and the message's remaining terms the fewer are gone through,
     which LFilter (CIKM 2015), section 3.3, calls cost-based probing; terms that come after the
-    trie was built stand last in the order until it is built anew.
+    trie was built are last in the order until it is rebuilt.
     """
 
     name: ClassVar[str] = "keyword-trie"
@@ -135,7 +135,7 @@ class KeywordTrie:
         return index
 
     def _start(self, rows: Int32s) -> None:
-        """Make the trie anew, with a fresh order of terms."""
+        """Rebuild the trie, with a fresh order of terms."""
         self._rank = term_order(self._order, term_counts(self.table, rows))
         self._ranks = int(self._rank.max(initial=-1)) + 1
         self._longest = 1

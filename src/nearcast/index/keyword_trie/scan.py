@@ -14,7 +14,7 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 
 @inner
 def _position(ranks: Int32s, start: int, stop: int, rank: int) -> int:
-    """Give where a rank stands among sorted ones, or -1."""
+    """Give where a rank is among sorted ones, or -1."""
     end = stop
     while start < stop:
         middle = (start + stop) >> 1
@@ -57,7 +57,11 @@ def scan(
 ) -> tuple[int, int, int]:
     """Match messages, as `base.collect` wants it.
 
-    `ranks` has room for the longest message, `frames` for the longest row and one more.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. `rank` is
+    the place of each term in the order of terms. `bitmap` has a bit for each term, all zero before
+    and after. `ranks` has room for the longest message, `frames` for the longest row and one more:
+    a frame is a node, the first rank that counts below it, whether its children are gone through,
+    and the cursor. Pairs go to `messages` and `found`.
     """
     written = candidates = 0
     for message in range(start, len(boxes)):
@@ -65,15 +69,18 @@ def scan(
         first, last = starts[message], starts[message + 1]
         box = boxes[message]
         set_terms(bitmap, terms, first, last)
+        # Sort the ranks of the terms that some row has required.
         known = 0
         for at in range(first, last):
             ranks[known] = rank_of(rank, terms[at])
             known += ranks[known] >= 0
         sort(ranks, 0, known)
+        # Walk down all paths whose terms the message has, depth first.
         _enter(trie, frames, 0, ROOT, 0, known)
         depth, fits = 0, True
         while depth >= 0 and fits:
             node, cursor = frames[depth, 0], frames[depth, 3]
+            # Find the next rank that leads to a child, by its children or by the ranks.
             if frames[depth, 2]:
                 if cursor < 0:
                     depth -= 1
@@ -88,6 +95,7 @@ def scan(
                     depth -= 1
                     continue
                 frames[depth, 3] = at + 1
+            # Verify the rows that end at the child; its number is in front of them.
             slot = lists.slots[place_of(lists.slots, key_of(node, ranks[at]))]
             block, count = block_of(slot), count_of(slot)
             if count == 0:
@@ -103,6 +111,7 @@ def scan(
                 messages[written] = message
                 found[written] = row
                 written += 1
+            # Go on below the child.
             child = lists.arena[block, 0]
             if trie.nodes[child, CHILDREN] > 0 and at + 1 < known:
                 depth += 1

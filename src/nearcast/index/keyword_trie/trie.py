@@ -42,7 +42,7 @@ class KeywordTrieArrays(NamedTuple):
 
 
 def empty_trie(room: int) -> KeywordTrieArrays:
-    """Make a trie of a root, with room for so many nodes below it."""
+    """Make a trie of a root, with room for that many nodes below it."""
     nodes = np.empty((room + 1, 5), np.int32)
     nodes[ROOT] = (NOTHING, 0, NOTHING, NOTHING, NOTHING)
     return KeywordTrieArrays(nodes, np.array([1, NOTHING], np.int64))

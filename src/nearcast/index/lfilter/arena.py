@@ -53,13 +53,13 @@ def used_cells(arena: Arena) -> int:
 
 
 def allocate_first(arena: Arena, count: int) -> int:
-    """Give an empty arena its first list, of so many entries, for which it must have room."""
+    """Give an empty arena its first list, of that many entries, for which it must have room."""
     arena.free[_TOP] = SIZES[np.searchsorted(SIZES, count)]
     return 0
 
 
 def laid_out(counts: Int64s) -> tuple[Int64s, Int64s, int]:
-    """Give where lists of so many entries begin, how large their blocks are, and the cells."""
+    """Give where lists of that many entries begin, how large their blocks are, and the cells."""
     sizes = np.where(counts > 0, SIZES[np.searchsorted(SIZES, counts)], 0)
     ends = np.cumsum(sizes)
     return ends - sizes, sizes, int(ends[-1]) if len(ends) else 0
@@ -80,13 +80,13 @@ def room_for(count: int) -> int:
 
 @inner
 def has_room(arena: Arena, cells: int) -> bool:
-    """Tell whether lists of so many entries in all fit, however they are cut."""
+    """Return whether lists of that many entries in all fit, however they are cut."""
     return bool(arena.free[_TOP] + cells * 3 // 2 + 64 <= arena.cells.shape[1])
 
 
 @inner
 def allocate(arena: Arena, count: int) -> int:
-    """Give where a new list of so many entries begins, or NO_ROOM."""
+    """Give where a new list of that many entries begins, or NO_ROOM."""
     kind = kind_for(count)
     block = arena.free[kind]
     if block >= 0:
@@ -122,7 +122,7 @@ def lower_bound(cells: Int32s, plane: int, low: int, high: int, key: int) -> int
 
 @inner
 def holds(arena: Arena, block: int, count: int, key: int) -> bool:
-    """Tell whether a sorted list has a key."""
+    """Return whether a sorted list has a key."""
     plane = arena.cells.shape[0] - 1
     at = lower_bound(arena.cells, plane, wide(block), block + count, key)
     return bool(at < block + count and arena.cells[plane, at] == key)

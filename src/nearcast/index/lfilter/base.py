@@ -16,7 +16,7 @@ from nearcast.index.lfilter.arena import Arena, larger, trimmed, used_cells
 from nearcast.index.lfilter.cost import LENGTHS, TYPICAL, SearchCosts
 from nearcast.index.lfilter.order import TermOrder
 from nearcast.index.lfilter.quadtree import DEEPEST, ENTRIES, PtQuadtreeArrays
-from nearcast.index.lfilter.quadtree_build import Division, Planted
+from nearcast.index.lfilter.quadtree_build import Division, EditableQuadtree
 from nearcast.index.lfilter.search import (
     COST,
     FRAME,
@@ -55,7 +55,7 @@ class FilterIndex:
     """An MBRTrie, a PT-Quadtree, or both.
 
     Deleted rows are marked, by the table, and stay where they are until a quarter of all rows are
-    such; then everything is built anew. So it is when the rows have doubled, when as many rows
+    such; then everything is rebuilt. So it is when the rows have doubled, when as many rows
     have moved as there are, and when there is no id left where one is needed.
     """
 
@@ -71,7 +71,7 @@ class FilterIndex:
         self._probe = PROBES[one_of("probe", options.get("probe", "cost"), tuple(PROBES))]
         self._has_trie, self._has_quadtree = "probe" in options, division is not None
         planes = 2 if self._has_trie and self._has_quadtree else 1
-        self._planted = Planted(division or _NO_DIVISION, len(table), planes)
+        self._quadtree = EditableQuadtree(division or _NO_DIVISION, len(table), planes)
         self._trie = empty_trie(len(table), self._has_trie)
         self._rows = self._built = self._moved = 0  # rows held, when built, and moved since
         self._held = np.zeros(len(table), np.bool_)  # by row: the table may have others as well
@@ -102,7 +102,7 @@ class FilterIndex:
             return
         self._rows += len(new)
         if self._has_quadtree:
-            self._planted.insert(self.table, new, self._ids, self._order, self._rows)
+            self._quadtree.insert(self.table, new, self._ids, self._order, self._rows)
         if self._rows > self._measured + self._measured // 8 + _FEW:
             self._plan = self._fresh_plan()
 
@@ -128,11 +128,11 @@ class FilterIndex:
             path = self._path_room(moved)
             move_in_trie(self._trie, table.rows, order.labels, moved, path)
         if self._has_quadtree:
-            self._planted.move(table, moved, self._ids, order, self._rows)
+            self._quadtree.move(table, moved, self._ids, order, self._rows)
 
     def candidates(self, batch: Batch) -> Pairs:
         """Find the rows that match each message."""
-        trie, quad, rows, plan = self._trie, self._planted.quad, self.table.rows, self._plan
+        trie, quad, rows, plan = self._trie, self._quadtree.quad, self.table.rows, self._plan
         labels = self._order.labels
         longest = int(np.diff(batch.starts).max(initial=0))
         bitmap, tools = self._borrow(longest)
@@ -162,7 +162,7 @@ class FilterIndex:
             figures["bytes"] += nodes * trie.nodes.itemsize + held + trie.ids.nbytes
             figures["trie_nodes"] = nodes
         if self._has_quadtree:
-            quad = self._planted.quad
+            quad = self._quadtree.quad
             nodes = int(quad.counts[NODES])
             held = 4 * len(quad.lists.cells) * used_cells(quad.lists) + 4 * used_cells(quad.sets)
             figures["bytes"] += nodes * quad.nodes.itemsize + held + quad.boxes.nbytes
@@ -183,13 +183,13 @@ class FilterIndex:
         }
         arrays = {
             "labels": self._order.labels,
-            "extent": self._planted.extent,
+            "extent": self._quadtree.extent,
             "prices": self._prices,
             "held": self._held,
             "dead": np.concatenate([*self._dead, _NOTHING]),
             "freed": np.concatenate([*self._freed, _NOTHING]),
         }
-        for prefix, tree in (("trie", self._trie), ("quadtree", self._planted.quad)):
+        for prefix, tree in (("trie", self._trie), ("quadtree", self._quadtree.quad)):
             for field, value in tree._asdict().items():
                 if isinstance(value, Arena):
                     arrays[f"{prefix}_{field}"] = trimmed(value).cells
@@ -207,9 +207,9 @@ class FilterIndex:
         index: Self = make(table, **about["options"])
         index._order.labels, index._order.used = arrays["labels"], about["used"]
         index._dead, index._freed = [np.array(arrays["dead"])], [np.array(arrays["freed"])]
-        index._planted.extent, index._held = np.array(arrays["extent"]), arrays["held"]
+        index._quadtree.extent, index._held = np.array(arrays["extent"]), arrays["held"]
         index._trie = MbrTrieArrays(**_fields(arrays, "trie", MbrTrieArrays._fields))
-        index._planted.quad = PtQuadtreeArrays(
+        index._quadtree.quad = PtQuadtreeArrays(
             **_fields(arrays, "quadtree", PtQuadtreeArrays._fields)
         )
         index._rows, index._built, index._moved = about["rows"], about["built"], about["moved"]
@@ -230,7 +230,7 @@ class FilterIndex:
         self._held[rows] = True
 
     def _rebuild(self) -> None:
-        """Build everything anew, of the rows that are held."""
+        """Rebuild everything, of the rows that are held."""
         chosen = np.flatnonzero(self._held).astype(np.int32)
         self._freed += self._dead
         self._dead = []
@@ -238,7 +238,7 @@ class FilterIndex:
         if self._has_trie:
             self._trie = build_trie(self.table, chosen, self._order.labels)
         if self._has_quadtree:
-            self._planted.build(self.table, chosen, self._ids, self._order)
+            self._quadtree.build(self.table, chosen, self._ids, self._order)
         self._started_over(chosen)
         self._calibrate(chosen)
 
@@ -252,11 +252,11 @@ class FilterIndex:
 
     def _fresh_plan(self) -> SearchOptions:
         self._measured = self._rows
-        shape = shape_of(self._trie, self._planted, self._order.used)
+        shape = shape_of(self._trie, self._quadtree, self._order.used)
         return SearchOptions(self._filters, self._probe, self._costs, self._prices, shape)
 
     def _insert_in_trie(self, new: Int32s) -> bool:
-        """Insert rows, and tell whether there was an id for each of them."""
+        """Insert rows, and say whether there was an id for each of them."""
         trie, start, ended = self._trie, 0, DONE
         if len(trie.ids) < len(self.table):
             ids = np.zeros(max(len(self.table), len(trie.ids) * 3 // 2), np.int32)
@@ -282,7 +282,7 @@ class FilterIndex:
         return np.empty(2 * int(self.table.rows.required[rows].max(initial=1)), np.int32)
 
     def _borrow(self, longest: int) -> tuple[Bitmap, SearchScratch]:
-        """Take tools that no other thread uses; a large bitmap is dear to make."""
+        """Take tools that no other thread uses; a large bitmap is expensive to make."""
         terms, depth = len(self.table.frequency), int(self._trie.counts[DEPTH]) + 2
         try:
             bitmap, tools = self._shelf.pop()
@@ -296,7 +296,7 @@ class FilterIndex:
 
 
 def new_tools(longest: int, depth: int) -> SearchScratch:
-    """Make room for searches with messages of so many terms, in a trie so deep."""
+    """Make room for searches with messages of that many terms, in a trie of that depth."""
     return SearchScratch(
         np.empty(longest + 1, np.int32),
         np.empty((depth + 1, FRAME), np.int64),

@@ -65,7 +65,7 @@ def calibrate(
 
 
 def _sample(rows: Rows, chosen: Int32s, length: int, random: np.random.Generator) -> Batch:
-    """Make messages of up to so many terms, drawn as rows have them."""
+    """Make messages of up to that many terms, drawn as rows have them."""
     starts, terms = [0], []
     for _ in range(_MESSAGES):
         drawn: set[int] = set()

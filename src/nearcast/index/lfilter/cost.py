@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 
 @inner
 def search_cost(probes: float, among: float) -> float:
-    """Count the steps of so many binary searches among so many keys."""
+    """Count the steps of that many binary searches among that many keys."""
     return probes * log2(among + 1.0)
 
 
@@ -84,7 +84,7 @@ def lists_met(shape: Shape, west: float, south: float, east: float, north: float
 
 @inner
 def quadtree_cost(shape: Shape, tokens: int, leaves: float) -> float:
-    """Estimate the steps by which the quadtree finds so many candidate leaves (equation 3)."""
+    """Estimate the steps by which the quadtree finds that many candidate leaves (equation 3)."""
     sets = min(search_cost(shape.set_size, tokens), search_cost(tokens, shape.set_size))
     return shape.height * leaves * sets
 
@@ -108,7 +108,7 @@ def pruning_cost(
 
 @inner
 def price(prices: Floats, column: int, tokens: int) -> float:
-    """Give the price of a message of so many terms, from those of the lengths around it."""
+    """Give the price of a message of that many terms, from those of the lengths around it."""
     last = len(LENGTHS) - 1
     at = 0
     while at < last - 1 and tokens > LENGTHS[at + 1]:

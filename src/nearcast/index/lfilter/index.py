@@ -28,7 +28,7 @@ class LFilter(FilterIndex):
     points or all are large, nothing is lost but memory.
 
     - `filter`: which tree filters; "cost" takes the cheaper one by measured prices, "formulas" by
-      equations 1 and 3 of the paper as they stand, "trie" and "quadtree" always the same one.
+      equations 1 and 3 of the paper as they are, "trie" and "quadtree" always the same one.
     - `probe`, `order`: as of `mbr-trie`; the others as of `pt-quadtree`.
 
     From "A Cost-based Method for Location-Aware Publish/Subscribe Services" (CIKM'15), section 5.

@@ -28,7 +28,7 @@ class MbrTrie(FilterIndex):
     - A search goes on from where the one before it ended, as both sides are in order.
     - Terms are looked for before boxes are compared, which gives the same candidates sooner.
     - Excluded terms, circles and polygons, which the paper has not, are verified.
-    - When the ids reserved at some place are used up, everything is numbered anew.
+    - When the ids reserved at some place are used up, everything is numbered again.
     """
 
     name: ClassVar[str] = "mbr-trie"

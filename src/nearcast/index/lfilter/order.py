@@ -34,7 +34,7 @@ class TermOrder:
     """Gives each term that some row requires a label; terms are ordered by their labels.
 
     Labels count from 0, upwards ("tf": frequent terms first) or downwards ("idf": rare terms
-    first). So a term that comes later stands where rare ones do.
+    first). So a term that comes later is where rare ones are.
     """
 
     def __init__(self, kind: str) -> None:

@@ -19,9 +19,11 @@ def _hitting_set(
 ) -> Int32s:
     """Give labels of terms such that every live row of a list requires one.
 
-    Greedy: always the term that most of the remaining rows have. `seen`, by the absolute value
-    of labels, is zero before and after.
+    The list is `listed[first : first + count]`; `labels` holds the label of each term. Greedy:
+    always the term that most of the remaining rows have. `seen`, by the absolute value of labels,
+    is zero before and after.
     """
+    # Number the labels in the list, and count the rows that have each.
     total = 0
     for entry in range(first, first + count):
         row = listed[entry]
@@ -40,6 +42,7 @@ def _hitting_set(
                 known += 1
                 seen[abs(label)] = known
             left[seen[abs(label)] - 1] += 1
+    # Group the entries of the list by label.
     ends = np.empty(known + 1, np.int32)  # where the entries of each end among `holders`
     end, most = 0, 0
     for term in range(known):
@@ -60,6 +63,7 @@ def _hitting_set(
     for term in range(known):
         following[term] = heads[left[term]]
         heads[left[term]] = term
+    # Choose from the largest chain down; a term whose count has dropped waits in a lower chain.
     hit = np.zeros(count, np.uint8)
     chosen, picked = np.empty(known, np.int32), 0
     for size in range(most, 0, -1):
@@ -80,6 +84,7 @@ def _hitting_set(
                 row = listed[entry]
                 for at in range(rows.first[row], rows.first[row] + rows.required[row]):
                     left[seen[abs(labels[rows.terms[at]])] - 1] -= 1
+    # Clear `seen`.
     for term in range(known):
         seen[abs(local[term])] = 0
     return chosen[:picked]
@@ -127,9 +132,14 @@ def _without(
 
 @inner_counting
 def _choose(quad: PtQuadtreeArrays, rows: Rows, labels: Int32s, node: int, seen: Int32s) -> int:
-    """Give a node its sets, from its list and from the sets of its children."""
+    """Give a node its cover and non-cover sets, from its list and from the sets of its children.
+
+    `labels` holds the label of each term. `seen`, by the absolute value of labels, is zero before
+    and after. Gives DONE or NO_SETS.
+    """
     sets, nodes = quad.sets, quad.nodes
     at = nodes[node]
+    # A leaf has the pivotal terms of its list in its non-cover set.
     own = _hitting_set(rows, labels, quad.lists.cells[0], at.list, at.count, seen)
     if at.child < 0:
         if not has_room(sets, len(own)):
@@ -137,6 +147,7 @@ def _choose(quad: PtQuadtreeArrays, rows: Rows, labels: Int32s, node: int, seen:
         at.other = _write_set(sets, at.other, at.others, own, len(own))
         at.others = len(own)
         return DONE
+    # Make sure of the room: no set becomes larger than all of them together.
     total, children = len(own), wide(0)
     for child in range(at.child, at.child + 4):
         size = nodes[child].covers + nodes[child].others
@@ -144,16 +155,19 @@ def _choose(quad: PtQuadtreeArrays, rows: Rows, labels: Int32s, node: int, seen:
         total += size
     if not has_room(sets, 2 * total):
         return NO_SETS
+    # Count in how many children each term is pivotal.
     values, known = np.empty(total, np.int32), wide(0)
     for child in range(at.child, at.child + 4):
         to = nodes[child]
         known = _tally(sets, to.cover, to.covers, seen, values, known)
         known = _tally(sets, to.other, to.others, seen, values, known)
+    # A term that is pivotal in all children moves up into the cover set of the node.
     scratch = np.empty(total, np.int32)
     for child in range(at.child, at.child + 4):
         to = nodes[child]
         to.cover, to.covers = _without(sets, to.cover, to.covers, seen, children, scratch)
         to.other, to.others = _without(sets, to.other, to.others, seen, children, scratch)
+    # Terms of some children, and those of the own list, go to the non-cover set.
     covers, others = wide(0), wide(0)
     cover = np.empty(known, np.int32)
     for place in range(known):
@@ -167,6 +181,7 @@ def _choose(quad: PtQuadtreeArrays, rows: Rows, labels: Int32s, node: int, seen:
         if seen[abs(value)] == 0:
             scratch[others] = value
             others += 1
+    # Clear `seen`, and write both sets.
     for place in range(known):
         seen[abs(values[place])] = 0
     at.cover = _write_set(sets, at.cover, at.covers, cover, covers)
@@ -181,8 +196,8 @@ def choose_pivots(
 ) -> int:
     """Give sets to the nodes `todo[: span[0]]`, from the last to the first, children first.
 
-    The nodes above the first `span[1]` are told of their terms. If there is no room, `span` says
-    where to go on: `span[2]` is 1 when the node has its sets and those above are yet to be told.
+    The first `span[1]` of them pass their terms to their parents. If there is no room, `span` says
+    where to go on: `span[2]` is 1 when the node has its sets and they are yet to be passed on.
     """
     while span[0] > 0:
         node = todo[span[0] - 1]

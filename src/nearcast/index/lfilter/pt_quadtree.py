@@ -1,4 +1,4 @@
-"""PT-Quadtree: place first, with the terms that tell whether to look further."""
+"""PT-Quadtree: place first, with the terms that decide whether to look further."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PtQuadtree(FilterIndex):
     - `max_replication`: nor is one if the lists of all leaves then had more entries than that many
       times the rows;
     - `mx_cif`: keep each row once, at the smallest node that contains its box, leaf or not;
-    - `push_down`: then let so many more entries, as a share of the rows, be spent to move rows of
+    - `push_down`: then let this many more entries, as a share of the rows, be spent to move rows of
       inner nodes into leaves.
 
     From "A Cost-based Method for Location-Aware Publish/Subscribe Services" (CIKM'15), section 4.

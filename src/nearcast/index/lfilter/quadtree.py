@@ -1,6 +1,6 @@
 """The PT-Quadtree (section 4.1): quarters of quarters, with lists of rows and pivotal terms.
 
-A row stands in the lists of all leaves that its box touches or, in an MX-CIF quadtree, in that of
+A row is in the lists of all leaves that its box touches or, in an MX-CIF quadtree, in that of
 the smallest node that contains it. The cells at the border of the whole reach as far as the world.
 A point on a dividing line belongs to the east and the north of it.
 
@@ -87,7 +87,7 @@ def empty_quadtree(rows: int, planes: int) -> PtQuadtreeArrays:
 
 @inner
 def quarters(at: Any, west: float, south: float, east: float, north: float) -> int:
-    """Tell which quarters a box touches: south-west 1, south-east 2, and 4 and 8 north of them."""
+    """Say which quarters a box touches: south-west 1, south-east 2, and 4 and 8 north of them."""
     sides = (west < at.x) | (east >= at.x) << 1
     return (sides if south < at.y else 0) | (sides << 2 if north >= at.y else 0)
 
@@ -100,13 +100,13 @@ def _quarters_of(quad: PtQuadtreeArrays, node: int, row: int) -> int:
 
 @inner
 def only_one(mask: int) -> bool:
-    """Tell whether a box touches one quarter alone."""
+    """Return whether a box touches one quarter alone."""
     return mask & (mask - 1) == 0
 
 
 @inner
 def _targets(quad: PtQuadtreeArrays, node: int, row: int, mx_cif: bool) -> int:
-    """Tell to which quarters of a leaf a row goes when it is divided; 16 if it stays.
+    """Say to which quarters of a leaf a row goes when it is divided; 16 if it stays.
 
     In an MX-CIF quadtree a row stays that fits into the leaf and into none of its quarters. One
     that does not fit into the leaf was pushed down from above, and goes on down.
@@ -158,8 +158,13 @@ def _make_children(quad: PtQuadtreeArrays, node: int, extent: Any) -> int:
 def _divide(
     quad: PtQuadtreeArrays, owner: Int32s, limits: SplitLimits, extent: Any, node: int
 ) -> int:
-    """Divide a leaf, and its rows among its children, if that is allowed."""
+    """Divide a leaf, and its rows among its children, if the limits allow it.
+
+    `owner` holds the owner of each row, below 0 if it was deleted; `extent` is the width and height
+    of the whole. Gives DONE, also if the leaf stays as it is, NO_NODES or NO_LISTS.
+    """
     at, cells = quad.nodes[node], quad.lists.cells
+    # Count the entries that the new lists would have.
     total, stay = 0, 0
     for entry in range(at.list, at.list + at.count):
         targets = _targets(quad, node, cells[0, entry], limits.mx_cif)
@@ -172,10 +177,12 @@ def _divide(
         return NO_NODES
     if not has_room(quad.lists, total + 8):
         return NO_LISTS
+    # Make the children, and empty the list of the leaf.
     first = _make_children(quad, node, extent)
     quad.counts[ENTRIES] -= at.count
     block, count, planes = at.list, at.count, cells.shape[0]
     at.list = at.count = 0
+    # Deal out the live rows: to the children, or (the fifth target) to the node itself.
     for turn in range(2):  # count, then write
         for entry in range(block, block + count):
             row = cells[0, entry]
@@ -235,7 +242,7 @@ def divide_leaves(
 
 @inner
 def _covered(quad: PtQuadtreeArrays, node: int, label: int) -> bool:
-    """Tell whether a term is pivotal for a node already."""
+    """Return whether a term is pivotal for a node already."""
     at = quad.nodes[node]
     if holds(quad.sets, at.other, at.others, label):
         return True
@@ -283,7 +290,7 @@ def _pivot_for(
 
 
 @inner
-def homes(
+def holding_nodes(
     quad: PtQuadtreeArrays, limits: SplitLimits, row: int, stack: Int64s, found: Int32s
 ) -> int:
     """Find the nodes in whose lists a row belongs, by the box that was noted for it."""
@@ -334,7 +341,7 @@ def insert_in_quadtree(
     for at in range(start, len(new)):
         row = new[at]
         number = ids[row] if len(ids) else row
-        for nth in range(homes(quad, limits, row, stack, found)):
+        for nth in range(holding_nodes(quad, limits, row, stack, found)):
             node = quad.nodes[found[nth]]
             if not holds(quad.lists, node.list, node.count, number):
                 block = insert_sorted(quad.lists, node.list, node.count, row, number)
@@ -366,7 +373,7 @@ def withdraw_from_quadtree(
     for at in range(start, len(old)):
         row = old[at]
         number = ids[row] if len(ids) else row
-        for nth in range(homes(quad, limits, row, stack, found)):
+        for nth in range(holding_nodes(quad, limits, row, stack, found)):
             node = quad.nodes[found[nth]]
             if holds(quad.lists, node.list, node.count, number):
                 block = remove_sorted(quad.lists, node.list, node.count, number)
@@ -392,14 +399,14 @@ def push_down(
         at.pushed = 1
         copies = 0
         for entry in range(at.list, at.list + at.count):
-            copies += homes(quad, limits, cells[0, entry], stack, found)
+            copies += holding_nodes(quad, limits, cells[0, entry], stack, found)
         if copies - at.count > budget:
             at.pushed = 0
             continue
         for entry in range(at.list, at.list + at.count):
             row = cells[0, entry]
             number = ids[row] if len(ids) else row
-            for nth in range(homes(quad, limits, row, stack, found)):
+            for nth in range(holding_nodes(quad, limits, row, stack, found)):
                 leaf = quad.nodes[found[nth]]
                 if not holds(quad.lists, leaf.list, leaf.count, number):
                     block = insert_sorted(quad.lists, leaf.list, leaf.count, row, number)

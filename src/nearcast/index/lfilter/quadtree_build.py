@@ -35,7 +35,7 @@ _FEW = 4096
 
 
 class Division(NamedTuple):
-    """When nodes are divided, and where rows stand; see `PtQuadtree`."""
+    """When nodes are divided, and where rows are; see `PtQuadtree`."""
 
     tau_num: int
     tau_area: float
@@ -44,7 +44,7 @@ class Division(NamedTuple):
     push_down: float
 
     def limits(self, rows: int) -> SplitLimits:
-        """Give what holds for so many rows."""
+        """Give the limits for that many rows."""
         deepest = min(DEEPEST, floor(log(1.0 / self.tau_area, 4) + 1e-9) + 1)
         most = int(self.max_replication * max(rows, _FEW))
         return SplitLimits(self.tau_num, deepest, most, self.mx_cif)
@@ -61,7 +61,7 @@ def grown(quad: PtQuadtreeArrays, lacking: int) -> PtQuadtreeArrays:
     return quad._replace(sets=larger(quad.sets))
 
 
-class Planted:
+class EditableQuadtree:
     """A quadtree with what is needed to change it."""
 
     def __init__(self, division: Division, rows: int, planes: int) -> None:
@@ -153,9 +153,9 @@ class Planted:
         self._until_done(kernel)
         return todo[: span[2]]
 
-    def _choose(self, table: Table, order: TermOrder, nodes: Int32s, tell: int) -> None:
-        """Give nodes their sets; the ones above the first `tell` of them are told."""
-        span, labels = np.array([len(nodes), tell, 0], np.int64), order.labels
+    def _choose(self, table: Table, order: TermOrder, nodes: Int32s, passed_up: int) -> None:
+        """Give nodes their sets; the first `passed_up` of them pass their terms to parents."""
+        span, labels = np.array([len(nodes), passed_up, 0], np.int64), order.labels
         seen = np.zeros(order.used + 1, np.int32)
         self._until_done(lambda quad: choose_pivots(quad, table.rows, labels, nodes, span, seen))
 

@@ -70,7 +70,7 @@ class SearchScratch(NamedTuple):
 
 @inner
 def _has_common(sets: Arena, block: int, count: int, tokens: Int32s, known: int) -> bool:
-    """Tell whether a set and a message share a term, whichever way is cheaper."""
+    """Return whether a set and a message share a term, whichever way is cheaper."""
     if count == 0:
         return False
     cells = sets.cells
@@ -359,7 +359,7 @@ def _walk(
 
 @inner
 def _by_quadtree(plan: SearchOptions, message: SearchMessage) -> bool:
-    """Tell whether the quadtree is the cheaper filter for a message (section 5.1)."""
+    """Return whether the quadtree is the cheaper filter for a message (section 5.1)."""
     if plan.filters == ALONE or plan.filters == QUADTREE:
         return plan.filters == QUADTREE
     box, shape, leaves = message.box, plan.shape, 1.0
@@ -393,8 +393,10 @@ def match_batch(
 ) -> tuple[int, int, int, bool]:
     """Match messages from `start` on while what they find fits into `messages` and `found`.
 
-    Gives the next message, the pairs written, the rows verified, and whether it stopped for want
-    of room for segments.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. `labels`
+    holds the label of each term. `bitmap` has a bit for each term, all zero before and after. Gives
+    the next message, the pairs written, the rows verified, and whether it stopped for want of room
+    for segments.
     """
     tools.looked[0] = 0
     written = wide(0)
@@ -402,6 +404,7 @@ def match_batch(
     for number in range(start, len(boxes)):
         first, last = starts[number], starts[number + 1]
         mark, seen = written, tools.looked[0]
+        # Sort the labels of the terms that some row requires; without any, nothing matches.
         known = 0
         for at in range(first, last):
             label = label_of(labels, terms[at])
@@ -413,6 +416,8 @@ def match_batch(
         sort(tools.tokens, 0, known)
         set_terms(bitmap, terms, first, last)
         message = SearchMessage(number, tools.tokens, known, boxes[number], bitmap, messages, found)
+        # LFilter (Algorithm 3): filter by the quadtree, and prune its lists in the trie, or search
+        # the trie alone.
         if _by_quadtree(plan, message):
             written = _filter(quad, message, tools)
             lists = written

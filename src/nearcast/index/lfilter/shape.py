@@ -7,19 +7,19 @@ import numpy as np
 from nearcast.index.lfilter.arena import used_cells
 from nearcast.index.lfilter.cost import Shape
 from nearcast.index.lfilter.quadtree import NODES
-from nearcast.index.lfilter.quadtree_build import Planted
+from nearcast.index.lfilter.quadtree_build import EditableQuadtree
 from nearcast.index.lfilter.trie import MbrTrieArrays
 
 _LEVEL = 4
-"""The level of the quadtree whose nodes stand for what is below them (k, section 5.3)."""
+"""The level of the quadtree whose nodes represent what is below them (k, section 5.3)."""
 
 
-def shape_of(trie: MbrTrieArrays, planted: Planted, terms: int) -> Shape:
+def shape_of(trie: MbrTrieArrays, quadtree: EditableQuadtree, terms: int) -> Shape:
     """Look at both trees."""
-    quad, side = planted.quad, 1 << _LEVEL
+    quad, side = quadtree.quad, 1 << _LEVEL
     made = quad.nodes[: quad.counts[NODES]]
     leaves = np.zeros((side, side))
-    west, south, width, height = planted.extent.tolist()
+    west, south, width, height = quadtree.extent.tolist()
     listed = made[made["child"] < 0]
     level = listed["level"]
     # The south-west corner of a leaf, in cells; what is larger than a cell counts in all of its.
@@ -43,6 +43,6 @@ def shape_of(trie: MbrTrieArrays, planted: Planted, terms: int) -> Shape:
         max(1, terms),
         int(made["level"].max(initial=0)) + 1,
         used_cells(quad.sets) / len(made),
-        planted.extent,
+        quadtree.extent,
         leaves,
     )

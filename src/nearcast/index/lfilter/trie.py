@@ -2,7 +2,7 @@
 
 The leaf that the paper hangs under the last term of a path is kept in the node of that term: `held`
 rows from `rows` on. Rows are numbered in the order of their term sets, with ids left out between
-them for rows to come. The children of a node stand in a block in order of their labels, with empty
+them for rows to come. The children of a node are in a block in order of their labels, with empty
 slots between them that repeat the label before, so that few have to move for a new one.
 """
 
@@ -193,7 +193,13 @@ def _step(trie: MbrTrieArrays, node: int, label: int, depth: int, bounds: Int64s
 def _insert(
     trie: MbrTrieArrays, rows: Rows, labels: Int32s, row: int, path: Int32s, bounds: Int64s
 ) -> int:
-    """Put a row into the leaf of its terms, with an id between its neighbours."""
+    """Put a row into the leaf of its terms, with an id between its neighbours.
+
+    `labels` holds the label of each term. `path` is scratch: the labels of the row, and then the
+    nodes on its path. `bounds` is scratch too: the last id before the row, and the first id behind
+    it. Gives DONE, or what there was no room for.
+    """
+    # Walk down the path of the sorted labels, and make the nodes that are missing.
     count = rows.required[row]
     sorted_ranks(rows, labels, row, path, 0)
     bounds[0], bounds[1] = -1, LAST_ID
@@ -203,6 +209,7 @@ def _insert(
         if node < 0:
             return -node
         path[count + depth] = node
+    # Choose an id: behind the rows of the leaf, before those of its children.
     at = trie.nodes[node]
     if at.held:
         bounds[0] = max(bounds[0], trie.ids[trie.rows.cells[0, at.rows + at.held - 1]])
@@ -219,6 +226,7 @@ def _insert(
         number = min(low + trie.counts[STRIDE], low + (high - low) // 2)
     else:
         number = low + (high - low) // 2
+    # Append the row to the leaf.
     block = lengthen(trie.rows, at.rows, at.held)
     if block < 0:
         return NO_ROWS
@@ -227,6 +235,7 @@ def _insert(
     at.held += 1
     trie.ids[row] = number
     trie.counts[DEPTH] = max(trie.counts[DEPTH], count)
+    # Widen the id ranges and boxes on the path, the root included.
     for depth in range(-1, count):
         node = wide(path[count + depth]) if depth >= 0 else wide(0)
         trie.nodes[node].low = min(trie.nodes[node].low, number)

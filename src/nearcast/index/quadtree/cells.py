@@ -16,7 +16,7 @@ from nearcast.index.gi2.grid import Gi2Grid, grid_over
 
 DEEPEST = 15
 MOST_CELLS = 1024
-"""A row is kept in so many cells at most."""
+"""The most cells that a row is kept in."""
 _FINENESS = 128
 
 
@@ -105,7 +105,7 @@ def _may_divide(
     level: int,
     work: CoverScratch,
 ) -> bool:
-    """Note what it costs to keep a row in a cell, and tell whether its quarters may cost less."""
+    """Note what it costs to keep a row in a cell, and say whether its quarters may cost less."""
     size = 1 << (space.depth - level)
     left, low = work.frames[level, 0] * size, work.frames[level, 1] * size
     right, high = left + size - 1, low + size - 1
@@ -134,21 +134,26 @@ def cover(
 ) -> None:
     """Choose the disjoint cells that keep a row at the least cost.
 
-    A cell costs what it takes to put the row there, 1, and what `weight` makes of the share of
-    messages that fall into it; each level further down costs `toll`.
+    The row covers the finest cells from (x0, y0) to (x1, y1). A cell costs what it takes to put the
+    row there, 1, and what `weight` makes of the share of messages that fall into it; each level
+    further down costs `toll`. The cells chosen are in `work.cells`; `CoverScratch` says what the
+    other arrays hold.
     """
+    # Begin with the root.
     cells, frames, costs = work.cells, work.frames, work.costs
     cells[0] = level = 0
     frames[0, 0] = frames[0, 1] = frames[0, 3] = 0
     frames[0, 2] = -1
     while level >= 0:
         quarter = frames[level, 2]
+        # On the first visit decide whether dividing the cell may cost less than keeping it.
         if quarter < 0:
             divides = _may_divide(space, x0, y0, x1, y1, weight, toll, level, work)
             quarter = 0 if divides else 4
             if not divides:
                 costs[level, 1] = costs[level, 0]
         half = 1 << (space.depth - level) >> 1
+        # Find the next quarter that the row meets.
         column, line = 0, 0
         while quarter < 4:
             column = 2 * frames[level, 0] + (quarter & 1)
@@ -157,17 +162,20 @@ def cover(
             if west <= x1 and west + half > x0 and south <= y1 and south + half > y0:
                 break
             quarter += 1
+        # Descend while the quarters so far cost less than the whole cell.
         if quarter < 4 and costs[level, 1] < costs[level, 0]:
             frames[level, 2] = quarter + 1
             level += 1
             frames[level, 0], frames[level, 1] = column, line
             frames[level, 2], frames[level, 3] = -1, cells[0]
             continue
+        # The whole cell is cheaper: it takes the place of the cells chosen within it.
         if costs[level, 1] >= costs[level, 0]:
             mark = frames[level, 3]
             cells[0] = mark + 1
             cells[mark + 1] = code_of(level, frames[level, 0], frames[level, 1])
             costs[level, 1] = costs[level, 0]
+        # Add the cost to that of the parent.
         level -= 1
         if level >= 0:
             costs[level, 1] += costs[level + 1, 1]

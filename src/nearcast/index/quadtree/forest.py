@@ -54,14 +54,14 @@ def masks_of(nodes: Int32s) -> npt.NDArray[np.uint64]:
 
 
 def room_for(count: int) -> Int32s:
-    """Make room for so many nodes."""
+    """Make room for `count` nodes."""
     nodes: Int32s = Memory().array("", (count, 8), np.int32)
     return nodes
 
 
 @inner
 def bit_of(term: int) -> Any:
-    """Give the bit that stands for a term in masks."""
+    """Give the bit of a term in masks."""
     return np.uint64(1) << ((np.uint64(term) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
 
 
@@ -120,23 +120,27 @@ def insert_rows(
 ) -> int:
     """Put rows into the lists of their cells, until done (0) or something is full.
 
-    `progress` says how many rows, and how many cells of the next one, are done. `chances` says by
-    term what a message's share of space weighs against a copy.
+    `new` holds the rows, `frequency` how frequent each term is, and `chances` by term what a
+    message's share of space weighs against a copy. `progress` says how many rows, and how many
+    cells of the next one, are done.
     """
     while progress[0] < len(new):
         row = new[progress[0]]
+        # Note what the row is kept by: its rarest term, the weight of that, and its box.
         if progress[1] == 0:
             key = rarest_term(rows, row, frequency)
             forest.keys[row] = key
             forest.weights[row] = chances[min(key, len(chances) - 1)]
             lists.spans[row] = pack(space.grid, rows.box[row])
         key = forest.keys[row]
+        # Find the root, one for all terms or one for each.
         tree = key if len(forest.roots) > 1 else 0
         if forest.roots[tree] < 0:
             root = _new_node(forest)
             if root < 0:
                 return NO_NODE
             forest.roots[tree] = root
+        # Choose its cells, and append the row to the list of each.
         x0, y0, x1, y1 = unpack(space.grid, lists.spans[row])
         cover(space, x0, y0, x1, y1, forest.weights[row], toll, work)
         cells = work.cells

@@ -49,7 +49,7 @@ class _Quadtree:
 
     - `depth`: levels below the root;
     - `horizon`: putting a row into one more cell is worth it if that saves a verification within
-      so many messages;
+      this many messages;
     - `history`: messages that their places and terms are expected from;
     - `message_terms`: without a history, how many terms a message has.
     """
@@ -82,7 +82,7 @@ class _Quadtree:
         self._start(self.table.live_rows())
 
     def insert(self, rows: Int32s) -> None:
-        """Put rows into the lists of their cells; when there are many more, choose cells anew."""
+        """Put rows into the lists of their cells; when there are many more, choose cells again."""
         if self._forest.counts[ROWS] + len(rows) > _GROWN * self._made_for + _FEW:
             before = np.flatnonzero(self._forest.keys >= 0).astype(np.int32)
             self._start(np.concatenate([before, np.asarray(rows, np.int32)]))
@@ -168,7 +168,7 @@ class _Quadtree:
         return index
 
     def _start(self, rows: Int32s) -> None:
-        """Make the index anew from rows, with cells chosen for what is known by now."""
+        """Rebuild the index from rows, with cells chosen for what is known by now."""
         table = self.table
         boxes = table.rows.box[rows]
         self._extent = _WORLD
@@ -267,7 +267,7 @@ class IqTree(_Quadtree):
     A row is kept in one or several disjoint cells, chosen so that verifications and copies
     together cost the least, and in each under its rarest term. A message looks into the lists of
     its terms in all cells on its way down. Good where regions are small; where they are large,
-    most rows stand near the root and space tells little.
+    most rows are near the root and space separates few of them.
 
     From "An efficient query indexing mechanism for filtering geo-textual data" (SIGMOD 2013), as
     described and adapted to memory in AP-Tree (ICDE 2015), sections II-C and V-A: verifications
@@ -275,7 +275,7 @@ class IqTree(_Quadtree):
 
     Departures: without a history, messages are expected where subscriptions are, and the share of
     a term is its frequency; when the rows have become several times as many, all cells are chosen
-    anew; a node has a mask of 64 bits over its terms, which spares most vain look-ups; a row is
+    again; a node has a mask of 64 bits over its terms, which spares most vain look-ups; a row is
     kept in some hundred cells at most.
     """
 
@@ -287,10 +287,10 @@ class IqTree(_Quadtree):
 class RqTree(_Quadtree):
     """A quadtree for each term: rows by their rarest term first, then by place.
 
-    A message looks only into the quadtrees of its own terms. Good where terms tell rows apart;
+    A message looks only into the quadtrees of its own terms. Good where terms separate rows well;
     a frequent term that many small regions share costs a way down a large tree.
 
-    From AP-Tree (ICDE 2015), section V-A, where it stands for indexes by term first; cells are
+    From AP-Tree (ICDE 2015), section V-A, where it represents indexes by term first; cells are
     chosen by the cost model of the IQ-Tree.
 
     Departures: those of `IqTree`; and since a tree belongs to one term alone, each level on the

@@ -30,7 +30,10 @@ def scan(
 ) -> tuple[int, int, int]:
     """Match messages, as `base.collect` wants it.
 
-    `hits` has room for the slots of the longest message's terms, `stack` for a way down.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. `bitmap`
+    has a bit for each term, all zero before and after. `hits` has room for the slots of the longest
+    message's terms. A frame of `stack`, (n, 4), is a node, and the column, line and size of its
+    cell; it has room for a way down. Pairs go to `messages` and `found`.
     """
     by_term = len(forest.roots) > 1
     written = candidates = 0
@@ -38,11 +41,13 @@ def scan(
         mark, seen = written, candidates
         first, last = starts[message], starts[message + 1]
         box = boxes[message]
+        # Find the finest cells that the message touches.
         x0, y0 = column_of(space.grid, box[0]), line_of(space.grid, box[1])
         x1, y1 = column_of(space.grid, box[2]), line_of(space.grid, box[3])
         several = x0 != x1 or y0 != y1
         set_terms(bitmap, terms, first, last)
         fits = True
+        # Search the one tree with all terms, or the tree of each term with that term.
         for turn in range(last - first if by_term else 1):
             begin, end = first, last
             tree = 0
@@ -63,6 +68,7 @@ def scan(
                     stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3],
                 )  # fmt: skip
                 half = size >> 1
+                # Push the children that the message meets.
                 for quarter in range(4):
                     child = forest.nodes[node, quarter]
                     west, south = left + half * (quarter & 1), low + half * (quarter >> 1)
@@ -87,6 +93,7 @@ def scan(
                         place = place_of(lists.slots, key_of(node, terms[at]))
                         hits[hit] = place
                         hit += lists.slots[place, 0] != 0
+                # Verify the rows of the lists.
                 for nth in range(hit):
                     slot = lists.slots[hits[nth]]
                     block, count = block_of(slot), count_of(slot)

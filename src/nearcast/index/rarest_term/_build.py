@@ -291,10 +291,10 @@ def _uproot(state: RarestTermArrays, key: int, records: Int32s, units: Int64s) -
 
 
 @lean_kernel
-def arrange_anew(
+def rearrange(
     state: RarestTermArrays, start: int, most: int, scratch: Int32s, stack: Int64s, units: Int64s
 ) -> tuple[int, int]:
-    """Arrange the trees of keys from `start` on anew, until `most` rows have been gone over.
+    """Rearrange the trees of keys from `start` on, until `most` rows have been gone over.
 
     Gives the next key, and how many rows there were; -1 of them if the tree of that key does not
     fit into `scratch`, or its blocks into `units`.

@@ -10,10 +10,10 @@ from nearcast.arrays.lanes import LANES, first_empty, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
 from nearcast.index.rarest_term._layout import (
+    ARRANGED_BOX,
     BLOCK,
     BOUND,
     COUNT,
-    HOME,
     KEY,
     LEAF_RUN,
     LEAVES,
@@ -52,7 +52,7 @@ from nearcast.index.table import Parts
 LONELY = 3
 """Rows of a leaf that are too few to keep it when others are deleted."""
 SLACK = 0.1
-"""How far a row that moves may stand out of the home of its leaf, as a share of its width."""
+"""How far a moved row may lie outside the arranged box of its leaf, as a share of its width."""
 AHEAD = 32
 """Rows that are got ready together: their cache misses overlap."""
 # Work space behind the records that are got ready: where each is in its tree, and levels below it.
@@ -105,10 +105,14 @@ def _put_in_leaf(
 
 @inner_inlined
 def _let_in(memory: Float32s, base: int, floats: Float32s, at: int) -> None:
-    """Widen the home of a leaf for a record that is added."""
+    """Widen the arranged box of a leaf for a record that is added."""
     for side in range(2):
-        memory[base + HOME + side] = min(memory[base + HOME + side], floats[at + side])
-        memory[base + HOME + side + 2] = max(memory[base + HOME + side + 2], floats[at + side + 2])
+        memory[base + ARRANGED_BOX + side] = min(
+            memory[base + ARRANGED_BOX + side], floats[at + side]
+        )
+        memory[base + ARRANGED_BOX + side + 2] = max(
+            memory[base + ARRANGED_BOX + side + 2], floats[at + side + 2]
+        )
 
 
 @inner
@@ -188,7 +192,7 @@ def _ask_for_block(ints: Int32s, unit: int) -> None:
 
 @inner_inlined
 def _ask_for_places(state: RarestTermArrays, at: int, step: int, count: int) -> None:
-    """Ask for where the places of rows stand, whose numbers stand `step` apart from `at` on."""
+    """Ask for the places of rows, whose numbers are `step` apart from `at` on."""
     for i in range(count):
         row = wide(state.ints[at + i * step])
         prefetch(state.places, row if row >= 0 else ~row)
@@ -304,13 +308,13 @@ def delete_rows(state: RarestTermArrays, gone: Int32s, lonely: Int32s) -> int:
 
 @inner
 def _fits(memory: Float32s, ints: Int32s, leaf: int, box: Float32s) -> bool:
-    """Tell whether a box lies inside the bounding box that a leaf had when it was arranged.
+    """Return whether a box lies inside the bounding box that a leaf had when it was arranged.
 
-    It may stand out a little. Leaves that could grow at each move would sprawl in the end.
+    It may lie outside a little. Leaves that could grow at each move would sprawl in the end.
     """
     if ints[leaf * RECORD + PARENT] == ROOT:
         return True
-    at = leaf * RECORD + HOME
+    at = leaf * RECORD + ARRANGED_BOX
     across = (memory[at + 2] - memory[at]) * SLACK
     along = (memory[at + 3] - memory[at + 1]) * SLACK
     return bool(
@@ -340,7 +344,7 @@ def _ask_for_moves(state: RarestTermArrays, rows: Parts, moved: Int32s, at: int)
 
 @inner_inlined
 def _holds_up(memory: Float32s, own: int, lane: int) -> bool:
-    """Tell whether a bounding box reaches as far as it does for the box in a lane."""
+    """Return whether a bounding box reaches as far as it does for the box in a lane."""
     return bool(
         (memory[own] == memory[lane])
         | (memory[own + 1] == memory[lane + 16])
@@ -351,7 +355,7 @@ def _holds_up(memory: Float32s, own: int, lane: int) -> bool:
 
 @inner_inlined
 def _stands_out(memory: Float32s, own: int, box: Float32s) -> bool:
-    """Tell whether a box reaches beyond a bounding box."""
+    """Return whether a box reaches beyond a bounding box."""
     return bool(
         (memory[own] > box[0])
         | (memory[own + 1] > box[1])

@@ -7,7 +7,7 @@ Every row hangs on the rarest of its required terms, its *key*. The rows of one 
 - more: a tree of *nodes* over leaves. A node is a block with the bounding boxes of up to 16
   children as planes; all leaves of a run are equally deep. It is an R-tree: full blocks split in
   two, unless a leaf beside a full one had better take the record, so that it grows without ever
-  being built anew.
+  being rebuilt.
 
 A record keeps the row's box in 32 bits, rounded outward, and the two next rarest terms. Free
 places have an empty box (from +inf to -inf), which no message meets.
@@ -32,7 +32,7 @@ from nearcast.arrays.types import Float32s, Int32s, Int64s
 SHORT = 8
 """The longest run that is kept as plain records."""
 
-# A record: x0 y0 x1 y1 row second third key. A row that needs the exact check stands inverted.
+# A record: x0 y0 x1 y1 row second third key. A row that needs the exact check is inverted.
 RECORD = 8
 ROW, SECOND, THIRD, KEY = 4, 5, 6, 7
 NO_TERM = -1
@@ -43,10 +43,10 @@ NO_TERM = -1
 BLOCK = RECORD * LANES
 ROWS, SECONDS, THIRDS = 64, 80, 96
 CHILDREN = 64
-PARENT, OF_KEY, COUNT, FULL, HOME, BOUND = 112, 113, 114, 115, 116, 120
+PARENT, OF_KEY, COUNT, FULL, ARRANGED_BOX, BOUND = 112, 113, 114, 115, 116, 120
 """FULL, in a node over leaves: the bits of those that were full when last seen. It may be wrong.
-HOME, in a leaf under a node: its bounding box when it was arranged, four numbers. BOUND, in a block
-under a node: its bounding box as that has it, so that a move need not look there."""
+ARRANGED_BOX, in a leaf under a node: its bounding box when it was arranged, four numbers. BOUND, in
+a block under a node: its bounding box as that has it, so that a move need not look there."""
 ROOT = -1
 """The parent of a block that has none; other parents are a node's unit plus the lane in it."""
 
@@ -55,8 +55,8 @@ NOWHERE = -(2**31)
 unit of a leaf plus the lane in it."""
 
 LEAF_RUN = -1
-"""What `runs[2 * key]` says of one leaf. 0 is nothing, 1 to SHORT so many records, and below
-LEAF_RUN stands a node: one less if its children are leaves, and so on."""
+"""What `runs[2 * key]` says of one leaf. 0 is nothing, 1 to SHORT that many records, and below
+LEAF_RUN is a node: one less if its children are leaves, and so on."""
 
 # What `counts` holds. Free records of n units are listed at FREE + n, free blocks at FREE + 16.
 USED, SHORT_AT, SHORT_END, LIVE, RUNS, LEAVES, NODES, RECORDS, FREE = range(9)
@@ -78,25 +78,25 @@ def make_state(runs: Int32s, places: Int32s, counts: Int64s, memory: Any) -> Rar
     return RarestTermArrays(runs, places, counts, memory, memory.view(np.int32))
 
 
-def empty_state(home: Memory, terms: int, rows: int, units: int) -> RarestTermArrays:
+def empty_state(allocator: Memory, terms: int, rows: int, units: int) -> RarestTermArrays:
     """Make an index with nothing in it and room for so much."""
-    counts = home.array("index-counts", FREE + LANES + 1, np.int64)
+    counts = allocator.array("index-counts", FREE + LANES + 1, np.int64)
     counts[:FREE] = 0
     counts[FREE:] = EMPTY_LIST
-    runs = home.array("index-runs", 2 * terms, np.int32)
+    runs = allocator.array("index-runs", 2 * terms, np.int32)
     runs[:] = 0
-    places = home.array("index-places", rows, np.int32)
+    places = allocator.array("index-places", rows, np.int32)
     places[:] = NOWHERE
-    return make_state(runs, places, counts, home.array("index", units * RECORD, np.float32))
+    return make_state(runs, places, counts, allocator.array("index", units * RECORD, np.float32))
 
 
 def grown(
-    home: Memory, name: str, array: npt.NDArray[Any], needed: int, fill: int
+    allocator: Memory, name: str, array: npt.NDArray[Any], needed: int, fill: int
 ) -> npt.NDArray[Any]:
     """Give an array that starts as this one and goes on with `fill`."""
     if needed <= len(array):
         return array
-    larger = home.array(name, max(needed, len(array) + len(array) // 4), array.dtype)
+    larger = allocator.array(name, max(needed, len(array) + len(array) // 4), array.dtype)
     larger[: len(array)] = array
     larger[len(array) :] = fill
     return larger
@@ -167,6 +167,6 @@ def new_block(state: RarestTermArrays, key: int) -> int:
 
 @inner_inlined
 def empty_box(memory: Float32s, at: int, step: int) -> None:
-    """Empty the box whose x0 stands at `at`, and its other sides `step` apart."""
+    """Empty the box whose x0 is at `at`, and its other sides `step` apart."""
     memory[at] = memory[at + step] = np.inf
     memory[at + 2 * step] = memory[at + 3 * step] = -np.inf

@@ -55,10 +55,11 @@ def match_batch(
 ) -> tuple[int, int, int, bool]:
     """Match messages from `start` on while what they find fits into `messages` and `found`.
 
-    Gives the next message, the pairs written, the records looked at, and whether it stopped for
-    want of room in the queue. Without `shapes` all rows are plain boxes, and what tells circles
-    and polygons need not even be compiled. The last word of the bitmap is all ones, the others
-    are zero.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. The last
+    word of `bitmap` is all ones, the others, which have a bit for each term, are zero before and
+    after. `queue` is scratch. Without `shapes` all rows are plain boxes, and the check of circles
+    and polygons need not even be compiled. Gives the next message, the pairs written, the records
+    looked at, and whether it stopped for want of room in the queue.
     """
     runs, memory, ints = state.runs, state.memory, state.ints
     known = 64 * (len(bitmap) - 1)
@@ -70,21 +71,24 @@ def match_batch(
         mark, seen = written, looked
         west, south = boxes[message, 0], boxes[message, 1]
         east, north = boxes[message, 2], boxes[message, 3]
+        # Records have 32-bit sides: the box is rounded outward to rule rows out, inward to be sure.
         west_lo, west_hi = rounded_down(west), rounded_up(west)
         south_lo, south_hi = rounded_down(south), rounded_up(south)
         east_lo, east_hi = rounded_down(east), rounded_up(east)
         north_lo, north_hi = rounded_down(north), rounded_up(north)
         first, last = starts[message], starts[message + 1]
+        # Set the bits of the terms.
         for at in range(first, last):
             term = wide(terms[at])
             if term < known:
                 bitmap[term >> 6] |= np.uint64(1) << np.uint64(term & 63)
-        tail = 0  # nodes to visit stand in the first half of the queue, leaves in the second
+        tail = 0  # nodes to visit are in the first half of the queue, leaves in the second
         scans = half
         fits = last - first <= half
         full = not fits
         if fits:
             for at in range(first, last):
+                # Ask early for runs, and for what they name.
                 if at + _FAR < final:
                     ahead = wide(terms[at + _FAR])
                     if ahead < limit:
@@ -98,6 +102,7 @@ def match_batch(
                         elif kind < 0:
                             for line in range(0, 80, 16):
                                 prefetch(ints, base + line)
+                # Look up the run of a term: nothing, a leaf, a tree, or a few records.
                 term = wide(terms[at])
                 if term >= limit:
                     continue
@@ -112,6 +117,7 @@ def match_batch(
                     queue[tail] = (unit << 8) | (LEAF_RUN - kind)
                     tail += 1
                     continue
+                # A short run: check its records here.
                 if written + SHORT > len(found):
                     fits = False
                     break
@@ -119,6 +125,8 @@ def match_batch(
                 for base in range(unit * RECORD, (unit + kind) * RECORD, RECORD):
                     x0, y0 = memory[base], memory[base + 1]
                     x1, y1 = memory[base + 2], memory[base + 3]
+                    # Box first, then the other two terms; the exact check only where these do not
+                    # settle it.
                     if (x0 <= east_hi) & (y0 <= north_hi) & (x1 >= west_lo) & (y1 >= south_lo):
                         second, third = wide(ints[base + SECOND]), wide(ints[base + THIRD])
                         has = bitmap[second >> 6] >> np.uint64(second & 63)
@@ -138,6 +146,7 @@ def match_batch(
                             messages[written] = message
                             found[written] = row
                             written += 1
+        # Descend the trees breadth first; leaves are queued to be scanned.
         head = 0
         while fits and head < tail:
             base, height = (queue[head] >> 8) * RECORD, queue[head] & 255
@@ -160,6 +169,7 @@ def match_batch(
                         prefetch(ints, child * RECORD + line)
                     queue[tail] = (child << 8) | (height - 1)
                     tail += 1
+        # Scan the leaves, sixteen records at a time.
         if fits:
             looked += (scans - half) * LANES
             for scan in range(half, scans):
@@ -170,6 +180,7 @@ def match_batch(
                 if written + LANES > len(found):
                     fits = False
                     break
+                # Drop records whose second or third term the message lacks.
                 texts = mask & not_negative(ints, base + SECONDS)
                 while texts:
                     lane = base + lowest(texts)
@@ -180,6 +191,7 @@ def match_batch(
                     texts ^= bit
                     if not has & np.uint64(1):
                         mask ^= bit
+                # Write the rows that are sure at once, and check the others exactly.
                 sure = mask & overlaps(memory, base, west_hi, south_hi, east_lo, north_lo)
                 sure &= not_negative(ints, base + ROWS)
                 pack(ints, base + ROWS, sure, found, written)
@@ -198,6 +210,7 @@ def match_batch(
                         messages[written] = message
                         found[written] = row
                         written += 1
+        # Clear the bits of the terms.
         for at in range(first, last):
             term = wide(terms[at])
             if term < known:

@@ -60,7 +60,7 @@ def write_record(
 
 @inner_inlined
 def ask_for_row(rows: Parts, places: Int32s, row: int) -> None:
-    """Ask for what `write_record` reads of a row, but its terms, and for where its place stands."""
+    """Ask for what `write_record` reads of a row, but its terms, and for where its place is."""
     prefetch(rows.box, row * 4)
     prefetch(rows.first, row)
     prefetch(rows.required, row)

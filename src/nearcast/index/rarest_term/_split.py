@@ -43,14 +43,14 @@ class _Entries:
         return builder.fadd(x0, x1), builder.fadd(y0, y1), size
 
     def all_lanes(self, vector: Any, number: Any, entry: int) -> Any:
-        """Repeat in every lane what stands in `vector` for an entry, `number` being the new's."""
+        """Repeat in every lane what `vector` has for an entry; `number` is that of the new one."""
         if entry == _NEW:
             return splat(self.builder, number)
         lanes = ir.Constant(ir.VectorType(_INT32, LANES), [entry] * LANES)
         return self.builder.shuffle_vector(vector, vector, lanes)
 
     def first_part(self, key: Any, new_key: Any, entry: int) -> Any:
-        """Tell for each lane whether an entry is in the part that ends with the lane's box."""
+        """Say for each lane whether an entry is in the part that ends with the lane's box."""
         builder = self.builder
         other = self.all_lanes(key, new_key, entry)
         # Of equal ones the first comes first, so that there is a cut for any boxes.

@@ -9,11 +9,11 @@ from nearcast.arrays.lanes import LANES, bit_count, greatest, least, least_growt
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Int32s
 from nearcast.index.rarest_term._layout import (
+    ARRANGED_BOX,
     BOUND,
     CHILDREN,
     COUNT,
     FULL,
-    HOME,
     LEAVES,
     NODES,
     OF_KEY,
@@ -74,11 +74,14 @@ def tighten(memory: Float32s, ints: Int32s, block: int) -> None:
 
 @inner
 def settle(memory: Float32s, leaf: int) -> None:
-    """Let the present bounding box of a leaf be its home."""
+    """Let the present bounding box of a leaf be its arranged box."""
     base = leaf * RECORD
-    memory[base + HOME], memory[base + HOME + 1] = least(memory, base), least(memory, base + 16)
-    memory[base + HOME + 2] = greatest(memory, base + 32)
-    memory[base + HOME + 3] = greatest(memory, base + 48)
+    memory[base + ARRANGED_BOX], memory[base + ARRANGED_BOX + 1] = (
+        least(memory, base),
+        least(memory, base + 16),
+    )
+    memory[base + ARRANGED_BOX + 2] = greatest(memory, base + 32)
+    memory[base + ARRANGED_BOX + 3] = greatest(memory, base + 48)
 
 
 @inner
@@ -173,7 +176,7 @@ def write_child(memory: Float32s, ints: Int32s, node: int, lane: int, child: int
 
 @inner
 def split_leaf(state: RarestTermArrays, leaf: int, record: Int32s, at: int, leaving: int) -> None:
-    """Part a full leaf and one record more, which stands at `at`, in two leaves."""
+    """Divide a full leaf and one record more, which is at `at`, into two leaves."""
     memory, ints, base = state.memory, state.ints, leaf * RECORD
     other = new_block(state, wide(ints[base + OF_KEY]))
     start, count = other * RECORD, wide(0)

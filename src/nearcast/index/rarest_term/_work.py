@@ -53,20 +53,20 @@ class MatchScratch:
         return collect(len(batch), scan)
 
 
-class Workshop:
-    """Lends tools to calls, and keeps as many as were ever in use at one time."""
+class ScratchPool:
+    """Lends scratch memory to calls, and keeps as much as was ever in use at one time."""
 
     def __init__(self) -> None:
-        self._shelf: list[MatchScratch] = []
+        self._idle: list[MatchScratch] = []
 
     @contextmanager
-    def tools(self, terms: int) -> Iterator[MatchScratch]:
-        """Lend tools for as long as the context lasts."""
+    def borrow(self, terms: int) -> Iterator[MatchScratch]:
+        """Lend scratch memory over `terms` terms for as long as the context lasts."""
         try:
-            tools = self._shelf.pop()  # atomic, as is `append`: threads need no lock
+            scratch = self._idle.pop()  # atomic, as is `append`: threads need no lock
         except IndexError:
-            tools = MatchScratch()
-        tools.cover(terms)
-        yield tools
+            scratch = MatchScratch()
+        scratch.cover(terms)
+        yield scratch
         # Not after an error: a bitmap left half cleared would be wrong for the next message.
-        self._shelf.append(tools)
+        self._idle.append(scratch)

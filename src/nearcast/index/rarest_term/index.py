@@ -3,8 +3,8 @@
 A row can only match a message that has the rarest of its required terms, so it is looked for
 under that term alone. The rows of one term, its *run*, lie in a tree of boxes with sixteen entries
 a node (`_layout.py`). A message visits the runs of its terms, and in them what its place meets.
-What is left is decided by two more terms kept in the record, and by the table where 32 bits cannot
-tell. A point message is a box of size zero: there is one way for both.
+What is left is decided by two more terms kept in the record, and by the table where 32 bits do not
+suffice. A point message is a box of size zero: there is one way for both.
 
 Nothing here depends on right frequencies but speed. When the table's frequencies have changed
 much, calls to `insert` go over some rows each and hang them on terms that are rare now.
@@ -23,11 +23,11 @@ from nearcast.arrays.storage import load_arrays, save_arrays
 from nearcast.arrays.types import Int32s
 from nearcast.index.base import Batch, Pairs
 from nearcast.index.rarest_term._build import (
-    arrange_anew,
     fill,
     key_rows,
     order_rows,
     plan,
+    rearrange,
     reserve_records,
 )
 from nearcast.index.rarest_term._change import (
@@ -55,16 +55,16 @@ from nearcast.index.rarest_term._layout import (
     make_state,
 )
 from nearcast.index.rarest_term._match import match_batch
-from nearcast.index.rarest_term._work import Workshop
+from nearcast.index.rarest_term._work import ScratchPool
 from nearcast.index.table import Table
 
 _VERSION = 2
 _SPARE = 2 * AHEAD * MOST_UNITS  # units kept free, more than a round of insertions takes
-_FOR_FAR, _FOR_LARGER = 1, 4  # rows arranged anew for each that changed leaf, or made one larger
+_FOR_FAR, _FOR_LARGER = 1, 4  # rows rearranged for each that changed leaf, or made one larger
 _WORTH_ARRANGING = 1 << 12
-_FOR_A_MESSAGE = 4  # rows that are built anew in less time than it takes to match a message
+_FOR_A_MESSAGE = 4  # rows that are rebuilt in less time than it takes to match a message
 _LOOK = 8192  # rows inserted, at least, between two looks at the frequencies
-_LOOK_SHARE = 8  # and one for so many terms, since a look adds all of them up
+_LOOK_SHARE = 8  # and one for this many terms, since a look adds all of them up
 
 
 class RarestTerm:
@@ -74,7 +74,7 @@ class RarestTerm:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._work = Workshop()
+        self._work = ScratchPool()
         self._scratch = np.zeros(SCRATCH, np.int32)
         self._state = empty_state(table.memory, 16, 16, _SPARE)
         self._started_over()
@@ -87,9 +87,9 @@ class RarestTerm:
 
     def _begin_arranging(self) -> None:
         self._stack = np.empty(1024, np.int64)
-        self._still = True  # whether nobody has moved yet
-        self._owed = self._arranged = 0  # rows to be arranged anew, and the key to go on with
-        self._later = 0  # rows to be arranged anew by `tidy`
+        self._still = True  # whether no row has moved yet
+        self._owed = self._arranged = 0  # rows to be rearranged, and the key to go on with
+        self._later = 0  # rows to be rearranged by `tidy`
 
     def build(self) -> None:
         """Take in all live rows of the table, in place of what the index had."""
@@ -167,9 +167,9 @@ class RarestTerm:
             self._arrange()
 
     def tidy(self, messages: int) -> None:
-        """Make up for far moves that have left trees loose, before so many messages are matched.
+        """Make up for far moves that have left trees loose, before `messages` are matched.
 
-        A row is arranged anew for each message, which costs it little; all is built anew where
+        A row is rearranged for each message, which costs it little; all is rebuilt where
         that takes less time than the messages do.
         """
         if not self._later:
@@ -185,18 +185,18 @@ class RarestTerm:
             self._arrange()
 
     def merge(self) -> None:
-        """Arrange all anew, at once: what lies together in a tree lies together in memory then.
+        """Rearrange everything at once, so that neighbours in a tree are neighbours in memory.
 
         All rows of the table must have been inserted.
         """
         self.build()
 
     def _arrange(self) -> None:
-        """Arrange as many rows anew as are owed: trees that many have moved in become loose."""
+        """Rearrange as many rows as are owed: trees that many have moved in become loose."""
         rows = _WORTH_ARRANGING
         while True:
             scratch, units = np.empty(RECORD * rows, np.int32), np.empty(rows // 4, np.int64)
-            self._arranged, done = arrange_anew(
+            self._arranged, done = rearrange(
                 self._state, self._arranged, self._owed, scratch, self._stack, units
             )
             if done >= 0:
@@ -216,8 +216,8 @@ class RarestTerm:
         terms = max(len(self.table.frequency), len(self._state.runs) // 2)
         table = self.table
         shapes = table.rows if table.has_shapes else None
-        with self._work.tools(terms) as tools:
-            return tools.collect(match_batch, self._state, table.parts, shapes, batch)
+        with self._work.borrow(terms) as scratch:
+            return scratch.collect(match_batch, self._state, table.parts, shapes, batch)
 
     def stats(self) -> Mapping[str, float]:
         """Figures about the index; `bytes` is without the table and without free room."""
@@ -275,14 +275,14 @@ class RarestTerm:
         """
         if described["version"] != _VERSION:
             raise KeyError("version")
-        index, home = cls.__new__(cls), table.memory
-        index.table, index._work = table, Workshop()
+        index, memory = cls.__new__(cls), table.memory
+        index.table, index._work = table, ScratchPool()
         index._scratch = np.zeros(SCRATCH, np.int32)
         index._state = make_state(
-            home.array("index-runs", described["runs"], np.int32),
-            home.array("index-places", described["places"], np.int32),
-            home.array("index-counts", FREE + LANES + 1, np.int64),
-            home.array("index", described["units"] * RECORD, np.float32),
+            memory.array("index-runs", described["runs"], np.int32),
+            memory.array("index-places", described["places"], np.int32),
+            memory.array("index-counts", FREE + LANES + 1, np.int64),
+            memory.array("index", described["units"] * RECORD, np.float32),
         )
         index._weight, index._since = described["weight"], described["since"]
         index._swept, index._sweep_end = described["swept"], described["sweep_end"]
@@ -308,7 +308,7 @@ class RarestTerm:
             memory = self.table.memory.array("index", (2 * used + _SPARE) * RECORD, np.float32)
             memory[: used * RECORD] = self._state.memory[: used * RECORD]
         else:
-            # Terms that the table has without having been told how many there are.
+            # Terms of the table beyond the number that it was given.
             needed = 2 * (int(self.table.rows.terms.max()) + 1)
             runs = grown(self.table.memory, "index-runs", runs, needed, 0)
         self._state = make_state(runs, places, counts, memory)

@@ -42,7 +42,7 @@ class SplitScratch(NamedTuple):
 
 
 def work_space(rows: int) -> SplitScratch:
-    """Make room to divide a tree of so many rows."""
+    """Make room to divide a tree of that many rows."""
     return SplitScratch(
         np.empty(rows, np.int32),
         np.empty(64 * HIGHEST, np.int32),
@@ -149,10 +149,17 @@ def _slots_needed(tree: RTreeArrays, rows: Rows, node: int, work: SplitScratch) 
 def _divide(
     tree: RTreeArrays, rows: Rows, frequency: Int64s, terms: int, node: int, work: SplitScratch
 ) -> bool:
-    """Divide a full node whose parent is not full, if there are slots enough."""
+    """Divide a full node whose parent is not full, if there are slots enough.
+
+    `frequency` holds how frequent each term is; `terms` says which terms of a row its nodes note
+    (ALL, ONE or LEVELS). `work` is scratch, as `SplitScratch` says. Gives False if there are too
+    few slots.
+    """
+    # Make sure of the slots before anything is changed.
     needed = _slots_needed(tree, rows, node, work)
     if tree.counts[SLOTS] + needed >= FULLEST * len(tree.slots):
         return False
+    # A root gets a parent, and the node a sibling beside it.
     fanout, level = tree.entries.shape[1], tree.nodes[node, LEVEL]
     parent = tree.nodes[node, PARENT]
     if parent < 0:
@@ -163,6 +170,7 @@ def _divide(
     half = _new_node(tree, level)
     own, other = tree.nodes[node, PLACE], free_place(tree, parent)
     _take_place(tree, parent, other, half)
+    # Order the entries along one axis; the upper half moves to the sibling.
     if level == 0:
         _sort_entries(tree, rows.box, node, work)
     else:
@@ -182,6 +190,7 @@ def _divide(
                         note_row(tree, rows, frequency, terms, row, parent, other)
                 elif not moves:
                     note_row(tree, rows, frequency, terms, row, parent, own)
+    # Move the entries, and fit both boxes to what they hold.
     for side in range(4):
         tree.boxes[node, side] = np.inf if side < 2 else -np.inf
     for nth in range(fanout):

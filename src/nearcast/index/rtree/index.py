@@ -60,7 +60,7 @@ class _TokenTree:
         self._start(self.table.live_rows())
 
     def insert(self, rows: Int32s) -> None:
-        """Put rows where boxes grow the least; a tree of few is made anew when many come."""
+        """Put rows where boxes grow the least; a tree of few is rebuilt when many come."""
         held = int(self._tree.counts[ROWS])
         if held + len(rows) > _GROWN * self._made_for + _FEW:
             self._start(np.concatenate([self._held(), np.asarray(rows, np.int32)]))
@@ -127,7 +127,7 @@ class _TokenTree:
         return np.flatnonzero(self._tree.where >= 0).astype(np.int32)
 
     def _start(self, rows: Int32s) -> None:
-        """Make the tree anew from rows."""
+        """Rebuild the tree from rows."""
         self._tree = packed(self.table, rows, self._fanout, 2 * len(rows) + 64)
         self._made_for, self._gone = len(rows), 0
         progress = np.zeros(1, np.int64)
@@ -163,7 +163,7 @@ class _TokenTree:
         self._gone += len(rows)
 
     def _tidy(self) -> None:
-        """Make the tree anew once half as many rows have left as it has."""
+        """Rebuild the tree once half as many rows have left as it has."""
         if 2 * self._gone > self._tree.counts[ROWS] + _WIDEST:
             self._start(self._held())
 
@@ -190,7 +190,7 @@ class RtTree(_TokenTree):
     at each level ("rt++"), so that a way down asks for several terms of the same row: the rarest
     right above the leaves, the second in the leaf, more frequent ones towards the root.
     `fanout` is the most entries of a node. Boxes that overlap much, as large regions do, leave the
-    tree little to tell apart.
+    tree little to distinguish.
 
     From "Location-aware publish/subscribe" (KDD 2013), as described in AP-Tree (ICDE 2015),
     section II-C.
@@ -198,7 +198,7 @@ class RtTree(_TokenTree):
     Departures: a node's terms are an inverted file, which names the children that have a term;
     a full node is divided in half along the axis on which its entries spread more; rows that come
     together make a packed tree; boxes and terms above the leaves are not taken back when rows
-    leave, but the whole tree is packed anew once half have left.
+    leave, but the whole tree is packed again once half have left.
     """
 
     name: ClassVar[str] = "rt-tree"

@@ -22,8 +22,11 @@ def scan(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Match messages, as `base.collect` wants it.
 
-    With `counting`, only rows of a leaf are looked at whose terms are all found in its inverted
-    file; without, those of which one is.
+    The terms of message m are `terms[starts[m] : starts[m + 1]]`, its box is `boxes[m]`. `bitmap`
+    has a bit for each term, all zero before and after. `stack` has room for the nodes still to be
+    visited, `counts` a number for each entry of a node. With `counting`, only rows of a leaf are
+    looked at whose terms are all found in its inverted file; without, those of which one is. Pairs
+    go to `messages` and `found`.
     """
     fanout = tree.entries.shape[1]
     written = candidates = 0
@@ -34,6 +37,7 @@ def scan(
             boxes[message, 0], boxes[message, 1], boxes[message, 2], boxes[message, 3],
         )  # fmt: skip
         set_terms(bitmap, terms, first, last)
+        # Descend from the root.
         stack[0] = tree.counts[ROOT]
         height, fits = 1, True
         while height and fits:
@@ -44,6 +48,7 @@ def scan(
             if counted:
                 for place in range(fanout):
                     counts[place] = 0
+            # Find the entries that have a term of the message, from the inverted file of the node.
             mask, places = tree.masks[node], np.uint64(0)
             for at in range(first, last):
                 if mask & bit_of(terms[at]):
@@ -52,6 +57,7 @@ def scan(
                     if counted and having:
                         for place in range(fanout):
                             counts[place] += np.int32(having >> np.uint64(place) & _ONE)
+            # Go through these entries: push children that meet the box, verify rows.
             places &= tree.used[node]
             place = -1
             while places:

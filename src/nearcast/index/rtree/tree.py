@@ -27,7 +27,7 @@ NOTHING = -1
 DONE, NO_SLOT, NO_NODE = 0, -1, -3
 FULLEST = 0.7
 HIGHEST = 16
-"""No tree has so many levels."""
+"""More levels than any tree has."""
 
 _ONE = np.uint64(1)
 
@@ -46,7 +46,7 @@ class RTreeArrays(NamedTuple):
 
 
 def tree_for(nodes: int, fanout: int, slots: int, rows: int) -> RTreeArrays:
-    """Make a tree of one empty leaf, with room for so many nodes."""
+    """Make a tree of one empty leaf, with room for that many nodes."""
     tree = RTreeArrays(
         np.empty((nodes, 3), np.int32),
         np.zeros(nodes, np.uint64),
@@ -64,7 +64,7 @@ def tree_for(nodes: int, fanout: int, slots: int, rows: int) -> RTreeArrays:
 
 @inner
 def nth_rarest(rows: Rows, row: int, frequency: Int64s, nth: int) -> int:
-    """Give the required term of a row that so many others of it are rarer than."""
+    """Give the required term of a row that `nth` others of it are rarer than."""
     first, count = rows.first[row], rows.required[row]
     for at in range(first, first + count):
         rarer = 0
@@ -102,7 +102,7 @@ def note_row(
             if not _note(tree, node, place, rows.terms[at]):
                 return False
         return True
-    # The rarest decides which leaves are visited, so it stands right above them.
+    # The rarest decides which leaves are visited, so it is right above them.
     level = tree.nodes[node, LEVEL]
     nth = min(1 - level if level < 2 else level, count - 1) if terms == LEVELS else 0
     return _note(tree, node, place, nth_rarest(rows, row, frequency, nth))

@@ -43,7 +43,7 @@ def shifted(plan: Plan, shifts: Shifts) -> Plan:
 
 
 def split(plan: Plan, cell: int, terms: Terms, worker: int) -> Plan:
-    """Give the plan in which some terms of one cell belong to a worker, whoever had them."""
+    """Give the plan in which some terms of one cell belong to a worker, from whichever worker."""
     writer = _Writer(plan)
     writer.assign(cell, np.unique(terms), worker)
     return writer.plan()

@@ -1,4 +1,4 @@
-"""A local adjustment whole, as ours is: what to move, split and merge, and the plan after it."""
+"""A whole local adjustment: what to move, split and merge, and the plan after it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.partition.adjust.change import Shifts, shifted, split
-from nearcast.partition.adjust.evening import Evening
 from nearcast.partition.adjust.migration import Migration, migration_to
 from nearcast.partition.adjust.pieces import Pieces, pieces_of
+from nearcast.partition.adjust.rebalance import Rebalancer
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.adjust.text import content_of, in_both, share_of
 from nearcast.partition.digest import sums
@@ -78,7 +78,7 @@ def adjust(
     """Even a plan out by what was recent, and move as little as possible; nothing if it is even.
 
     First cells that two workers share are given to one of them, where that spares both work. Then
-    pieces are moved (`evening`). When a worker is stuck with a cell that is too much to be moved,
+    pieces are moved (`rebalance`). When a worker is stuck with a cell that is too much to be moved,
     some terms of the cell are. Loads are smoothed, as they come from a sample; where a plan that is
     even by them is not so by far, cells are hot and not just lucky, and are taken as they are.
     """
@@ -88,18 +88,18 @@ def adjust(
     hot = False
     for _ in range(2 + _MOST_SPLITS * plan.workers):
         pieces = first if now is plan else pieces_of(now, recent)
-        evening = Evening(pieces, recent, plan.workers, pieces.load if hot else None)
-        piece, destination = evening.run(limit, log.left)
+        rebalancer = Rebalancer(pieces, recent, plan.workers, pieces.load if hot else None)
+        piece, destination = rebalancer.run(limit, log.left)
         if len(piece):
             shifts = Shifts(pieces.cell[piece], pieces.worker[piece], destination)
-            log.add(shifts, np.full(len(piece), evening.carried / len(piece)))
+            log.add(shifts, np.full(len(piece), rebalancer.carried / len(piece)))
             now = shifted(now, shifts)
-        if balance_of(evening.loads) <= limit:
+        if balance_of(rebalancer.loads) <= limit:
             if hot or _balance(now, recent) <= _LUCK:
                 break
             hot = True
             continue
-        done = _split(now, recent, pieces, evening, log)
+        done = _split(now, recent, pieces, rebalancer, log)
         if done is None:
             break
         now = done
@@ -111,13 +111,13 @@ def _balance(plan: Plan, recent: RecentWork) -> float:
 
 
 def _split(
-    plan: Plan, recent: RecentWork, pieces: Pieces, evening: Evening, log: ShiftLog
+    plan: Plan, recent: RecentWork, pieces: Pieces, rebalancer: Rebalancer, log: ShiftLog
 ) -> Plan | None:
     """Split a hot piece of the heaviest worker, if the heavier of two has less to do then."""
-    giver, taker = int(np.argmax(evening.loads)), int(np.argmin(evening.loads))
-    heavy, light = float(evening.loads[giver]), float(evening.loads[taker])
-    amount = min(heavy - float(evening.loads.mean()), (heavy - light) / 2)
-    mine = np.flatnonzero(evening.owner == giver)
+    giver, taker = int(np.argmax(rebalancer.loads)), int(np.argmin(rebalancer.loads))
+    heavy, light = float(rebalancer.loads[giver]), float(rebalancer.loads[taker])
+    amount = min(heavy - float(rebalancer.loads.mean()), (heavy - light) / 2)
+    mine = np.flatnonzero(rebalancer.owner == giver)
     for piece in mine[np.argsort(-pieces.load[mine])[:MOST_LOADED]].tolist():
         cell = int(pieces.cell[piece])
         content = content_of(plan, recent, cell, giver)

@@ -19,7 +19,7 @@ and CPU taken."""
 class Meter:
     """Counters that forget: what was counted one half-life ago counts half; none if it is endless.
 
-    One meter counts for the workers of a plan, another for its cells. Time is told, not asked.
+    One meter counts for the workers of a plan, another for its cells. Time is passed in.
     """
 
     def __init__(self, size: int, half_life_s: float = 60.0) -> None:
@@ -73,20 +73,20 @@ class Meter:
 
     def to_json(self) -> dict[str, Any]:
         """Give the counters as they may be written down."""
-        told: dict[str, Any] = {"at": self._at, "half_life_s": self._half_life_s}
-        return told | dict(zip(FIELDS, self._counts.tolist(), strict=True))
+        counters: dict[str, Any] = {"at": self._at, "half_life_s": self._half_life_s}
+        return counters | dict(zip(FIELDS, self._counts.tolist(), strict=True))
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Meter:
+    def from_json(cls, counters: Mapping[str, Any]) -> Meter:
         """Take up counters that `to_json` gave."""
-        meter = cls(len(told[FIELDS[0]]), told["half_life_s"])
-        meter._at = told["at"]
-        meter._counts[:] = [told[name] for name in FIELDS]
+        meter = cls(len(counters[FIELDS[0]]), counters["half_life_s"])
+        meter._at = counters["at"]
+        meter._counts[:] = [counters[name] for name in FIELDS]
         return meter
 
 
 class BalanceWatch:
-    """Tells when workers are too uneven, without starting at every flicker.
+    """Says when workers are too uneven, without reacting to every fluctuation.
 
     It goes off when the heaviest worker had more than `above` means in `patience` looks one after
     another, and is quiet again once that is `below` at most.

@@ -1,10 +1,11 @@
 """What has to be carried from worker to worker when one plan follows another.
 
 This is what a running pipeline is handed. A `Migration` says between which versions of the routing
-table it leads and which cells change hands; `transfers` says, for the rows that stand, what each
+table it leads and which cells change hands; `transfers` says, for the current rows, what each
 worker has to get and may forget. From the batch on that takes the new version, rows and messages
-are routed by the new plan, and whoever answered for a pair under the old one does so no longer: so
-no pair is lost and none is found twice, provided that every worker has its transfers by then.
+are routed by the new plan, and the worker that answered for a pair under the old one does so no
+longer: so no pair is lost and none is found twice, provided that every worker has its transfers by
+then.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Migration(NamedTuple):
     """From one version of the routing table to another.
 
     Of `cell[i]`, `destination[i]` gets something that `source[i]` had: all of it, or some terms;
-    `bytes[i]` is about what has to be carried for that. A plan made anew lists no cells, as all
+    `bytes[i]` is about what has to be carried for that. A new plan lists no cells, as all
     may have changed.
     """
 
@@ -107,7 +108,7 @@ def _held(plan: Plan, rows: SampleRows) -> tuple[Int32s, Int32s]:
 
 
 def stages(plan: Plan, migration: Migration, most_bytes: float) -> list[Migration]:
-    """Cut a local migration into several, of at most so many bytes each.
+    """Cut a local migration into several, of at most that many bytes each.
 
     A cell is never cut: one with more bytes has a stage of its own. Each stage is a version of
     the routing table of its own, by which every pair is found.

@@ -1,4 +1,4 @@
-"""Rows that stand and messages that came lately, on the grid of a plan."""
+"""Current rows and recent messages, on the grid of a plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TRUSTED = 0.25, 4.0  # how far what hits cost may be off
 class RecentWork(NamedTuple):
     """What adjustment looks at: hits of messages, and rows with their bytes.
 
-    A *hit* is a message at a cell with the key of a row nearby, as in `digest`. A row stands for
+    A *hit* is a message at a cell with the key of a row nearby, as in `digest`. A row represents
     `scale` rows, and `row_ns` is what each costs a worker while the messages arrive.
     """
 
@@ -50,7 +50,7 @@ class RecentWork(NamedTuple):
         """Scale what hits cost so that each worker has as much to do as was measured.
 
         What an index looks at can only be estimated from a sample; what a worker did is known.
-        `messages` is how many each handled meanwhile. If that is not told, workers took as long for
+        `messages` is how many each handled meanwhile. Without it, workers took as long for
         the messages at hand as is estimated, all together.
         """
         if len(busy_ns) != plan.workers:
@@ -86,7 +86,7 @@ def recent_of(
     """Put rows and messages on the grid of a plan.
 
     `operations` counts the rows that came or went while the messages arrived, `updates` the pairs
-    that these came to; `sizes` are the bytes of each row. Of very many rows some stand for all in
+    that these came to; `sizes` are the bytes of each row. Of very many rows some represent all in
     what is carried; rows that meet thousands of cells are left out there, as about every worker
     holds them anyway.
     """

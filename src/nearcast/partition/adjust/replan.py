@@ -1,4 +1,4 @@
-"""A global adjustment (PS2Stream, section V-B): plan anew from what was recent, if that pays."""
+"""A global adjustment (PS2Stream, section V-B): a new plan from what was recent, if that pays."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def propose(
     partitioner: Callable[[Sample, int, Grid], Plan] = auto,
     whole: bool = False,
 ) -> Proposal:
-    """Plan anew for a recent sample, and compare on its held-out messages.
+    """Make a new plan for a recent sample, and compare on its held-out messages.
 
     `whole` says that workers hold subscriptions of several rows whole (`simulate`). Another number
-    of `workers` is always worthwhile: whoever asks for it has decided.
+    of `workers` is always worthwhile: the caller has decided.
     """
     count = plan.workers if workers is None else workers
     if not sample.held_out.size:

@@ -34,7 +34,7 @@ class Content(NamedTuple):
 
 
 class TermShare(NamedTuple):
-    """Some terms of a piece; what whoever takes them has to do, and what the giver is spared.
+    """Some terms of a piece; what they cost the worker that takes them, and save the giver.
 
     The difference is messages that both have to handle.
     """

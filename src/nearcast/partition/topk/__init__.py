@@ -2,6 +2,6 @@
 
 A *mechanism* (`mechanisms`) makes a `Spread` from a sample. `placing` says by it which workers hold
 a subscription and under which of its terms, which workers a message goes to, and which of several
-workers that have both answers for the pair. `simulate` tells what a spread would make of a
-population, without a cluster.
+workers that have both answers for the pair. How it does on a population
+is simulated in the laboratory.
 """

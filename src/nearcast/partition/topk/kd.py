@@ -1,7 +1,7 @@
 """Algorithm 3 of Skype: space cut by lines until every worker has a part.
 
 The cost of a part is the number of its subscriptions times the share of messages that fall into it
-(equation 15). A line stands at the coordinate of a subscription, across longitude and latitude by
+(equation 15). A line is at the coordinate of a subscription, across longitude and latitude by
 turns, where the costs of both sides differ least.
 
 The paper halves, so it needs a power of two. For any other number a part for n workers is cut for
@@ -21,7 +21,7 @@ from nearcast.partition.topk.spread import KdTree
 
 
 def kd_tree(subscriptions: Floats, messages: Floats, leaves: int, space: Box = WORLD) -> KdTree:
-    """Cut by the places of subscriptions and messages, (n, 2) arrays, into so many leaves."""
+    """Cut by the places of subscriptions and messages, (n, 2) arrays, into that many leaves."""
     west, east = (space.west, space.east) if space.west <= space.east else (WORLD.west, WORLD.east)
     nodes = _Nodes()
     nodes.cut(subscriptions, messages, leaves, 0, (west, space.south, east, space.north))

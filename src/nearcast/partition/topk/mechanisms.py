@@ -1,6 +1,6 @@
 """The distribution mechanisms of DSkype (Skype, VLDB J., sections 7.3 and 8.2).
 
-| name            | a subscription stands at                  | a message goes to              |
+| name            | a subscription is held by                 | a message goes to              |
 |-----------------|-------------------------------------------|--------------------------------|
 | `hashing`       | one worker, by its id                     | all                            |
 | `location`      | one worker, by its place                  | all                            |
@@ -10,7 +10,7 @@
 | `keyword-first` | the workers of its place, for its prefix  | all workers of its terms       |
 
 With the last three, messages that are steep (`placing`) go to all; and the terms of a subscription
-stand together where they can (`company`), which goes beyond the paper too.
+share workers where they can (`term_affinity`), which goes beyond the paper too.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from nearcast.geo import WORLD, Box
 from nearcast.partition.sample import SampleMessages, frequent_terms
 from nearcast.partition.tables import Terms
 from nearcast.partition.text_map import TextMap, starts_of
-from nearcast.partition.topk.company import deal_in_company, units_for
 from nearcast.partition.topk.kd import kd_tree
 from nearcast.partition.topk.placing import TopkQueries, ordered, prefix_lengths
 from nearcast.partition.topk.spread import Prefix, Spread, only, single_leaf
-from nearcast.partition.topk.steep import choose_limit
+from nearcast.partition.topk.steepness_limit import choose_limit
+from nearcast.partition.topk.term_affinity import deal_by_affinity, units_for
 from nearcast.partition.topk.words import BUCKETS, TermUnits, UnitLists, deal, units_of
 
 Levels: TypeAlias = tuple[int, int]
@@ -42,7 +42,7 @@ Levels: TypeAlias = tuple[int, int]
 class TopkSample(NamedTuple):
     """What a spread is made from: subscriptions with their thresholds, and messages."""
 
-    wishes: TopkQueries
+    queries: TopkQueries
     points: Floats
     starts: Int64s
     terms: Terms
@@ -56,7 +56,7 @@ class TopkSample(NamedTuple):
 
 
 Mechanism: TypeAlias = Callable[[TopkSample, int, Box], Spread]
-"""Makes a spread for so many workers from a sample in a space."""
+"""Makes a spread from a sample, a number of workers, and a space."""
 
 
 def hashing(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
@@ -79,7 +79,7 @@ def location(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
         "location",
         workers,
         only(0),
-        [kd_tree(sample.wishes.points, sample.points, workers, space)],
+        [kd_tree(sample.queries.points, sample.points, workers, space)],
         [only(worker) for worker in range(workers)],
         levels=(workers, 1),
         **_order_of(sample.order),
@@ -92,7 +92,7 @@ def keyword(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
 
 
 def prefix(sample: TopkSample, workers: int, space: Box = WORLD) -> Spread:
-    """Deal the vocabulary out: subscriptions stand under their prefixes alone, and together."""
+    """Deal the vocabulary out by prefixes, with terms of one subscription together."""
     return _by_text(sample, (1, workers), space, "prefix", "length", together=True)
 
 
@@ -119,7 +119,7 @@ def keyword_first(
 ) -> Spread:
     """Cut the vocabulary into l1 parts, and space for each of them into l2 (section 8.2)."""
     l1, l2 = _levels(workers, levels)
-    plan = _Text(sample, "length", l1)
+    plan = _PrefixSample(sample, "length", l1)
     dealt = plan.dealt(l1, together=True)
     trees = []
     for group in range(l1):
@@ -157,7 +157,7 @@ def mechanism_named(name: str) -> Mechanism:
         raise InvalidValue("mechanism", name, f"one of {', '.join(MECHANISMS)}") from None
 
 
-class _Dealt(NamedTuple):
+class _DealtVocabulary(NamedTuple):
     """A vocabulary that was dealt out, and what of it subscriptions and messages have."""
 
     units: TermUnits
@@ -166,7 +166,7 @@ class _Dealt(NamedTuple):
     messages: UnitLists
 
 
-class _Text:
+class _PrefixSample:
     """A sample with subscriptions under their prefixes only."""
 
     def __init__(
@@ -176,19 +176,19 @@ class _Text:
         self.order = sample.order
         # Only the order and the kind of prefix matter here: who gets what is still to be found.
         blank = Spread("", 1, only(0), prefix=prefix, **_order_of(self.order))
-        wishes = ordered(blank, sample.wishes)
+        queries = ordered(blank, sample.queries)
         if steepest is None and prefix == "length":
-            steepest = choose_limit(wishes, sample.starts, sample.steepness, ways)
+            steepest = choose_limit(queries, sample.starts, sample.steepness, ways)
         self.steepest = inf if steepest is None else steepest
         blank = replace(blank, steepest=self.steepest)
-        self.points = wishes.points
-        self._starts, places = _runs(wishes.starts[:-1], prefix_lengths(blank, wishes))
-        self._terms = wishes.terms[places]
+        self.points = queries.points
+        self._starts, places = _runs(queries.starts[:-1], prefix_lengths(blank, queries))
+        self._terms = queries.terms[places]
 
-    def dealt(self, ways: int, rows: Int64s | None = None, *, together: bool) -> _Dealt:
-        """Deal the vocabulary out in so many ways, by some subscriptions or all of them.
+    def dealt(self, ways: int, rows: Int64s | None = None, *, together: bool) -> _DealtVocabulary:
+        """Deal the vocabulary out in `ways` parts, by some subscriptions or all of them.
 
-        Terms of one subscription `together` where they can be, or by their frequency alone.
+        Terms of one subscription go `together` where they can, or by their frequency alone.
         """
         starts, terms = self._starts, self._terms
         if rows is not None:
@@ -197,9 +197,9 @@ class _Text:
         units = units_for(self.order, terms) if together else units_of(*self.order)
         subscriptions = UnitLists(starts, units.of(terms))
         messages = UnitLists(self._sample.starts, units.of(self._sample.terms))
-        way = deal_in_company if together else deal
+        way = deal_by_affinity if together else deal
         parts = way(units.size, subscriptions, messages, ways)
-        return _Dealt(units, parts, subscriptions, messages)
+        return _DealtVocabulary(units, parts, subscriptions, messages)
 
 
 def _by_text(
@@ -216,7 +216,7 @@ def _by_text(
     How steep ordinary messages may be is chosen unless it is given.
     """
     l1, l2 = levels
-    plan = _Text(sample, prefix, l2, steepest)
+    plan = _PrefixSample(sample, prefix, l2, steepest)
     tree = kd_tree(plan.points, sample.points, l1, space) if l1 > 1 else single_leaf()
     leaf = tree.leaves_of(plan.points)
     maps = []
@@ -256,7 +256,7 @@ def _levels(workers: int, levels: Levels | None) -> Levels:
 
 
 def _runs(first: Int64s, lengths: npt.NDArray[np.integer]) -> tuple[Int64s, Int64s]:
-    """Where runs of these lengths start when they stand in a row, and what they are made of."""
+    """Give where runs of these lengths start when put in a row, and what they are made of."""
     starts = starts_of(lengths)
     return starts, np.arange(starts[-1]) + np.repeat(first - starts[:-1], lengths)
 

@@ -1,12 +1,12 @@
-"""Where top-k subscriptions and messages go by a spread, and who answers for a pair.
+"""Where top-k subscriptions and messages go by a spread, and which worker answers for a pair.
 
-Everything is told in whole columns, and rests on one order of the terms of a subscription
+Functions take and give whole columns, and rest on one order of the terms of a subscription
 (`ordered`): by weight, heavy first; of equal weights the rarer in sampled messages, then by hash.
 
-A subscription stands under the first terms of that order, its *prefix* (definition 12 of Skype): so
-many that whoever has none of them cannot reach its threshold, even at its own place. A pair that
-reaches the threshold therefore has its first common term in the prefix; the worker of that term
-holds the subscription, the message is sent there, and it alone answers.
+A subscription is listed under the first terms of that order, its *prefix* (definition 12 of Skype):
+so many that a message with none of them cannot reach its threshold, even at its own place. A pair
+that reaches the threshold therefore has its first common term in the prefix; the worker of that
+term holds the subscription, the message is sent there, and it alone answers.
 
 Of what messages are like, prefixes assume one thing only, and that goes beyond the paper. A term w
 adds q(w) m(w) to the cosine, and m(w) is tf(w) idf(w) / |m|. The *steepness* of a message is its
@@ -19,13 +19,13 @@ to all workers, and for those the worker of a subscription's very first term ans
 Where the paper is loose, this is what is done:
 
 - equation 18 divides by 1 - alpha. Here both sides are multiplied by it, so alpha = 1 needs no case
-  of its own: no text can be told apart then, and the whole query is the prefix;
+  of its own: texts make no difference then, and the whole query is the prefix;
 - a subscription with fewer than k results has no threshold; nor has one whose buffer was never cut.
   The whole query is its prefix;
 - proximity 1 is assumed of every message, as in the paper: workers are chosen before it is known;
 - the k-th score of the paper is not enough for exact results: a buffer must get every message from
   its own threshold on, which is lower. Prefixes are made from that threshold;
-- the paper does not say in which order terms stand in a prefix. Heavy first makes it shortest.
+- the paper does not say in which order terms are in a prefix. Heavy first makes it shortest.
 """
 
 from __future__ import annotations
@@ -68,22 +68,22 @@ class TopkQueries(NamedTuple):
         return len(self.keys)
 
 
-def first_wishes(wishes: TopkQueries, count: int) -> TopkQueries:
-    """Give the first so many of them."""
-    end = int(wishes.starts[count])
+def first_queries(queries: TopkQueries, count: int) -> TopkQueries:
+    """Give the first `count` of them."""
+    end = int(queries.starts[count])
     return TopkQueries(
-        wishes.keys[:count],
-        wishes.points[:count],
-        wishes.alphas[:count],
-        wishes.starts[: count + 1],
-        wishes.terms[:end],
-        wishes.weights[:end],
-        wishes.thetas[:count],
+        queries.keys[:count],
+        queries.points[:count],
+        queries.alphas[:count],
+        queries.starts[: count + 1],
+        queries.terms[:end],
+        queries.weights[:end],
+        queries.thetas[:count],
     )
 
 
 class Postings(NamedTuple):
-    """Where subscriptions stand: a row for each term that one stands under.
+    """Where subscriptions are listed: a row for each term that one is listed under.
 
     `subscriptions` are numbers within the call, `places` are places in its `terms`. `fresh` is set
     where the worker holds the subscription by none of its terms before this one: these rows name
@@ -97,54 +97,54 @@ class Postings(NamedTuple):
 
     @property
     def holders(self) -> Pairs:
-        """Who is held by whom, each pair once."""
+        """Which worker holds which subscription, each pair once."""
         return self.subscriptions[self.fresh], self.workers[self.fresh]
 
 
-def ordered(spread: Spread, wishes: TopkQueries) -> TopkQueries:
+def ordered(spread: Spread, queries: TopkQueries) -> TopkQueries:
     """Give subscriptions with their terms in the order of prefixes; all else here expects that."""
-    _check_lengths(wishes)
-    places = kernels.sort_terms(spread.arrays, wishes.starts, wishes.terms, wishes.weights)
-    return wishes._replace(terms=wishes.terms[places], weights=wishes.weights[places])
+    _check_lengths(queries)
+    places = kernels.sort_terms(spread.arrays, queries.starts, queries.terms, queries.weights)
+    return queries._replace(terms=queries.terms[places], weights=queries.weights[places])
 
 
-def prefix_lengths(spread: Spread, wishes: TopkQueries) -> Int32s:
-    """Give how many terms of each ordered subscription it must stand under, by its threshold."""
+def prefix_lengths(spread: Spread, queries: TopkQueries) -> Int32s:
+    """Give how many terms each ordered subscription must be listed under, by its threshold."""
     if spread.prefix == "whole":
-        return np.diff(wishes.starts).astype(np.int32)
+        return np.diff(queries.starts).astype(np.int32)
     return kernels.prefix_lengths(
         spread.prefix == "sum",
         spread.steepest,
-        wishes.starts,
-        wishes.weights,
-        wishes.alphas,
-        wishes.thetas,
+        queries.starts,
+        queries.weights,
+        queries.alphas,
+        queries.thetas,
     )
 
 
-def place(spread: Spread, wishes: TopkQueries, lengths: Int32s | None = None) -> Postings:
-    """Say who holds each ordered subscription, under which terms.
+def place(spread: Spread, queries: TopkQueries, lengths: Int32s | None = None) -> Postings:
+    """Say which workers hold each ordered subscription, under which terms.
 
     `lengths` are those of prefixes: by default as long as they must be.
     """
-    have = prefix_lengths(spread, wishes) if lengths is None else lengths
-    return _posted(spread, wishes, np.zeros(wishes.size, np.int32), have)
+    have = prefix_lengths(spread, queries) if lengths is None else lengths
+    return _posted(spread, queries, np.zeros(queries.size, np.int32), have)
 
 
-def grow(spread: Spread, wishes: TopkQueries, had: Int32s) -> tuple[Int32s, Postings]:
-    """Say which prefixes must grow by new thresholds, and where the subscriptions come to stand.
+def grow(spread: Spread, queries: TopkQueries, had: Int32s) -> tuple[Int32s, Postings]:
+    """Say which prefixes must grow by new thresholds, and where the subscriptions are added.
 
     `had` are the lengths so far. A prefix that could be shorter stays as it is (lazy reallocation):
-    to stand under more terms than needed costs little, and moving costs more. Gives the new lengths
+    to be under more terms than needed costs little, and moving costs more. Gives the new lengths
     and rows for the terms that were added; `fresh` are those of workers that did not hold the
     subscription yet.
     """
-    have = np.maximum(had, prefix_lengths(spread, wishes)).astype(np.int32)
-    return have, _posted(spread, wishes, had, have)
+    have = np.maximum(had, prefix_lengths(spread, queries)).astype(np.int32)
+    return have, _posted(spread, queries, had, have)
 
 
 def steepness_of(starts: Int64s, counts: Int32s | Int64s, weights: Floats) -> Floats:
-    """Give the steepness of messages, by how often each term stands in them and its idf.
+    """Give the steepness of messages, by how often each term occurs in them and its idf.
 
     0 for a message without terms.
     """
@@ -155,7 +155,7 @@ def route_messages(spread: Spread, starts: Int64s, terms: Terms, steepness: Floa
     """Give the workers that must see each message, as pairs of message and worker, each once.
 
     Where a message is does not matter: a subscription far away may have no better one. A message
-    without terms concerns nobody and goes nowhere.
+    without terms matches nothing and goes nowhere.
     """
     if spread.by_text:
         return kernels.route(spread.arrays, starts, terms, spread.is_steep(steepness))
@@ -166,7 +166,7 @@ def route_messages(spread: Spread, starts: Int64s, terms: Terms, steepness: Floa
 
 def answering(
     spread: Spread,
-    wishes: TopkQueries,
+    queries: TopkQueries,
     message_starts: Int64s,
     message_terms: Terms,
     steepness: Floats,
@@ -180,27 +180,27 @@ def answering(
     `first_common` and `worker_for`.
     """
     return kernels.answering(
-        spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms,
+        spread.arrays, queries.keys, queries.points, queries.starts, queries.terms,
         message_starts, message_terms, spread.is_steep(steepness), subscriptions, messages,
     )  # fmt: skip
 
 
-def _posted(spread: Spread, wishes: TopkQueries, had: Int32s, have: Int32s) -> Postings:
-    _check_lengths(wishes)
+def _posted(spread: Spread, queries: TopkQueries, had: Int32s, have: Int32s) -> Postings:
+    _check_lengths(queries)
     rows = kernels.post(
-        spread.arrays, wishes.keys, wishes.points, wishes.starts, wishes.terms, had, have
+        spread.arrays, queries.keys, queries.points, queries.starts, queries.terms, had, have
     )
     return Postings(*rows)
 
 
-def _check_lengths(wishes: TopkQueries) -> None:
-    count = wishes.size
+def _check_lengths(queries: TopkQueries) -> None:
+    count = queries.size
     for name, column, expected in (
-        ("points", wishes.points, count),
-        ("alphas", wishes.alphas, count),
-        ("thetas", wishes.thetas, count),
-        ("starts", wishes.starts, count + 1),
-        ("weights", wishes.weights, len(wishes.terms)),
+        ("points", queries.points, count),
+        ("alphas", queries.alphas, count),
+        ("thetas", queries.thetas, count),
+        ("starts", queries.starts, count + 1),
+        ("weights", queries.weights, len(queries.terms)),
     ):
         if len(column) != expected:
             raise InvalidValue(name, len(column), f"{expected} of them for {count} subscriptions")

@@ -46,7 +46,7 @@ FORMAT_VERSION = 2
 
 Prefix = Literal["whole", "length", "sum"]
 PREFIXES: tuple[Prefix, ...] = ("whole", "length", "sum")
-"""Under which terms a subscription stands.
+"""Under which terms a subscription is listed.
 
 Under all of them, or under a prefix: the terms without which no message can reach its threshold. By
 "length" what the other terms add is bounded by the length of their vector (Cauchy and Schwarz), by
@@ -122,7 +122,7 @@ class Spread:
     - `groups`: the map of the first step; for `by_id` from hashes of ids to workers;
     - `trees`: one for each group;
     - `maps`: one for each leaf, of the trees one after the other;
-    - `prefix`: under which of its terms a subscription stands;
+    - `prefix`: under which of its terms a subscription is listed;
     - `steepest`: messages up to this steepness go to the workers of their terms, others to all;
     - `order_terms`, `order_counts`: frequent terms, sorted, and in how many sampled messages each
       occurs: of terms that weigh the same the rarer comes first;
@@ -235,7 +235,7 @@ class Spread:
                 about=facts["about"],
             )
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise SourceError(f"{name}: damaged ({error}); make the plan anew") from None
+            raise SourceError(f"{name}: damaged ({error}); make a new plan") from None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one file; what `path` held before stays until the new file is whole."""
@@ -311,7 +311,7 @@ def _check_tree(tree: KdTree, name: str) -> None:
         raise InvalidValue(name, count, "at least one node, and columns of one length")
     number = np.arange(count)
     leaf = tree.axis < 0
-    # Children stand behind their node, so every walk ends.
+    # Children are behind their node, so every walk ends.
     inner = (
         (tree.axis < 2)
         & (tree.low > number)
@@ -320,6 +320,6 @@ def _check_tree(tree: KdTree, name: str) -> None:
         & (tree.high < count)
     )
     if not (leaf | inner).all() or np.isnan(tree.line).any():
-        raise InvalidValue(name, count, "nodes with two children each that stand behind them")
+        raise InvalidValue(name, count, "nodes with two children each that are behind them")
     if sorted(tree.low[leaf].tolist()) != list(range(int(leaf.sum()))):
         raise InvalidValue(name, tree.low[leaf].tolist(), "leaves numbered from 0, each once")

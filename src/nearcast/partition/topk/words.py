@@ -1,12 +1,12 @@
 """Algorithm 4 of Skype: the vocabulary, frequent terms first, cut until each worker has a part.
 
-The cost of a set of terms is the number of subscriptions that stand under any of them times the
+The cost of a set of terms is the number of subscriptions that are under any of them times the
 share of messages that have any of them (equation 16). A set is cut between two terms where the
 costs of both sides differ least, and each has a term for each of its workers. For numbers of
 workers that are no power of two see `kd`.
 
 Terms come as hashes and no dictionary is at hand. The terms of at least two sampled messages have
-entries of their own; all others are thrown together by hash into buckets, which stand behind them
+entries of their own; all others are thrown together by hash into buckets, which come behind them
 in the order of frequency and are dealt out like terms. What a sample shows once is as much as it
 does not show at all (Good and Turing), so the load of buckets is that of terms still to come.
 """
@@ -85,7 +85,7 @@ def best_cut(
 ) -> int:
     """Give the number of units, from `low` on, that the first side gets.
 
-    Each side gets at least one unit for each of its workers, if there are so many.
+    Each side gets at least one unit for each of its workers, if there are enough.
     """
     one, other = _profile(*subscriptions, low, high)
     some, rest = _profile(*messages, low, high)

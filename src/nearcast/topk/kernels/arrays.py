@@ -120,7 +120,7 @@ def longer(
 
 
 def with_terms(memory: Memory, state: TopkState, count: int) -> TopkState:
-    """The state with room for so many terms, which weigh 1."""
+    """The state with room for `count` terms, which weigh 1."""
     had = len(state.idf)
     for name in ("lists", "posts"):
         state = with_longer(memory, state, name, count * LIST)
@@ -131,7 +131,7 @@ def with_terms(memory: Memory, state: TopkState, count: int) -> TopkState:
 
 
 def with_subscriptions(memory: Memory, state: TopkState, room: int) -> TopkState:
-    """The state with room for so many subscriptions."""
+    """The state with room for that many subscriptions."""
     had = len(state.sub_f)
     state = with_longer(memory, state, "sub_f", room * SUB)
     state = with_longer(memory, state, "seat_f", room * SUB)

@@ -1,9 +1,9 @@
-"""What a subscription remembers: all messages of the window from its threshold on, as they came.
+"""Buffers of subscriptions: all messages of the window from its threshold on, as they came.
 
 The k best of them are its members. A buffer is appended to and read from end to end; what expired
-stands in front and is passed over. A full one grows while its class may, and is then cut to the
+is in front and is passed over. A full one grows while its class may, and is then cut to the
 best: its threshold rises. When fewer than k are left of one that was cut, the window is evaluated
-anew, and the threshold falls. One that was never cut has all there is and is never evaluated.
+again, and the threshold falls. One that was never cut has all there is and is never evaluated.
 
 A seat waits for the expiry of its oldest member, chained to that message. Members leave by being
 displaced too, so a seat may find, when its time comes, that it has to wait for a younger one.

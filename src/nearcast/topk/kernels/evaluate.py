@@ -1,8 +1,8 @@
 """A subscription against the whole window: the best messages, from the circles of its terms.
 
-What so many messages are known to reach (`_floor`) is the first threshold; it rises as better ones
-are found. The bound of `_postings` holds here too, with the parts of message and query exchanged; a
-message with several of the terms counts at the first.
+A score that enough messages are known to reach (`floor`) is the first threshold; it rises as better
+ones are found. The bound of `postings` holds here too, with the parts of message and query
+exchanged; a message with several of the terms counts at the first.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def evaluate(state: TopkState, work: TopkScratch, sub: int, wanted: int) -> int:
     """Find the `wanted` best messages of the window, in no order, and give their number.
 
     They are at the front of `best_scores` and `best_numbers`. Fewer are found only if no others
-    have a term of the query; if exactly so many, the worst is the last of them.
+    have a term of the query; if exactly as many, the worst is the last of them.
     """
     since, until = wide(state.scalars[FIRST]), wide(state.scalars[NEXT])
     return evaluate_between(
@@ -145,16 +145,20 @@ def evaluate_between(
 ) -> int:  # fmt: skip
     """Find the best messages from the number `since` on and before `until` that score `low`.
 
-    As many as are `wanted` stand in front afterwards; there must be room for half as many again,
-    or -1 is the answer. The others are what `evaluate` says.
+    As many as are `wanted` are at the front of `scores` and `numbers` afterwards, in no order;
+    there must be room for half as many again, or -1 is the answer. Fewer are found only if no
+    others have a term of the query and score `low`. `work.found` is used as scratch.
     """
+    # The place of the subscription in the steps that postings are rounded to.
     row = SUB * sub
     alpha = state.sub_f[row + ALPHA]
     x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2] * STEPS)
     y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2] * STEPS)
     norm = np.sqrt(state.sub_f[row + SQUARED])
+    # Start from a score that enough messages are known to reach.
     found, low_number = 0, wide(-1)
     low = max(low, floor_of(state, work, sub, wanted, since, until, scores, numbers))
+    # Go through the terms of the query.
     terms = state.sub_i[2 * row + TERM_COUNT]
     done = wide(1) << 40  # terms are taken from the highest number down
     for _ in range(terms):
@@ -168,10 +172,12 @@ def evaluate_between(
         skipped, left = entries_between(state, term, since, until)
         if left <= skipped:
             continue
+        # Raise the threshold by what was found with earlier terms.
         if found >= wanted:
             keep_best(scores, numbers, 0, found, wanted)
             found = wanted
             low, low_number = scores[wanted - 1], wide(numbers[wanted - 1])
+        # What the term, and all later terms together, can add to a score.
         weight = np.float32((1.0 - alpha) * state.idf[term] / norm)
         rest = np.float32((1.0 - alpha) * rest_of(state, sub, term))
         size = wide(1) << state.lists[at_list + SIZE]
@@ -185,6 +191,7 @@ def evaluate_between(
             stretch = min(min(end, left - skipped), _STRETCH)
             at = start + end - stretch
             theta = np.float32((low - alpha - SLACK) * STEPS)
+            # Collect the messages of a stretch whose bound reaches the threshold.
             flagged = 0
             for back in range(LANES, stretch + LANES, LANES):
                 begin, lanes = stretch - back, wide((1 << LANES) - 1)
@@ -197,6 +204,7 @@ def evaluate_between(
                     work.found[flagged] = state.list_i[at + begin + lowest(lanes)]
                     lanes &= lanes - 1
                     flagged += 1
+            # Score them exactly; their memory is asked for some messages ahead.
             for n in range(min(flagged, 2 * _AHEAD)):
                 _ask_for_message(state, work, n, flagged)
             for n in range(flagged):
@@ -208,6 +216,7 @@ def evaluate_between(
                         return -1
                     scores[found], numbers[found] = score, number
                     found += 1
+                    # Half as many again as are wanted: keep the best, and raise the threshold.
                     if found == wanted + wanted // 2 + 1:
                         keep_best(scores, numbers, 0, found, wanted)
                         found = wanted

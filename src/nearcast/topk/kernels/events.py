@@ -174,9 +174,15 @@ def publish(
     state: TopkState, work: TopkScratch, points: Floats, at: Floats, starts: Int64s, terms: Int32s,
     counts: Int32s, begin: int, end: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Publish messages in order; give how far it came, and what must grow before it can go on."""
+    """Publish messages in order; give how far it came, and what must grow before it can go on.
+
+    Message m is at `points[m]` and time `at[m]`; its terms are `terms[starts[m] : starts[m + 1]]`,
+    with how often each occurs in `counts`. The messages from `begin` to `end` are published.
+    Nothing of a message is done before there is room for all of it, except that older ones expire.
+    """
     scalars = state.scalars
     for message in range(begin, end):
+        # Expire what the message pushes out of the window.
         clock = cycles()
         ask_for_lists(state, starts, terms, message, begin, end)
         code = _expire(state, work, at[message], 1)
@@ -185,6 +191,7 @@ def publish(
         now = cycles()
         scalars[EXPIRY_CYCLES] += now - clock
         clock = now
+        # Find the subscriptions that it affects, and its scores.
         start, length = starts[message], starts[message + 1] - starts[message]
         x, y = points[message, 0], points[message, 1]
         squared = prepare(state, work, terms, counts, start, length)
@@ -192,6 +199,7 @@ def publish(
         now = cycles()
         scalars[MATCH_CYCLES] += now - clock
         clock = now
+        # Stop if there is no room for the message, the changes, or larger buffers.
         code = room_to_enter(state, work, length)
         if code != DONE:
             return message, code
@@ -199,6 +207,7 @@ def publish(
             return message, MORE_CHANGES
         if not _room_for_buffers(state, work, affected):
             return message, MORE_BUFFERS
+        # Enter the message into the window.
         for n in range(min(affected, _AHEAD)):
             ask_for_buffer(state, wide(work.affected[n]))
         number = scalars[NEXT]
@@ -206,6 +215,7 @@ def publish(
         now = cycles()
         scalars[WINDOW_CYCLES] += now - clock
         clock = now
+        # Append it to the buffers of the affected subscriptions.
         for n in range(affected):
             if n + _AHEAD < affected:
                 ask_for_buffer(state, wide(work.affected[n + _AHEAD]))

@@ -3,7 +3,7 @@
 By one term that it shares with a query a message scores at least what this term and its place give
 it; other terms add to that. The newest messages of a term are dealt to *peaks*, sixteen at a time,
 and each peak keeps what the best of its messages is known to score. Peaks are of different
-messages: if so many of them reach a value, so many messages do.
+messages: if n of them reach a value, n messages do.
 """
 
 from __future__ import annotations
@@ -82,22 +82,25 @@ def floor_of(
     scores: Floats,
     numbers: Int32s,
 ) -> float:
-    """A score that so many messages from `since` on and before `until` reach, or NOTHING.
+    """Give a score that `wanted` messages from `since` on and before `until` reach, or NOTHING.
 
-    What stands in `scores` and `numbers` is lost.
+    `scores` and `numbers` are scratch, and so is `work.peaks`.
     """
     floor = NOTHING
     if 2 * wanted > PEAKS or len(scores) < PEAKS:
         return floor
+    # Choose how many peaks to deal the messages to: a power of two.
     peaks = wide(_FEWEST)
     while peaks < min(4 * wanted, PEAKS):
         peaks *= 2
+    # The place of the subscription in the steps that postings are rounded to.
     row = SUB * sub
     alpha = state.sub_f[row + ALPHA]
     x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2] * STEPS)
     y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2] * STEPS)
     for n in range(state.sub_i[2 * row + TERM_COUNT]):
         term = term_of(state, sub, n)
+        # A term gives a floor only if enough messages have it; the newest will do.
         skipped, left = entries_between(state, term, since, until)
         if left - skipped < wanted + LANES:
             continue
@@ -106,6 +109,7 @@ def floor_of(
         weight = (1.0 - alpha) * state.idf[term] / np.sqrt(state.sub_f[row + SQUARED])
         size = wide(1) << state.lists[at_list + SIZE]
         start, oldest = wide(state.lists[at_list + OFFSET]), wide(state.lists[at_list + OLDEST])
+        # Raise the peaks, from the newest stretch of the circle back.
         for peak in range(peaks):
             work.peaks[peak] = _LOWEST
         while left > skipped:
@@ -119,6 +123,7 @@ def floor_of(
                     x, y, np.float32(weight), np.float32(alpha),
                 )  # fmt: skip
             left -= stretch
+        # The floor is what the last of the wanted peaks has reached.
         for peak in range(peaks):
             scores[peak] = work.peaks[peak]
         keep_best(scores, numbers, 0, peaks, wanted)

@@ -145,7 +145,7 @@ def _lane_of(typing: Any, numbers: Any, at: Any, number: Any) -> Any:
 
 
 lane_of: Any = intrinsic(_lane_of)
-"""lane_of(numbers, at, number): where an int32 stands first among sixteen from `at` on, or 16."""
+"""lane_of(numbers, at, number): where an int32 is first among sixteen from `at` on, or 16."""
 
 
 @kernel

@@ -1,8 +1,8 @@
-"""The arrays of the top-k core, and what stands where in them.
+"""The arrays of the top-k core, and what is where in them.
 
 Kernels take two named tuples: `TopkState`, which is all there is to know, and `TopkScratch`, which
 one call works in. Records are rows of flat arrays that are seen both as 64-bit floats
-and as 32-bit integers; the names below say at which place of the row a field stands.
+and as 32-bit integers; the names below say at which place of the row a field is.
 
 Lists and buffers are *regions* of arenas. A region has one of a few sizes, its class; a freed one
 is chained to the others of its class by its first integer. Message numbers count up from 0; message
@@ -21,13 +21,14 @@ from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s, Shorts
 SUB = 8
 X, Y, ALPHA, SQUARED, THETA = range(5)
 TERM_COUNT, TERMS, INLINE = 10, 11, 5
-"""Its terms stand inline, or, where there are more, from the pair that `TERMS` names in `more`."""
+"""Its terms are inline, or, where there are more, from the pair that `TERMS` names in `more`."""
 
-# Its seat: 8 floats, 16 integers. What changes.
+# Its seat, a second record: 8 floats, 16 integers. What changes: its buffer, the score and number
+# of its k-th message, and its place in the chain of those that wait for the expiry of a message.
 KTH_SCORE = 0
 KTH_NUMBER, BUFFER, BEGIN, END, K_AND_CLASS, NEXT_SEAT, BEFORE, MEMBERS, LOGGED = range(2, 11)
 PLACES = 11
-"""Where its postings stand in the lists of its terms, in the order of its terms."""
+"""Where its postings are in the lists of its terms, in the order of its terms."""
 
 NOT_FILED = -(1 << 31)
 """`NEXT_SEAT` of a seat that waits for no expiry; a chain ends with -1.
@@ -114,7 +115,7 @@ class TopkScratch(NamedTuple):
     terms: Int32s  # of the message at hand, highest number first; 16 at least
     weights: Floats
     idfs: Floats
-    products: Floats  # of the weights of both sides; behind those of sixteen terms stands a 0
+    products: Floats  # of the weights of both sides; behind those of sixteen terms is a 0
     likeness: Float32s  # the weight of each, of a vector of length 1
     rest: Float32s  # the length of what follows it
     keys: Int32s  # a small table of them

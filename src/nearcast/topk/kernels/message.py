@@ -94,7 +94,7 @@ def arrange(work: TopkScratch, length: int, squared: float) -> None:
 
 @inner_inlined
 def table_size(length: int) -> int:
-    """The size of the table for a message of so many terms."""
+    """The size of the table for a message of `length` terms."""
     size = 16
     while size < 2 * length:
         size *= 2
@@ -103,7 +103,7 @@ def table_size(length: int) -> int:
 
 @inner_inlined
 def slot_of_term(work: TopkScratch, term: int, size: int) -> int:
-    """Where a term stands in the table of the message at hand, or -1."""
+    """Where a term is in the table of the message at hand, or -1."""
     at = _first_slot(term, size)
     while work.keys[at] >= 0:
         if work.keys[at] == term:

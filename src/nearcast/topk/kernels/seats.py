@@ -1,4 +1,4 @@
-"""Where a subscription keeps what it remembers, and for which expiry it waits."""
+"""Seats: the record of where the buffer of a subscription is, and which expiry it waits for."""
 
 from __future__ import annotations
 

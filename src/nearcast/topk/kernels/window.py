@@ -102,7 +102,7 @@ def _shrink(state: TopkState, term: int) -> None:
 
 @inner_inlined
 def room_to_enter(state: TopkState, work: TopkScratch, length: int) -> int:
-    """Say what must grow before a message of so many terms can enter."""
+    """Say what must grow before a message of `length` terms can enter."""
     scalars = state.scalars
     first, following = scalars[FIRST], scalars[NEXT]
     if following - first > scalars[MESSAGE_MASK]:
@@ -144,12 +144,19 @@ def enter(
     start: int,
     length: int,
 ) -> None:
-    """Take in a message, for which there is room; its terms in `work` are the same."""
+    """Take in a message, for which there is room.
+
+    It is at (x, y) and time `at`; `squared` is the square of its length as a vector. Its terms are
+    `terms[start : start + length]` with how often each occurs in `counts`; `work.terms` holds the
+    same terms, `work.likeness` and `work.rest` the weight of each, and of the terms behind it.
+    """
     scalars = state.scalars
+    # Write its record.
     number = scalars[NEXT]
     row = message_row(state, number) * MESSAGE
     state.message_f[row + X], state.message_f[row + Y] = x, y
     state.message_f[row + 2], state.message_f[row + AT] = squared, at
+    # Append its terms to the circle of terms; a count above 1 follows its term, negated.
     capacity = len(state.message_terms)
     tail, written = scalars[TERM_TAIL], length
     state.message_i[row + FIRST_TERM], state.message_i[row + SEATS] = tail, -1
@@ -163,10 +170,12 @@ def enter(
     scalars[TERM_TAIL] = tail
     state.message_i[row + LENGTH] = written
     scalars[NEXT] = number + 1
+    # Round its place to steps.
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
     across = wide((x - west) / diagonal * STEPS)
     up = wide((y - south) / diagonal * STEPS)
     place = (min(across, 65535) << 16) | min(up, 65535)
+    # Append it to the circle of each term: number, place, and rounded-up weights.
     for n in range(length):
         term = wide(work.terms[n])
         list_row = term * LIST

@@ -8,8 +8,6 @@ skipped; and the bound for unseen terms (theorem 2) is safe only where a subscri
 
 from __future__ import annotations
 
-from math import sqrt
-
 from nearcast._jit import inner, inner_inlined
 from nearcast.arrays.numbers import wide
 from nearcast.geo.kernels import planar_distance
@@ -41,7 +39,8 @@ from nearcast.topk.kernels.layout import (
     SIZE as LIST_SIZE,
 )
 from nearcast.topk.kernels.message import slot_of_term
-from nearcast.topk.kernels.postings import post, set_theta, term_of, withdraw
+from nearcast.topk.kernels.postings import term_of
+from nearcast.topk.skype._entries import outside
 from nearcast.topk.skype._layout import (
     ALPHA_AFTER,
     ALPHA_STAR,
@@ -54,227 +53,39 @@ from nearcast.topk.skype._layout import (
     COUNT,
     DEPTH,
     EARLY,
-    EAST,
-    ENTRY_END,
     GROUPS,
-    IGPT,
     INNER,
     INNER_DISTANCE,
     K_STAR,
     LAMBDA,
     LARGEST_AFTER,
     LARGEST_NEXT,
-    LIST_COUNT,
     METHOD,
     NEXT_OF_TERM,
-    NORTH,
     OFFSET,
-    PLANES,
     PREFIX,
     REFINED,
     ROW,
     SIZE,
-    SOUTH,
     TAAT,
     TERM_FIRST,
     UNSEEN,
     WEIGHT,
     WEIGHT_SUM,
-    WEST,
     SkypeArrays,
 )
 from nearcast.topk.skype._lists import (
-    close_place,
     find_list,
-    list_for,
-    open_place,
-    place_in,
     sub_place,
-    sum_up_group,
 )
 
-_LEAST = 1e-9
-"""What 1 - alpha is at least: the paper divides by it."""
 _TOLERANCE = 1e-6
 """By how much a bound must fall short before it prunes: bounds and scores are rounded."""
 
 
 @inner_inlined
-def _outside(index: SkypeArrays, cell: int, x: float, y: float) -> float:
-    """The distance from a point to a cell; 0 inside."""
-    row = cell * CELL_FIELDS
-    dx = max(0.0, max(index.cells[row + WEST] - x, x - index.cells[row + EAST]))
-    dy = max(0.0, max(index.cells[row + SOUTH] - y, y - index.cells[row + NORTH]))
-    return sqrt(dx * dx + dy * dy)
-
-
-@inner_inlined
-def _group_of(index: SkypeArrays, alpha: float) -> int:
-    group = 0
-    while group < len(index.group_edges) and alpha >= index.group_edges[group]:
-        group += 1
-    return group
-
-
-@inner_inlined
-def _cover(state: TopkState, sub: int, n: int, at: int) -> int:
-    """The n-th cell by which CIQ covers a subscription; cells are numbered level by level.
-
-    The cells are those beside the way down to the subscription, and the last of that way.
-    """
-    level, beside = n // 3 + 1, n % 3
-    if n == 3 * DEPTH:
-        level, beside = DEPTH, -1
-    west, south, size = state.measures[0], state.measures[1], state.measures[2]
-    parts = 1 << level
-    across = min(wide((state.sub_f[SUB * sub + X] - west) / size * parts), parts - 1)
-    up = min(wide((state.sub_f[SUB * sub + Y] - south) / size * parts), parts - 1)
-    if beside >= 0:
-        quarter = (2 * (up & 1) + (across & 1) + 1 + beside) & 3
-        across, up = (across & ~1) | (quarter & 1), (up & ~1) | (quarter >> 1)
-    first = ((1 << (2 * level)) - 1) // 3
-    return first + up * parts + across + at
-
-
-@inner
-def _enter_list(
-    state: TopkState, index: SkypeArrays, sub: int, n: int, cell: int, total: float, group: int
-) -> None:
-    """Enter a subscription into the list of a cell and its n-th term."""
-    row = SUB * sub
-    alpha, theta = state.sub_f[row + ALPHA], state.sub_f[row + THETA]
-    other = max(1.0 - alpha, _LEAST)
-    term = term_of(state, sub, n)
-    weight = state.idf[term] / total
-    weight_sum, largest_next = weight, 0.0
-    for m in range(state.sub_i[2 * row + TERM_COUNT]):
-        following = term_of(state, sub, m)
-        if following < term:
-            weight_sum += state.idf[following] / total
-            largest_next = max(largest_next, state.idf[following] / total)
-    x, y, diagonal = state.sub_f[row + X], state.sub_f[row + Y], state.measures[2]
-    box = cell * CELL_FIELDS
-    number = list_for(index, cell, term)
-    if index.options[METHOD] == CIQ:
-        near = 1.0 - _outside(index, cell, x, y) / diagonal
-        place = open_place(index, number, (theta - alpha * near) / other, sub, 0)
-    else:
-        place = open_place(index, number, theta / other, sub, group)
-    size = wide(1) << index.lists[number * ROW + SIZE]
-    at = wide(index.lists[number * ROW + OFFSET]) + place
-    index.entry_f[at + WEIGHT * size] = weight
-    if index.options[METHOD] == CIQ:
-        return
-    index.entry_f[at + ALPHA_STAR * size] = alpha / other
-    index.entry_f[at + WEIGHT_SUM * size] = weight_sum
-    index.entry_f[at + LARGEST_NEXT * size] = largest_next
-    index.entry_f[at + INNER_DISTANCE * size] = max(
-        0.0,
-        min(
-            min(x - index.cells[box + WEST], index.cells[box + EAST] - x),
-            min(y - index.cells[box + SOUTH], index.cells[box + NORTH] - y),
-        ),
-    )
-    sum_up_group(index, number, group)
-
-
-@inner
-def room_for(state: TopkState, index: SkypeArrays, sub: int) -> bool:
-    """Whether the lists of a subscription can be made, or grow by one."""
-    row = SUB * sub
-    count = wide(state.sub_i[2 * row + TERM_COUNT])
-    ciq = index.options[METHOD] == CIQ
-    covers = 3 * DEPTH + 1 if ciq else 1
-    lists = index.options[LIST_COUNT] + count * covers
-    if lists * ROW > len(index.lists) or 2 * lists > len(index.keys):
-        return False
-    needed = wide(index.options[ENTRY_END])
-    for n in range(count):
-        term = term_of(state, sub, n)
-        for m in range(covers):
-            cell = _cover(state, sub, m, 0) if ciq else wide(index.sub_cells[sub])
-            number = find_list(index, cell, term)
-            if number < 0 or index.lists[number * ROW + SIZE] < 0:
-                needed += index.options[PLANES] + 1
-            elif index.lists[number * ROW + COUNT] == (1 << index.lists[number * ROW + SIZE]):
-                needed += (index.options[PLANES] + 1) * (
-                    wide(2) << index.lists[number * ROW + SIZE]
-                )
-    return bool(needed <= len(index.entry_f))
-
-
-@inner
-def insert_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
-    """Enter a subscription, with the threshold it has."""
-    if index.options[METHOD] == TAAT:
-        post(state, sub)
-        return
-    row = SUB * sub
-    alpha, theta = state.sub_f[row + ALPHA], state.sub_f[row + THETA]
-    total = sqrt(state.sub_f[row + SQUARED])
-    group = _group_of(index, alpha)
-    count = state.sub_i[2 * row + TERM_COUNT]
-    if index.options[METHOD] == CIQ:
-        for n in range(count):
-            for cell in range(3 * DEPTH + 1):
-                _enter_list(state, index, sub, n, _cover(state, sub, cell, 0), total, 0)
-        return
-    cell = wide(index.sub_cells[sub])
-    for n in range(count):
-        _enter_list(state, index, sub, n, cell, total, group)
-    if alpha > 0.0:
-        spatial = (theta - (1.0 - alpha)) / alpha
-        at = cell * CELL_FIELDS + LAMBDA
-        index.cells[at] = min(index.cells[at], spatial)
-    else:
-        index.cells[cell * CELL_FIELDS + LAMBDA] = -1e300
-
-
-@inner
-def remove_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
-    """Take a subscription out; the least spatial threshold of its cell stays, on the safe side."""
-    if index.options[METHOD] == TAAT:
-        withdraw(state, sub)
-        return
-    row = SUB * sub
-    ciq = index.options[METHOD] == CIQ
-    for n in range(state.sub_i[2 * row + TERM_COUNT]):
-        term = term_of(state, sub, n)
-        for m in range(3 * DEPTH + 1 if ciq else 1):
-            cell = _cover(state, sub, m, 0) if ciq else wide(index.sub_cells[sub])
-            number = find_list(index, cell, term)
-            close_place(index, number, place_in(index, number, sub))
-            if not ciq:
-                sum_up_group(index, number, _group_of(index, state.sub_f[row + ALPHA]))
-
-
-@inner
-def change_theta(state: TopkState, index: SkypeArrays, sub: int, theta: float) -> None:
-    """Change the threshold of a subscription everywhere."""
-    if index.options[METHOD] == TAAT:
-        set_theta(state, sub, theta)
-        return
-    if index.options[METHOD] == IGPT:
-        remove_sub(state, index, sub)
-        state.sub_f[SUB * sub + THETA] = theta
-        insert_sub(state, index, sub)
-        return
-    row = SUB * sub
-    state.sub_f[row + THETA] = theta
-    alpha, diagonal = state.sub_f[row + ALPHA], state.measures[2]
-    for m in range(3 * DEPTH + 1):
-        cell = _cover(state, sub, m, 0)
-        near = 1.0 - _outside(index, cell, state.sub_f[row + X], state.sub_f[row + Y]) / diagonal
-        least = (theta - alpha * near) / max(1.0 - alpha, _LEAST)
-        for n in range(state.sub_i[2 * row + TERM_COUNT]):
-            number = find_list(index, cell, term_of(state, sub, n))
-            place = place_in(index, number, sub)
-            index.entry_f[wide(index.lists[number * ROW + OFFSET]) + place] = least
-
-
-@inner_inlined
 def _begin(work: TopkScratch, index: SkypeArrays, length: int) -> None:
-    """Sum up the weights of the message at hand from each term on, and start to count anew."""
+    """Sum up the weights of the message at hand from each term on."""
     total, largest = 0.0, 0.0
     for back in range(length):
         n = length - 1 - back
@@ -295,7 +106,14 @@ def _look_at_list(
     stamp: int,
     touched: int,
 ) -> int:
-    """Lines 10 to 28 of algorithm 1: the groups of one posting list, for the n-th term."""
+    """Go through the groups of one posting list, for the n-th term (Algorithm 1, lines 10 to 28).
+
+    `number` is that of the list, `outer` the distance of its cell from the message. Subscriptions
+    that are met for the first time, by `stamp`, are appended to `index.touched`, which has
+    `touched` of them; `index.sums` adds up their similarity, and is -1 where one is pruned. Gives
+    how many are touched.
+    """
+    # Where the list is, and what the message can still add from this term on.
     row = number * ROW
     count = wide(index.lists[row + COUNT])
     size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])
@@ -306,6 +124,8 @@ def _look_at_list(
     for m in range(count):
         place = sub_place(index, size, at, m)
         other = wide(index.entry_i[place + size])
+        # Skip a group, or the rest of one, whose bound falls short (group pruning, early
+        # termination).
         first = other != group
         if first:
             group, skipping = other, False
@@ -323,18 +143,21 @@ def _look_at_list(
         met = index.stamps[sub] == stamp
         if met and index.sums[sub] < 0.0:
             continue
+        # Individual pruning: by the location-aware prefix, refined by the largest weight.
         inside = index.entry_f[at + INNER_DISTANCE * size + m] if options[INNER] else 0.0
         nearest = near - inside / state.measures[2] if outer > 0.0 else 1.0
         least = k_star - index.entry_f[at + ALPHA_STAR * size + m] * nearest
         rest = index.entry_f[at + WEIGHT_SUM * size + m]
         if options[PREFIX] and (largest if options[REFINED] else 1.0) * rest < least - _TOLERANCE:
             continue
+        # Accumulate the similarity.
         own = index.entry_f[at + WEIGHT * size + m]
         if not met:
             index.stamps[sub], index.sums[sub] = stamp, 0.0
             index.touched[touched] = sub
             touched += 1
         index.sums[sub] += own * weight
+        # Prune by the terms that are still unseen (theorem 2).
         if options[UNSEEN] and (not met or options[AS_PRINTED]):
             unseen = min(
                 (rest - own) * index.largest[n + 1],
@@ -361,13 +184,13 @@ def _igpt(
             number = wide(index.term_heads[work.terms[n]])
             while number >= 0:
                 cell = wide(index.lists[number * ROW + CELL])
-                outer = _outside(index, cell, x, y)
+                outer = outside(index, cell, x, y)
                 if not _is_far(state, index, cell, outer):
                     touched = _look_at_list(state, work, index, number, n, outer, stamp, touched)
                 number = wide(index.lists[number * ROW + NEXT_OF_TERM])
         return touched
     for cell in range(index.options[CELL_COUNT]):
-        outer = _outside(index, cell, x, y)
+        outer = outside(index, cell, x, y)
         if _is_far(state, index, cell, outer):
             continue
         for n in range(length):
@@ -395,10 +218,15 @@ def _ciq(
     length: int,
     stamp: int,
 ) -> int:
-    """Merge the lists of each cell on the way down to the message, by subscription."""
+    """Merge the lists of each cell on the way down to the message, by subscription.
+
+    Subscriptions whose similarity reaches the least that their lists ask for go to the front of
+    `index.touched`, and to `index.stamps` and `index.sums`. Gives how many there are.
+    """
     west, south, size_of_space = state.measures[0], state.measures[1], state.measures[2]
     touched = 0
     for level in range(1, DEPTH + 1):
+        # Find the cell of the message on this level, and open a cursor on the list of each term.
         parts = 1 << level
         across = min(wide((x - west) / size_of_space * parts), parts - 1)
         up = min(wide((y - south) / size_of_space * parts), parts - 1)
@@ -414,10 +242,13 @@ def _ciq(
                 index.touched[at], index.touched[at + 1], index.touched[at + 2] = number, 0, n
                 index.touched[at + 3] = index.entry_i[place]
                 lists += 1
+        # Take the lowest subscription that a cursor is at.
         while lists > 0:
             sub = wide(1) << 40
             for n in range(lists):
                 sub = min(sub, wide(index.touched[len(index.touched) - 4 * (n + 1) + 3]))
+            # Add up its weights, and advance the cursors that are at it; drop those that have
+            # ended.
             similarity, least, n = 0.0, 0.0, 0
             while n < lists:
                 at = len(index.touched) - 4 * (n + 1)
@@ -482,7 +313,13 @@ def affected_by(
     table: int,
     stamp: int,
 ) -> int:
-    """Find the subscriptions whose thresholds the message at hand reaches, and its scores."""
+    """Find the subscriptions whose thresholds the message at hand reaches, and its scores.
+
+    The message is at (x, y); its terms and weights are in `work`, in a hash of `table` slots, and
+    `squared` is the square of its length as a vector. Writes to `work.affected` and `work.scores`,
+    and gives how many there are.
+    """
+    # Collect candidates by the method of the index.
     _begin(work, index, length)
     method = index.options[METHOD]
     if method == TAAT:
@@ -491,6 +328,7 @@ def affected_by(
         touched = _ciq(state, work, index, x, y, length, stamp)
     else:
         touched = _igpt(state, work, index, x, y, length, stamp)
+    # Verify them: first by what was summed up, where that is a safe bound.
     affected, diagonal = 0, state.measures[2]
     for n in range(touched):
         sub = wide(index.touched[n])
@@ -508,6 +346,7 @@ def affected_by(
             (1.0 - alpha) * text + alpha * (1.0 - distance / diagonal) < theta - _TOLERANCE
         ):
             continue
+        # Then by the exact score.
         dot = 0.0
         for m in range(state.sub_i[2 * row + TERM_COUNT]):
             at = slot_of_term(work, term_of(state, sub, m), table)

@@ -31,13 +31,8 @@ from nearcast.topk.kernels.layout import (
 )
 from nearcast.topk.kernels.message import prepare, table_size
 from nearcast.topk.kernels.window import enter, leave_oldest, message_row, room_to_enter
-from nearcast.topk.skype._disseminate import (
-    affected_by,
-    change_theta,
-    insert_sub,
-    remove_sub,
-    room_for,
-)
+from nearcast.topk.skype._disseminate import affected_by
+from nearcast.topk.skype._entries import change_theta, insert_sub, remove_sub, room_for
 from nearcast.topk.skype._layout import (
     BUFFER,
     COST,
@@ -55,14 +50,14 @@ from nearcast.topk.skype._layout import (
     SkypeArrays,
 )
 from nearcast.topk.skype._lists import put_key
-from nearcast.topk.skype._ranks import MOST, arrive, evaluate_anew, expire, free_ranks
+from nearcast.topk.skype._ranks import MOST, arrive, expire, free_ranks, refill
 
 MORE_NODES, MORE_RANKS, MORE_ENTRIES = 20, 21, 22
 
 
 @inner
 def _room(state: TopkState, work: TopkScratch, index: SkypeArrays, affected: int) -> int:
-    """Whether there is room for so many affected buffers, however they change."""
+    """Whether there is room for all affected buffers, however they change."""
     if len(work.change_scores) - state.scalars[CHANGES] < 2 * affected + 2 * MOST:
         return MORE_CHANGES
     if index.options[NODE_END] + affected + MOST > len(index.nodes) // 2:
@@ -135,9 +130,15 @@ def publish(
     end: int,
     stamp: int,
 ) -> tuple[int, int]:
-    """Publish messages in order; give how far it came, and what must grow before it can go on."""
+    """Publish messages in order; give how far it came, and what must grow before it can go on.
+
+    Message m is at `points[m]` and time `at[m]`; its terms are `terms[starts[m] : starts[m + 1]]`,
+    with how often each occurs in `counts`. The messages from `begin` to `end` are published. `stamp
+    + m` marks what message m has met.
+    """
     scalars = state.scalars
     for message in range(begin, end):
+        # Expire what the message pushes out of the window.
         clock = cycles()
         code = _expire(state, work, index, at[message], wide(1))
         if code != DONE:
@@ -145,6 +146,7 @@ def publish(
         now = cycles()
         scalars[EXPIRY_CYCLES] += now - clock
         clock = now
+        # Find the subscriptions that it affects, and its scores.
         start, length = starts[message], starts[message + 1] - starts[message]
         x, y = points[message, 0], points[message, 1]
         squared = prepare(state, work, terms, counts, start, length)
@@ -153,17 +155,20 @@ def publish(
         now = cycles()
         scalars[MATCH_CYCLES] += now - clock
         clock = now
+        # Stop if there is no room for the message and what it changes.
         code = room_to_enter(state, work, length)
         if code == DONE:
             code = _room(state, work, index, affected)
         if code != DONE:
             return message, code
         scalars[AFFECTED] += affected
+        # Enter the message into the window.
         number = scalars[NEXT]
         enter(state, work, x, y, squared, at[message], terms, counts, start, length)
         now = cycles()
         scalars[WINDOW_CYCLES] += now - clock
         clock = now
+        # Put it into the buffers of the affected subscriptions.
         for n in range(affected):
             arrive(state, work, index, wide(work.affected[n]), work.scores[n], number)
         stamp_event(state, work, message)
@@ -228,7 +233,7 @@ def subscribe(
         index.ranks[row + K], index.ranks[row + LOGGED] = ks[n], -1
         index.ranks[row + COST], index.ranks[row + BUFFER] = 0, 0
         insert_sub(state, index, sub)
-        evaluate_anew(state, work, index, sub)
+        refill(state, work, index, sub)
     return end, DONE
 
 

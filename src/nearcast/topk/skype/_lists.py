@@ -76,7 +76,7 @@ def list_for(index: SkypeArrays, cell: int, term: int) -> int:
 
 @inner_inlined
 def sub_place(index: SkypeArrays, size: int, at: int, n: int) -> int:
-    """Where the subscription of a posting stands; its group stands `size` further."""
+    """Where the subscription of a posting is; its group is `size` further."""
     return 2 * (at + wide(index.options[PLANES]) * size) + n
 
 
@@ -152,7 +152,7 @@ def close_place(index: SkypeArrays, number: int, n: int) -> None:
 
 @inner
 def place_in(index: SkypeArrays, number: int, sub: int) -> int:
-    """Where a subscription stands in a list that has it."""
+    """Where a subscription is in a list that has it."""
     row = number * ROW
     size, at = wide(1) << index.lists[row + SIZE], wide(index.lists[row + OFFSET])
     low, high = 0, wide(index.lists[row + COUNT]) - 1

@@ -28,7 +28,7 @@ from nearcast.topk.kernels.layout import (
 )
 from nearcast.topk.kernels.order import before
 from nearcast.topk.kernels.window import message_row
-from nearcast.topk.skype._disseminate import change_theta
+from nearcast.topk.skype._entries import change_theta
 from nearcast.topk.skype._layout import (
     BUFFER,
     C_SKYBAND,
@@ -169,8 +169,13 @@ def best_depth(k: int, window: int, cost: float) -> int:
 
 
 @inner
-def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
-    """Fill a buffer from the window, and set the threshold by the policy."""
+def refill(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
+    """Fill the buffer of a subscription from the window, and set its threshold by the policy.
+
+    `index.ranks` has a record for each subscription; its buffer is a span of `index.rank_f`
+    (scores) and `index.rank_i` (numbers of messages, and how many newer and better ones each has).
+    """
+    # How many messages to start with, by the policy.
     row = RANKS * sub
     k = wide(index.ranks[row + K])
     policy = index.options[POLICY]
@@ -183,15 +188,18 @@ def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: 
         wanted = best_depth(k, window, float(max(wide(index.ranks[row + COST]), k)))
     else:
         wanted = wide(MOST)
+    # Search the window, and note what that cost, for the cost model of cSkyband.
     found = evaluate(state, work, sub, wanted)
     cost = state.scalars[SCANNED] - scanned
     old = wide(index.ranks[row + COST])
     index.ranks[row + COST] = min(cost if old == 0 else (old + cost) // 2, 1 << 30)
+    # Fill the buffer.
     complete = found < wanted
     free_ranks(index, sub)
     for n in range(found):
         _put(index, sub, work.best_scores[n], wide(work.best_numbers[n]))
     base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
+    # Set the threshold: none if the buffer holds all there is.
     theta = NOTHING
     if policy == SKYBAND and found >= k:
         theta = index.rank_f[base + k - 1] * parameter / 100.0
@@ -205,6 +213,7 @@ def evaluate_anew(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: 
         theta = index.rank_f[base + found - 1]
     if complete:
         theta = NOTHING
+    # Keep the k-skyband only, and wait for each of its messages to leave the window.
     if policy != K_MAX:
         _leave_out_dominated(index, sub, k)
     base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
@@ -300,7 +309,7 @@ def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) ->
         worst_number = _number_at(index, base, room, survivors - 1)
     if index.ranks[row + LENGTH] < k and state.sub_f[SUB * sub + THETA] != NOTHING:
         state.scalars[REEVALUATED] += 1
-        evaluate_anew(state, work, index, sub)
+        refill(state, work, index, sub)
         base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))
     for n in range(min(k, wide(index.ranks[row + LENGTH]))):
         score, number = index.rank_f[base + n], _number_at(index, base, room, n)

@@ -47,7 +47,7 @@ class SkypeQuadtree:
         return len(self.held[leaf]) > self._capacity and self._depth[leaf] < _DEEPEST
 
     def split(self, leaf: int) -> None:
-        """Split a leaf; whoever it held has to be located again."""
+        """Split a leaf; the subscriptions it held have to be located again."""
         west, south, east, north = self.boxes[leaf].tolist()
         x, y = (west + east) / 2, (south + north) / 2
         first = len(self.boxes)

@@ -163,7 +163,7 @@ class Skype(TopK):
         return int(own + self.index_bytes + buffers)
 
     def ensure_terms(self, count: int) -> None:
-        """Make room for so many terms."""
+        """Make room for `count` terms."""
         super().ensure_terms(count)
         heads, had = self._index.term_heads, len(self._index.term_heads)
         if len(self._state.idf) > had:
@@ -213,7 +213,7 @@ class Skype(TopK):
     def probe(
         self, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s
     ) -> tuple[int, int]:
-        """How many subscriptions messages would affect, and a sum that tells sets of them apart."""
+        """How many subscriptions messages would affect, and a checksum of them."""
         self._ensure_longest(int(np.diff(starts).max(initial=0)))
         found = np.zeros(2, np.int64)
         stamp = self._next_stamps(len(points))
@@ -311,7 +311,7 @@ class Skype(TopK):
                 self._grow(_events.MORE_ENTRIES)
 
     def _make_cells(self) -> None:
-        """Tell the index of the cells: leaves of the tree, or all of a tree of fixed depth."""
+        """Give the index its cells: leaves of the tree, or all of a tree of fixed depth."""
         index = self._index
         if index.options[METHOD] == CIQ:
             west, south, size = self._state.measures[:3].tolist()

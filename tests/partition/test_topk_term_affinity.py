@@ -1,4 +1,4 @@
-"""Terms of one subscription stand together, where that costs nobody much."""
+"""Terms of one subscription share workers, where that costs no worker much."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast.partition.sample import hashed
-from nearcast.partition.topk import company
-from nearcast.partition.topk.company import deal_in_company, units_for
+from nearcast.partition.topk import term_affinity
+from nearcast.partition.topk.term_affinity import deal_by_affinity, units_for
 from nearcast.partition.topk.words import BUCKETS, UnitLists, deal
 
 listed = st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=20)
@@ -30,19 +30,19 @@ def skewed(seed: int, rows: int, lengths: tuple[int, int], units: int) -> list[l
     return [np.unique(each.astype(np.int64) % units).tolist() for each in drawn]
 
 
-def test_rare_terms_go_where_their_company_is() -> None:
-    """Four frequent terms are one worker's each; whoever is asked for with one stands beside it."""
+def test_rare_terms_go_where_other_terms_of_their_subscriptions_are() -> None:
+    """Each worker has a frequent term, and the rare terms that are asked for together with it."""
     messages = lists([[0], [1], [2], [3]] * 200)
     rows = [[unit % 4, unit] for unit in range(4, 104) for _ in range(2)]
-    parts = deal_in_company(104, lists(rows), messages, 4)
+    parts = deal_by_affinity(104, lists(rows), messages, 4)
     assert sorted(parts[:4].tolist()) == [0, 1, 2, 3]
     assert (parts[4:] == parts[np.arange(4, 104) % 4]).all()
     assert copies(rows, parts) == len(rows)
 
 
-def test_frequent_terms_are_kept_apart_although_they_keep_company() -> None:
+def test_frequent_terms_are_kept_apart_although_they_are_asked_for_together() -> None:
     """To have both would be too much for one worker, however often they are asked for together."""
-    parts = deal_in_company(2, lists([[0, 1]] * 50), lists([[0], [1]] * 500), 2)
+    parts = deal_by_affinity(2, lists([[0, 1]] * 50), lists([[0], [1]] * 500), 2)
     assert sorted(parts.tolist()) == [0, 1]
 
 
@@ -50,7 +50,7 @@ def test_frequent_terms_are_kept_apart_although_they_keep_company() -> None:
 def test_there_are_fewer_copies_than_by_frequency_and_workers_are_even(workers: int) -> None:
     rows, texts = skewed(1, 3000, (2, 6), 3000), skewed(2, 3000, (6, 12), 3000)
     subscriptions, messages = lists(rows), lists(texts)
-    parts = deal_in_company(3000, subscriptions, messages, workers)
+    parts = deal_by_affinity(3000, subscriptions, messages, workers)
     apart = deal(3000, subscriptions, messages, workers)
     assert copies(rows, parts) < 0.9 * copies(rows, apart)
     for some in (rows, texts):  # as held, and as sent
@@ -61,8 +61,8 @@ def test_there_are_fewer_copies_than_by_frequency_and_workers_are_even(workers: 
 
 @pytest.mark.parametrize("rows", [[], [[3, 4]]])
 def test_before_there_are_subscriptions_terms_are_dealt_out_evenly(rows: list[list[int]]) -> None:
-    """Those that are to come would otherwise all stand at one worker."""
-    parts = deal_in_company(400, lists(rows), lists([[unit] for unit in range(400)]), 4)
+    """Those that are to come would otherwise all be at one worker."""
+    parts = deal_by_affinity(400, lists(rows), lists([[unit] for unit in range(400)]), 4)
     assert np.bincount(parts, minlength=4).min() > 90
 
 
@@ -72,10 +72,10 @@ def test_whatever_is_asked_for_every_unit_has_a_worker(
     rows: list[list[int]], texts: list[list[int]], workers: int
 ) -> None:
     """Also without subscriptions or messages, and always the same one."""
-    parts = deal_in_company(10, lists(rows), lists(texts), workers)
+    parts = deal_by_affinity(10, lists(rows), lists(texts), workers)
     assert len(parts) == 10
     assert set(parts.tolist()) <= set(range(workers))
-    again = deal_in_company(10, lists(rows), lists(texts), workers)
+    again = deal_by_affinity(10, lists(rows), lists(texts), workers)
     assert parts.tolist() == again.tolist()
 
 
@@ -88,7 +88,7 @@ def test_terms_of_subscriptions_have_entries_beside_the_frequent_ones(
     assert set(units.terms.tolist()) == set(hashed(np.arange(6)).tolist())
     assert units.of(frequent).tolist() == [2, 0, 1]  # by how frequent they are
     assert units.size == 6 + BUCKETS
-    monkeypatch.setattr(company, "_MOST_TERMS", 2)
+    monkeypatch.setattr(term_affinity, "_MOST_TERMS", 2)
     fewer = units_for((frequent, np.array([2, 7, 4])), asked)
     assert set(fewer.terms.tolist()) == set(hashed(np.array([0, 1, 2, 4, 5])).tolist())
     assert (fewer.of(hashed(np.array([3]))) >= 5).all()

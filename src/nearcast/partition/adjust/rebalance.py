@@ -1,4 +1,4 @@
-"""Which cells to move where: ours.
+"""Which cells move to which worker in a local adjustment.
 
 What the paper leaves out, and what it gains (`nearcast bench adjust`):
 
@@ -9,7 +9,7 @@ What the paper leaves out, and what it gains (`nearcast bench adjust`):
 - a cell is moved only if the heavier of the two workers has less to do afterwards.
 
 Pieces are moved in rounds. In each the heaviest worker gives away a part of what it has too much,
-cheapest first; then prices are known anew. Loads come from a sample: the cell with the most
+cheapest first; then prices are computed again. Loads come from a sample: the cell with the most
 messages for its bytes is often just lucky. So the load of a piece is smoothed over the pieces of
 the same worker around it.
 """
@@ -42,8 +42,8 @@ class PieceMoves(NamedTuple):
     destination: Int32s
 
 
-class Evening:
-    """Pieces that are being evened out over workers.
+class Rebalancer:
+    """Moves pieces between workers until their loads are even.
 
     `loads` is what each worker has to do, `carried` the bytes that have to be carried so far.
     """
@@ -83,7 +83,7 @@ class Evening:
         return self.moves()
 
     def shed(self, giver: int, amount: float, takers: Int64s) -> PieceMoves:
-        """Let one worker give so much load to some others, none of which comes to have more."""
+        """Let one worker give an amount of load to some others; none comes to have more than it."""
         goal = float(self.loads[giver]) - amount
         most = max(goal, float(self.loads.mean())) * _CLOSE
         for _ in range(_MOST_ROUNDS):
@@ -108,7 +108,7 @@ class Evening:
         most_load: float = np.inf,
         most_bytes: float = np.inf,
     ) -> bool:
-        """Let a worker give pieces of about so much load to others; say whether it did.
+        """Let a worker give pieces of about this amount of load to others; say whether it did.
 
         No taker comes to have more than `most_load`, and no more is carried than `most_bytes`
         with all that was carried before.
@@ -137,7 +137,7 @@ class Evening:
         most_load: float,
         most_bytes: float,
     ) -> bool:
-        moved, carried = _give(
+        moved, carried = _move_pieces(
             pieces, takers, giver, amount, most_load, most_bytes - self.carried,
             self.load, self.loads, self.owner, self._pieces.size,
             self._pieces.row_starts, self._pieces.row_pieces, self._pieces.piece_starts,
@@ -201,7 +201,7 @@ def _fill(
 
 
 @kernel
-def _give(
+def _move_pieces(
     pieces: Int64s,
     takers: Int64s,
     giver: int,
@@ -221,13 +221,21 @@ def _give(
     held: npt.NDArray[np.int16],
     there: npt.NDArray[np.float32],
 ) -> tuple[Int32s, float]:
-    """Move pieces in the order given until their loads are enough; give those that were moved."""
+    """Move pieces in the order given until their loads are enough; give those that were moved.
+
+    Piece `pieces[i]` of the giver goes to `takers[i]`. By piece: `load`, `owner`, `size` in bytes,
+    and its rows `piece_rows[piece_starts[p] : piece_starts[p + 1]]`. By row: `sizes` in bytes, and
+    its pieces `row_pieces[row_starts[r] : row_starts[r + 1]]`. `loads` is by worker; `held[r, w]`
+    counts the pieces of a row that a worker has, `there[p, w]` the bytes of a piece that it holds.
+    Gives (piece, taker) for each move, and the bytes to be carried.
+    """
     moved = np.empty((len(pieces), 2), np.int32)
     count, carried, before = 0, 0.0, loads[giver]
     for at in range(len(pieces)):
         if loads[giver] <= before - amount:
             break
         piece, taker = pieces[at], takers[at]
+        # Count the rows that the taker does not hold yet, and those that the giver is rid of.
         rows = piece_rows[piece_starts[piece] : piece_starts[piece + 1]]
         new = gone = 0
         for row in rows:
@@ -238,12 +246,14 @@ def _give(
         # The heavier of the two must have less to do; and who takes must not become too heavy.
         if takes > most_load or takes >= loads[giver] or carried + price > most_bytes:
             continue
+        # Move the piece.
         owner[piece] = taker
         loads[taker] = takes
         loads[giver] -= load[piece] + row_ns * gone
         carried += price
         moved[count, 0], moved[count, 1] = piece, taker
         count += 1
+        # Keep count of what either worker holds, also of other pieces of these rows.
         for row in rows:
             first, last = row_starts[row], row_starts[row + 1]
             held[row, taker] += 1
