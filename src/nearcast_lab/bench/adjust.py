@@ -30,9 +30,10 @@ from nearcast_lab.bench.adjust_selection import (
     measure_large_selection,
     measure_selections,
 )
-from nearcast_lab.bench.partition import UNSEEN, Tell, sampled_messages
+from nearcast_lab.bench.partition import UNSEEN, sampled_messages
 from nearcast_lab.bench.promises import Bar, at_most
 from nearcast_lab.designs.paper_adjusting import adjust_as_published
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.sts_arrays import StsArrays
 
 METHODS = ("none", "published", "published-real", "ours", "rebuild")
@@ -135,7 +136,7 @@ class _Drift:
         return auto(sample, workers, self.grid)
 
 
-def measure_adjust(arrangement: AdjustSetup, tell: Tell) -> AdjustOutcome:
+def measure_adjust(arrangement: AdjustSetup, progress: Progress) -> AdjustOutcome:
     """Simulate everything."""
     for method in arrangement.methods:
         if method not in METHODS:
@@ -145,14 +146,14 @@ def measure_adjust(arrangement: AdjustSetup, tell: Tell) -> AdjustOutcome:
     steps: list[IntervalResult] = []
     worlds = [drift.world(number) for number in range(arrangement.intervals + 1)]
     for workers in arrangement.workers:
-        tell(f"{workers} workers: planning")
+        progress(f"{workers} workers: planning")
         plan = drift.planned(worlds[0], workers)
-        tell(f"{workers} workers: selecting cells")
+        progress(f"{workers} workers: selecting cells")
         first = worlds[1]
         recent = first.recent(plan, first.seen[0])
         selections += measure_selections(plan, recent, first.rows, first.sizes)
-        steps += _followed(arrangement, drift, worlds, plan, tell)
-    tell("selecting from all cells")
+        steps += _followed(arrangement, drift, worlds, plan, progress)
+    progress("selecting from all cells")
     first = worlds[1]
     large = measure_large_selection(
         plan, lambda both: first.recent(both, first.seen[0]), first.rows, first.sizes
@@ -169,7 +170,7 @@ def measure_adjust(arrangement: AdjustSetup, tell: Tell) -> AdjustOutcome:
 
 
 def _followed(
-    arrangement: AdjustSetup, drift: _Drift, worlds: list[_World], plan: Plan, tell: Tell
+    arrangement: AdjustSetup, drift: _Drift, worlds: list[_World], plan: Plan, progress: Progress
 ) -> list[IntervalResult]:
     """Let each method follow the drift from the same plan."""
     plans = dict.fromkeys(arrangement.methods, plan)
@@ -178,7 +179,7 @@ def _followed(
         simulator = world.simulator(world.unseen)
         here: list[IntervalResult] = []
         for method, before in plans.items():
-            tell(f"{plan.workers} workers, interval {interval}: {method}")
+            progress(f"{plan.workers} workers, interval {interval}: {method}")
             started = process_time()
             after, carried = _one_interval(drift, world, method, before)
             taken = process_time() - started

@@ -33,6 +33,7 @@ from nearcast.partition.topk.spread import Spread
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast_lab.bench.promises import Bar, at_least, at_most
+from nearcast_lab.progress import Progress
 from nearcast_lab.simulators.calibrate_topk import calibrate
 from nearcast_lab.simulators.topk import (
     SimulatedMessages,
@@ -47,8 +48,6 @@ from nearcast_lab.simulators.topk import (
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import MessageArrays, TopkArrays
 from nearcast_lab.workloads.topk_texts import TopkTexts, topk_gazetteer, topk_log, topk_places
-
-Tell = Callable[[str], None]
 
 
 class Text(NamedTuple):
@@ -152,15 +151,15 @@ class SpreadWorld(NamedTuple):
     costs: TopkCosts
 
 
-def measure_distribution(arrangement: DistributionSetup, tell: Tell) -> DistributionOutcome:
+def measure_distribution(arrangement: DistributionSetup, progress: Progress) -> DistributionOutcome:
     """Make and simulate everything."""
     rows: list[Row] = []
     costs: dict[str, dict[str, float]] = {}
     for name in arrangement.texts:
-        world = make_world(arrangement, name, tell)
+        world = make_world(arrangement, name, progress)
         costs[name] = world.costs._asdict()
         for workers in arrangement.workers:
-            rows += compare(world, name, workers, arrangement.mechanisms, tell)
+            rows += compare(world, name, workers, arrangement.mechanisms, progress)
     return DistributionOutcome(
         subscriptions=arrangement.subscriptions,
         window=arrangement.window,
@@ -174,9 +173,9 @@ def measure_distribution(arrangement: DistributionSetup, tell: Tell) -> Distribu
     )
 
 
-def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadWorld:
+def make_world(arrangement: DistributionSetup, name: str, progress: Progress) -> SpreadWorld:
     """Fill a window, evaluate subscriptions, let the stream go on, and measure costs."""
-    tell(f"{name}: making messages")
+    progress(f"{name}: making messages")
     data = _data(arrangement, name)
     window, messages = arrangement.window, arrangement.messages
     known = arrangement.subscriptions
@@ -187,14 +186,14 @@ def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadW
     core, empty = _core(data, window), _core(data, 1)
     for first in range(0, window, _CHUNK):
         core.publish(*data.messages(first, min(first + _CHUNK, window)))
-        tell(f"{name}: {first:,} of {window:,} messages in the window")
+        progress(f"{name}: {first:,} of {window:,} messages in the window")
     for first in range(0, total, _CHUNK):
         core.subscribe(*data.subscriptions(first, min(first + _CHUNK, total)))
-        tell(f"{name}: {min(first + _CHUNK, total):,} of {total:,} subscriptions evaluated")
+        progress(f"{name}: {min(first + _CHUNK, total):,} of {total:,} subscriptions evaluated")
     end = window + int(_TURNOVER * window)
     for first in range(window, end, _CHUNK):
         core.publish(*data.messages(first, min(first + _CHUNK, end)))
-        tell(f"{name}: {first - window:,} of {end - window:,} messages more")
+        progress(f"{name}: {first - window:,} of {end - window:,} messages more")
     made = data.subscriptions(0, total)
     wishes = TopkQueries(
         hashed(np.arange(total)),
@@ -214,7 +213,7 @@ def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadW
         _steepness(seen, data.idf),
     )
     unseen = _messages(data.messages(end, end + messages), data.idf)
-    tell(f"{name}: measuring what work costs on this machine")
+    progress(f"{name}: measuring what work costs on this machine")
     costs = calibrate(core, empty, unseen)
     space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
     order = hashing(sample, 1, space)
@@ -260,17 +259,17 @@ def _steepness(posts: MessageArrays, idf: Floats) -> Floats:
 
 
 def compare(
-    world: SpreadWorld, name: str, workers: int, mechanisms: Sequence[str], tell: Tell
+    world: SpreadWorld, name: str, workers: int, mechanisms: Sequence[str], progress: Progress
 ) -> list[Row]:
     """Simulate mechanisms, each beside `hashing`."""
-    tell(f"{name}, {workers} workers: hashing")
+    progress(f"{name}, {workers} workers: hashing")
     plain = run(world, COMPARED["hashing"], workers)
     rows = []
     for mechanism in mechanisms:
         if mechanism == "hashing":
             rows.append(row_of(name, plain, plain, world.costs))
             continue
-        tell(f"{name}, {workers} workers: {mechanism}")
+        progress(f"{name}, {workers} workers: {mechanism}")
         rows.append(row_of(name, run(world, COMPARED[mechanism], workers), plain, world.costs))
     return rows
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import process_time
 from typing import NamedTuple, TypedDict
 
@@ -15,6 +14,7 @@ from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign
 from nearcast_lab.bench.matching import add_to_table
 from nearcast_lab.bench.moving_after import MatchingAfter, measure_after
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
 from nearcast_lab.workloads.roads import Vehicles, build_roads
 from nearcast_lab.workloads.space import WorldBox
@@ -81,14 +81,11 @@ class MovingReport(TypedDict):
     checked: bool
 
 
-Tell = Callable[[str], None]
-
-
 class _World:
     """The same subscriptions, messages and moves for every design."""
 
-    def __init__(self, plan: MovingSetup, made: ArrayWorkload, tell: Tell) -> None:
-        tell("making data")
+    def __init__(self, plan: MovingSetup, made: ArrayWorkload, progress: Progress) -> None:
+        progress("making data")
         self.plan = plan
         self.frequency = made.frequency
         self.subscriptions = made.subscriptions(0, plan.subscriptions)
@@ -154,14 +151,16 @@ def _around(centres: Floats, size: Floats) -> Floats:
     return np.hstack([centres - size / 2, centres + size / 2])
 
 
-def measure_moving(plan: MovingSetup, made: ArrayWorkload, tell: Tell) -> list[MovingReport]:
+def measure_moving(
+    plan: MovingSetup, made: ArrayWorkload, progress: Progress
+) -> list[MovingReport]:
     """Measure all designs, one after the other, on the same data."""
-    world = _World(plan, made, tell)
+    world = _World(plan, made, progress)
     reports, digests = [], {}
     for name in plan.designs:
-        tell(f"{name}: warming up")
+        progress(f"{name}: warming up")
         _warm(world, name)
-        report, digests[name] = _measure(world, name, tell)
+        report, digests[name] = _measure(world, name, progress)
         reports.append(report)
     if plan.check:
         _compare(digests)
@@ -189,16 +188,16 @@ def _warm(world: _World, name: str) -> None:
 
 
 def _measure(
-    world: _World, name: str, tell: Tell
+    world: _World, name: str, progress: Progress
 ) -> tuple[MovingReport, list[dict[int, tuple[int, int]]]]:
     plan = world.plan
-    tell(f"{name}: building")
+    progress(f"{name}: building")
     table = world.table()
     design = DESIGNS[name](table, world.space, world.batch.part(0, min(20_000, plan.messages)))
     design.build()
     taken = 0.0
     for start in range(0, plan.messages, _ADDED):
-        tell(f"{name}: {start:,} messages")
+        progress(f"{name}: {start:,} messages")
         stop = min(start + _ADDED, plan.messages)
         part, ends = world.batch.part(start, stop), world.ends[start:stop]
         started = process_time()
@@ -206,17 +205,17 @@ def _measure(
         taken += process_time() - started
     steps, digests = [], []
     for number in range(len(plan.steps)):
-        tell(f"{name}: moves of {_written(plan.steps[number])}")
+        progress(f"{name}: moves of {_written(plan.steps[number])}")
         step, found = _moves(world, design, name, number)
         steps.append(step)
         digests.append(found)
     message_bytes, index_bytes = design.nbytes()
-    tell(f"{name}: new messages")
+    progress(f"{name}: new messages")
     publish, expire = _cycle(world, design)
     cycle = publish + expire
     after = None
     if name == "ours":
-        tell(f"{name}: matching after moves of everybody")
+        progress(f"{name}: matching after moves of everybody")
         after = measure_after(world.table(), world.batch, plan.seed)
     report = MovingReport(
         design=name,

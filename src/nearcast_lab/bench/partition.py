@@ -6,7 +6,7 @@ partitioner has seen. What work costs is measured on this machine's worker index
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import process_time
 from typing import NamedTuple, TypedDict
 
@@ -29,6 +29,7 @@ from nearcast.partition.sample import (
 )
 from nearcast.partition.simulate import SimulationReport, Simulator, population_of
 from nearcast_lab.bench.promises import Bar, at_least, at_most
+from nearcast_lab.progress import Progress
 from nearcast_lab.simulators.calibrate import calibrate
 from nearcast_lab.workloads.sts_arrays import StsArrays
 
@@ -44,8 +45,6 @@ _MOST_PLANNING_S = 60.0
 
 UNSEEN = 1 << 24
 """The number of the first message that is simulated: nobody plans with those from it on."""
-
-Tell = Callable[[str], None]
 
 
 class PartitionSetup(NamedTuple):
@@ -91,15 +90,15 @@ class PartitionOutcome(TypedDict):
     bars: list[Bar]
 
 
-def measure_partition(arrangement: PartitionSetup, tell: Tell) -> PartitionOutcome:
+def measure_partition(arrangement: PartitionSetup, progress: Progress) -> PartitionOutcome:
     """Plan and simulate everything."""
     costs = MEASURED
     if arrangement.measure:
-        tell("measuring what work costs on this machine")
+        progress("measuring what work costs on this machine")
         costs = calibrate()
     reports: list[PartitionReport] = []
     for workload in arrangement.workloads:
-        reports += _measure(arrangement, workload, costs, tell)
+        reports += _measure(arrangement, workload, costs, progress)
     return PartitionOutcome(
         check_ns=costs.check_ns,
         message_ns=costs.message_ns,
@@ -110,9 +109,9 @@ def measure_partition(arrangement: PartitionSetup, tell: Tell) -> PartitionOutco
 
 
 def _measure(
-    arrangement: PartitionSetup, workload: str, costs: WorkCosts, tell: Tell
+    arrangement: PartitionSetup, workload: str, costs: WorkCosts, progress: Progress
 ) -> list[PartitionReport]:
-    tell(f"{workload}: making subscriptions and messages")
+    progress(f"{workload}: making subscriptions and messages")
     made = StsArrays.named(workload, arrangement.seed)
     ratio = made.options.ratio
     conjuncts = made.conjuncts(0, arrangement.subscriptions)
@@ -126,7 +125,7 @@ def _measure(
     for workers in arrangement.workers:
         here: list[PartitionReport] = []
         for name in arrangement.partitioners:
-            tell(f"{workload}, {workers} workers: {name}")
+            progress(f"{workload}, {workers} workers: {name}")
             started = process_time()
             plan = make_plan(name, sample, workers, grid, costs)
             taken = process_time() - started

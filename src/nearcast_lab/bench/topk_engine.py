@@ -62,13 +62,13 @@ def measure_engine(
     subscriptions: int,
     window: int,
     messages: int,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> EngineRun:
     """Run a whole stream through an engine in memory, from a full window on."""
     space = workload.space
     box = Box(space.west, space.south, space.east, space.north)
     engine = Engine(window_count=window, space=box, retain_updates=1)
-    tell(f"{ENGINE}: filling the window")
+    progress(f"{ENGINE}: filling the window")
     for first in range(0, window, _CHUNK):
         engine.publish_table(published(workload, first, min(first + _CHUNK, window)))
     initial = 0.0
@@ -77,7 +77,7 @@ def measure_engine(
         before = process_time()
         engine.subscribe_table(table)
         initial += process_time() - before
-        tell(f"{ENGINE}: {first + len(table):,} of {subscriptions:,} subscriptions evaluated")
+        progress(f"{ENGINE}: {first + len(table):,} of {subscriptions:,} subscriptions evaluated")
     spent, updates = 0.0, 0
     for first in range(0, messages, _CHUNK):
         end = min(first + _CHUNK, messages)
@@ -85,7 +85,7 @@ def measure_engine(
         before = process_time()
         updates += len(engine.publish_table(table))
         spent += process_time() - before
-        tell(f"{ENGINE}: {end:,} of {messages:,} messages")
+        progress(f"{ENGINE}: {end:,} of {messages:,} messages")
     return {
         "method": ENGINE,
         "subscriptions": subscriptions,

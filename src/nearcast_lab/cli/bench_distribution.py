@@ -23,7 +23,8 @@ from nearcast_lab.bench.distribution import (
     measure_distribution,
 )
 from nearcast_lab.bench.promises import table_of
-from nearcast_lab.cli.measuring import give, named, numbers, status_line
+from nearcast_lab.cli.measuring import give, named, numbers
+from nearcast_lab.progress import status_line
 from nearcast_lab.simulators.topk import TopkSimulationReport
 
 
@@ -90,8 +91,8 @@ def distribution(
         echo=echo,
         seed=seed,
     )
-    with status_line() as tell:
-        outcome = measure_distribution(arrangement, tell)
+    with status_line() as progress:
+        outcome = measure_distribution(arrangement, progress)
     give(outcome, as_json, _show)
 
 

@@ -18,7 +18,8 @@ from nearcast_lab.bench.choices import named_options, read_choices
 from nearcast_lab.bench.groups import GroupReport, measure_groups, read_groups
 from nearcast_lab.bench.match import MatchReport, MatchSetup, measure_match
 from nearcast_lab.bench.plot import log_log_plot
-from nearcast_lab.cli.measuring import give, numbers, status_line, write_plot
+from nearcast_lab.cli.measuring import give, numbers, write_plot
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
 
 _DEFAULT_INDEXES = "rarest-term,gi2,ap-tree"  # the others take minutes at a million
@@ -89,14 +90,14 @@ def match(
     plan = MatchSetup(workload, messages, choices, numbers(threads, "--threads"), check, rounds)
     if groups is not None:
         wanted = read_groups(groups)
-        with status_line() as tell:
+        with status_line() as progress:
             short = plan._replace(budget_s=1.0)
-            found = measure_groups(short, wanted, kind, seed, dict(options), populations, tell)
+            found = measure_groups(short, wanted, kind, seed, dict(options), populations, progress)
         give(found, as_json, _show_groups)
         return
-    with status_line() as tell:
+    with status_line() as progress:
         made = array_workload(kind, seed=seed, **options)
-        reports = measure_match(plan, made, populations, tell)
+        reports = measure_match(plan, made, populations, progress)
     if plot is not None:
         _draw(plot, workload, reports)
     give(reports, as_json, _show)

@@ -15,7 +15,8 @@ from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.designs import DESIGNS, designs_named
 from nearcast_lab.bench.moving import FAR, MovingReport, MovingSetup, measure_moving, step_of
 from nearcast_lab.bench.plot import log_log_plot
-from nearcast_lab.cli.measuring import give, status_line, write_plot
+from nearcast_lab.cli.measuring import give, write_plot
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
 
 
@@ -75,8 +76,8 @@ def moving(
         workload, subscriptions, messages, moves, _steps(step), designs_named(design), check,
         budget, seed,
     )  # fmt: skip
-    with status_line() as tell:
-        reports = measure_moving(plan, array_workload(kind, seed=seed, **options), tell)
+    with status_line() as progress:
+        reports = measure_moving(plan, array_workload(kind, seed=seed, **options), progress)
     if plot is not None:
         _draw(plot, plan, reports)
     give(reports, as_json, _show)

@@ -26,7 +26,8 @@ from nearcast_lab.bench.topk import (
     measure_run,
 )
 from nearcast_lab.bench.topk_engine import ENGINE, EngineRun, measure_engine
-from nearcast_lab.cli.measuring import give, status_line, write_plot
+from nearcast_lab.cli.measuring import give, write_plot
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import convert_options
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
@@ -107,15 +108,15 @@ def topk(
     runs: list[TopkRun] = []
     whole: list[EngineRun] = []
     compared: list[Matching] = []
-    with status_line() as tell:
+    with status_line() as progress:
         for name in methods:
             if name == ENGINE:
-                whole.append(measure_engine(data, subscriptions, window, count, tell))
+                whole.append(measure_engine(data, subscriptions, window, count, progress))
                 continue
-            run, core = measure_run(plan, data, name, wishes, tell)
+            run, core = measure_run(plan, data, name, wishes, progress)
             runs.append(run)
             if name == OURS and others:
-                compared = measure_matching(plan, data, core, wishes, tell)
+                compared = measure_matching(plan, data, core, wishes, progress)
             del core
     if plot is not None:
         _draw(plot, runs, compared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from nearcast.cli import (
+from nearcast_lab.cli import (
     experiment_boolean,
     experiment_distributed,
     experiment_moving,

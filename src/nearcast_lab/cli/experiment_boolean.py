@@ -13,10 +13,11 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
-from nearcast_lab.cli.measuring import give, status_line
+from nearcast_lab.cli.measuring import give
 from nearcast_lab.experiments.boolean import SCALES, SECTIONS, measure
 from nearcast_lab.experiments.boolean.findings import BooleanReport
 from nearcast_lab.experiments.boolean.page import page
+from nearcast_lab.progress import status_line
 
 
 class ScaleName(StrEnum):
@@ -61,8 +62,8 @@ def boolean(
     parts = tuple(part.strip() for part in only.split(",")) if only else tuple(SECTIONS)
     if not output.parent.is_dir():
         raise SourceError(f"{output}: cannot be written: there is no folder {output.parent}")
-    with status_line() as tell:
-        report = measure(chosen, seed, tell, parts)
+    with status_line() as progress:
+        report = measure(chosen, seed, progress, parts)
     output.write_text(page(report), encoding="utf-8")
     give(report, as_json, lambda report: _show(report, output))
 

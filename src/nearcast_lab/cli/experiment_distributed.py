@@ -12,10 +12,10 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
-from nearcast_lab.bench.partition import Tell
-from nearcast_lab.cli.measuring import cells, give, numbers, status_line
+from nearcast_lab.cli.measuring import cells, give, numbers
 from nearcast_lab.experiments.distributed import DistributedFinding, DistributedScale, measure
 from nearcast_lab.experiments.report import agreement, html_report
+from nearcast_lab.progress import Progress, status_line
 
 
 def distributed(
@@ -62,9 +62,9 @@ def distributed(
     )
     if spark:
         need_spark()
-    with status_line() as tell:
-        latency = _latency(scale, tell) if spark else None
-        findings = measure(scale, tell, latency)
+    with status_line() as progress:
+        latency = _latency(scale, progress) if spark else None
+        findings = measure(scale, progress, latency)
     if output is not None:
         about = (
             f"{subscriptions:,} subscriptions, {messages:,} messages, seed {seed}; simulated with "
@@ -75,10 +75,10 @@ def distributed(
     give(findings, as_json, _show)
 
 
-def _latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
+def _latency(scale: DistributedScale, progress: Progress) -> DistributedFinding:
     from nearcast_lab.experiments.distributed_spark import measure_latency
 
-    return measure_latency(scale, tell)
+    return measure_latency(scale, progress)
 
 
 def _show(findings: Sequence[DistributedFinding]) -> None:

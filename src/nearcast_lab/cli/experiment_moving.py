@@ -11,8 +11,9 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast_lab.bench.plot import log_log_plot
-from nearcast_lab.cli.measuring import give, status_line, write_plot
+from nearcast_lab.cli.measuring import give, write_plot
 from nearcast_lab.experiments.moving import MovingFinding, curves_by_area, run_moving
+from nearcast_lab.progress import status_line
 
 
 def moving(
@@ -39,12 +40,12 @@ def moving(
       nearcast experiment moving --subscriptions 5000 --moves 1000
     """
     if plot is not None:
-        with status_line() as tell:
-            curves = curves_by_area(subscriptions, moves, seed, tell)
+        with status_line() as progress:
+            curves = curves_by_area(subscriptions, moves, seed, progress)
         _draw(plot, subscriptions, curves)
         return
-    with status_line() as tell:
-        findings = run_moving(subscriptions, moves, seed, tell)
+    with status_line() as progress:
+        findings = run_moving(subscriptions, moves, seed, progress)
     give(findings, as_json, _show)
 
 

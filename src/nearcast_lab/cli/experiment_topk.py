@@ -11,8 +11,9 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast_lab.cli.bench_distribution import distribution_tables
-from nearcast_lab.cli.measuring import give, named, status_line
+from nearcast_lab.cli.measuring import give, named
 from nearcast_lab.experiments.topk import SECTIONS, TopkExperimentReport, TopkScale, measure
+from nearcast_lab.progress import status_line
 
 
 def topk(
@@ -48,8 +49,8 @@ def topk(
     """
     scale = TopkScale(subscriptions, window, turnovers, sample, seed, vocabulary=vocabulary)
     sections = named(section, "--section", list(SECTIONS))
-    with status_line() as tell:
-        report = measure(scale, sections, tell)
+    with status_line() as progress:
+        report = measure(scale, sections, progress)
     give(report, as_json, _show)
 
 

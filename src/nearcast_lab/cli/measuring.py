@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import typer
-from rich.console import Console
 
 from nearcast.errors import InvalidValue, SourceError
-from nearcast_lab.bench.match import Tell
 
 T = TypeVar("T")
 
@@ -49,16 +45,6 @@ def cells(text: str) -> dict[str, int]:
     if min(read.values()) < 1:
         raise InvalidValue("--grid", text, "columns and rows, such as 512x256")
     return read
-
-
-@contextmanager
-def status_line() -> Iterator[Tell]:
-    """Say what is being done, where a person is looking."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
 
 
 def write_plot(path: str, drawn: str) -> None:

@@ -15,7 +15,8 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from nearcast_lab.bench import adjust, partition
-from nearcast_lab.bench.partition import PartitionReport, Tell
+from nearcast_lab.bench.partition import PartitionReport
+from nearcast_lab.progress import Progress
 
 TEXT = ("text-frequency", "text-hypergraph", "text-metric")
 SPACE = ("space-grid", "space-kd", "space-rtree")
@@ -50,19 +51,19 @@ class DistributedFinding(TypedDict):
 
 
 def measure(
-    scale: DistributedScale, tell: Tell, latency: DistributedFinding | None = None
+    scale: DistributedScale, progress: Progress, latency: DistributedFinding | None = None
 ) -> list[DistributedFinding]:
     """Simulate everything; what a migration does to latencies is measured by others, if at all."""
     first = scale.workers[0]
-    all_at = _Runs(_simulated(scale, [*TEXT, *SPACE, "hybrid", "auto"], [first], tell))
-    rest = _simulated(scale, _COMPARED, scale.workers[1:], tell) if scale.workers[1:] else []
+    all_at = _Runs(_simulated(scale, [*TEXT, *SPACE, "hybrid", "auto"], [first], progress))
+    rest = _simulated(scale, _COMPARED, scale.workers[1:], progress) if scale.workers[1:] else []
     growing = _Runs([*all_at.reports, *rest])
     drift = adjust.measure_adjust(
         adjust.AdjustSetup(
             [first], scale.subscriptions, scale.messages, scale.intervals, 2, scale.columns,
             scale.rows, seed=scale.seed,
         ),
-        tell,
+        progress,
     )  # fmt: skip
     return [
         _baselines(all_at, first, "sts-q1", "6a, 6c", SPACE, TEXT),
@@ -90,7 +91,7 @@ def measure(
 
 
 def _simulated(
-    scale: DistributedScale, names: Sequence[str], workers: Sequence[int], tell: Tell
+    scale: DistributedScale, names: Sequence[str], workers: Sequence[int], progress: Progress
 ) -> list[PartitionReport]:
     arrangement = partition.PartitionSetup(
         workloads=("sts-q1", "sts-q2", "sts-q3"),
@@ -104,7 +105,7 @@ def _simulated(
         measure=False,
         seed=scale.seed,
     )
-    return partition.measure_partition(arrangement, tell)["reports"]
+    return partition.measure_partition(arrangement, progress)["reports"]
 
 
 UNTOLD = DistributedFinding(

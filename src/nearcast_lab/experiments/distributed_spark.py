@@ -15,16 +15,16 @@ from nearcast_lab.bench.spark_adjust import SparkAdjustSetup, measure_spark_adju
 from nearcast_lab.experiments.distributed import UNTOLD
 
 if TYPE_CHECKING:
-    from nearcast_lab.bench.partition import Tell
     from nearcast_lab.bench.spark_adjust_report import SparkAdjustOutcome
     from nearcast_lab.experiments.distributed import DistributedFinding, DistributedScale
+    from nearcast_lab.progress import Progress
 
 _WORKERS, _BATCHES = 4, 24
 _MOST_SUBSCRIPTIONS = 50_000
 _UNDISTURBED = 0.8
 
 
-def measure_latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
+def measure_latency(scale: DistributedScale, progress: Progress) -> DistributedFinding:
     """Let a stream adjust itself on Spark while its load drifts."""
     return latency_of(
         measure_spark_adjust(
@@ -36,7 +36,7 @@ def measure_latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
                 batches=_BATCHES,
                 seed=scale.seed,
             ),
-            tell,
+            progress,
         )
     )
 

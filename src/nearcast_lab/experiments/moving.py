@@ -13,7 +13,8 @@ from typing import TypedDict
 
 import numpy as np
 
-from nearcast_lab.bench.moving import MovingReport, MovingSetup, Tell, measure_moving
+from nearcast_lab.bench.moving import MovingReport, MovingSetup, measure_moving
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.registry import array_workload
 from nearcast_lab.workloads.space import SPACES
 
@@ -43,7 +44,9 @@ class MovingFinding(TypedDict):
     values: dict[str, list[float]]
 
 
-def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[MovingFinding]:
+def run_moving(
+    subscriptions: int, moves: int, seed: int, progress: Progress
+) -> list[MovingFinding]:
     """Measure all figures with so many subscriptions and as many messages."""
 
     def measure(
@@ -52,7 +55,7 @@ def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[Mo
         roads = SPACES[_SPACE]
         plan = MovingSetup("tweets", size, size, most, steps, names, False, 2.0, seed, roads)
         options = {"min_area": str(area), "max_area": str(area), "space": _SPACE}
-        return measure_moving(plan, array_workload("tweets", seed=seed, **options), tell)
+        return measure_moving(plan, array_workload("tweets", seed=seed, **options), progress)
 
     default = {r["design"]: r for r in measure(_ALL, [1.0], subscriptions)}
     findings = [
@@ -84,7 +87,7 @@ def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[Mo
 
 
 def curves_by_area(
-    subscriptions: int, moves: int, seed: int, tell: Tell
+    subscriptions: int, moves: int, seed: int, progress: Progress
 ) -> dict[str, list[tuple[float, float]]]:
     """What moves cost by how much area changes hands, for regions of several sizes.
 
@@ -99,7 +102,7 @@ def curves_by_area(
         )
         options = {"min_area": str(area), "max_area": str(area)}
         made = array_workload("one-term", seed=seed, **options)
-        for report in measure_moving(plan, made, tell):
+        for report in measure_moving(plan, made, progress):
             costs = [step["move_us"] for step in report["steps"]]
             changed = [area * _changed(step) for step in _STEPS]
             line = f"{report['design']}, {100 * area:g} %"

@@ -6,7 +6,7 @@ for all methods; so ratios are compared, not microseconds. Reasons are what we t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
 from nearcast_lab.bench.distribution import DistributionSetup, Row
@@ -20,10 +20,9 @@ from nearcast_lab.bench.topk import (
 )
 from nearcast_lab.experiments import topk_distributed
 from nearcast_lab.experiments.claims import Claim, claim_of
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
-
-Tell = Callable[[str], None]
 
 EMBEDDED, DISTRIBUTED = "8.1", "8.2"
 SECTIONS = (EMBEDDED, DISTRIBUTED)
@@ -74,7 +73,7 @@ class TopkScale(NamedTuple):
 
 
 def _run(
-    scale: TopkScale, method: str, tell: Tell, timed: bool = False, **varied: float | str
+    scale: TopkScale, method: str, progress: Progress, timed: bool = False, **varied: float | str
 ) -> TopkRun:
     sizes = {"subscriptions": scale.subscriptions, "window": scale.window}
     sizes |= {name: int(varied.pop(name)) for name in list(varied) if name in sizes}
@@ -82,7 +81,7 @@ def _run(
     messages = int(scale.turnovers * sizes["window"])
     plan = TopkSetup(sizes["subscriptions"], sizes["window"], messages, [method], timed=timed)
     wishes = data.subscriptions(0, plan.subscriptions)
-    return measure_run(plan, data, method, wishes, tell)[0]
+    return measure_run(plan, data, method, wishes, progress)[0]
 
 
 def _row(figure: str, varied: str, value: float, run: TopkRun) -> Series:
@@ -97,7 +96,7 @@ def _row(figure: str, varied: str, value: float, run: TopkRun) -> Series:
     }
 
 
-def _dissemination(scale: TopkScale, tell: Tell) -> tuple[list[Matching], list[Claim]]:
+def _dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching], list[Claim]]:
     """Figures 11 to 13: at the thresholds of a steady state."""
     data = TopkArrays(scale.seed, scale.options())
     messages = int(scale.turnovers * scale.window)
@@ -105,8 +104,8 @@ def _dissemination(scale: TopkScale, tell: Tell) -> tuple[list[Matching], list[C
     methods = ["igpt", IPT, "ciq", "taat", "igpt:traversal=term", PRINTED, *grouped]
     plan = TopkSetup(scale.subscriptions, scale.window, messages, [OURS], methods, scale.sample)
     wishes = data.subscriptions(0, scale.subscriptions)
-    _, core = measure_run(plan, data, OURS, wishes, tell)
-    rows = measure_matching(plan, data, core, wishes, tell)
+    _, core = measure_run(plan, data, OURS, wishes, progress)
+    rows = measure_matching(plan, data, core, wishes, progress)
     us = {row["method"]: row["us_per_message"] for row in rows}
     size = {row["method"]: row["index_bytes_per_subscription"] for row in rows}
     visited = {row["method"]: row["visited_per_message"] for row in rows}
@@ -149,18 +148,20 @@ def _dissemination(scale: TopkScale, tell: Tell) -> tuple[list[Matching], list[C
     ]  # fmt: skip
 
 
-def _reevaluation(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
     """Figures 10 and 14, table 4."""
     series: list[Series] = []
     runs: dict[str, TopkRun] = {}
     for depth in (20, 40, 60, 80, 120):
-        runs[f"kmax {depth}"] = run = _run(scale, f"taat+kmax:parameter={depth}", tell)
+        runs[f"kmax {depth}"] = run = _run(scale, f"taat+kmax:parameter={depth}", progress)
         series.append(_row("10a", "kmax", depth, run))
     for percent in (100, 95, 85, 75):
-        runs[f"skyband {percent}"] = run = _run(scale, f"taat+skyband:parameter={percent}", tell)
+        runs[f"skyband {percent}"] = run = _run(
+            scale, f"taat+skyband:parameter={percent}", progress
+        )
         series.append(_row("10b", "percent of the k-th score", percent, run))
-    runs["cskyband"] = cost_based = _run(scale, "taat+cskyband", tell)
-    runs["ours"], runs["lazy"] = _run(scale, OURS, tell), _run(scale, "ours-lazy", tell)
+    runs["cskyband"] = cost_based = _run(scale, "taat+cskyband", progress)
+    runs["ours"], runs["lazy"] = _run(scale, OURS, progress), _run(scale, "ours-lazy", progress)
     series += [_row("14", "method", 0, runs[name]) for name in ("cskyband", "ours", "lazy")]
     kmax, skyband = runs["kmax 60"], runs["skyband 95"]
     second = min(kmax["expiring_us"], skyband["expiring_us"])
@@ -198,7 +199,7 @@ def _reevaluation(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Clai
     ]  # fmt: skip
 
 
-def _effects(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
     """Figures 15 to 18: keywords, k, subscriptions, window; ours beside Skype."""
     series: list[Series] = []
     varied = {
@@ -210,7 +211,7 @@ def _effects(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     for (figure, name), values in varied.items():
         for value in values:
             for method in (OURS, SKYPE):
-                run = _run(scale, method, tell, False, **{name: value})
+                run = _run(scale, method, progress, False, **{name: value})
                 series.append(_row(figure, name, value, run))
     skype = [row for row in series if row["method"] != OURS]
     by_window = [row["arriving_us"] for row in skype if row["figure"] == "18"]
@@ -238,19 +239,19 @@ def _whole(run: TopkRun) -> float:
     return run["arriving_us"] + run["expiring_us"]
 
 
-def _others(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _others(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
     """Figures 19 and 20: keywords by Zipf's law, and a window of seconds; beside CIQ with kmax."""
     methods = (OURS, SKYPE, RIVAL)
     series: list[Series] = []
     cost: dict[tuple[str, str, int], float] = {}
     for place, source in enumerate(("message", "zipf")):
         for method in methods:
-            run = _run(scale, method, tell, keywords=source)
+            run = _run(scale, method, progress, keywords=source)
             cost[source, method, 0] = _whole(run)
             series.append(_row("19", "keywords: message, zipf", place, run))
     for k in (10, 20, 50):
         for method in methods:
-            run = _run(scale, method, tell, True, k=k)
+            run = _run(scale, method, progress, True, k=k)
             cost["timed", method, k] = _whole(run)
             series.append(_row("20", "k, window of seconds", k, run))
     changed = {m: cost["zipf", m, 0] / cost["message", m, 0] for m in methods}
@@ -273,7 +274,7 @@ def _others(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
-def measure(scale: TopkScale, sections: Sequence[str], tell: Tell) -> TopkExperimentReport:
+def measure(scale: TopkScale, sections: Sequence[str], progress: Progress) -> TopkExperimentReport:
     """Measure everything, one figure after another, of sections 8.1 and 8.2 or one of them."""
     report: TopkExperimentReport = {
         "subscriptions": scale.subscriptions,
@@ -285,13 +286,13 @@ def measure(scale: TopkScale, sections: Sequence[str], tell: Tell) -> TopkExperi
         "distribution": [],
     }
     if EMBEDDED in sections:
-        report["matching"], report["claims"] = _dissemination(scale, tell)
+        report["matching"], report["claims"] = _dissemination(scale, progress)
         for part in (_reevaluation, _effects, _others):
-            series, claims = part(scale, tell)
+            series, claims = part(scale, progress)
             report["series"] += series
             report["claims"] += claims
     if DISTRIBUTED in sections:
-        found = topk_distributed.measure(_arrangement(scale), tell)
+        found = topk_distributed.measure(_arrangement(scale), progress)
         report["distribution"] = found.rows
         report["claims"] += found.claims
     return report

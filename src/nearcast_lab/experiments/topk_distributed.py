@@ -18,7 +18,6 @@ from nearcast_lab.bench.distribution import (
     DistributionSetup,
     Row,
     SpreadWorld,
-    Tell,
     compare,
     make_world,
     row_of,
@@ -26,6 +25,7 @@ from nearcast_lab.bench.distribution import (
     run_hybrid,
 )
 from nearcast_lab.experiments.claims import Claim, claim_of
+from nearcast_lab.progress import Progress
 from nearcast_lab.simulators.topk import TopkCosts
 
 WORKERS = (4, 8, 16, 32)
@@ -73,7 +73,7 @@ class _Rows:
         return self.get(texts, mechanism, workers)["simulated"]["workers_per_message"]
 
 
-def measure(arrangement: DistributionSetup, tell: Tell) -> Findings:
+def measure(arrangement: DistributionSetup, progress: Progress) -> Findings:
     """Simulate everything."""
     found = _Rows()
     claims: list[Claim] = []
@@ -81,24 +81,24 @@ def measure(arrangement: DistributionSetup, tell: Tell) -> Findings:
     alone: dict[str, float] = {}
     costs: dict[str, TopkCosts] = {}
     for texts in TEXTS:
-        world = make_world(arrangement, texts, tell)
+        world = make_world(arrangement, texts, progress)
         for workers in WORKERS:
             names = (*_FOUR, *_LONGER) if workers == MOST else _FOUR
-            found.rows += compare(world, texts, workers, names, tell)
+            found.rows += compare(world, texts, workers, names, progress)
         costs[texts] = world.costs
         alone[texts] = run(world, hashing, 1).simulation.report["messages_per_s"]
-        rows, claim = _hybrids(world, texts, found, tell)
+        rows, claim = _hybrids(world, texts, found, progress)
         found.rows += rows
         hybrids += claim
         del world
-        printed = make_world(arrangement._replace(keywords=(1, 5)), texts, tell)
-        found.rows += compare(printed, texts + _PRINTED, MOST, _COPIED, tell)
+        printed = make_world(arrangement._replace(keywords=(1, 5)), texts, progress)
+        found.rows += compare(printed, texts + _PRINTED, MOST, _COPIED, progress)
     if arrangement.window >= _LEAST_WINDOW:
         with suppress(SourceError):  # the package that has the entries is not installed
-            world = make_world(arrangement, _ENTRIES, tell)
-            found.rows += compare(world, _ENTRIES, MOST, _COPIED, tell)
+            world = make_world(arrangement, _ENTRIES, progress)
+            found.rows += compare(world, _ENTRIES, MOST, _COPIED, progress)
     claims += [_table_5(found), *_figure_21(found, alone), *_figure_22(found)]
-    claims += _effects(arrangement, found, costs, tell)
+    claims += _effects(arrangement, found, costs, progress)
     return Findings([*claims, *hybrids], found.rows)
 
 
@@ -224,7 +224,7 @@ def _figure_22(found: _Rows) -> list[Claim]:
 
 
 def _effects(
-    arrangement: DistributionSetup, found: _Rows, costs: dict[str, TopkCosts], tell: Tell
+    arrangement: DistributionSetup, found: _Rows, costs: dict[str, TopkCosts], progress: Progress
 ) -> list[Claim]:
     """Figures 23 and 24: k, and the number of subscriptions."""
     by_k: list[str] = []
@@ -233,7 +233,7 @@ def _effects(
     for texts in _VARIED:
         rates = {20: found.rate(texts, "prefix")}
         for k in (10, 50):
-            row = _varied(arrangement._replace(k=k), texts, f"k = {k}", costs, tell)
+            row = _varied(arrangement._replace(k=k), texts, f"k = {k}", costs, progress)
             found.rows.append(row)
             rates[k] = row["simulated"]["messages_per_s"]
         by_k.append(f"{texts} " + " -> ".join(_short(rates[k]) for k in (10, 20, 50)))
@@ -242,7 +242,7 @@ def _effects(
         for part in (4, 2):
             count = max(arrangement.subscriptions // part, 100)
             varied = arrangement._replace(subscriptions=count)
-            row = _varied(varied, texts, f"{count:,} subscriptions", costs, tell)
+            row = _varied(varied, texts, f"{count:,} subscriptions", costs, progress)
             found.rows.append(row)
             sizes[count] = row["simulated"]["messages_per_s"]
         few, many = min(sizes), max(sizes)
@@ -263,17 +263,21 @@ def _effects(
 
 
 def _varied(
-    arrangement: DistributionSetup, texts: str, told: str, costs: dict[str, TopkCosts], tell: Tell
+    arrangement: DistributionSetup,
+    texts: str,
+    told: str,
+    costs: dict[str, TopkCosts],
+    progress: Progress,
 ) -> Row:
     """Simulate `prefix` with something varied, at the same costs: measured anew they differ."""
-    world = make_world(arrangement, texts, tell)._replace(costs=costs[texts])
-    row = compare(world, texts, MOST, ("prefix",), tell)[0]
+    world = make_world(arrangement, texts, progress)._replace(costs=costs[texts])
+    row = compare(world, texts, MOST, ("prefix",), progress)[0]
     row["texts"] = f"{texts}, {told}"
     return row
 
 
 def _hybrids(
-    world: SpreadWorld, texts: str, found: _Rows, tell: Tell
+    world: SpreadWorld, texts: str, found: _Rows, progress: Progress
 ) -> tuple[list[Row], list[Claim]]:
     """Figures 25 and 26."""
     plain = run(world, hashing, MOST)
@@ -281,7 +285,7 @@ def _hybrids(
     for name in ("spatial-first", "keyword-first"):
         rows[name] = []
         for levels in _LEVELS:
-            tell(f"{texts}, {name} {levels[0]} x {levels[1]}")
+            progress(f"{texts}, {name} {levels[0]} x {levels[1]}")
             done = run_hybrid(world, name, levels)
             rows[name].append(row_of(texts, done, plain, world.costs))
     best = max(found.rate(texts, "location"), found.rate(texts, "prefix"))

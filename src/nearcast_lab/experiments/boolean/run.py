@@ -17,10 +17,11 @@ from nearcast_lab.experiments.boolean.findings import (
     Findings,
     claim,
 )
-from nearcast_lab.experiments.boolean.lab import BooleanScale, Lab, Tell
+from nearcast_lab.experiments.boolean.lab import BooleanScale, Lab
 from nearcast_lab.experiments.boolean.messages import lfilter, scalability, usa
 from nearcast_lab.experiments.boolean.tuning import tuning
 from nearcast_lab.experiments.boolean.upkeep import expressions, maintenance
+from nearcast_lab.progress import Progress
 
 SCALES = {
     "small": BooleanScale(
@@ -57,13 +58,13 @@ _NOTES = [
 
 
 def measure(
-    scale: BooleanScale, seed: int, tell: Tell, sections: Sequence[str] = tuple(SECTIONS)
+    scale: BooleanScale, seed: int, progress: Progress, sections: Sequence[str] = tuple(SECTIONS)
 ) -> BooleanReport:
     """Measure all sections, or some, one after another."""
     for name in sections:
         if name not in SECTIONS:
             raise InvalidValue("--only", name, f"some of {', '.join(SECTIONS)}")
-    lab, began = Lab(scale, seed, tell), process_time()
+    lab, began = Lab(scale, seed, progress), process_time()
     figures: list[Figure] = []
     claims: list[BooleanClaim] = []
     for name in sections:

@@ -37,7 +37,7 @@ def _grown(
     first = max(1, count * share // 100)
     add_to_table(table, whole.subscriptions, 0, first)
     indexes = {label: built.made for label, built in lab.build_all(labels, world).items()}
-    lab.tell(f"inserting {count - first:,} subscriptions")
+    lab.report(f"inserting {count - first:,} subscriptions")
     taken = insert_rest(indexes, world, first, max(1, count // _STEPS))
     return lab.times(indexes, lab.messages(world)), taken
 
@@ -172,7 +172,7 @@ def expressions(lab: Lab) -> Findings:
             AP_PLUS, "18a", "AP-Tree is fastest, most of all with 6 or 7 terms",
             f"the better of IQ and RQ takes {each(ahead)} times its time",
             [value > 1 for value in ahead],
-            "half of the rows are single terms from an OR, which only place can tell apart",
+            "half of the rows are single terms from an OR, which only their regions distinguish",
         ),
         claim(
             AP_PLUS, "18b", "AP-Tree scales well with the number of subscriptions",
