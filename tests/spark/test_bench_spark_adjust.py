@@ -17,7 +17,7 @@ from nearcast_lab.bench.spark_adjust_report import (
     ArmRun,
     Fed,
     SparkAdjustOutcome,
-    bars_of,
+    checks_of,
     interval_of,
 )
 from nearcast_lab.bench.spark_drift import CALM, Foresight, write_log
@@ -75,13 +75,15 @@ def test_figures_follow_from_what_was_fed() -> None:
     oracle = interval_of("regions", 3, 1, "oracle", [fed([2, 2, 2], cpu=1.5)] * 4)
     assert oracle["settled_after"] == 0
     runs = [ArmRun("regions", 3, name, 28, "x") for name in ("auto", "off", "oracle")]
-    bars = {bar["promise"]: bar for bar in bars_of([auto, off, oracle], runs)}
-    assert [bar["holds"] for bar in bars.values()] == [True, False, False, True, True]
-    assert bars["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 8
-    assert bars["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
-    assert bars["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(1 / 3)
+    checks = {check["promise"]: check for check in checks_of([auto, off, oracle], runs)}
+    assert [check["holds"] for check in checks.values()] == [True, False, False, True, True]
+    assert checks["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 8
+    assert checks["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
+    assert checks["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(
+        1 / 3
+    )
     odd = [*runs[:2], ArmRun("regions", 3, "oracle", 28, "y")]
-    assert not bars_of([auto, off, oracle], odd)[-1]["holds"]
+    assert not checks_of([auto, off, oracle], odd)[-1]["holds"]
 
 
 def test_the_command_says_what_it_found(

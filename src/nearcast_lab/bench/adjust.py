@@ -30,8 +30,8 @@ from nearcast_lab.bench.adjust_selection import (
     measure_large_selection,
     measure_selections,
 )
+from nearcast_lab.bench.checks import Check, at_most
 from nearcast_lab.bench.partition import UNSEEN, sampled_messages
-from nearcast_lab.bench.promises import Bar, at_most
 from nearcast_lab.designs.paper_adjusting import adjust_as_published
 from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.sts_arrays import StsArrays
@@ -79,7 +79,7 @@ class AdjustOutcome(TypedDict):
     selections: list[Selection]
     large_selections: list[Selection]
     steps: list[IntervalResult]
-    bars: list[Bar]
+    bars: list[Check]
 
 
 class _World(NamedTuple):
@@ -165,7 +165,7 @@ def measure_adjust(arrangement: AdjustSetup, progress: Progress) -> AdjustOutcom
         steps=steps,
         bars=[],
     )
-    outcome["bars"] = bars_of(outcome)
+    outcome["bars"] = checks_of(outcome)
     return outcome
 
 
@@ -226,12 +226,12 @@ def _one_interval(drift: _Drift, world: _World, method: str, plan: Plan) -> tupl
     return plan, carried
 
 
-def bars_of(outcome: AdjustOutcome) -> list[Bar]:
-    """Compare what was found with what is promised."""
-    bars: list[Bar] = []
+def checks_of(outcome: AdjustOutcome) -> list[Check]:
+    """Compare what was found with the limits of each figure."""
+    checks: list[Check] = []
 
-    def bar(promise: str, found: float, limit: float) -> None:
-        bars.append(at_most(promise, found, limit))
+    def check(promise: str, found: float, limit: float) -> None:
+        checks.append(at_most(promise, found, limit))
 
     for workers in dict.fromkeys(each["workers"] for each in outcome["selections"]):
         by = {
@@ -239,23 +239,23 @@ def bars_of(outcome: AdjustOutcome) -> list[Bar]:
             for each in outcome["selections"]
             if each["workers"] == workers and each["load"] == "real"
         }
-        told = f"{workers} workers: "
+        label = f"{workers} workers: "
         gr, ours = by["GR"], by["ours"]
-        bar(f"{told}bytes of GR by DP", gr["by_definition"] / by["DP"]["by_definition"], 1.05)
+        check(f"{label}bytes of GR by DP", gr["by_definition"] / by["DP"]["by_definition"], 1.05)
         for other in ("SI", "RA"):
             ratio = gr["by_definition"] / by[other]["by_definition"]
-            bar(f"{told}bytes of GR by {other}", ratio, 0.7)
-        bar(f"{told}bytes carried by ours by GR", ours["carried"] / gr["carried"], 0.5)
-        bar(f"{told}heavier after ours less after GR", ours["heavier"] - gr["heavier"], 0.02)
+            check(f"{label}bytes of GR by {other}", ratio, 0.7)
+        check(f"{label}bytes carried by ours by GR", ours["carried"] / gr["carried"], 0.5)
+        check(f"{label}heavier after ours less after GR", ours["heavier"] - gr["heavier"], 0.02)
     for each in outcome["large_selections"]:
-        bar(f"ms to select from {each['of_cells']:,} cells: {each['method']}", each["ms"], 50.0)
+        check(f"ms to select from {each['of_cells']:,} cells: {each['method']}", each["ms"], 50.0)
     for workers in dict.fromkeys(step["workers"] for step in outcome["steps"]):
         near = _NEAR[workers <= _FEW_WORKERS]
         for step in outcome["steps"]:
             if (step["workers"], step["method"]) != (workers, "ours"):
                 continue
-            told = f"{workers} workers, interval {step['interval']}: "
+            label = f"{workers} workers, interval {step['interval']}: "
             if step["of_rebuild"] is not None:
-                bar(f"{told}bound below a rebuild", 1.0 - step["of_rebuild"], near)
-            bar(f"{told}part of the bytes carried", step["of_bytes"], near)
-    return bars
+                check(f"{label}bound below a rebuild", 1.0 - step["of_rebuild"], near)
+            check(f"{label}part of the bytes carried", step["of_bytes"], near)
+    return checks

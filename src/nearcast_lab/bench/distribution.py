@@ -32,7 +32,7 @@ from nearcast.partition.topk.placing import TopkQueries, first_wishes, steepness
 from nearcast.partition.topk.spread import Spread
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
-from nearcast_lab.bench.promises import Bar, at_least, at_most
+from nearcast_lab.bench.checks import Check, at_least, at_most
 from nearcast_lab.progress import Progress
 from nearcast_lab.simulators.calibrate_topk import calibrate
 from nearcast_lab.simulators.topk import (
@@ -139,7 +139,7 @@ class DistributionOutcome(TypedDict):
     echo: float
     costs: dict[str, dict[str, float]]
     rows: list[Row]
-    bars: list[Bar]
+    bars: list[Check]
 
 
 class SpreadWorld(NamedTuple):
@@ -169,7 +169,7 @@ def measure_distribution(arrangement: DistributionSetup, progress: Progress) -> 
         echo=arrangement.echo,
         costs=costs,
         rows=rows,
-        bars=bars_of(rows),
+        bars=checks_of(rows),
     )
 
 
@@ -312,21 +312,21 @@ def row_of(name: str, one: SpreadRun, plain: SpreadRun, costs: TopkCosts) -> Row
     )
 
 
-def bars_of(rows: Sequence[Row]) -> list[Bar]:
-    """Compare what was found with what is promised of 32 workers."""
-    bars: list[Bar] = []
+def checks_of(rows: Sequence[Row]) -> list[Check]:
+    """Compare what was found for 32 workers with the limits."""
+    checks: list[Check] = []
     for row in rows:
         report, texts = row["simulated"], row["texts"]
         name, workers = report["mechanism"], report["workers"]
-        told = f"{texts}, {workers} workers, {name}: "
+        label = f"{texts}, {workers} workers, {name}: "
         if workers != 32 or name not in ("prefix", "keyword"):
             continue
         copies = report["replication"]
         if name == "prefix":
-            bars.append(at_most(f"{told}copies of a subscription", copies, _MOST_COPIES))
+            checks.append(at_most(f"{label}copies of a subscription", copies, _MOST_COPIES))
         else:
-            bars.append(at_least(f"{told}copies of a subscription", copies, _LEAST_COPIES))
+            checks.append(at_least(f"{label}copies of a subscription", copies, _LEAST_COPIES))
         if texts in SHORT:
-            sent = f"{told}share of workers a message goes to"
-            bars.append(at_most(sent, report["sent"], _MOST_SENT))
-    return bars
+            sent = f"{label}share of workers a message goes to"
+            checks.append(at_most(sent, report["sent"], _MOST_SENT))
+    return checks

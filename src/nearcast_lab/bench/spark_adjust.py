@@ -22,7 +22,7 @@ from nearcast_lab.bench.spark_adjust_report import (
     Fed,
     Interval,
     SparkAdjustOutcome,
-    bars_of,
+    checks_of,
     interval_of,
 )
 from nearcast_lab.bench.spark_drift import Foresight, LogFolders, write_log
@@ -151,7 +151,7 @@ def measure_spark_adjust(arrangement: SparkAdjustSetup, progress: Progress) -> S
         batches=arrangement.batches,
         intervals=intervals,
         runs=runs,
-        bars=bars_of(intervals, runs),
+        bars=checks_of(intervals, runs),
     )
 
 
@@ -165,8 +165,8 @@ def _run(
     progress: Progress,
 ) -> tuple[list[ArmRun], list[Interval]]:
     """Let all arms follow one drift."""
-    told = f"{drift}, {workers} workers"
-    progress(f"{told}: planning")
+    label = f"{drift}, {workers} workers"
+    progress(f"{label}: planning")
     calm, best = foresight.for_calm(workers), foresight.for_drift(workers)
     streams: list[_Stream] = []
     try:
@@ -176,17 +176,17 @@ def _run(
             "oracle": ("off", best),
         }
         for name, (mode, plan) in arms.items():
-            progress(f"{told}: starting {name}")
+            progress(f"{label}: starting {name}")
             streams.append(_Stream(name, mode, plan, log, session, folder / name))
             streams[-1].feed(log.population)
-        _feed_all(streams, log.calm, partial(_progress_of, progress, f"{told}, calm"))
+        _feed_all(streams, log.calm, partial(_progress_of, progress, f"{label}, calm"))
         for stream in streams:
             stream.fed.clear()
         for number, batches in enumerate(log.intervals, start=1):
             _feed_all(
-                streams, batches, partial(_progress_of, progress, f"{told}, interval {number}")
+                streams, batches, partial(_progress_of, progress, f"{label}, interval {number}")
             )
-        progress(f"{told}: comparing updates")
+        progress(f"{label}: comparing updates")
         runs = [ArmRun(drift, workers, stream.name, *stream.digest()) for stream in streams]
     finally:
         for stream in streams:

@@ -12,7 +12,7 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast_lab.bench.adjust import METHODS, AdjustOutcome, AdjustSetup, measure_adjust
 from nearcast_lab.bench.adjust_selection import Selection
-from nearcast_lab.bench.promises import table_of
+from nearcast_lab.bench.checks import table_of
 from nearcast_lab.cli.measuring import cells, give, named, numbers
 from nearcast_lab.progress import status_line
 

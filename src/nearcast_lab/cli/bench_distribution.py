@@ -13,6 +13,7 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
+from nearcast_lab.bench.checks import table_of
 from nearcast_lab.bench.distribution import (
     COMPARED,
     REAL,
@@ -22,7 +23,6 @@ from nearcast_lab.bench.distribution import (
     Row,
     measure_distribution,
 )
-from nearcast_lab.bench.promises import table_of
 from nearcast_lab.cli.measuring import give, named, numbers
 from nearcast_lab.progress import status_line
 from nearcast_lab.simulators.topk import TopkSimulationReport

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
-from nearcast_lab.bench.promises import table_of
+from nearcast_lab.bench.checks import table_of
 from nearcast_lab.cli.measuring import give, named, numbers
 from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.drift import DRIFTS, Drift
