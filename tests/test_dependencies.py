@@ -18,6 +18,8 @@ def test_everything_imported_is_a_declared_dependency() -> None:
         + extras["spark"]
         + extras["stemming"]
         + extras["client"]
+        + extras["lab"]
+        + extras["places"]
         + extras["server"]
     )
     names = [re.split(r"[^\w-]", requirement)[0].lower() for requirement in needed]
@@ -26,7 +28,7 @@ def test_everything_imported_is_a_declared_dependency() -> None:
         f"{path.relative_to(ROOT)}: {module}"
         for path in (ROOT / "src").rglob("*.py")
         for module in imports(path)
-        if module not in sys.stdlib_module_names | allowed | {"nearcast"}
+        if module not in sys.stdlib_module_names | allowed | {"nearcast", "nearcast_lab"}
     }
     assert undeclared == set()
 

@@ -14,8 +14,8 @@ from nearcast.errors import InvalidValue
 from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.designs import DESIGNS, designs_named
 from nearcast_lab.bench.moving import FAR, MovingReport, MovingSetup, measure_moving, step_of
-from nearcast_lab.bench.plot import log_log_plot
-from nearcast_lab.cli.measuring import give, write_plot
+from nearcast_lab.charts import line_chart
+from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
 from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
 
@@ -68,6 +68,7 @@ def moving(
 
       nearcast bench moving --subscriptions 20000 --messages 20000 --moves 5000 --check
     """
+    check_drawable(plot)
     kinds = named_options(workload, "--workload")
     if len(kinds) != 1:
         raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")
@@ -104,13 +105,13 @@ def _draw(path: str, plan: MovingSetup, reports: list[MovingReport]) -> None:
     }
     if not any(lines.values()):
         raise InvalidValue("--plot", path, "a step that is a share of the side, such as --step 0.1")
-    drawn = log_log_plot(
+    drawn = line_chart(
         f"Moves, {plan.subscriptions:,} subscriptions, {plan.messages:,} messages",
         "length of a move, as a share of the region's side",
         "microseconds of CPU a move",
         lines,
     )
-    write_plot(path, drawn)
+    write_drawing(path, drawn)
 
 
 def _show(reports: list[MovingReport]) -> None:

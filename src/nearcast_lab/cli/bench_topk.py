@@ -13,7 +13,6 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
 from nearcast.topk.window import Window
-from nearcast_lab.bench.bars import bar_chart
 from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.topk import (
     LAZY,
@@ -26,7 +25,8 @@ from nearcast_lab.bench.topk import (
     measure_run,
 )
 from nearcast_lab.bench.topk_engine import ENGINE, EngineRun, measure_engine
-from nearcast_lab.cli.measuring import give, write_plot
+from nearcast_lab.charts import stacked_chart
+from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
 from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import convert_options
 from nearcast_lab.workloads.topk import TopkOptions
@@ -94,6 +94,7 @@ def topk(
 
       nearcast bench topk --subscriptions 10000 --window 10000 --check 20
     """
+    check_drawable(plot)
     kinds = named_options(workload, "--workload")
     if len(kinds) != 1 or kinds[0][0] != "topk":
         raise InvalidValue("--workload", workload, "topk, with options as in topk:k=50,shift=0")
@@ -182,8 +183,8 @@ def _written(value: float) -> str:
 
 
 def _draw(path: str, runs: Sequence[TopkRun], compared: Sequence[Matching]) -> None:
-    bars = [(row["method"], {"matching": row["us_per_message"]}) for row in compared]
-    bars += [
+    rows = [(row["method"], {"matching": row["us_per_message"]}) for row in compared]
+    rows += [
         (
             f"{run['method']}, whole",
             {
@@ -195,4 +196,4 @@ def _draw(path: str, runs: Sequence[TopkRun], compared: Sequence[Matching]) -> N
         )
         for run in runs
     ]
-    write_plot(path, bar_chart("What a message costs", "microseconds of CPU", bars))
+    write_drawing(path, stacked_chart("What a message costs", "microseconds of CPU", rows))

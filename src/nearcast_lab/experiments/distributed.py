@@ -17,7 +17,9 @@ import numpy as np
 from nearcast_lab.bench import adjust, partition
 from nearcast_lab.bench.partition import PartitionReport
 from nearcast_lab.progress import Progress
+from nearcast_lab.report import OWN, Report, claim, figure
 
+PAPER = "PS2Stream, ICDE 2017"
 TEXT = ("text-frequency", "text-hypergraph", "text-metric")
 SPACE = ("space-grid", "space-kd", "space-rtree")
 _COMPARED = ("text-metric", "space-kd", "hybrid", "auto")
@@ -88,6 +90,31 @@ def measure(
             values={},
         ),
     ]
+
+
+def report_of(scale: DistributedScale, findings: Sequence[DistributedFinding]) -> Report:
+    """Arrange findings for a page: a group of bars for each kind of run, a bar for each method."""
+    claims = [
+        claim(
+            OWN if one["claim"].startswith("(not in the paper)") else PAPER,
+            one["figure"], one["claim"], one["found"], one["agrees"],
+        )
+        for one in findings
+    ]  # fmt: skip
+    figures = []
+    for one in findings:
+        if one["values"]:
+            runs = list(next(iter(one["values"].values())))
+            lines = {name: [each[run] for run in runs] for name, each in one["values"].items()}
+            figures.append(
+                figure(PAPER, one["figure"], one["claim"], "run", runs, lines, one["unit"], True)
+            )
+    about = (
+        f"{scale.subscriptions:,} subscriptions, {scale.messages:,} messages, seed {scale.seed}; "
+        "simulated with the workers' own index. With H2 messages go only where a subscription asks "
+        "for one of their terms."
+    )
+    return Report("PS2Stream, section VI, measured again", about, claims, figures)
 
 
 def _simulated(

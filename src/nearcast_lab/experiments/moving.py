@@ -8,16 +8,18 @@ paper's table 3, with as many subscriptions as are asked for in place of its mil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 import numpy as np
 
 from nearcast_lab.bench.moving import MovingReport, MovingSetup, measure_moving
 from nearcast_lab.progress import Progress
+from nearcast_lab.report import Report, claim, figure
 from nearcast_lab.workloads.registry import array_workload
 from nearcast_lab.workloads.space import SPACES
 
+_PAPER = "AP+-Tree, VLDB J."
 _TREE = "ap-plus-tree"
 _VARIANTS = ("ap-plus-k", "ap-plus-s")
 _QUADTREES = ("iq-plus-tree", "rq-plus-tree")
@@ -32,6 +34,13 @@ _AREAS = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 _SIZES = (0.5, 1.0, 1.5, 2.0, 2.5)
 _CURVES = (1e-4, 1e-3, 1e-2)
 _STEPS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_VARIED: dict[str, tuple[str, Sequence[float]]] = {
+    "22": ("share of the subscriptions that move", _MOBILITIES),
+    "23": ("velocity", _VELOCITIES),
+    "24": ("area of a region, as a share of the space", _AREAS),
+    "25": ("subscriptions, as a multiple", _SIZES),
+}
+_UNITS = {"21c": "bytes a pair", "22": "ms of CPU"}
 
 
 class MovingFinding(TypedDict):
@@ -84,6 +93,23 @@ def run_moving(
     runs = [measure(names, [1.0], int(subscriptions * factor)) for factor in _SIZES]
     findings.append(_series("25, 0.5 to 2.5 times as many", fastest, _moves(runs)))
     return findings
+
+
+def report_of(subscriptions: int, findings: Sequence[MovingFinding]) -> Report:
+    """Arrange findings for a page."""
+    claims, figures = [], []
+    for one in findings:
+        number, _, title = one["figure"].partition(", ")
+        unit = _UNITS.get(number, "us of CPU")
+        claims.append(claim(_PAPER, number, one["claim"], one["result"], one["agrees"]))
+        if number in _VARIED:
+            figures.append(figure(_PAPER, number, title, *_VARIED[number], one["values"], unit))
+        else:
+            lines = {title: [value for (value,) in one["values"].values()]}
+            designs = list(one["values"])
+            figures.append(figure(_PAPER, number, title, "design", designs, lines, unit, True))
+    about = f"{subscriptions:,} subscriptions that move on roads, and as many active messages."
+    return Report("Moving subscriptions: AP+-Tree, section 5.2, again", about, claims, figures)
 
 
 def curves_by_area(

@@ -6,7 +6,7 @@ for all methods; so ratios are compared, not microseconds. Reasons are what we t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypedDict
 
 from nearcast_lab.bench.distribution import DistributionSetup, Row
@@ -18,9 +18,11 @@ from nearcast_lab.bench.topk import (
     measure_matching,
     measure_run,
 )
+from nearcast_lab.charts import Figure
 from nearcast_lab.experiments import topk_distributed
-from nearcast_lab.experiments.claims import Claim, claim_of
+from nearcast_lab.experiments.claims import SkypeClaim, claim_of
 from nearcast_lab.progress import Progress
+from nearcast_lab.report import OWN, Report, claim, figure
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
 
@@ -50,7 +52,7 @@ class TopkExperimentReport(TypedDict):
     subscriptions: int
     window: int
     messages: int
-    claims: list[Claim]
+    claims: list[SkypeClaim]
     series: list[Series]
     matching: list[Matching]
     distribution: list[Row]
@@ -96,7 +98,7 @@ def _row(figure: str, varied: str, value: float, run: TopkRun) -> Series:
     }
 
 
-def _dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching], list[Claim]]:
+def _dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching], list[SkypeClaim]]:
     """Figures 11 to 13: at the thresholds of a steady state."""
     data = TopkArrays(scale.seed, scale.options())
     messages = int(scale.turnovers * scale.window)
@@ -148,7 +150,7 @@ def _dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching]
     ]  # fmt: skip
 
 
-def _reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
+def _reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
     """Figures 10 and 14, table 4."""
     series: list[Series] = []
     runs: dict[str, TopkRun] = {}
@@ -199,7 +201,7 @@ def _reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], l
     ]  # fmt: skip
 
 
-def _effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
+def _effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
     """Figures 15 to 18: keywords, k, subscriptions, window; ours beside Skype."""
     series: list[Series] = []
     varied = {
@@ -208,11 +210,11 @@ def _effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[C
         ("17", "subscriptions"): (scale.subscriptions // 4, scale.subscriptions),
         ("18", "window"): (scale.window // 4, scale.window),
     }
-    for (figure, name), values in varied.items():
+    for (number, name), values in varied.items():
         for value in values:
             for method in (OURS, SKYPE):
                 run = _run(scale, method, progress, False, **{name: value})
-                series.append(_row(figure, name, value, run))
+                series.append(_row(number, name, value, run))
     skype = [row for row in series if row["method"] != OURS]
     by_window = [row["arriving_us"] for row in skype if row["figure"] == "18"]
     by_k = [row["arriving_us"] + row["expiring_us"] for row in skype if row["figure"] == "16"]
@@ -239,7 +241,7 @@ def _whole(run: TopkRun) -> float:
     return run["arriving_us"] + run["expiring_us"]
 
 
-def _others(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[Claim]]:
+def _others(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
     """Figures 19 and 20: keywords by Zipf's law, and a window of seconds; beside CIQ with kmax."""
     methods = (OURS, SKYPE, RIVAL)
     series: list[Series] = []
@@ -307,3 +309,42 @@ def _arrangement(scale: TopkScale) -> DistributionSetup:
         vocabulary=scale.vocabulary,
         seed=scale.seed,
     )
+
+
+def report_of(found: TopkExperimentReport) -> Report:
+    """Arrange what was found for a page."""
+    paper = topk_distributed.PAPER
+    claims = [
+        claim(OWN if one["figure"] == "none" else paper, one["figure"], one["claim"],
+              one["measured"], one["holds"], one["why"])
+        for one in found["claims"]
+    ]  # fmt: skip
+    about = (
+        f"{found['subscriptions']:,} subscriptions, a window of {found['window']:,} messages, "
+        f"{found['messages']:,} messages after it. Section 8.2 is simulated."
+    )
+    figures = [*_figures(paper, found), *topk_distributed.figures_of(found["distribution"])]
+    return Report("Top-k subscriptions: Skype, section 8, measured again", about, claims, figures)
+
+
+def _figures(paper: str, found: TopkExperimentReport) -> Iterator[Figure]:
+    if found["matching"]:
+        methods = [row["method"] for row in found["matching"]]
+        costs = {"matching": [row["us_per_message"] for row in found["matching"]]}
+        yield figure(paper, "11 to 13", "Dissemination", "method", methods, costs, bars=True)
+    for number in dict.fromkeys(row["figure"] for row in found["series"]):
+        rows = [row for row in found["series"] if row["figure"] == number]
+        methods = list(dict.fromkeys(row["method"] for row in rows))
+        if len(methods) == len(rows):  # what is varied is a part of the method's name
+            costs = {
+                "arriving": [row["arriving_us"] for row in rows],
+                "expiring": [row["expiring_us"] for row in rows],
+            }
+            yield figure(paper, number, "Re-evaluation", "method", methods, costs, bars=True)
+            continue
+        lines = {
+            name: [r["arriving_us"] + r["expiring_us"] for r in rows if r["method"] == name]
+            for name in methods
+        }
+        points = [f"{value:g}" for value in dict.fromkeys(row["value"] for row in rows)]
+        yield figure(paper, number, "Arriving and expiring", rows[0]["varied"], points, lines)

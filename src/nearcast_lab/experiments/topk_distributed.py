@@ -7,7 +7,7 @@ which weighs much in Storm, is not in it; `break even` says how much it would ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -24,10 +24,13 @@ from nearcast_lab.bench.distribution import (
     run,
     run_hybrid,
 )
-from nearcast_lab.experiments.claims import Claim, claim_of
+from nearcast_lab.charts import Figure
+from nearcast_lab.experiments.claims import SkypeClaim, claim_of
 from nearcast_lab.progress import Progress
+from nearcast_lab.report import figure
 from nearcast_lab.simulators.topk import TopkCosts
 
+PAPER = "Skype, VLDB J."
 WORKERS = (4, 8, 16, 32)
 MOST = WORKERS[-1]
 _FOUR = ("hashing", "location", "keyword", "prefix")
@@ -45,7 +48,7 @@ _COMM = "what a message costs to send is not in the bound, and that is what pref
 class Findings(NamedTuple):
     """Claims, and all that was simulated for them."""
 
-    claims: list[Claim]
+    claims: list[SkypeClaim]
     rows: list[Row]
 
 
@@ -76,8 +79,8 @@ class _Rows:
 def measure(arrangement: DistributionSetup, progress: Progress) -> Findings:
     """Simulate everything."""
     found = _Rows()
-    claims: list[Claim] = []
-    hybrids: list[Claim] = []
+    claims: list[SkypeClaim] = []
+    hybrids: list[SkypeClaim] = []
     alone: dict[str, float] = {}
     costs: dict[str, TopkCosts] = {}
     for texts in TEXTS:
@@ -102,7 +105,30 @@ def measure(arrangement: DistributionSetup, progress: Progress) -> Findings:
     return Findings([*claims, *hybrids], found.rows)
 
 
-def _table_5(found: _Rows) -> Claim:
+def figures_of(rows: Sequence[Row]) -> Iterator[Figure]:
+    """Show throughput by the number of workers, by the levels of hybrids, and by mechanism."""
+    unit = "messages a second"
+    levels = [f"{outer} x {inner}" for outer, inner in _LEVELS]
+    for texts in dict.fromkeys(row["texts"] for row in rows):
+        lines: dict[str, list[float]] = {}
+        for row in rows:
+            if row["texts"] == texts:
+                rate = row["simulated"]["messages_per_s"]
+                lines.setdefault(row["simulated"]["mechanism"], []).append(rate)
+        grown = {name: rates for name, rates in lines.items() if len(rates) == len(WORKERS)}
+        hybrid = {name: rates for name, rates in lines.items() if len(rates) == len(levels)}
+        last = {name: rates[-1] for name, rates in lines.items() if name not in hybrid}
+        if grown:
+            yield figure(PAPER, "22", f"Workers: {texts}", "workers", WORKERS, grown, unit)
+        if hybrid:
+            yield figure(PAPER, "25", f"Hybrids: {texts}", "levels", levels, hybrid, unit)
+        yield figure(
+            PAPER, "21a", f"{MOST} workers: {texts}", "mechanism", list(last),
+            {"bound": list(last.values())}, unit, bars=True,
+        )  # fmt: skip
+
+
+def _table_5(found: _Rows) -> SkypeClaim:
     def copies(texts: str) -> str:
         return _listed([found.copies(texts, mechanism) for mechanism in _COPIED])
 
@@ -124,7 +150,7 @@ def _table_5(found: _Rows) -> Claim:
     )  # fmt: skip
 
 
-def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
+def _figure_21(found: _Rows, alone: dict[str, float]) -> list[SkypeClaim]:
     gain = {
         (texts, name): found.get(texts, name)["of_hashing"] for texts in TEXTS for name in _FOUR
     }
@@ -187,7 +213,7 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _figure_22(found: _Rows) -> list[Claim]:
+def _figure_22(found: _Rows) -> list[SkypeClaim]:
     grows = {
         (texts, name): found.rate(texts, name) / found.rate(texts, name, WORKERS[0])
         for texts in TEXTS
@@ -225,7 +251,7 @@ def _figure_22(found: _Rows) -> list[Claim]:
 
 def _effects(
     arrangement: DistributionSetup, found: _Rows, costs: dict[str, TopkCosts], progress: Progress
-) -> list[Claim]:
+) -> list[SkypeClaim]:
     """Figures 23 and 24: k, and the number of subscriptions."""
     by_k: list[str] = []
     by_size: list[str] = []
@@ -278,7 +304,7 @@ def _varied(
 
 def _hybrids(
     world: SpreadWorld, texts: str, found: _Rows, progress: Progress
-) -> tuple[list[Row], list[Claim]]:
+) -> tuple[list[Row], list[SkypeClaim]]:
     """Figures 25 and 26."""
     plain = run(world, hashing, MOST)
     rows: dict[str, list[Row]] = {}

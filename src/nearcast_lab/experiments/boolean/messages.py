@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.index import Index
-from nearcast_lab.experiments.boolean.findings import (
-    LFILTER,
-    OURS,
-    BooleanClaim,
-    Figure,
-    Findings,
-    claim,
-    each,
-    figure,
-)
+from nearcast_lab.charts import Figure
+from nearcast_lab.experiments.boolean.findings import LFILTER, OURS, Findings, each
 from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab
+from nearcast_lab.report import Claim, claim, figure
 
 _PROBES = {
     "ProbeTokenSet": "mbr-trie:probe=token-set",
@@ -118,7 +111,7 @@ def _looked(series: Series, names: list[str]) -> str:
     )
 
 
-def _on_own(series: Series) -> list[BooleanClaim]:
+def _on_own(series: Series) -> list[Claim]:
     probing, probes_lead = _leads(series, "CostBasedProbe", ["ProbeTokenSet", "ProbeTrie"])
     told, leads = _leads(series, "LFilter", ["MBRTrie", "PT-Quadtree"])
     trie, quad = _means(series, "MBRTrie"), _means(series, "PT-Quadtree")
@@ -149,7 +142,7 @@ def _on_own(series: Series) -> list[BooleanClaim]:
     ]  # fmt: skip
 
 
-def _on_existing(series: Series, number: str, data: str) -> list[BooleanClaim]:
+def _on_existing(series: Series, number: str, data: str) -> list[Claim]:
     told, leads = _leads(series, "LFilter", ["Rt++-Tree", "IR-Tree"])
     order, behind = _leads(series, "Rt++-Tree", ["IR-Tree"])
     return [

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearcast_lab.experiments.boolean.findings import (
-    AP_TREE,
-    OURS,
-    Findings,
-    claim,
-    each,
-    figure,
-    times_faster,
-)
+from nearcast_lab.experiments.boolean.findings import AP_TREE, OURS, Findings, each, times_faster
 from nearcast_lab.experiments.boolean.lab import IndexRun, Lab
+from nearcast_lab.report import claim, figure
 
 _FANOUTS = (50, 100, 200, 400, 800)
 _LEAVES = (5, 10, 20, 40, 100, 400)

@@ -8,16 +8,9 @@ import numpy as np
 
 from nearcast.geo import Box
 from nearcast_lab.bench.matching import add_to_table
-from nearcast_lab.experiments.boolean.findings import (
-    AP_PLUS,
-    AP_TREE,
-    OURS,
-    Findings,
-    claim,
-    each,
-    figure,
-)
+from nearcast_lab.experiments.boolean.findings import AP_PLUS, AP_TREE, OURS, Findings, each
 from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab, insert_rest, table_for
+from nearcast_lab.report import claim, figure
 
 _AP, _NR, _IQ, _RQ = "ap-tree", "ap-tree:rebuild=false", "iq-tree", "rq-tree"
 _THRESHOLDS = (0.0001, 0.001, 0.01, 0.1, 0.5)
