@@ -1,4 +1,4 @@
-"""What is compared and planned here, done once at a size that tells nothing, to compile it."""
+"""Runs what is compared and planned here once, with little data, so that it is compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORKLOAD = {"vocabulary": "500", "max_area": "0.2", "min_area": "0.05"}
 
 
 def _progress(_: str) -> None:
-    """Say nothing of how far it is."""
+    """Report nothing."""
 
 
 def rehearse_moving() -> None:
@@ -40,11 +40,11 @@ def rehearse_topk() -> None:
     made = TopkArrays(1, TopkOptions())
     methods = [OURS, "taat+kmax", "ciq+skyband", "igpt+cskyband"]
     plan = Streams(_FEW, _FEW, 2 * _FEW, methods, ["taat", "ciq", "igpt"], sample=10, check=1)
-    wishes = made.subscriptions(0, _FEW)
+    queries = made.subscriptions(0, _FEW)
     for method in methods:
-        _, core = measure_run(plan, made, method, wishes, _progress)
+        _, core = measure_run(plan, made, method, queries, _progress)
         if method == OURS:
-            measure_matching(plan, made, core, wishes, _progress)
+            measure_matching(plan, made, core, queries, _progress)
 
 
 def rehearse_planning() -> None:

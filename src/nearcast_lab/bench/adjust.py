@@ -97,7 +97,7 @@ class _World(NamedTuple):
         return Simulator(population_of(self.rows, messages, messages.size / self.ratio), MEASURED)
 
     def recent(self, plan: Plan, messages: SampleMessages) -> RecentWork:
-        """What adjustment is told: some messages, and how busy each worker was with them."""
+        """What adjustment gets: some messages, and how busy each worker was with them."""
         operations = self.rows.size / self.subscriptions * messages.size / self.ratio
         recent = recent_of(plan, self.rows, messages, operations, self.sizes)
         busy = self.simulator(messages).run(plan).loads.ns(MEASURED)
@@ -131,7 +131,7 @@ class _Drift:
         return sampled_messages(self._made.messages(first, first + size))
 
     def planned(self, world: _World, workers: int) -> Plan:
-        """Plan anew with all that was seen in the interval."""
+        """Make a new plan from all that was seen in the interval."""
         sample = sample_of(world.rows, world.seen[-1], round(world.seen[-1].size / world.ratio))
         return auto(sample, workers, self.grid)
 

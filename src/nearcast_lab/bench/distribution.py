@@ -41,7 +41,7 @@ from nearcast_lab.simulators.topk import (
     TopkCosts,
     TopkPopulation,
     TopkSimulationReport,
-    dearer_messages,
+    break_even_cost,
     population_of,
     simulate,
 )
@@ -195,7 +195,7 @@ def make_world(arrangement: DistributionSetup, name: str, progress: Progress) ->
         core.publish(*data.messages(first, min(first + _CHUNK, end)))
         progress(f"{name}: {first - window:,} of {end - window:,} messages more")
     made = data.subscriptions(0, total)
-    wishes = TopkQueries(
+    queries = TopkQueries(
         hashed(np.arange(total)),
         made.points,
         made.alphas,
@@ -206,7 +206,7 @@ def make_world(arrangement: DistributionSetup, name: str, progress: Progress) ->
     )
     seen = data.messages(end - min(window, _SAMPLED), end)
     sample = TopkSample(
-        first_wishes(wishes, known),
+        first_wishes(queries, known),
         seen.points,
         seen.starts,
         hashed(seen.terms),
@@ -217,7 +217,7 @@ def make_world(arrangement: DistributionSetup, name: str, progress: Progress) ->
     costs = calibrate(core, empty, unseen)
     space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
     order = hashing(sample, 1, space)
-    population = population_of(core, wishes, made.terms, order, unseen, known)
+    population = population_of(core, queries, made.terms, order, unseen, known)
     return SpreadWorld(population, sample, space, costs)
 
 
@@ -290,7 +290,7 @@ def run(world: SpreadWorld, make: Mechanism, workers: int) -> SpreadRun:
 
 
 def run_hybrid(world: SpreadWorld, name: str, levels: Levels) -> SpreadRun:
-    """Make and simulate a hybrid with so many parts on each level."""
+    """Make and simulate a hybrid with `levels` parts on the two levels."""
     make = {"spatial-first": spatial_first, "keyword-first": keyword_first}[name]
     return run(
         world,
@@ -301,7 +301,7 @@ def run_hybrid(world: SpreadWorld, name: str, levels: Levels) -> SpreadRun:
 
 def row_of(name: str, one: SpreadRun, plain: SpreadRun, costs: TopkCosts) -> Row:
     """Put a row together."""
-    even = dearer_messages(one.simulation, plain.simulation, costs)
+    even = break_even_cost(one.simulation, plain.simulation, costs)
     rate = one.simulation.report["messages_per_s"]
     return Row(
         texts=name,

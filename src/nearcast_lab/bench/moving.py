@@ -27,7 +27,7 @@ _LIFE = 1000.0
 _JUNCTIONS = 18_000
 _TIMESTAMP_S = 30.0  # the paper's timestamp
 FAR = 0.0
-"""The step that stands for a jump to where another subscription was."""
+"""The step that means a jump to where another subscription was."""
 
 
 class MovingSetup(NamedTuple):
@@ -95,8 +95,8 @@ class _World:
         # The first hundred thousand end first, whatever the design: they make room for others.
         self.ends: Floats = _LIFE + rng.permutation(plan.messages + self.arrivals).astype(float)
         self.ends[: self.arrivals] = np.arange(1.0, self.arrivals + 1.0)
-        # Nobody moves in two steps: a design that does fewer moves in one is not elsewhere in the
-        # next, and can still be compared with the others.
+        # No subscription moves in two steps: a design that does fewer moves in one has the same
+        # places in the next, and can still be compared with the others.
         order = rng.permutation(plan.subscriptions).astype(np.int32)
         size = max(1, min(plan.moves, plan.subscriptions // len(plan.steps)))
         self.who = [order[n * size : (n + 1) * size] for n in range(len(plan.steps))]
@@ -215,7 +215,7 @@ def _measure(
     cycle = publish + expire
     after = None
     if name == "ours":
-        progress(f"{name}: matching after moves of everybody")
+        progress(f"{name}: matching after moves of all")
         after = measure_after(world.table(), world.batch, plan.seed)
     report = MovingReport(
         design=name,

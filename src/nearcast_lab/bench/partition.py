@@ -44,7 +44,7 @@ _AS_GOOD = 0.95  # of the best of all
 _MOST_PLANNING_S = 60.0
 
 UNSEEN = 1 << 24
-"""The number of the first message that is simulated: nobody plans with those from it on."""
+"""The number of the first message that is simulated: plans are made without those from it on."""
 
 
 class PartitionSetup(NamedTuple):

@@ -179,7 +179,7 @@ class _Contestant(Protocol):
 class _Embedded:
     """The engine in this process, over the same files, in the most favourable order.
 
-    It is told all changes of a batch at once and then all its messages, which is not what the log
+    It gets all changes of a batch at once and then all its messages, which is not what the log
     says: its updates differ a little, and its cost is a lower bound of what the log would cost.
     """
 
@@ -323,7 +323,7 @@ def _measure_size(
             if arm.population and population is not None:
                 running[-1].feed(population)
         for number, batch in enumerate(batches):
-            # whoever comes first in one round comes last in another
+            # the first of one round is the last of another
             turn = number % len(running)
             for one in running[turn:] + running[:turn]:
                 progress(f"batches of {size:,} events: {number + 1} of {len(batches)}, {one.name}")

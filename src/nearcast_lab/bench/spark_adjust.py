@@ -203,8 +203,8 @@ def _run(
 def _feed_all(streams: Sequence[_Stream], batches: Sequence[Path], progress: Progress) -> None:
     """Hand batches over to each in turn.
 
-    Who is looking for a better plan goes first on until that is over: it has to be paid by whoever
-    does it, and to be felt by its own batches.
+    A stream that is looking for a better plan goes on until that is over, so that the search
+    counts as its own cost and slows its own batches.
     """
     left = {stream.name: list(batches) for stream in streams}
     turn = 0

@@ -111,20 +111,20 @@ def _filled(core: TopK, workload: TopkArrays, window: int) -> None:
         core.publish(*workload.messages(first, min(first + _CHUNK, window)))
 
 
-def _some(wishes: QueryArrays, first: int, end: int) -> QueryArrays:
-    starts = wishes.starts[first : end + 1]
-    terms = wishes.terms[starts[0] : starts[-1]]
+def _some(queries: QueryArrays, first: int, end: int) -> QueryArrays:
+    starts = queries.starts[first : end + 1]
+    terms = queries.terms[starts[0] : starts[-1]]
     return QueryArrays(
-        wishes.points[first:end], wishes.alphas[first:end], wishes.ks[first:end],
+        queries.points[first:end], queries.alphas[first:end], queries.ks[first:end],
         starts - starts[0], terms,
     )  # fmt: skip
 
 
-def _subscribed(core: TopK, wishes: QueryArrays, method: str, progress: Progress) -> float:
+def _subscribed(core: TopK, queries: QueryArrays, method: str, progress: Progress) -> float:
     """Enter all subscriptions; give the CPU seconds that took."""
-    total, spent = len(wishes.points), 0.0
+    total, spent = len(queries.points), 0.0
     for first in range(0, total, _INITIAL):
-        some = _some(wishes, first, min(first + _INITIAL, total))
+        some = _some(queries, first, min(first + _INITIAL, total))
         before = process_time()
         core.subscribe(*some)
         spent += process_time() - before
@@ -134,7 +134,7 @@ def _subscribed(core: TopK, wishes: QueryArrays, method: str, progress: Progress
 
 
 def _bar(part: float) -> str:
-    """A bar of twenty places, of which a part is filled."""
+    """Draw progress as twenty characters, of which a part is filled."""
     filled = round(20 * part)
     return "━" * filled + "╌" * (20 - filled)
 
@@ -156,16 +156,16 @@ def warm_up(method: str) -> None:
 
 
 def measure_run(
-    plan: TopkSetup, workload: TopkArrays, method: str, wishes: QueryArrays, progress: Progress
+    plan: TopkSetup, workload: TopkArrays, method: str, queries: QueryArrays, progress: Progress
 ) -> tuple[TopkRun, TopK]:
     """Run a whole stream through one method, from a full window on."""
     warm_up(method)
     progress(f"{method}: filling the window")
     core = make(method, _window(plan, workload), workload)
     _filled(core, workload, plan.window)
-    initial = _subscribed(core, wishes, method, progress)
+    initial = _subscribed(core, queries, method, progress)
     before, spent, updates = core.counters, 0.0, 0
-    checks = WindowCheck(workload, wishes, plan.window) if plan.check else None
+    checks = WindowCheck(workload, queries, plan.window) if plan.check else None
     moments = _moments(plan)
     for first, end in pairwise(moments):
         posts = workload.messages(plan.window + first, plan.window + end)
@@ -219,7 +219,7 @@ def _moments(plan: TopkSetup) -> list[int]:
 
 
 def measure_matching(
-    plan: TopkSetup, workload: TopkArrays, core: TopK, wishes: QueryArrays, progress: Progress
+    plan: TopkSetup, workload: TopkArrays, core: TopK, queries: QueryArrays, progress: Progress
 ) -> list[Matching]:
     """Ask every method of dissemination about the same messages, with the thresholds of `core`."""
     at = plan.window + plan.messages
@@ -232,7 +232,7 @@ def measure_matching(
         other = make(method, Window(1), workload)
         other.ensure_terms(len(workload.idf))
         other.weigh(np.arange(len(workload.idf), dtype=np.int32), workload.idf)
-        other.subscribe(*wishes)
+        other.subscribe(*queries)
         assert isinstance(other, Skype)  # noqa: S101 - every other method is one of the paper
         other.set_thetas(thetas)
         progress(f"{method}: matching")

@@ -44,14 +44,14 @@ def published(workload: TopkArrays, first: int, end: int) -> pa.Table:
 
 def wanted(workload: TopkArrays, first: int, end: int) -> pa.Table:
     """Subscriptions as an engine takes them, by number."""
-    wishes: QueryArrays = workload.subscriptions(first, end)
+    queries: QueryArrays = workload.subscriptions(first, end)
     tops = pa.StructArray.from_arrays(
-        [pa.array(wishes.ks), pa.array(wishes.alphas)], ["k", "alpha"]
+        [pa.array(queries.ks), pa.array(queries.alphas)], ["k", "alpha"]
     )
     columns = {
         "id": [f"s{number}" for number in range(first, end)],
-        "query": workload.queries(wishes),
-        "point": pa.FixedSizeListArray.from_arrays(wishes.points.ravel(), 2),
+        "query": workload.queries(queries),
+        "point": pa.FixedSizeListArray.from_arrays(queries.points.ravel(), 2),
         "top": tops,
     }
     return pa.table(columns)

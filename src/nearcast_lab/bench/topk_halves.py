@@ -21,7 +21,7 @@ _CHUNK, _INITIAL = 20_000, 50_000
 
 
 class UpdateDigest(NamedTuple):
-    """How many updates there were, and a sum that tells sets of them apart."""
+    """How many updates there were, and a sum that differs between different sets."""
 
     rows: int
     sum: int

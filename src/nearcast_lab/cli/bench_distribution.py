@@ -71,7 +71,7 @@ def distribution(
 ) -> None:
     """Simulate DSkype's ways to distribute top-k subscriptions over workers.
 
-    Thresholds are those of a core with a full window; messages are ones that nobody planned with.
+    Thresholds are those of a core with a full window; messages are ones that no plan has seen.
     The bound is the messages a second that the busiest worker allows, by what handling a message,
     reading a posting and scoring a candidate cost on this machine.
 

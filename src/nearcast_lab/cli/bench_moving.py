@@ -144,7 +144,7 @@ def _show(reports: list[MovingReport]) -> None:
             small, far = after["small_moves"]["time"], after["far_jumps"]["time"]
             said = (
                 f"{report['design']}: time to match beside a fresh build: {small:.2f} after 20 "
-                f"small moves of everybody, {far:.2f} after a far jump, "
+                f"small moves of all, {far:.2f} after a far jump, "
                 f"{after['tidied']['time']:.2f} as messages have come, "
                 f"{after['merged']['time']:.2f} once merged ({after['merge_us']:.2g} us each)"
             )

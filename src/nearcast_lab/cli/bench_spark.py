@@ -35,7 +35,7 @@ def spark(
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(ARMS)}.")
     ] = ",".join(ARMS),
     rate: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Also time files at so many events a second.")
+        int, typer.Option(metavar="N", min=0, help="Also time files at N events a second.")
     ] = 8000,
     workload: Annotated[
         str, typer.Option(metavar="NAME", help="A kind of events, as in bench match.")

@@ -29,7 +29,7 @@ def spark_topk(
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Batches that are timed.")] = 5,
     rate: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="Also time files at so many messages a second."),
+        typer.Option(metavar="N", min=0, help="Also time files at N messages a second."),
     ] = 500,
     master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,

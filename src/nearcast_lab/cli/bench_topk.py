@@ -54,7 +54,7 @@ def topk(
             metavar="NAME,...",
             help="Methods to run a stream through: ours, ours-lazy, or taat, ciq, igpt with "
             "+cskyband, +skyband, +kmax; options as in igpt+kmax:parameter=60;groups=20; or "
-            "engine, which reads texts and names what it tells.",
+            "engine, which reads texts and names messages in its updates.",
         ),
     ] = _METHODS,
     matching: Annotated[
@@ -105,7 +105,7 @@ def topk(
         make(name, Window(1), data)
     count = 2 * window if messages is None else messages
     plan = TopkSetup(subscriptions, window, count, methods, others, sample, check)
-    wishes = data.subscriptions(0, subscriptions)
+    queries = data.subscriptions(0, subscriptions)
     runs: list[TopkRun] = []
     whole: list[EngineRun] = []
     compared: list[Matching] = []
@@ -114,10 +114,10 @@ def topk(
             if name == ENGINE:
                 whole.append(measure_engine(data, subscriptions, window, count, progress))
                 continue
-            run, core = measure_run(plan, data, name, wishes, progress)
+            run, core = measure_run(plan, data, name, queries, progress)
             runs.append(run)
             if name == OURS and others:
-                compared = measure_matching(plan, data, core, wishes, progress)
+                compared = measure_matching(plan, data, core, queries, progress)
             del core
     if plot is not None:
         _draw(plot, runs, compared)

@@ -198,7 +198,7 @@ class LocatedMessages(_Lists):
         return slots
 
     def expire(self, now: float, most: int) -> Ended:
-        """Take out at most so many of the messages that have ended by now."""
+        """Remove at most `most` of the messages that have ended by now."""
         gone = np.empty(min(most, len(self)), np.int32)
         count = expire_located(
             self._state, self._hash, self._places, self._frequency, now, gone, self._tools
@@ -244,8 +244,8 @@ class LocatedRows(_Lists):
     def __init__(self, table: Table, places: Places) -> None:
         super().__init__(places)
         self.table = table
-        self._keys: Int32s = np.zeros(0, np.int32)  # by row: the term it stands under
-        self._boxes: Floats = np.zeros((0, 4))  # by row: the box it stands with
+        self._keys: Int32s = np.zeros(0, np.int32)  # by row: the term it is listed under
+        self._boxes: Floats = np.zeros((0, 4))  # by row: the box it is listed with
 
     def build(self) -> None:
         """Take in all live rows of the table; there must be none yet."""

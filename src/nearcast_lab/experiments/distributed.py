@@ -2,7 +2,7 @@
 
 Workers are simulated (`partition.simulate`): what each has to do is counted by the worker's own
 index, and a bound is the messages a second that the heaviest worker allows. So partitioning,
-memory, selection and the effect of adjustment can be told; latency takes a stream on Spark
+memory, selection and the effect of adjustment can be simulated; latency takes a stream on Spark
 (`distributed_spark`). Data are made up (`nearcast generate sts-q1`), not the paper's tweets: ratios
 are compared, not rates.
 """
@@ -39,7 +39,7 @@ class DistributedScale(NamedTuple):
 
 
 class DistributedFinding(TypedDict):
-    """What the paper says, what was found, and whether that agrees: not told if not measured.
+    """What the paper says, what was found, and whether that agrees: None if not measured.
 
     `values` has for each method a number for each kind of run.
     """
@@ -55,7 +55,7 @@ class DistributedFinding(TypedDict):
 def measure(
     scale: DistributedScale, progress: Progress, latency: DistributedFinding | None = None
 ) -> list[DistributedFinding]:
-    """Simulate everything; what a migration does to latencies is measured by others, if at all."""
+    """Simulate everything; what a migration does to latencies is measured elsewhere, if at all."""
     first = scale.workers[0]
     all_at = _Runs(_simulated(scale, [*TEXT, *SPACE, "hybrid", "auto"], [first], progress))
     rest = _simulated(scale, _COMPARED, scale.workers[1:], progress) if scale.workers[1:] else []
@@ -79,7 +79,7 @@ def measure(
         _selection_time(drift),
         _migration_cost(drift),
         _adjustment(drift),
-        latency or UNTOLD,
+        latency or NOT_MEASURED,
         DistributedFinding(
             figure="8",
             claim="tuples stay 15 to 25 ms in the system, least with hybrid",
@@ -135,7 +135,7 @@ def _simulated(
     return partition.measure_partition(arrangement, progress)["reports"]
 
 
-UNTOLD = DistributedFinding(
+NOT_MEASURED = DistributedFinding(
     figure="12c, 15",
     claim="80 % of the tuples are not disturbed by a migration",
     found="a simulator has no latency: add --spark",
@@ -143,7 +143,7 @@ UNTOLD = DistributedFinding(
     unit="",
     values={},
 )
-"""What a migration does to latencies, as long as nobody has measured it."""
+"""What a migration does to latencies, where that was not measured."""
 
 
 class _Runs:
@@ -170,9 +170,9 @@ class _Runs:
         """The bounds of several methods, with H2 and without."""
         return {
             name: {
-                f"{workload}{told}": self.bound(workload, workers, name, h2)
+                f"{workload}{filtered}": self.bound(workload, workers, name, h2)
                 for workload in workloads
-                for h2, told in ((True, ""), (False, " without H2"))
+                for h2, filtered in ((True, ""), (False, " without H2"))
             }
             for name in names
         }
@@ -355,10 +355,10 @@ def _selection_time(drift: adjust.AdjustOutcome) -> DistributedFinding:
 
 
 def _migration_cost(drift: adjust.AdjustOutcome) -> DistributedFinding:
-    sizes = {told: _selected(drift, "by_definition", told) for told in ("definition 3", "real")}
+    sizes = {load: _selected(drift, "by_definition", load) for load in ("definition 3", "real")}
     carried = _selected(drift, "carried", "real")
-    saved = {told: 1 - each["GR"] / min(each["SI"], each["RA"]) for told, each in sizes.items()}
-    shown = {f"cells selected by load: {told}": each for told, each in sizes.items()}
+    saved = {load: 1 - each["GR"] / min(each["SI"], each["RA"]) for load, each in sizes.items()}
+    shown = {f"cells selected by load: {load}": each for load, each in sizes.items()}
     shown["carried, of cells selected by load: real"] = carried
     return DistributedFinding(
         figure="12b, 14",
@@ -367,7 +367,7 @@ def _migration_cost(drift: adjust.AdjustOutcome) -> DistributedFinding:
         f"real load of cells; ours {carried['ours'] / carried['GR']:.2f} of what GR really carries",
         agrees=saved["definition 3"] >= 0.3,
         unit="kB",
-        values={name: {told: each[name] / 1e3 for told, each in shown.items()} for name in carried},
+        values={name: {run: each[name] / 1e3 for run, each in shown.items()} for name in carried},
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nearcast_lab.bench.spark_adjust import SparkAdjustSetup, measure_spark_adjust
-from nearcast_lab.experiments.distributed import UNTOLD
+from nearcast_lab.experiments.distributed import NOT_MEASURED
 
 if TYPE_CHECKING:
     from nearcast_lab.bench.spark_adjust_report import SparkAdjustOutcome
@@ -66,7 +66,7 @@ def latency_of(outcome: SparkAdjustOutcome) -> DistributedFinding:
         )
         agrees = undisturbed >= _UNDISTURBED
     return {
-        **UNTOLD,
+        **NOT_MEASURED,
         "found": found,
         "agrees": agrees,
         "unit": "seconds a batch",

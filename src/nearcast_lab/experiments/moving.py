@@ -56,7 +56,7 @@ class MovingFinding(TypedDict):
 def run_moving(
     subscriptions: int, moves: int, seed: int, progress: Progress
 ) -> list[MovingFinding]:
-    """Measure all figures with so many subscriptions and as many messages."""
+    """Measure all figures, with as many messages as subscriptions."""
 
     def measure(
         names: list[str], steps: list[float], size: int, area: float = _AREA, most: int = moves
@@ -137,7 +137,7 @@ def curves_by_area(
 
 
 def _changed(step: float) -> float:
-    """The area that changes hands when a box goes so far, as a share of its own: the average."""
+    """Average the area that changes hands when a box moves by `step`, as a share of its own."""
     turns = np.linspace(0.0, 2.0 * np.pi, 360, endpoint=False)
     left = (1.0 - step * np.abs(np.cos(turns))) * (1.0 - step * np.abs(np.sin(turns)))
     return float(2.0 * (1.0 - left.mean()))
@@ -191,7 +191,7 @@ def _updates(reports: Reports) -> MovingFinding:
     ratios = _ratios(reports, _OTHERS, updated)
     return MovingFinding(
         figure="19b, moving a subscription in its index",
-        claim="IQ+ and RQ+ take long, as they choose cells anew; AP+-Tree does not",
+        claim="IQ+ and RQ+ take long, as they choose cells again; AP+-Tree does not",
         result=f"times AP+-Tree's: {_listed(ratios)}",
         agrees=min(ratios[name] for name in _QUADTREES) > 1,
         values=_each(reports, updated),

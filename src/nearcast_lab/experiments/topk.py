@@ -82,8 +82,8 @@ def _run(
     data = TopkArrays(scale.seed, scale.options(**varied))
     messages = int(scale.turnovers * sizes["window"])
     plan = TopkSetup(sizes["subscriptions"], sizes["window"], messages, [method], timed=timed)
-    wishes = data.subscriptions(0, plan.subscriptions)
-    return measure_run(plan, data, method, wishes, progress)[0]
+    queries = data.subscriptions(0, plan.subscriptions)
+    return measure_run(plan, data, method, queries, progress)[0]
 
 
 def _row(figure: str, varied: str, value: float, run: TopkRun) -> Series:
@@ -105,9 +105,9 @@ def _dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching]
     grouped = [f"igpt:groups={count}" for count in (5, 20, 40)]
     methods = ["igpt", IPT, "ciq", "taat", "igpt:traversal=term", PRINTED, *grouped]
     plan = TopkSetup(scale.subscriptions, scale.window, messages, [OURS], methods, scale.sample)
-    wishes = data.subscriptions(0, scale.subscriptions)
-    _, core = measure_run(plan, data, OURS, wishes, progress)
-    rows = measure_matching(plan, data, core, wishes, progress)
+    queries = data.subscriptions(0, scale.subscriptions)
+    _, core = measure_run(plan, data, OURS, queries, progress)
+    rows = measure_matching(plan, data, core, queries, progress)
     us = {row["method"]: row["us_per_message"] for row in rows}
     size = {row["method"]: row["index_bytes_per_subscription"] for row in rows}
     visited = {row["method"]: row["visited_per_message"] for row in rows}

@@ -132,21 +132,21 @@ def _table_5(found: _Rows) -> SkypeClaim:
     def copies(texts: str) -> str:
         return _listed([found.copies(texts, mechanism) for mechanism in _COPIED])
 
-    told = [f"{name} {copies(name)} and {copies(name + _PRINTED)}" for name in TEXTS]
+    found_copies = [f"{name} {copies(name)} and {copies(name + _PRINTED)}" for name in TEXTS]
     real = [row for row in found.rows if row["texts"] == _ENTRIES]
     if real:
-        told.append(f"entries of a gazetteer {copies(_ENTRIES)}")
+        found_copies.append(f"entries of a gazetteer {copies(_ENTRIES)}")
     keyword, prefix = ([found.copies(t, name) for t in TEXTS] for name in ("keyword", "prefix"))
     return claim_of(
         "table 5", "copies of a subscription (tweets, gn, yelp): keyword 3.2, 3.3, 3.3; "
         "prefix 1.9, 1.9, 2.1",
-        f"{', '.join(_COPIED)}, of 2 to 5 and of 1 to 5 terms: " + "; ".join(told),
+        f"{', '.join(_COPIED)}, of 2 to 5 and of 1 to 5 terms: " + "; ".join(found_copies),
         min(keyword) >= 3 and max(prefix) <= 2.2,
         "1 to 5 terms, as section 8.1.1 has it, are 3 on average, so keyword cannot have more than "
         "3 copies; of 2 to 5 it has what the paper says. Where words are independent of each other "
-        "prefixes save little; here prefix has fewer copies because rare terms stand where their "
-        "company does, which gains less the more subscriptions ask for each, and because of steep "
-        "messages, which gain less in a window smaller than the paper's million",
+        "prefixes save little; here prefix has fewer copies because rare terms go to the "
+        "workers of terms they occur with, which gains less the more subscriptions ask for each, "
+        "and because of steep messages, which gain less in a window smaller than the paper's million",
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[SkypeClaim]:
             "many of 37 independent words are rare ones, which are spread over most workers",
         ),
         claim_of(
-            "none", "(promised here) keyword and prefix send a message of short text to at most "
+            "none", "(not in the paper) keyword and prefix send a message of short text to at most "
             "half of 32 workers", "; ".join(
                 f"{texts} {found.sent(texts, 'keyword'):.1f} and {found.sent(texts, 'prefix'):.1f}"
                 for texts in _SHORT
@@ -291,14 +291,14 @@ def _effects(
 def _varied(
     arrangement: DistributionSetup,
     texts: str,
-    told: str,
+    varied: str,
     costs: dict[str, TopkCosts],
     progress: Progress,
 ) -> Row:
-    """Simulate `prefix` with something varied, at the same costs: measured anew they differ."""
+    """Simulate `prefix` with something varied, at the same costs: new ones would differ."""
     world = make_world(arrangement, texts, progress)._replace(costs=costs[texts])
     row = compare(world, texts, MOST, ("prefix",), progress)[0]
-    row["texts"] = f"{texts}, {told}"
+    row["texts"] = f"{texts}, {varied}"
     return row
 
 
@@ -343,13 +343,13 @@ def _hybrids(
 
 def _even(found: _Rows) -> str:
     """Where `prefix` is slower than `hashing`, what a message must cost for it to be as fast."""
-    told = []
+    costs = []
     for texts in TEXTS:
         value = found.get(texts, "prefix")["break_even_us"]
         if value is None or value > 0:
-            told.append(f"{texts} " + ("never" if value is None else f"at {value:.1f} us"))
-    more = ", ".join(told)
-    return f"; as fast if sending a message costs a worker enough: {more}" if told else ""
+            costs.append(f"{texts} " + ("never" if value is None else f"at {value:.1f} us"))
+    more = ", ".join(costs)
+    return f"; as fast if sending a message costs a worker enough: {more}" if costs else ""
 
 
 def _listed(values: Sequence[float]) -> str:

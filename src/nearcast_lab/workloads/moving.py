@@ -128,7 +128,7 @@ class _Log:
                 yield {"op": "subscribe", "id": f"s{number + 1}", "query": query, "region": region}
 
     def moves(self, reports: Iterator[_Report]) -> Iterator[Event]:
-        """Move whoever reports."""
+        """Move the objects that report."""
         for report in reports:
             for rows in self._corpus.chunks(0, len(report.who)):
                 who, times = report.who[rows], np.round(report.times[rows], 3)
@@ -163,7 +163,7 @@ def _drives(seed: int, options: MovingOptions, vehicles: Vehicles, count: int) -
         moves = reports.uniform((everyone << 24) + step) < options.mobility
         who = order[moves[order]]
         now = (step + phase[who]) * options.seconds
-        # Whoever does not report is not looked at, and catches up later.
+        # Objects that do not report are skipped, and catch up later.
         vehicles.drive(who, now - seen[who])
         seen[who] = now
         yield _Report(who, vehicles.places(who), START + now)
@@ -183,7 +183,7 @@ def _followed(tracks: Tracks, count: int, chunk: int) -> Iterator[_Report]:
 
 
 def _there_first(total: int, options: MovingOptions, lasts: float) -> int:
-    """How many messages are there before anyone moves, if there are moves for so many seconds."""
+    """Count the messages before the first move, given for how many seconds there are moves."""
     if not options.arrivals:
         return int(options.initial * total)
     later = round(options.arrivals * lasts / options.seconds)

@@ -54,8 +54,8 @@ class StsOptions(WorkloadOptions, frozen=True):
     - `ratio`: messages to one insertion or deletion;
     - `max_keywords`: a subscription has 1 to this many terms;
     - `frequent`: the share of the vocabulary that counts as frequent, for Q2;
-    - `switch_every`, `switch_share`: Q3 changes this share of its regions after so many
-      subscriptions.
+    - `switch_every`, `switch_share`: Q3 changes this share of its regions every
+      `switch_every` subscriptions.
     """
 
     space: str = "us"

@@ -20,7 +20,7 @@ from nearcast_lab.simulators.topk import (
     TopkCosts,
     TopkPopulation,
     TopkSimulationReport,
-    dearer_messages,
+    break_even_cost,
     population_of,
     simulate,
 )
@@ -50,13 +50,13 @@ class World:
         core.publish(*seen)
         made = data.subscriptions(0, SUBSCRIPTIONS)
         core.subscribe(*made)
-        wishes = TopkQueries(
+        queries = TopkQueries(
             hashed(np.arange(SUBSCRIPTIONS)), made.points, made.alphas, made.starts,
             hashed(made.terms), data.idf[made.terms], core.thetas,
         )  # fmt: skip
         self.made, self.core = made, core
         steepness = steepness_of(seen.starts, seen.counts, data.idf[seen.terms])
-        self.sample = TopkSample(wishes, seen.points, seen.starts, hashed(seen.terms), steepness)
+        self.sample = TopkSample(queries, seen.points, seen.starts, hashed(seen.terms), steepness)
         posts = data.messages(1000, 1080)
         self.messages = SimulatedMessages(
             posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts,
@@ -64,7 +64,7 @@ class World:
         )  # fmt: skip
         order = hashing(self.sample, 1)
         self.population: TopkPopulation = population_of(
-            core, wishes, made.terms, order, self.messages
+            core, queries, made.terms, order, self.messages
         )
 
     def counted(self, core: SharedCore) -> tuple[int, int]:
@@ -82,9 +82,9 @@ def world(data: TopkArrays) -> World:
 
 def test_the_numbers_of_ordered_terms_fit_their_hashes(world: World) -> None:
     population = world.population
-    assert (hashed(population.numbers) == population.wishes.terms).all()
+    assert (hashed(population.numbers) == population.queries.terms).all()
     for s in range(SUBSCRIPTIONS):
-        mine = population.numbers[population.wishes.starts[s] : population.wishes.starts[s + 1]]
+        mine = population.numbers[population.queries.starts[s] : population.queries.starts[s + 1]]
         assert (np.diff(mine) < 0).all()  # rare and heavy first, as the core has them
 
 
@@ -97,8 +97,8 @@ def test_a_simulated_worker_does_what_a_core_with_its_share_does(
     if all_steep:
         spread = replace(prefix(world.sample, 3), steepest=1e-9)
     simulation = simulate(spread, world.population, COSTS)
-    wishes = world.population.wishes
-    subs, workers = place(spread, wishes, np.ones(wishes.size, np.int32)).holders
+    queries = world.population.queries
+    subs, workers = place(spread, queries, np.ones(queries.size, np.int32)).holders
     assert simulation.report["steep"] == all_steep
     assert (simulation.messages == len(world.messages.points)).all()
     made = world.made
@@ -144,7 +144,7 @@ def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:
     sample = world.sample._replace(wishes=first_wishes(world.sample.wishes, known))
     spread = prefix(sample, 6)
     found = simulate(spread, world.population._replace(known=known), COSTS).report
-    subs, _ = place(spread, world.population.wishes).holders
+    subs, _ = place(spread, world.population.queries).holders
     held = np.bincount(subs, minlength=SUBSCRIPTIONS)
     assert found["replication"] == pytest.approx(held[:known].mean())
     assert found["replication_later"] == pytest.approx(held[known:].mean())
@@ -177,6 +177,6 @@ def made_up(messages: list[int], visited: list[int]) -> SpreadSimulation:
 def test_who_sends_less_is_as_fast_once_messages_are_dear_enough() -> None:
     costs = TopkCosts(0.0, 1.0, 0.0)
     all_of_them, some = made_up([100, 100], [1000, 1000]), made_up([60, 20], [3000, 500])
-    assert dearer_messages(some, all_of_them, costs) == pytest.approx(2000 / 40)
-    assert dearer_messages(all_of_them, some, costs) == 0
-    assert dearer_messages(made_up([100, 20], [3000, 0]), all_of_them, costs) is None
+    assert break_even_cost(some, all_of_them, costs) == pytest.approx(2000 / 40)
+    assert break_even_cost(all_of_them, some, costs) == 0
+    assert break_even_cost(made_up([100, 20], [3000, 0]), all_of_them, costs) is None

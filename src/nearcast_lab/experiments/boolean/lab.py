@@ -72,12 +72,12 @@ class Lab:
         self._compiled: set[str] = set()
 
     def begin(self, title: str) -> None:
-        """Say what is measured next."""
+        """Report what is measured next."""
         self._title = title
         self._progress(title)
 
     def report(self, text: str) -> None:
-        """Say how far it is."""
+        """Report how far it is."""
         self._progress(f"{self._title}: {text}")
 
     def workload(self, kind: str = "tweets", **options: Any) -> ArrayWorkload:
@@ -86,7 +86,7 @@ class Lab:
         return array_workload(kind, seed=self.seed, **written)
 
     def world(self, count: int, kind: str = "tweets", **options: Any) -> BooleanWorld:
-        """Make a population of so many."""
+        """Make a population of `count` subscriptions."""
         self.report(f"making {count:,} subscriptions")
         workload = self.workload(kind, **options)
         subscriptions = workload.subscriptions(0, count)

@@ -79,10 +79,10 @@ def _leads(series: Series, name: str, others: list[str]) -> tuple[str, list[bool
     """Compare the times of each group with those of the best of others."""
     own = _means(series, name)
     best = [min(values) for values in zip(*(_means(series, one) for one in others), strict=True)]
-    told = "; ".join(
+    speeds = "; ".join(
         f"{group} {rival / mine:.2f}x" for group, rival, mine in zip(series, best, own, strict=True)
     )
-    return told, [mine < rival for mine, rival in zip(own, best, strict=True)]
+    return speeds, [mine < rival for mine, rival in zip(own, best, strict=True)]
 
 
 def lfilter(lab: Lab) -> Findings:
@@ -113,7 +113,7 @@ def _looked(series: Series, names: list[str]) -> str:
 
 def _on_own(series: Series) -> list[Claim]:
     probing, probes_lead = _leads(series, "CostBasedProbe", ["ProbeTokenSet", "ProbeTrie"])
-    told, leads = _leads(series, "LFilter", ["MBRTrie", "PT-Quadtree"])
+    speeds, leads = _leads(series, "LFilter", ["MBRTrie", "PT-Quadtree"])
     trie, quad = _means(series, "MBRTrie"), _means(series, "PT-Quadtree")
     mixture = {name: sum(_means(series, name)) for name in _OWN}
     points = [quad[0] < trie[0], quad[1] < trie[1]]
@@ -127,7 +127,7 @@ def _on_own(series: Series) -> list[Claim]:
         ),
         claim(
             LFILTER, "8", "LFilter beats MBRTrie and PT-Quadtree on every group",
-            "its speed against the better of them: " + told + ". The four groups together: "
+            "its speed against the better of them: " + speeds + ". The four groups together: "
             + ", ".join(f"{name} {value:,.0f} us" for name, value in mixture.items()),
             [*leads, mixture["LFilter"] <= min(mixture.values())],
             "choosing per message and pruning lists cost time of their own; where one of the two "
@@ -143,12 +143,12 @@ def _on_own(series: Series) -> list[Claim]:
 
 
 def _on_existing(series: Series, number: str, data: str) -> list[Claim]:
-    told, leads = _leads(series, "LFilter", ["Rt++-Tree", "IR-Tree"])
+    speeds, leads = _leads(series, "LFilter", ["Rt++-Tree", "IR-Tree"])
     order, behind = _leads(series, "Rt++-Tree", ["IR-Tree"])
     return [
         claim(
             LFILTER, number, f"LFilter beats Rt++-Tree and IR-Tree on every group ({data})",
-            "its speed against the better of them: " + told, leads,
+            "its speed against the better of them: " + speeds, leads,
             _looked(series, list(_EXISTING)),
         ),
         claim(

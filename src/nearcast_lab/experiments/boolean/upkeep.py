@@ -23,7 +23,7 @@ _STEPS = 50
 def _grown(
     lab: Lab, labels: Sequence[str], whole: BooleanWorld, share: int
 ) -> tuple[dict[str, IndexRun], dict[str, float]]:
-    """Build from the first so many percent, insert the rest, and match."""
+    """Build from the first `share` percent, insert the rest, and match."""
     table = table_for(whole.workload)
     world = BooleanWorld(whole.workload, whole.subscriptions, table)
     count = len(whole.subscriptions)
@@ -57,7 +57,7 @@ def maintenance(lab: Lab) -> Findings:
         min(iq, rq) / ap
         for ap, iq, rq in zip(match_lines[_AP], match_lines[_IQ], match_lines[_RQ], strict=True)
     ]
-    dearest = max(names, key=lambda name: insert_lines[name][0])
+    costliest = max(names, key=lambda name: insert_lines[name][0])
     return [
         figure(AP_TREE, "16", "Threshold of divergence: matching and insertion", "theta_KL",
                _THRESHOLDS, {"matching, us a message": matching,
@@ -68,11 +68,11 @@ def maintenance(lab: Lab) -> Findings:
                insert_lines, "us a subscription"),
     ], [
         claim(
-            AP_TREE, "16", "a smaller threshold matches faster and makes insertion dearer",
+            AP_TREE, "16", "a smaller threshold matches faster and makes insertion more expensive",
             f"0.0001 to 0.5: matching {each(matching, 'us')}; insertion {each(inserting, 'us')}",
             [matching[0] < matching[-1], inserting[0] > inserting[-1]],
-            "a subtree is also remade when it has doubled, so a tree that grows fivefold is made "
-            "anew whatever the threshold",
+            "a subtree is also remade when it has doubled, so a tree that grows fivefold is "
+            "rebuilt whatever the threshold",
         ),
         claim(
             AP_TREE, "17a", "AP-Tree stays as fast however it grew, and without rebuilds it is "
@@ -87,10 +87,10 @@ def maintenance(lab: Lab) -> Findings:
             [value > 1 for value in behind], "as in figure 15",
         ),
         claim(
-            AP_TREE, "17b", "AP-Tree is the dearest to maintain, about 120 us a subscription",
+            AP_TREE, "17b", "AP-Tree costs most to maintain, about 120 us a subscription",
             ", ".join(f"{name} {insert_lines[name][0]:.1f}" for name in names)
             + " us when built from 10 %",
-            [dearest == _AP, insert_lines[_AP][0] <= 240],
+            [costliest == _AP, insert_lines[_AP][0] <= 240],
             "remaking subtrees takes most of it: without, "
             f"{insert_lines[_NR][0]:.1f} us a subscription",
         ),
