@@ -15,12 +15,12 @@ from nearcast.spark.report import BatchReport, Moved, WorkerReport
 from nearcast_lab.bench.processes import Cpu
 from nearcast_lab.bench.spark_adjust_report import (
     ArmRun,
-    Fed,
+    FedBatch,
     SparkAdjustOutcome,
     checks_of,
     interval_of,
 )
-from nearcast_lab.bench.spark_drift import CALM, Foresight, write_log
+from nearcast_lab.bench.spark_drift import CALM, OraclePlanner, write_log
 from nearcast_lab.experiments.distributed_spark import latency_of
 
 
@@ -32,7 +32,7 @@ def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:
     assert log.events_per_batch == 15 * 12
     files = sorted(log.intervals[1][3].iterdir())
     assert sum(pq.read_metadata(file).num_rows for file in files) == log.events_per_batch
-    foresight = Foresight(log)
+    foresight = OraclePlanner(log)
     for drifts, batches, came in ((False, CALM, CALM // 2), (True, 8, CALM + 4)):
         begun, messages, operations = foresight._look(drifts)
         ids = [int(id[1:]) for id in begun["id"].to_pylist()]
@@ -44,13 +44,13 @@ def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:
         assert (plan.kind, plan.workers) == ("grid", 3)
 
 
-def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float = 2.0) -> Fed:
+def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float = 2.0) -> FedBatch:
     workers = [
         WorkerReport(number, load=count / 10, messages=count) for number, count in enumerate(work)
     ]
     carried = Moved(cells=1, subscriptions=5, messages=0, bytes=700) if moved else None
     report = BatchReport(1, 1, 9, 9, 0, 7, 0, {}, workers=workers, moved=carried)
-    return Fed(seconds, Cpu(python=cpu), report, adjusting_s=0.25 if moved else 0.0)
+    return FedBatch(seconds, Cpu(python=cpu), report, adjusting_s=0.25 if moved else 0.0)
 
 
 def test_figures_follow_from_what_was_fed() -> None:

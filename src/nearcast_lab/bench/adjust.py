@@ -82,7 +82,7 @@ class AdjustOutcome(TypedDict):
     bars: list[Check]
 
 
-class _World(NamedTuple):
+class _IntervalData(NamedTuple):
     """The population at the end of an interval, and messages in several parts."""
 
     rows: SampleRows
@@ -114,7 +114,7 @@ class _Drift:
         )
         self.grid = Grid(*self._made.space, arrangement.columns, arrangement.rows)
 
-    def world(self, interval: int) -> _World:
+    def world(self, interval: int) -> _IntervalData:
         """Make what there is at the end of an interval."""
         count, size = self._arranged.subscriptions, self._arranged.messages
         made = self._made.conjuncts(interval * count, (interval + 1) * count)
@@ -125,12 +125,12 @@ class _Drift:
         ]
         unseen = self._messages(UNSEEN + interval * size, size)
         sizes = ROW_BYTES + 8 * np.diff(rows.starts)
-        return _World(rows, sizes, count, seen, unseen, self._made.options.ratio)
+        return _IntervalData(rows, sizes, count, seen, unseen, self._made.options.ratio)
 
     def _messages(self, first: int, size: int) -> SampleMessages:
         return sampled_messages(self._made.messages(first, first + size))
 
-    def planned(self, world: _World, workers: int) -> Plan:
+    def planned(self, world: _IntervalData, workers: int) -> Plan:
         """Make a new plan from all that was seen in the interval."""
         sample = sample_of(world.rows, world.seen[-1], round(world.seen[-1].size / world.ratio))
         return auto(sample, workers, self.grid)
@@ -170,7 +170,11 @@ def measure_adjust(arrangement: AdjustSetup, progress: Progress) -> AdjustOutcom
 
 
 def _followed(
-    arrangement: AdjustSetup, drift: _Drift, worlds: list[_World], plan: Plan, progress: Progress
+    arrangement: AdjustSetup,
+    drift: _Drift,
+    worlds: list[_IntervalData],
+    plan: Plan,
+    progress: Progress,
 ) -> list[IntervalResult]:
     """Let each method follow the drift from the same plan."""
     plans = dict.fromkeys(arrangement.methods, plan)
@@ -205,7 +209,7 @@ def _followed(
     return steps
 
 
-def _one_interval(drift: _Drift, world: _World, method: str, plan: Plan) -> tuple[Plan, int]:
+def _one_interval(drift: _Drift, world: _IntervalData, method: str, plan: Plan) -> tuple[Plan, int]:
     """Adjust a plan as often as is looked at the loads; give the last, and the bytes carried."""
     if method == "none":
         return plan, 0

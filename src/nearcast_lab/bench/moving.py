@@ -81,7 +81,7 @@ class MovingReport(TypedDict):
     checked: bool
 
 
-class _World:
+class _MovingData:
     """The same subscriptions, messages and moves for every design."""
 
     def __init__(self, plan: MovingSetup, made: ArrayWorkload, progress: Progress) -> None:
@@ -155,7 +155,7 @@ def measure_moving(
     plan: MovingSetup, made: ArrayWorkload, progress: Progress
 ) -> list[MovingReport]:
     """Measure all designs, one after the other, on the same data."""
-    world = _World(plan, made, progress)
+    world = _MovingData(plan, made, progress)
     reports, digests = [], {}
     for name in plan.designs:
         progress(f"{name}: warming up")
@@ -167,7 +167,7 @@ def measure_moving(
     return reports
 
 
-def _warm(world: _World, name: str) -> None:
+def _warm(world: _MovingData, name: str) -> None:
     """Let a design do everything once on a little of the data, so that all is compiled."""
     plan = world.plan
     small = Table()
@@ -188,7 +188,7 @@ def _warm(world: _World, name: str) -> None:
 
 
 def _measure(
-    world: _World, name: str, progress: Progress
+    world: _MovingData, name: str, progress: Progress
 ) -> tuple[MovingReport, list[dict[int, tuple[int, int]]]]:
     plan = world.plan
     progress(f"{name}: building")
@@ -237,7 +237,7 @@ def _measure(
 
 
 def _moves(
-    world: _World, design: AnyDesign, name: str, number: int
+    world: _MovingData, design: AnyDesign, name: str, number: int
 ) -> tuple[StepReport, dict[int, tuple[int, int]]]:
     plan, who = world.plan, world.who[number]
     messages_s = index_s = 0.0
@@ -277,7 +277,7 @@ def _moves(
     return report, digests
 
 
-def _cycle(world: _World, design: AnyDesign) -> tuple[float, float]:
+def _cycle(world: _MovingData, design: AnyDesign) -> tuple[float, float]:
     """Publish messages, and take as many out: microseconds a message for each."""
     plan = world.plan
     published = expired = 0.0
@@ -317,7 +317,7 @@ def _compare(digests: dict[str, list[dict[int, tuple[int, int]]]]) -> None:
 
 
 def _check_sample(
-    world: _World, name: str, which: Int32s, old: Floats, new: Floats, found: ActiveChanges
+    world: _MovingData, name: str, which: Int32s, old: Floats, new: Floats, found: ActiveChanges
 ) -> None:
     """Compare some moves with a look at every message."""
     batch, count = world.batch, world.plan.messages

@@ -24,7 +24,7 @@ from typing import IO, TypedDict
 
 from nearcast.errors import SetupError, SourceError
 from nearcast_lab.bench.http_load import LINES, flat_out, post
-from nearcast_lab.bench.serve_listening import Latency, Listening, at, listen
+from nearcast_lab.bench.serve_listening import Latency, ListeningSetup, at, listen
 from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.registry import array_workload
 
@@ -213,9 +213,9 @@ class _Bench:
             load_cpu_s=cpu_seconds(os.getpid()) - own,
         )
 
-    def _listening(self) -> Listening:
+    def _listening(self) -> ListeningSetup:
         plan = self._plan
-        return Listening(
+        return ListeningSetup(
             plan.listeners,
             plan.rate,
             plan.steady,

@@ -218,7 +218,7 @@ class _Embedded:
         """Nothing runs."""
 
 
-class Running:
+class RunningArm:
     """An arm that runs, with the folder that it reads from."""
 
     def __init__(self, name: str, arm: Arm, spark: SparkSession, folder: Path) -> None:
@@ -319,7 +319,7 @@ def _measure_size(
             progress(f"batches of {size:,} events: starting {name}")
             place = folder / name
             embedded = arm.start is None
-            running.append(_Embedded(place) if embedded else Running(name, arm, spark, place))
+            running.append(_Embedded(place) if embedded else RunningArm(name, arm, spark, place))
             if arm.population and population is not None:
                 running[-1].feed(population)
         for number, batch in enumerate(batches):

@@ -16,16 +16,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from nearcast.text.query import forget_parsed
-from nearcast_lab.bench.spark import Arm, Running
+from nearcast_lab.bench.spark import Arm, RunningArm
 from nearcast_lab.bench.spark_adjust_report import (
     ArmRun,
-    Fed,
+    FedBatch,
     Interval,
     SparkAdjustOutcome,
     checks_of,
     interval_of,
 )
-from nearcast_lab.bench.spark_drift import Foresight, LogFolders, write_log
+from nearcast_lab.bench.spark_drift import LogFolders, OraclePlanner, write_log
 from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.drift import DRIFTS, Drift
 
@@ -65,12 +65,12 @@ class _Stream:
         folder: Path,
     ) -> None:
         self.name = name
-        self.fed: list[Fed] = []
+        self.fed: list[FedBatch] = []
         self._mode, self._plan, self._log = mode, plan, log
         self._folder = folder
         self._reports: list[BatchReport] = []
         self._feed: BatchFeed
-        self._running = Running(name, Arm(self._start), session, folder)
+        self._running = RunningArm(name, Arm(self._start), session, folder)
 
     def _start(self, session: SparkSession, files: str, work: Path) -> StreamingQuery:
         from nearcast.spark.sources import file_names
@@ -97,7 +97,7 @@ class _Stream:
         before = adjuster.spent_s
         forget_parsed()  # all streams have one driver, and the same queries
         seconds, used = self._running.feed(batch)
-        self.fed.append(Fed(seconds, used, self._reports[-1], adjuster.spent_s - before))
+        self.fed.append(FedBatch(seconds, used, self._reports[-1], adjuster.spent_s - before))
 
     def digest(self) -> tuple[int, str]:
         """How many updates there are, and something that says which."""
@@ -140,7 +140,7 @@ def measure_spark_adjust(arrangement: SparkAdjustSetup, progress: Progress) -> S
                 ratio=arrangement.ratio,
                 seed=arrangement.seed,
             )
-            foresight = Foresight(log)
+            foresight = OraclePlanner(log)
             for workers in arrangement.workers:
                 place = Path(folder) / str(workers)
                 found = _run(session, drift, workers, log, foresight, place, progress)
@@ -160,7 +160,7 @@ def _run(
     drift: Drift,
     workers: int,
     log: LogFolders,
-    foresight: Foresight,
+    foresight: OraclePlanner,
     folder: Path,
     progress: Progress,
 ) -> tuple[list[ArmRun], list[Interval]]:

@@ -24,7 +24,7 @@ _SLOWER = 2.0  # how much longer a batch may take while cells change hands
 _MORE_CPU = 0.05  # how much more CPU than with foresight
 
 
-class Fed(NamedTuple):
+class FedBatch(NamedTuple):
     """A batch that a stream has taken; `adjusting_s` of its CPU went into searching and cutting."""
 
     seconds: float
@@ -91,7 +91,9 @@ class SparkAdjustOutcome(TypedDict):
     bars: list[Check]
 
 
-def interval_of(drift: str, workers: int, number: int, arm: str, fed: Sequence[Fed]) -> Interval:
+def interval_of(
+    drift: str, workers: int, number: int, arm: str, fed: Sequence[FedBatch]
+) -> Interval:
     """Say what an interval came to."""
     cpu, work = (np.array([one(each.report, workers) for each in fed]) for one in (_cpu, _work))
     moves = [at for at, each in enumerate(fed) if each.report.moved is not None]
@@ -124,7 +126,7 @@ def interval_of(drift: str, workers: int, number: int, arm: str, fed: Sequence[F
     )
 
 
-def _adjusting(fed: Sequence[Fed], tasks_s: Floats, moves: Sequence[int]) -> float:
+def _adjusting(fed: Sequence[FedBatch], tasks_s: Floats, moves: Sequence[int]) -> float:
     """The CPU that went into adjusting: it is distinct even on a busy machine."""
     others = [at for at in range(len(fed)) if at not in moves]
     usual = float(np.median(tasks_s[others])) if others else 0.0

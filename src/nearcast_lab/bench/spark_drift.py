@@ -77,7 +77,7 @@ def write_log(
     return LogFolders(population, calm, cut, size, Settings(space=Box(*workload.space)))
 
 
-class Foresight:
+class OraclePlanner:
     """Plans for what is to come."""
 
     def __init__(self, log: LogFolders) -> None:

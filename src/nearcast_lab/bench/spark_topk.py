@@ -24,7 +24,7 @@ from nearcast.topk.window import Window
 from nearcast_lab.bench.processes import cpu_used
 from nearcast_lab.bench.spark_latency import EVERY_S, WARM_UP_S, latencies, offer, written
 from nearcast_lab.bench.topk_engine import published, wanted
-from nearcast_lab.bench.topk_halves import Halves, UpdateDigest, outcome_of
+from nearcast_lab.bench.topk_halves import HalvedEngines, UpdateDigest, outcome_of
 from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
@@ -90,7 +90,7 @@ def measure_spark_topk(plan: SparkTopkSetup, progress: Progress) -> TopkReport:
         progress("starting Spark")
         spark = local_session(plan.master, "nearcast bench spark-topk")
         try:
-            return _Run(plan, workload, spark, folder, progress).measure()
+            return _TopkPipelineRun(plan, workload, spark, folder, progress).measure()
         finally:
             spark.stop()
 
@@ -115,7 +115,7 @@ def events(op: str, table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=EVENT_SCHEMA)
 
 
-class _Run:
+class _TopkPipelineRun:
     """One run, over a folder of its own."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Run:
         plan = self._plan
         with self._stream() as query:
             loaded = self._load(query)
-            with Halves(plan.subscriptions, plan.window, plan.seed) as halves:
+            with HalvedEngines(plan.subscriptions, plan.window, plan.seed) as halves:
                 self._progress("engines: loading, each half of the subscriptions")
                 halves.load()
                 rounds = [self._round(query, halves, at) for at in range(plan.rounds + _WARM_UP)]
@@ -206,7 +206,7 @@ class _Run:
             self._progress(f"pipeline: {end:,} of {plan.subscriptions:,} subscriptions evaluated")
         return time.perf_counter() - began
 
-    def _round(self, query: StreamingQuery, halves: Halves, at: int) -> _Round:
+    def _round(self, query: StreamingQuery, halves: HalvedEngines, at: int) -> _TopkRound:
         first, self._next = self._next, self._next + self._plan.batch
         self._progress(f"round {at + 1}: {self._plan.batch:,} messages")
         table = events("publish", published(self._workload, first, self._next))
@@ -217,7 +217,7 @@ class _Run:
         cpu = cpu_used().since(before)
         embedded, engine_cpu, expected = halves.publish(first, self._next)
         found = outcome_of(self._latest())
-        return _Round(pipeline, embedded, engine_cpu, tuple(cpu), found, found == expected)
+        return _TopkRound(pipeline, embedded, engine_cpu, tuple(cpu), found, found == expected)
 
     def _latest(self) -> pa.Table:
         """The updates of the last step."""
@@ -259,7 +259,7 @@ class _Run:
             return time.perf_counter() - began
 
 
-class _Round(NamedTuple):
+class _TopkRound(NamedTuple):
     """Seconds of the pipeline and of the engines, and what they came to."""
 
     pipeline: float

@@ -109,7 +109,7 @@ def _rarest(table: Table) -> Int32s:
     return keys
 
 
-class _Lists:
+class _PlaceLists:
     """Lists by place and term."""
 
     def __init__(self, places: Places) -> None:
@@ -159,7 +159,7 @@ def _empty_hash(room: int) -> Hash:
     return Hash(np.full(room, -1, np.int64), np.empty(room, np.int32), np.zeros(1, np.int64))
 
 
-class LocatedMessages(_Lists):
+class LocatedMessages(_PlaceLists):
     """Active messages in lists by place and term."""
 
     def __init__(self, places: Places) -> None:
@@ -236,7 +236,7 @@ class LocatedMessages(_Lists):
         return ActiveChanges(out_events[:filled], out_slots[:filled], out_ops[:filled])
 
 
-class LocatedRows(_Lists):
+class LocatedRows(_PlaceLists):
     """Subscriptions in the lists of their rarest terms, in some places: an `Index` of points."""
 
     name: ClassVar[str] = "located"

@@ -146,7 +146,7 @@ def _table_5(found: _Rows) -> SkypeClaim:
         "3 copies; of 2 to 5 it has what the paper says. Where words are independent of each other "
         "prefixes save little; here prefix has fewer copies because rare terms go to the "
         "workers of terms they occur with, which gains less the more subscriptions ask for each, "
-        "and because of steep messages, which gain less in a window smaller than the paper's million",
+        "and because of steep messages, which gain less in a window below the paper's million",
     )  # fmt: skip
 
 

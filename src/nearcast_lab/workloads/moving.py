@@ -38,10 +38,10 @@ from nearcast_lab.workloads.base import (
     Count,
     Event,
     Positive,
-    Request,
     Share,
     Workload,
     WorkloadOptions,
+    WorkloadRequest,
     ordered,
     published,
 )
@@ -95,7 +95,7 @@ class _Report(NamedTuple):
 class _Log:
     """Writes the events of one log."""
 
-    def __init__(self, request: Request, options: MovingOptions, corpus: Corpus) -> None:
+    def __init__(self, request: WorkloadRequest, options: MovingOptions, corpus: Corpus) -> None:
         self._request = request
         self._options = options
         self._corpus = corpus
@@ -194,7 +194,7 @@ def _there_first(total: int, options: MovingOptions, lasts: float) -> int:
     return total - later
 
 
-def _events(request: Request, options: MovingOptions) -> Iterator[Event]:
+def _events(request: WorkloadRequest, options: MovingOptions) -> Iterator[Event]:
     ordered("radius", options.min_radius, options.max_radius)
     count = request.subscriptions
     everyone = np.arange(count, dtype=np.int64)

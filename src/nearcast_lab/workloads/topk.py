@@ -22,10 +22,10 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Request,
     Share,
     Workload,
     WorkloadOptions,
+    WorkloadRequest,
     ordered,
     published,
 )
@@ -107,7 +107,7 @@ def _publishes(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Even
     return published(numbers, texts, corpus.cities.points(numbers), corpus.clock.times(numbers))
 
 
-def _events(request: Request, options: TopkOptions) -> Iterator[Event]:
+def _events(request: WorkloadRequest, options: TopkOptions) -> Iterator[Event]:
     ordered("alpha", options.min_alpha, options.max_alpha)
     corpus = corpus_of(request.seed, options)
     warm = min(options.warm, request.messages)

@@ -47,7 +47,7 @@ class IndexRun(NamedTuple):
     candidates: float
 
 
-class Built(NamedTuple):
+class BuiltIndex(NamedTuple):
     """An index, and what it took to build it."""
 
     made: Index
@@ -109,16 +109,16 @@ class Lab:
         self._compile(choice, world)
         return choice.make(world.table)
 
-    def build(self, label: str, world: BooleanWorld) -> Built:
+    def build(self, label: str, world: BooleanWorld) -> BuiltIndex:
         """Build an index over a population."""
         index = self.make(label, world)
         self.report(f"building {label} for {world.table.live:,} subscriptions")
         started = process_time()
         index.build()
         seconds = process_time() - started
-        return Built(index, seconds, float(index.stats()["bytes"]))
+        return BuiltIndex(index, seconds, float(index.stats()["bytes"]))
 
-    def build_all(self, labels: Sequence[str], world: BooleanWorld) -> dict[str, Built]:
+    def build_all(self, labels: Sequence[str], world: BooleanWorld) -> dict[str, BuiltIndex]:
         """Build several indexes over the same population."""
         return {label: self.build(label, world) for label in labels}
 
@@ -151,7 +151,7 @@ class Lab:
 
     def measure(
         self, labels: Sequence[str], world: BooleanWorld, batch: Batch | None = None
-    ) -> tuple[dict[str, Built], dict[str, IndexRun]]:
+    ) -> tuple[dict[str, BuiltIndex], dict[str, IndexRun]]:
         """Build indexes over a population, and time them on messages."""
         built = self.build_all(labels, world)
         messages = self.messages(world) if batch is None else batch
