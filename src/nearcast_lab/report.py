@@ -22,36 +22,28 @@ _SIGNS: dict[Verdict, str] = {
     "open": "not judged",
 }
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --line: #d9dee6;
-  --back: #ffffff; --good: #14713a; --half: #8a5a00; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7ecf3; --dim: #9fabba; --line: #333d4a;
-  --back: #12171e; --good: #5fd08b; --half: #f0b64a; --bad: #ff8a80; } }
+:root { color-scheme: light dark; --dim: light-dark(#5b6675, #9fabba);
+  --line: light-dark(#d9dee6, #333d4a); }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1240px; padding: 2rem 1.2rem 4rem; background: var(--back);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.7rem; margin: 0 0 .3rem; }
-h2 { font-size: 1.25rem; margin: 2.6rem 0 .8rem; }
-h3 { font-size: 1rem; margin: 0 0 .4rem; }
-p, li { max-width: 52rem; }
-.dim { color: var(--dim); }
-nav a { margin-right: 1.2rem; }
-a { color: inherit; }
+body { margin: 0 auto; max-width: 1240px; padding: 2rem 1.2rem 4rem;
+  background: light-dark(#fff, #12171e); color: light-dark(#1c2430, #e7ecf3);
+  font: 16px/1.5 system-ui, sans-serif; }
+h2 { margin-top: 2.6rem; } h3 { font-size: 1rem; margin: 0 0 .4rem; }
+p, li { max-width: 52rem; } a { color: inherit; margin-right: 1.2rem; }
+.dim, th, summary { color: var(--dim); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .45rem .7rem .45rem 0;
   border-bottom: 1px solid var(--line); }
-th { color: var(--dim); font-weight: 600; }
 .claims td:nth-child(2) { width: 24%; } .claims td:nth-child(3) { width: 27%; }
-.numbers td, .numbers th { text-align: right; white-space: nowrap; }
-.numbers td:first-child, .numbers th:first-child { text-align: left; }
-.holds { color: var(--good); } .partly { color: var(--half); } .fails { color: var(--bad); }
+.numbers :not(:first-child) { text-align: right; white-space: nowrap; }
 .holds, .partly, .fails, .open { font-weight: 700; white-space: nowrap; }
+.holds { color: light-dark(#14713a, #5fd08b); } .partly { color: light-dark(#8a5a00, #f0b64a); }
+.fails { color: light-dark(#b3261e, #ff8a80); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
   gap: 1.1rem; }
-figure { margin: 0; padding: 1rem; border: 1px solid var(--line); border-radius: .6rem;
-  min-width: 0; }
-svg { display: block; width: 100%; height: auto; border-radius: .3rem; }
-summary { cursor: pointer; color: var(--dim); font-size: .86rem; margin-top: .5rem; }
+figure { margin: 0; padding: 1rem; border: 1px solid var(--line); min-width: 0; }
+svg { display: block; width: 100%; height: auto; }
 """
 
 

@@ -14,7 +14,7 @@ from nearcast.errors import InvalidValue
 from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.designs import DESIGNS, designs_named
 from nearcast_lab.bench.moving import FAR, MovingReport, MovingSetup, measure_moving, step_of
-from nearcast_lab.charts import line_chart
+from nearcast_lab.charts import line_chart, number_text
 from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
 from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
@@ -131,7 +131,7 @@ def _show(reports: list[MovingReport]) -> None:
             *(report["publish_us"], report["insert_us"], report["expire_us"]),
             *(report["bytes_per_message"], report["index_bytes_per_subscription"]),
         ]
-        table.add_row(report["design"], *(_short(value) for value in values))
+        table.add_row(report["design"], *(number_text(value) for value in values))
     console.print(table)
     results = ", ".join(
         f"{measured['results_per_move']:.3g} at {measured['step']}" for measured in first["steps"]
@@ -149,7 +149,3 @@ def _show(reports: list[MovingReport]) -> None:
                 f"{after['merged']['time']:.2f} once merged ({after['merge_us']:.2g} us each)"
             )
             console.print(said, style="dim")
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -25,7 +25,7 @@ from nearcast_lab.bench.topk import (
     measure_run,
 )
 from nearcast_lab.bench.topk_engine import ENGINE, EngineRun, measure_engine
-from nearcast_lab.charts import stacked_chart
+from nearcast_lab.charts import number_text, stacked_chart
 from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
 from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import convert_options
@@ -172,14 +172,10 @@ def _show(title: str, rows: Sequence[Mapping[str, Any]], columns: dict[str, str]
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row["method"], *(_written(row[key]) for key in columns.values()))
+        table.add_row(row["method"], *(number_text(row[key]) for key in columns.values()))
     console.print(table)
     if "arriving" in columns:
         console.print(_CAPTION, style="dim")
-
-
-def _written(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _draw(path: str, runs: Sequence[TopkRun], compared: Sequence[Matching]) -> None:

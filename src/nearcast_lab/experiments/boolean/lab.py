@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from nearcast.index import Batch, Index, Table, match
 from nearcast_lab.bench.agreement import check_agreement
 from nearcast_lab.bench.choices import Choice, read_choices
+from nearcast_lab.bench.match import table_for
 from nearcast_lab.bench.matching import add_to_table, known_terms, run
 from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
@@ -176,15 +177,6 @@ class Lab:
         index.build()
         index.insert(add_to_table(table, world.subscriptions, few, few + 1))
         match(index, world.workload.messages(0, 4))
-
-
-def table_for(workload: ArrayWorkload) -> Table:
-    """Make an empty table that knows how frequent terms are."""
-    table = Table()
-    count = len(workload.frequency)
-    table.ensure_terms(count)
-    table.frequency[:count] = workload.frequency
-    return table
 
 
 def insert_rest(

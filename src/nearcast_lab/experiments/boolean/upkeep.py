@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearcast.geo import Box
+from nearcast_lab.bench.match import table_for
 from nearcast_lab.bench.matching import add_to_table
 from nearcast_lab.experiments.boolean.findings import AP_PLUS, AP_TREE, OURS, Findings, each
-from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab, insert_rest, table_for
+from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab, insert_rest
 from nearcast_lab.report import claim, figure
 
 _AP, _NR, _IQ, _RQ = "ap-tree", "ap-tree:rebuild=false", "iq-tree", "rq-tree"
