@@ -145,7 +145,7 @@ def test_a_person_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_cannot_be_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
 ) -> None:
-    """A wrong name, option or number is told in one line, with what would be right."""
+    """A wrong name, option or number is reported in one line, with what would be right."""
     assert expected in complaint(capsys, *arguments)
 
 
@@ -157,7 +157,7 @@ def test_places_say_what_to_install(
     assert "pip install 'nearcast[places]'" in complaint(capsys, "--workload", "places")
 
 
-def test_a_plot_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plot_that_cannot_be_written_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A folder that is not there is bad input, not a failure of ours."""
     arguments = ["--subscriptions", "100", "--messages", "5", "--index", "gi2"]
     arguments += ["--workload", f"tweets:terms=9{WORDS}", "--plot", "/no/such/folder/plot.svg"]

@@ -118,7 +118,7 @@ def test_a_simulated_worker_does_what_a_core_with_its_share_does(
 
 @pytest.mark.parametrize("name", list(MECHANISMS))
 def test_no_posting_is_read_twice(name: str, world: World) -> None:
-    """Copies under different terms stand at different workers; prefixes leave postings out."""
+    """Copies under different terms are at different workers; prefixes leave postings out."""
     space = Box(-10.0, -10.0, 10.0, 10.0)
     simulation = simulate(MECHANISMS[name](world.sample, 6, space), world.population, COSTS)
     visited, candidates = world.counted(world.core)
@@ -139,7 +139,7 @@ def test_no_posting_is_read_twice(name: str, world: World) -> None:
 
 
 def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:
-    """What a spread was made from stands together; others do by chance."""
+    """What a spread was made from is together; others are by chance."""
     known = 300
     sample = world.sample._replace(wishes=first_wishes(world.sample.wishes, known))
     spread = prefix(sample, 6)
@@ -152,7 +152,7 @@ def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:
 
 
 def test_a_prefix_leaves_out_nobody_who_is_affected(world: World) -> None:
-    """Whoever a message affects is a candidate at the worker that answers for both."""
+    """A subscription that a message affects is a candidate at the worker that answers for both."""
     spread = prefix(world.sample, 5)
     simulation = simulate(spread, world.population, COSTS)
     found, _ = world.core.probe(*world.messages[:2], world.messages.numbers, world.messages.counts)
