@@ -18,6 +18,8 @@ def test_everything_imported_is_a_declared_dependency() -> None:
         + extras["spark"]
         + extras["stemming"]
         + extras["client"]
+        + extras["lab"]
+        + extras["places"]
         + extras["server"]
     )
     names = [re.split(r"[^\w-]", requirement)[0].lower() for requirement in needed]

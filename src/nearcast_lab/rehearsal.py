@@ -1,4 +1,4 @@
-"""What is compared and planned here, done once at a size that tells nothing, to compile it."""
+"""Runs what is compared and planned here once, with little data, so that it is compiled."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FEW = 300
 _WORKLOAD = {"vocabulary": "500", "max_area": "0.2", "min_area": "0.05"}
 
 
-def _tell(_: str) -> None:
-    """Say nothing of how far it is."""
+def _progress(_: str) -> None:
+    """Report nothing."""
 
 
 def rehearse_moving() -> None:
@@ -32,7 +32,7 @@ def rehearse_moving() -> None:
     made = array_workload("tweets", seed=1, **_WORKLOAD)
     plan = Moves("tweets", _FEW, _FEW, 100, [0.1, FAR], list(DESIGNS), False, 1.0, 1)
     for each in (plan, plan._replace(designs=["ours"], roads=SPACES["oldenburg"])):
-        measure_moving(each, made, _tell)
+        measure_moving(each, made, _progress)
 
 
 def rehearse_topk() -> None:
@@ -40,19 +40,20 @@ def rehearse_topk() -> None:
     made = TopkArrays(1, TopkOptions())
     methods = [OURS, "taat+kmax", "ciq+skyband", "igpt+cskyband"]
     plan = Streams(_FEW, _FEW, 2 * _FEW, methods, ["taat", "ciq", "igpt"], sample=10, check=1)
-    wishes = made.subscriptions(0, _FEW)
+    queries = made.subscriptions(0, _FEW)
     for method in methods:
-        _, core = measure_run(plan, made, method, wishes, _tell)
+        _, core = measure_run(plan, made, method, queries, _progress)
         if method == OURS:
-            measure_matching(plan, made, core, wishes, _tell)
+            measure_matching(plan, made, core, queries, _progress)
 
 
 def rehearse_planning() -> None:
     """Every plan for boolean subscriptions, what adjusts plans, and every spread for top-k."""
     measure_partition(
-        Plans(["sts-q3"], [4], list(PARTITIONERS), _FEW, _FEW, _FEW, columns=16, rows=8), _tell
+        Plans(["sts-q3"], [4], list(PARTITIONERS), _FEW, _FEW, _FEW, columns=16, rows=8), _progress
     )
-    measure_adjust(Drift([4], _FEW, _FEW, intervals=1, looks=2, columns=16, rows=8), _tell)
+    measure_adjust(Drift([4], _FEW, _FEW, intervals=1, looks=2, columns=16, rows=8), _progress)
     measure_distribution(
-        Spreads(["gn"], [4], subscriptions=_FEW, window=1000, messages=_FEW, vocabulary=2000), _tell
+        Spreads(["gn"], [4], subscriptions=_FEW, window=1000, messages=_FEW, vocabulary=2000),
+        _progress,
     )

@@ -15,12 +15,12 @@ from nearcast.spark.report import BatchReport, Moved, WorkerReport
 from nearcast_lab.bench.processes import Cpu
 from nearcast_lab.bench.spark_adjust_report import (
     ArmRun,
-    Fed,
+    FedBatch,
     SparkAdjustOutcome,
-    bars_of,
+    checks_of,
     interval_of,
 )
-from nearcast_lab.bench.spark_drift import CALM, Foresight, write_log
+from nearcast_lab.bench.spark_drift import CALM, OraclePlanner, write_log
 from nearcast_lab.experiments.distributed_spark import latency_of
 
 
@@ -32,7 +32,7 @@ def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:
     assert log.events_per_batch == 15 * 12
     files = sorted(log.intervals[1][3].iterdir())
     assert sum(pq.read_metadata(file).num_rows for file in files) == log.events_per_batch
-    foresight = Foresight(log)
+    foresight = OraclePlanner(log)
     for drifts, batches, came in ((False, CALM, CALM // 2), (True, 8, CALM + 4)):
         begun, messages, operations = foresight._look(drifts)
         ids = [int(id[1:]) for id in begun["id"].to_pylist()]
@@ -44,13 +44,13 @@ def test_a_plan_is_made_from_what_is_to_come(tmp_path: Path) -> None:
         assert (plan.kind, plan.workers) == ("grid", 3)
 
 
-def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float = 2.0) -> Fed:
+def fed(work: list[int], seconds: float = 1.0, moved: bool = False, cpu: float = 2.0) -> FedBatch:
     workers = [
         WorkerReport(number, load=count / 10, messages=count) for number, count in enumerate(work)
     ]
     carried = Moved(cells=1, subscriptions=5, messages=0, bytes=700) if moved else None
     report = BatchReport(1, 1, 9, 9, 0, 7, 0, {}, workers=workers, moved=carried)
-    return Fed(seconds, Cpu(python=cpu), report, adjusting_s=0.25 if moved else 0.0)
+    return FedBatch(seconds, Cpu(python=cpu), report, adjusting_s=0.25 if moved else 0.0)
 
 
 def test_figures_follow_from_what_was_fed() -> None:
@@ -75,13 +75,15 @@ def test_figures_follow_from_what_was_fed() -> None:
     oracle = interval_of("regions", 3, 1, "oracle", [fed([2, 2, 2], cpu=1.5)] * 4)
     assert oracle["settled_after"] == 0
     runs = [ArmRun("regions", 3, name, 28, "x") for name in ("auto", "off", "oracle")]
-    bars = {bar["promise"]: bar for bar in bars_of([auto, off, oracle], runs)}
-    assert [bar["holds"] for bar in bars.values()] == [True, False, False, True, True]
-    assert bars["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 8
-    assert bars["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
-    assert bars["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(1 / 3)
+    checks = {check["promise"]: check for check in checks_of([auto, off, oracle], runs)}
+    assert [check["holds"] for check in checks.values()] == [True, False, False, True, True]
+    assert checks["regions, 3 workers: CPU of adjusting by that of all"]["found"] == 0.25 / 8
+    assert checks["regions, 3 workers: p99 of a batch that moves, by others"]["found"] == 3.0
+    assert checks["regions, 3 workers: CPU above that of the oracle"]["found"] == pytest.approx(
+        1 / 3
+    )
     odd = [*runs[:2], ArmRun("regions", 3, "oracle", 28, "y")]
-    assert not bars_of([auto, off, oracle], odd)[-1]["holds"]
+    assert not checks_of([auto, off, oracle], odd)[-1]["holds"]
 
 
 def test_the_command_says_what_it_found(

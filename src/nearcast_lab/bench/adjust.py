@@ -30,9 +30,10 @@ from nearcast_lab.bench.adjust_selection import (
     measure_large_selection,
     measure_selections,
 )
-from nearcast_lab.bench.partition import UNSEEN, Tell, sampled_messages
-from nearcast_lab.bench.promises import Bar, at_most
+from nearcast_lab.bench.checks import Check, at_most
+from nearcast_lab.bench.partition import UNSEEN, sampled_messages
 from nearcast_lab.designs.paper_adjusting import adjust_as_published
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.sts_arrays import StsArrays
 
 METHODS = ("none", "published", "published-real", "ours", "rebuild")
@@ -78,10 +79,10 @@ class AdjustOutcome(TypedDict):
     selections: list[Selection]
     large_selections: list[Selection]
     steps: list[IntervalResult]
-    bars: list[Bar]
+    bars: list[Check]
 
 
-class _World(NamedTuple):
+class _IntervalData(NamedTuple):
     """The population at the end of an interval, and messages in several parts."""
 
     rows: SampleRows
@@ -96,7 +97,7 @@ class _World(NamedTuple):
         return Simulator(population_of(self.rows, messages, messages.size / self.ratio), MEASURED)
 
     def recent(self, plan: Plan, messages: SampleMessages) -> RecentWork:
-        """What adjustment is told: some messages, and how busy each worker was with them."""
+        """What adjustment gets: some messages, and how busy each worker was with them."""
         operations = self.rows.size / self.subscriptions * messages.size / self.ratio
         recent = recent_of(plan, self.rows, messages, operations, self.sizes)
         busy = self.simulator(messages).run(plan).loads.ns(MEASURED)
@@ -113,7 +114,7 @@ class _Drift:
         )
         self.grid = Grid(*self._made.space, arrangement.columns, arrangement.rows)
 
-    def world(self, interval: int) -> _World:
+    def world(self, interval: int) -> _IntervalData:
         """Make what there is at the end of an interval."""
         count, size = self._arranged.subscriptions, self._arranged.messages
         made = self._made.conjuncts(interval * count, (interval + 1) * count)
@@ -124,18 +125,18 @@ class _Drift:
         ]
         unseen = self._messages(UNSEEN + interval * size, size)
         sizes = ROW_BYTES + 8 * np.diff(rows.starts)
-        return _World(rows, sizes, count, seen, unseen, self._made.options.ratio)
+        return _IntervalData(rows, sizes, count, seen, unseen, self._made.options.ratio)
 
     def _messages(self, first: int, size: int) -> SampleMessages:
         return sampled_messages(self._made.messages(first, first + size))
 
-    def planned(self, world: _World, workers: int) -> Plan:
-        """Plan anew with all that was seen in the interval."""
+    def planned(self, world: _IntervalData, workers: int) -> Plan:
+        """Make a new plan from all that was seen in the interval."""
         sample = sample_of(world.rows, world.seen[-1], round(world.seen[-1].size / world.ratio))
         return auto(sample, workers, self.grid)
 
 
-def measure_adjust(arrangement: AdjustSetup, tell: Tell) -> AdjustOutcome:
+def measure_adjust(arrangement: AdjustSetup, progress: Progress) -> AdjustOutcome:
     """Simulate everything."""
     for method in arrangement.methods:
         if method not in METHODS:
@@ -145,14 +146,14 @@ def measure_adjust(arrangement: AdjustSetup, tell: Tell) -> AdjustOutcome:
     steps: list[IntervalResult] = []
     worlds = [drift.world(number) for number in range(arrangement.intervals + 1)]
     for workers in arrangement.workers:
-        tell(f"{workers} workers: planning")
+        progress(f"{workers} workers: planning")
         plan = drift.planned(worlds[0], workers)
-        tell(f"{workers} workers: selecting cells")
+        progress(f"{workers} workers: selecting cells")
         first = worlds[1]
         recent = first.recent(plan, first.seen[0])
         selections += measure_selections(plan, recent, first.rows, first.sizes)
-        steps += _followed(arrangement, drift, worlds, plan, tell)
-    tell("selecting from all cells")
+        steps += _followed(arrangement, drift, worlds, plan, progress)
+    progress("selecting from all cells")
     first = worlds[1]
     large = measure_large_selection(
         plan, lambda both: first.recent(both, first.seen[0]), first.rows, first.sizes
@@ -164,12 +165,16 @@ def measure_adjust(arrangement: AdjustSetup, tell: Tell) -> AdjustOutcome:
         steps=steps,
         bars=[],
     )
-    outcome["bars"] = bars_of(outcome)
+    outcome["bars"] = checks_of(outcome)
     return outcome
 
 
 def _followed(
-    arrangement: AdjustSetup, drift: _Drift, worlds: list[_World], plan: Plan, tell: Tell
+    arrangement: AdjustSetup,
+    drift: _Drift,
+    worlds: list[_IntervalData],
+    plan: Plan,
+    progress: Progress,
 ) -> list[IntervalResult]:
     """Let each method follow the drift from the same plan."""
     plans = dict.fromkeys(arrangement.methods, plan)
@@ -178,7 +183,7 @@ def _followed(
         simulator = world.simulator(world.unseen)
         here: list[IntervalResult] = []
         for method, before in plans.items():
-            tell(f"{plan.workers} workers, interval {interval}: {method}")
+            progress(f"{plan.workers} workers, interval {interval}: {method}")
             started = process_time()
             after, carried = _one_interval(drift, world, method, before)
             taken = process_time() - started
@@ -204,7 +209,7 @@ def _followed(
     return steps
 
 
-def _one_interval(drift: _Drift, world: _World, method: str, plan: Plan) -> tuple[Plan, int]:
+def _one_interval(drift: _Drift, world: _IntervalData, method: str, plan: Plan) -> tuple[Plan, int]:
     """Adjust a plan as often as is looked at the loads; give the last, and the bytes carried."""
     if method == "none":
         return plan, 0
@@ -225,12 +230,12 @@ def _one_interval(drift: _Drift, world: _World, method: str, plan: Plan) -> tupl
     return plan, carried
 
 
-def bars_of(outcome: AdjustOutcome) -> list[Bar]:
-    """Compare what was found with what is promised."""
-    bars: list[Bar] = []
+def checks_of(outcome: AdjustOutcome) -> list[Check]:
+    """Compare what was found with the limits of each figure."""
+    checks: list[Check] = []
 
-    def bar(promise: str, found: float, limit: float) -> None:
-        bars.append(at_most(promise, found, limit))
+    def check(promise: str, found: float, limit: float) -> None:
+        checks.append(at_most(promise, found, limit))
 
     for workers in dict.fromkeys(each["workers"] for each in outcome["selections"]):
         by = {
@@ -238,23 +243,23 @@ def bars_of(outcome: AdjustOutcome) -> list[Bar]:
             for each in outcome["selections"]
             if each["workers"] == workers and each["load"] == "real"
         }
-        told = f"{workers} workers: "
+        label = f"{workers} workers: "
         gr, ours = by["GR"], by["ours"]
-        bar(f"{told}bytes of GR by DP", gr["by_definition"] / by["DP"]["by_definition"], 1.05)
+        check(f"{label}bytes of GR by DP", gr["by_definition"] / by["DP"]["by_definition"], 1.05)
         for other in ("SI", "RA"):
             ratio = gr["by_definition"] / by[other]["by_definition"]
-            bar(f"{told}bytes of GR by {other}", ratio, 0.7)
-        bar(f"{told}bytes carried by ours by GR", ours["carried"] / gr["carried"], 0.5)
-        bar(f"{told}heavier after ours less after GR", ours["heavier"] - gr["heavier"], 0.02)
+            check(f"{label}bytes of GR by {other}", ratio, 0.7)
+        check(f"{label}bytes carried by ours by GR", ours["carried"] / gr["carried"], 0.5)
+        check(f"{label}heavier after ours less after GR", ours["heavier"] - gr["heavier"], 0.02)
     for each in outcome["large_selections"]:
-        bar(f"ms to select from {each['of_cells']:,} cells: {each['method']}", each["ms"], 50.0)
+        check(f"ms to select from {each['of_cells']:,} cells: {each['method']}", each["ms"], 50.0)
     for workers in dict.fromkeys(step["workers"] for step in outcome["steps"]):
         near = _NEAR[workers <= _FEW_WORKERS]
         for step in outcome["steps"]:
             if (step["workers"], step["method"]) != (workers, "ours"):
                 continue
-            told = f"{workers} workers, interval {step['interval']}: "
+            label = f"{workers} workers, interval {step['interval']}: "
             if step["of_rebuild"] is not None:
-                bar(f"{told}bound below a rebuild", 1.0 - step["of_rebuild"], near)
-            bar(f"{told}part of the bytes carried", step["of_bytes"], near)
-    return bars
+                check(f"{label}bound below a rebuild", 1.0 - step["of_rebuild"], near)
+            check(f"{label}part of the bytes carried", step["of_bytes"], near)
+    return checks

@@ -47,7 +47,7 @@ class Selection(TypedDict):
     ms: float
 
 
-class _Cells(NamedTuple):
+class _OverloadedCells(NamedTuple):
     """The cells of one worker that has too much, and what it should give away."""
 
     plan: Plan
@@ -90,7 +90,7 @@ def _relieved(
     loads = worker_loads(plan, pieces, recent)
     taker = int(np.argmin(loads))
     gap = float(loads[giver] - loads[taker]) / 2
-    cells = _Cells(plan, recent, pieces, giver, taker, gap, rows, sizes)
+    cells = _OverloadedCells(plan, recent, pieces, giver, taker, gap, rows, sizes)
     others = np.flatnonzero(np.arange(plan.workers) != giver)
     return [
         *_as_published(cells, "real", pieces.load),
@@ -112,7 +112,9 @@ def _added_up(some: list[Selection]) -> Selection:
     return added
 
 
-def _as_published(cells: _Cells, load: str, weights: Floats, slow: bool = True) -> list[Selection]:
+def _as_published(
+    cells: _OverloadedCells, load: str, weights: Floats, slow: bool = True
+) -> list[Selection]:
     """Select by DP (if there is time), GR, SI and RA, with one kind of load."""
     mine = cells.mine
     own, sizes = weights[mine], cells.pieces.size[mine]
@@ -143,12 +145,12 @@ def measure_large_selection(
     recent = recent_for(both)
     pieces = pieces_of(both, recent)
     gap = float(pieces.load.sum()) / 10
-    cells = _Cells(both, recent, pieces, 0, 1, gap, rows, sizes)
+    cells = _OverloadedCells(both, recent, pieces, 0, 1, gap, rows, sizes)
     found = _as_published(cells, "real", pieces.load, slow=False)
     return [*found, _ours(cells, "ours", np.array([1]))]
 
 
-def _ours(cells: _Cells, method: str, takers: Int64s) -> Selection:
+def _ours(cells: _OverloadedCells, method: str, takers: Int64s) -> Selection:
     """Select by ours. What is held where is known before, as it is while a pipeline runs."""
     pieces, least = cells.pieces, np.inf
     for _ in range(_TIMES):
@@ -177,7 +179,7 @@ def _timed(
 
 
 def _selection(
-    cells: _Cells,
+    cells: _OverloadedCells,
     moved: npt.NDArray[np.integer],
     to: Int32s,
     method: str,

@@ -65,7 +65,7 @@ class MessageIndex(Protocol):
         ...
 
 
-class Reevaluated(ActiveStore):
+class ReevaluatingStore(ActiveStore):
     """Our store, asked for all messages of the old and of the new region."""
 
     def moves(
@@ -196,7 +196,7 @@ def _plain_ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlus
 
 DESIGNS: dict[str, Maker] = {
     "ours": _separate("rarest-term", lambda _: ActiveStore()),
-    "re-evaluate": _separate("rarest-term", lambda _: Reevaluated()),
+    "re-evaluate": _separate("rarest-term", lambda _: ReevaluatingStore()),
     "keyword-lists": _separate("rarest-term", lambda _: KeywordLists()),
     "grid-only": _separate("rarest-term", lambda _: GridOnly()),
     "adapted-grid": _separate("rarest-term", lambda _: AdaptedGrid()),

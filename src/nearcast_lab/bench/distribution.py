@@ -32,7 +32,8 @@ from nearcast.partition.topk.placing import TopkQueries, first_queries, steepnes
 from nearcast.partition.topk.spread import Spread
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
-from nearcast_lab.bench.promises import Bar, at_least, at_most
+from nearcast_lab.bench.checks import Check, at_least, at_most
+from nearcast_lab.progress import Progress
 from nearcast_lab.simulators.calibrate_topk import calibrate
 from nearcast_lab.simulators.topk import (
     SimulatedMessages,
@@ -40,15 +41,13 @@ from nearcast_lab.simulators.topk import (
     TopkCosts,
     TopkPopulation,
     TopkSimulationReport,
-    dearer_messages,
+    break_even_cost,
     population_of,
     simulate,
 )
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import MessageArrays, TopkArrays
 from nearcast_lab.workloads.topk_texts import TopkTexts, topk_gazetteer, topk_log, topk_places
-
-Tell = Callable[[str], None]
 
 
 class Text(NamedTuple):
@@ -140,7 +139,7 @@ class DistributionOutcome(TypedDict):
     echo: float
     costs: dict[str, dict[str, float]]
     rows: list[Row]
-    bars: list[Bar]
+    bars: list[Check]
 
 
 class SpreadWorld(NamedTuple):
@@ -152,15 +151,15 @@ class SpreadWorld(NamedTuple):
     costs: TopkCosts
 
 
-def measure_distribution(arrangement: DistributionSetup, tell: Tell) -> DistributionOutcome:
+def measure_distribution(arrangement: DistributionSetup, progress: Progress) -> DistributionOutcome:
     """Make and simulate everything."""
     rows: list[Row] = []
     costs: dict[str, dict[str, float]] = {}
     for name in arrangement.texts:
-        world = make_world(arrangement, name, tell)
+        world = make_world(arrangement, name, progress)
         costs[name] = world.costs._asdict()
         for workers in arrangement.workers:
-            rows += compare(world, name, workers, arrangement.mechanisms, tell)
+            rows += compare(world, name, workers, arrangement.mechanisms, progress)
     return DistributionOutcome(
         subscriptions=arrangement.subscriptions,
         window=arrangement.window,
@@ -170,13 +169,13 @@ def measure_distribution(arrangement: DistributionSetup, tell: Tell) -> Distribu
         echo=arrangement.echo,
         costs=costs,
         rows=rows,
-        bars=bars_of(rows),
+        bars=checks_of(rows),
     )
 
 
-def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadWorld:
+def make_world(arrangement: DistributionSetup, name: str, progress: Progress) -> SpreadWorld:
     """Fill a window, evaluate subscriptions, let the stream go on, and measure costs."""
-    tell(f"{name}: making messages")
+    progress(f"{name}: making messages")
     data = _data(arrangement, name)
     window, messages = arrangement.window, arrangement.messages
     known = arrangement.subscriptions
@@ -187,16 +186,16 @@ def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadW
     core, empty = _core(data, window), _core(data, 1)
     for first in range(0, window, _CHUNK):
         core.publish(*data.messages(first, min(first + _CHUNK, window)))
-        tell(f"{name}: {first:,} of {window:,} messages in the window")
+        progress(f"{name}: {first:,} of {window:,} messages in the window")
     for first in range(0, total, _CHUNK):
         core.subscribe(*data.subscriptions(first, min(first + _CHUNK, total)))
-        tell(f"{name}: {min(first + _CHUNK, total):,} of {total:,} subscriptions evaluated")
+        progress(f"{name}: {min(first + _CHUNK, total):,} of {total:,} subscriptions evaluated")
     end = window + int(_TURNOVER * window)
     for first in range(window, end, _CHUNK):
         core.publish(*data.messages(first, min(first + _CHUNK, end)))
-        tell(f"{name}: {first - window:,} of {end - window:,} messages more")
+        progress(f"{name}: {first - window:,} of {end - window:,} messages more")
     made = data.subscriptions(0, total)
-    wishes = TopkQueries(
+    queries = TopkQueries(
         hashed(np.arange(total)),
         made.points,
         made.alphas,
@@ -207,18 +206,18 @@ def make_world(arrangement: DistributionSetup, name: str, tell: Tell) -> SpreadW
     )
     seen = data.messages(end - min(window, _SAMPLED), end)
     sample = TopkSample(
-        first_queries(wishes, known),
+        first_queries(queries, known),
         seen.points,
         seen.starts,
         hashed(seen.terms),
         _steepness(seen, data.idf),
     )
     unseen = _messages(data.messages(end, end + messages), data.idf)
-    tell(f"{name}: measuring what work costs on this machine")
+    progress(f"{name}: measuring what work costs on this machine")
     costs = calibrate(core, empty, unseen)
     space = Box(data.space.west, data.space.south, data.space.east, data.space.north)
     order = hashing(sample, 1, space)
-    population = population_of(core, wishes, made.terms, order, unseen, known)
+    population = population_of(core, queries, made.terms, order, unseen, known)
     return SpreadWorld(population, sample, space, costs)
 
 
@@ -260,17 +259,17 @@ def _steepness(posts: MessageArrays, idf: Floats) -> Floats:
 
 
 def compare(
-    world: SpreadWorld, name: str, workers: int, mechanisms: Sequence[str], tell: Tell
+    world: SpreadWorld, name: str, workers: int, mechanisms: Sequence[str], progress: Progress
 ) -> list[Row]:
     """Simulate mechanisms, each beside `hashing`."""
-    tell(f"{name}, {workers} workers: hashing")
+    progress(f"{name}, {workers} workers: hashing")
     plain = run(world, COMPARED["hashing"], workers)
     rows = []
     for mechanism in mechanisms:
         if mechanism == "hashing":
             rows.append(row_of(name, plain, plain, world.costs))
             continue
-        tell(f"{name}, {workers} workers: {mechanism}")
+        progress(f"{name}, {workers} workers: {mechanism}")
         rows.append(row_of(name, run(world, COMPARED[mechanism], workers), plain, world.costs))
     return rows
 
@@ -291,7 +290,7 @@ def run(world: SpreadWorld, make: Mechanism, workers: int) -> SpreadRun:
 
 
 def run_hybrid(world: SpreadWorld, name: str, levels: Levels) -> SpreadRun:
-    """Make and simulate a hybrid with so many parts on each level."""
+    """Make and simulate a hybrid with `levels` parts on the two levels."""
     make = {"spatial-first": spatial_first, "keyword-first": keyword_first}[name]
     return run(
         world,
@@ -302,7 +301,7 @@ def run_hybrid(world: SpreadWorld, name: str, levels: Levels) -> SpreadRun:
 
 def row_of(name: str, one: SpreadRun, plain: SpreadRun, costs: TopkCosts) -> Row:
     """Put a row together."""
-    even = dearer_messages(one.simulation, plain.simulation, costs)
+    even = break_even_cost(one.simulation, plain.simulation, costs)
     rate = one.simulation.report["messages_per_s"]
     return Row(
         texts=name,
@@ -313,21 +312,21 @@ def row_of(name: str, one: SpreadRun, plain: SpreadRun, costs: TopkCosts) -> Row
     )
 
 
-def bars_of(rows: Sequence[Row]) -> list[Bar]:
-    """Compare what was found with what is promised of 32 workers."""
-    bars: list[Bar] = []
+def checks_of(rows: Sequence[Row]) -> list[Check]:
+    """Compare what was found for 32 workers with the limits."""
+    checks: list[Check] = []
     for row in rows:
         report, texts = row["simulated"], row["texts"]
         name, workers = report["mechanism"], report["workers"]
-        told = f"{texts}, {workers} workers, {name}: "
+        label = f"{texts}, {workers} workers, {name}: "
         if workers != 32 or name not in ("prefix", "keyword"):
             continue
         copies = report["replication"]
         if name == "prefix":
-            bars.append(at_most(f"{told}copies of a subscription", copies, _MOST_COPIES))
+            checks.append(at_most(f"{label}copies of a subscription", copies, _MOST_COPIES))
         else:
-            bars.append(at_least(f"{told}copies of a subscription", copies, _LEAST_COPIES))
+            checks.append(at_least(f"{label}copies of a subscription", copies, _LEAST_COPIES))
         if texts in SHORT:
-            sent = f"{told}share of workers a message goes to"
-            bars.append(at_most(sent, report["sent"], _MOST_SENT))
-    return bars
+            sent = f"{label}share of workers a message goes to"
+            checks.append(at_most(sent, report["sent"], _MOST_SENT))
+    return checks

@@ -11,7 +11,7 @@ from nearcast.errors import InvalidValue
 from nearcast.index import Batch
 from nearcast_lab.bench.agreement import check_agreement, check_sample
 from nearcast_lab.bench.choices import named_options
-from nearcast_lab.bench.match import MatchSetup, Tell, table_for, warm_up
+from nearcast_lab.bench.match import MatchSetup, table_for, warm_up
 from nearcast_lab.bench.matching import (
     Contestant,
     add_to_table,
@@ -20,6 +20,7 @@ from nearcast_lab.bench.matching import (
     rounds,
     slices_of,
 )
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.registry import array_workload
 
 _LENGTHS = {"short": (6, 20), "long": (100, 1000)}
@@ -75,23 +76,23 @@ def measure_groups(
     seed: int,
     options: dict[str, Any],
     populations: Sequence[int],
-    tell: Tell,
+    progress: Progress,
 ) -> list[GroupReport]:
     """Match all groups with all chosen indexes, on populations of each size."""
-    tell("making subscriptions and messages")
+    progress("making subscriptions and messages")
     workload = array_workload(kind, seed=seed, **options)
     everyone = workload.subscriptions(0, max(populations) + 1)
-    warm_up(plan, workload, everyone, tell)
+    warm_up(plan, workload, everyone, progress)
     reports = []
     for population in populations:
         table = table_for(workload)
         add_to_table(table, everyone, 0, population)
         contestants = [Contestant(choice, table) for choice in plan.choices]
         for contestant in contestants:
-            tell(f"{population:,} subscriptions: building {contestant.choice.label}")
+            progress(f"{population:,} subscriptions: building {contestant.choice.label}")
             contestant.build()
         for group in groups:
-            tell(f"{population:,} subscriptions: matching {group.label}")
+            progress(f"{population:,} subscriptions: matching {group.label}")
             wanted = {"min_terms": group.fewest, "max_terms": group.most}
             wanted = options | wanted | {"message_area": group.area}
             batch = array_workload(kind, seed=seed, **wanted).messages(0, plan.messages)

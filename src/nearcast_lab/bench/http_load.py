@@ -13,7 +13,7 @@ from typing import cast
 from nearcast.errors import SourceError
 
 LINES = "application/x-ndjson"
-Heard = Callable[[bytes, float], None]
+OnEvent = Callable[[bytes, float], None]
 
 
 def post(path: str, body: bytes, kind: str = "application/json") -> bytes:
@@ -22,7 +22,7 @@ def post(path: str, body: bytes, kind: str = "application/json") -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-class Poster(asyncio.Protocol):
+class RequestConnection(asyncio.Protocol):
     """A connection that sends a request, waits for the answer, and sends the next."""
 
     def __init__(self, requests: Iterator[bytes]) -> None:
@@ -80,10 +80,10 @@ class Poster(asyncio.Protocol):
                 self.done.set_exception(SourceError(f"the connection broke: {error}"))
 
 
-class Ear(asyncio.Protocol):
+class EventListener(asyncio.Protocol):
     """A connection that listens to Server-Sent Events."""
 
-    def __init__(self, path: str, heard: Heard) -> None:
+    def __init__(self, path: str, heard: OnEvent) -> None:
         self._path = path
         self._heard = heard
         self._data = bytearray()
@@ -120,12 +120,12 @@ class Ear(asyncio.Protocol):
 
 async def flat_out(
     host: str, port: int, connections: int, requests: Iterator[bytes]
-) -> list[Poster]:
+) -> list[RequestConnection]:
     """Send requests over some connections as fast as they are answered."""
     loop = asyncio.get_running_loop()
     posters = []
     for _ in range(connections):
-        _, poster = await loop.create_connection(lambda: Poster(requests), host, port)
+        _, poster = await loop.create_connection(lambda: RequestConnection(requests), host, port)
         posters.append(poster)
     await asyncio.gather(*(poster.done for poster in posters))
     return posters

@@ -42,7 +42,7 @@ def _write_log(path: Path, messages: int, words: int) -> None:
 
 
 def _resident_mib() -> float:
-    """The resident memory of this process now; 0 where the system does not tell."""
+    """The resident memory of this process now; 0 where the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -22,6 +22,7 @@ from nearcast_lab.bench.matching import (
     single_calls,
     slices_of,
 )
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
 
 _GROWTH = 0.2
@@ -71,16 +72,13 @@ class MatchSetup(NamedTuple):
     """CPU seconds that a round of one index may take; a slower one gets fewer messages."""
 
 
-Tell = Callable[[str], None]
-
-
 def measure_match(
-    plan: MatchSetup, workload: ArrayWorkload, populations: Sequence[int], tell: Tell
+    plan: MatchSetup, workload: ArrayWorkload, populations: Sequence[int], progress: Progress
 ) -> list[MatchReport]:
     """Measure all chosen indexes on populations of each size."""
-    tell("making subscriptions and messages")
+    progress("making subscriptions and messages")
     all_subscriptions = workload.subscriptions(0, _grown(max(populations)))
-    warm_up(plan, workload, all_subscriptions, tell)
+    warm_up(plan, workload, all_subscriptions, progress)
     reports = []
     for population in populations:
         end = _grown(population)
@@ -89,7 +87,7 @@ def measure_match(
             all_subscriptions.starts[: end + 1],
             all_subscriptions.terms[: all_subscriptions.starts[end]],
         )
-        reports += _measure(plan, workload, subscriptions, population, tell)
+        reports += _measure(plan, workload, subscriptions, population, progress)
     return reports
 
 
@@ -107,13 +105,13 @@ def table_for(workload: ArrayWorkload) -> Table:
 
 
 def warm_up(
-    plan: MatchSetup, workload: ArrayWorkload, subscriptions: Subscriptions, tell: Tell
+    plan: MatchSetup, workload: ArrayWorkload, subscriptions: Subscriptions, progress: Progress
 ) -> None:
     """Let everything be compiled before anything is timed."""
     count = min(_WARM, len(subscriptions) - 1)
     messages = workload.messages(0, 8)
     for choice in plan.choices:
-        tell(f"compiling {choice.label}")
+        progress(f"compiling {choice.label}")
         table = table_for(workload)
         add_to_table(table, subscriptions, 0, count)
         index = choice.make(table)
@@ -132,7 +130,7 @@ def _measure(
     workload: ArrayWorkload,
     subscriptions: Subscriptions,
     population: int,
-    tell: Tell,
+    progress: Progress,
 ) -> list[MatchReport]:
     table = table_for(workload)
     add_to_table(table, subscriptions, 0, population)
@@ -141,13 +139,13 @@ def _measure(
     slices = slices_of(batch)
     contestants, builds, sizes = [], [], []
     for choice in plan.choices:
-        tell(f"{population:,} subscriptions: building {choice.label}")
+        progress(f"{population:,} subscriptions: building {choice.label}")
         contestant = Contestant(choice, table)
         builds.append(contestant.build())
         sizes.append(float(contestant.index.stats()["bytes"]))
         contestants.append(contestant)
     table_bytes = table.nbytes
-    tell(f"{population:,} subscriptions: matching")
+    progress(f"{population:,} subscriptions: matching")
     calibrate(contestants, slices, plan.budget_s)
     by_threads = {
         threads: rounds(contestants, slices, threads, plan.rounds) for threads in plan.threads
@@ -158,7 +156,7 @@ def _measure(
         check_agreement(labels, found)
         check_sample(contestants, batch, subscriptions, np.arange(population))
     singles = [single_calls(one.index, batch, plan.budget_s / 10) for one in contestants]
-    tell(f"{population:,} subscriptions: inserting, deleting")
+    progress(f"{population:,} subscriptions: inserting, deleting")
     inserted = insert_more(contestants, table, subscriptions, singles=500)
     slower, rebuilt = [], []
     for contestant in contestants:
@@ -169,7 +167,7 @@ def _measure(
     gone = np.random.default_rng(1).permutation(len(table))[: len(table) // 3].astype(np.int32)
     deleted = delete_some(contestants, table, gone)
     if plan.check:
-        tell(f"{population:,} subscriptions: checking")
+        progress(f"{population:,} subscriptions: checking")
         labels = [choice.label for choice in plan.choices]
         check_agreement(labels * 2, [tally for _, tally in (*slower, *rebuilt)])
         check_agreement(labels, [tally for _, tally in rounds(contestants, slices, 1, 1)])

@@ -111,7 +111,7 @@ def rounds(
 def beside_a_fresh_one(
     contestant: Contestant, slices: list[Batch], count: int
 ) -> list[tuple[float, MatchTally]]:
-    """Let an index match in turn with one built anew, as `rounds` does, and go on with that."""
+    """Let an index match in turn with a fresh one, as `rounds` does, and keep the fresh one."""
     fresh = Contestant(contestant.choice, contestant.index.table)
     fresh.slices = contestant.slices
     fresh.build()

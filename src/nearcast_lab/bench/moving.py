@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import process_time
 from typing import NamedTuple, TypedDict
 
@@ -15,6 +14,7 @@ from nearcast_lab.bench.agreement import DisagreementError
 from nearcast_lab.bench.designs import DESIGNS, AnyDesign
 from nearcast_lab.bench.matching import add_to_table
 from nearcast_lab.bench.moving_after import MatchingAfter, measure_after
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
 from nearcast_lab.workloads.roads import Vehicles, build_roads
 from nearcast_lab.workloads.space import WorldBox
@@ -27,7 +27,7 @@ _LIFE = 1000.0
 _JUNCTIONS = 18_000
 _TIMESTAMP_S = 30.0  # the paper's timestamp
 FAR = 0.0
-"""The step that stands for a jump to where another subscription was."""
+"""The step that means a jump to where another subscription was."""
 
 
 class MovingSetup(NamedTuple):
@@ -81,14 +81,11 @@ class MovingReport(TypedDict):
     checked: bool
 
 
-Tell = Callable[[str], None]
-
-
-class _World:
+class _MovingData:
     """The same subscriptions, messages and moves for every design."""
 
-    def __init__(self, plan: MovingSetup, made: ArrayWorkload, tell: Tell) -> None:
-        tell("making data")
+    def __init__(self, plan: MovingSetup, made: ArrayWorkload, progress: Progress) -> None:
+        progress("making data")
         self.plan = plan
         self.frequency = made.frequency
         self.subscriptions = made.subscriptions(0, plan.subscriptions)
@@ -98,8 +95,8 @@ class _World:
         # The first hundred thousand end first, whatever the design: they make room for others.
         self.ends: Floats = _LIFE + rng.permutation(plan.messages + self.arrivals).astype(float)
         self.ends[: self.arrivals] = np.arange(1.0, self.arrivals + 1.0)
-        # Nobody moves in two steps: a design that does fewer moves in one is not elsewhere in the
-        # next, and can still be compared with the others.
+        # No subscription moves in two steps: a design that does fewer moves in one has the same
+        # places in the next, and can still be compared with the others.
         order = rng.permutation(plan.subscriptions).astype(np.int32)
         size = max(1, min(plan.moves, plan.subscriptions // len(plan.steps)))
         self.who = [order[n * size : (n + 1) * size] for n in range(len(plan.steps))]
@@ -154,21 +151,23 @@ def _around(centres: Floats, size: Floats) -> Floats:
     return np.hstack([centres - size / 2, centres + size / 2])
 
 
-def measure_moving(plan: MovingSetup, made: ArrayWorkload, tell: Tell) -> list[MovingReport]:
+def measure_moving(
+    plan: MovingSetup, made: ArrayWorkload, progress: Progress
+) -> list[MovingReport]:
     """Measure all designs, one after the other, on the same data."""
-    world = _World(plan, made, tell)
+    world = _MovingData(plan, made, progress)
     reports, digests = [], {}
     for name in plan.designs:
-        tell(f"{name}: warming up")
+        progress(f"{name}: warming up")
         _warm(world, name)
-        report, digests[name] = _measure(world, name, tell)
+        report, digests[name] = _measure(world, name, progress)
         reports.append(report)
     if plan.check:
         _compare(digests)
     return reports
 
 
-def _warm(world: _World, name: str) -> None:
+def _warm(world: _MovingData, name: str) -> None:
     """Let a design do everything once on a little of the data, so that all is compiled."""
     plan = world.plan
     small = Table()
@@ -189,16 +188,16 @@ def _warm(world: _World, name: str) -> None:
 
 
 def _measure(
-    world: _World, name: str, tell: Tell
+    world: _MovingData, name: str, progress: Progress
 ) -> tuple[MovingReport, list[dict[int, tuple[int, int]]]]:
     plan = world.plan
-    tell(f"{name}: building")
+    progress(f"{name}: building")
     table = world.table()
     design = DESIGNS[name](table, world.space, world.batch.part(0, min(20_000, plan.messages)))
     design.build()
     taken = 0.0
     for start in range(0, plan.messages, _ADDED):
-        tell(f"{name}: {start:,} messages")
+        progress(f"{name}: {start:,} messages")
         stop = min(start + _ADDED, plan.messages)
         part, ends = world.batch.part(start, stop), world.ends[start:stop]
         started = process_time()
@@ -206,17 +205,17 @@ def _measure(
         taken += process_time() - started
     steps, digests = [], []
     for number in range(len(plan.steps)):
-        tell(f"{name}: moves of {_written(plan.steps[number])}")
+        progress(f"{name}: moves of {_written(plan.steps[number])}")
         step, found = _moves(world, design, name, number)
         steps.append(step)
         digests.append(found)
     message_bytes, index_bytes = design.nbytes()
-    tell(f"{name}: new messages")
+    progress(f"{name}: new messages")
     publish, expire = _cycle(world, design)
     cycle = publish + expire
     after = None
     if name == "ours":
-        tell(f"{name}: matching after moves of everybody")
+        progress(f"{name}: matching after moves of all")
         after = measure_after(world.table(), world.batch, plan.seed)
     report = MovingReport(
         design=name,
@@ -238,7 +237,7 @@ def _measure(
 
 
 def _moves(
-    world: _World, design: AnyDesign, name: str, number: int
+    world: _MovingData, design: AnyDesign, name: str, number: int
 ) -> tuple[StepReport, dict[int, tuple[int, int]]]:
     plan, who = world.plan, world.who[number]
     messages_s = index_s = 0.0
@@ -278,7 +277,7 @@ def _moves(
     return report, digests
 
 
-def _cycle(world: _World, design: AnyDesign) -> tuple[float, float]:
+def _cycle(world: _MovingData, design: AnyDesign) -> tuple[float, float]:
     """Publish messages, and take as many out: microseconds a message for each."""
     plan = world.plan
     published = expired = 0.0
@@ -318,7 +317,7 @@ def _compare(digests: dict[str, list[dict[int, tuple[int, int]]]]) -> None:
 
 
 def _check_sample(
-    world: _World, name: str, which: Int32s, old: Floats, new: Floats, found: ActiveChanges
+    world: _MovingData, name: str, which: Int32s, old: Floats, new: Floats, found: ActiveChanges
 ) -> None:
     """Compare some moves with a look at every message."""
     batch, count = world.batch, world.plan.messages

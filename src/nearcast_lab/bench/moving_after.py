@@ -1,4 +1,4 @@
-"""How fast an index matches after everybody has moved, beside one that is built anew."""
+"""How fast an index matches after all subscriptions have moved, beside a fresh one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Batch, Table, match
 from nearcast.index.rarest_term import RarestTerm
 
-_SMALL = 20  # moves of everybody: of 1 % and of 10 % of the side in turn
+_SMALL = 20  # moves of all subscriptions: of 1 % and of 10 % of the side in turn
 _BATCH = 10_000
 _ROUNDS = 10
 _MESSAGES = 20_000
@@ -30,7 +30,7 @@ class FreshComparison(TypedDict):
 
 
 class MatchingAfter(TypedDict):
-    """What moves of everybody do to matching.
+    """What moves of all subscriptions do to matching.
 
     After small moves; after a far jump; after that when batches of messages have come, as many as
     there are subscriptions; and once merged, which took `merge_us` a subscription.
@@ -44,7 +44,7 @@ class MatchingAfter(TypedDict):
 
 
 def measure_after(table: Table, batch: Batch, seed: int) -> MatchingAfter:
-    """Move everybody in a table, and compare matching with that of a fresh index each time."""
+    """Move all subscriptions of a table, and compare matching with a fresh index each time."""
     rng = np.random.default_rng(seed)
     index = RarestTerm(table)
     index.build()

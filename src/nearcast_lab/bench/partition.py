@@ -6,7 +6,7 @@ partitioner has seen. What work costs is measured on this machine's worker index
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import process_time
 from typing import NamedTuple, TypedDict
 
@@ -28,7 +28,8 @@ from nearcast.partition.sample import (
     sample_of,
 )
 from nearcast.partition.simulate import SimulationReport, Simulator, population_of
-from nearcast_lab.bench.promises import Bar, at_least, at_most
+from nearcast_lab.bench.checks import Check, at_least, at_most
+from nearcast_lab.progress import Progress
 from nearcast_lab.simulators.calibrate import calibrate
 from nearcast_lab.workloads.sts_arrays import StsArrays
 
@@ -43,9 +44,7 @@ _AS_GOOD = 0.95  # of the best of all
 _MOST_PLANNING_S = 60.0
 
 UNSEEN = 1 << 24
-"""The number of the first message that is simulated: nobody plans with those from it on."""
-
-Tell = Callable[[str], None]
+"""The number of the first message that is simulated: plans are made without those from it on."""
 
 
 class PartitionSetup(NamedTuple):
@@ -88,31 +87,31 @@ class PartitionOutcome(TypedDict):
     message_ns: float
     operation_ns: float
     reports: list[PartitionReport]
-    bars: list[Bar]
+    bars: list[Check]
 
 
-def measure_partition(arrangement: PartitionSetup, tell: Tell) -> PartitionOutcome:
+def measure_partition(arrangement: PartitionSetup, progress: Progress) -> PartitionOutcome:
     """Plan and simulate everything."""
     costs = MEASURED
     if arrangement.measure:
-        tell("measuring what work costs on this machine")
+        progress("measuring what work costs on this machine")
         costs = calibrate()
     reports: list[PartitionReport] = []
     for workload in arrangement.workloads:
-        reports += _measure(arrangement, workload, costs, tell)
+        reports += _measure(arrangement, workload, costs, progress)
     return PartitionOutcome(
         check_ns=costs.check_ns,
         message_ns=costs.message_ns,
         operation_ns=costs.operation_ns,
         reports=reports,
-        bars=bars_of(reports),
+        bars=checks_of(reports),
     )
 
 
 def _measure(
-    arrangement: PartitionSetup, workload: str, costs: WorkCosts, tell: Tell
+    arrangement: PartitionSetup, workload: str, costs: WorkCosts, progress: Progress
 ) -> list[PartitionReport]:
-    tell(f"{workload}: making subscriptions and messages")
+    progress(f"{workload}: making subscriptions and messages")
     made = StsArrays.named(workload, arrangement.seed)
     ratio = made.options.ratio
     conjuncts = made.conjuncts(0, arrangement.subscriptions)
@@ -126,7 +125,7 @@ def _measure(
     for workers in arrangement.workers:
         here: list[PartitionReport] = []
         for name in arrangement.partitioners:
-            tell(f"{workload}, {workers} workers: {name}")
+            progress(f"{workload}, {workers} workers: {name}")
             started = process_time()
             plan = make_plan(name, sample, workers, grid, costs)
             taken = process_time() - started
@@ -153,7 +152,7 @@ def sampled_messages(batch: Batch) -> SampleMessages:
 
 
 def make_plan(name: str, sample: Sample, workers: int, grid: Grid, costs: WorkCosts) -> Plan:
-    """Plan by name; those that weigh real costs are told the measured ones."""
+    """Plan by name; those that weigh real costs get the measured ones."""
     if name == "auto":
         return auto(sample, workers, grid, costs)
     if name == "hybrid":
@@ -180,12 +179,12 @@ def _compared(reports: list[PartitionReport]) -> list[PartitionReport]:
     return reports
 
 
-def bars_of(reports: Sequence[PartitionReport]) -> list[Bar]:
-    """Compare `auto` with what is promised of it, where it was simulated with the filter.
+def checks_of(reports: Sequence[PartitionReport]) -> list[Check]:
+    """Check `auto` where it was simulated with the filter.
 
-    The gain over the paper's `hybrid` is promised where candidates dominate the load of both.
+    The gain over the paper's `hybrid` is checked only where candidates dominate the load of both.
     """
-    bars: list[Bar] = []
+    checks: list[Check] = []
     runs: dict[tuple[str, int], dict[str, PartitionReport]] = {}
     for report in reports:
         if report["simulated"]["wanted"]:
@@ -194,19 +193,19 @@ def bars_of(reports: Sequence[PartitionReport]) -> list[Bar]:
     for (workload, workers), by in runs.items():
         if _OURS not in by:
             continue
-        ours, told = by[_OURS], f"{workload}, {workers} workers: "
+        ours, label = by[_OURS], f"{workload}, {workers} workers: "
         dominate = all(
             by[name]["simulated"]["candidate_share"] >= _DOMINATE
             for name in (_OURS, REFERENCE)
             if name in by
         )
         if ours["of_hybrid"] is not None and workers in _GAINS and dominate:
-            bars.append(at_least(f"{told}bound by hybrid's", ours["of_hybrid"], _GAINS[workers]))
+            checks.append(at_least(f"{label}bound by hybrid's", ours["of_hybrid"], _GAINS[workers]))
         best = max(each["simulated"]["messages_per_s"] for each in by.values())
         share = ours["simulated"]["messages_per_s"] / best
-        bars.append(at_least(f"{told}bound by the best", share, _AS_GOOD))
+        checks.append(at_least(f"{label}bound by the best", share, _AS_GOOD))
         if workers in _BALANCES:
             balance = ours["simulated"]["balance"]
-            bars.append(at_most(f"{told}heaviest by the mean", balance, _BALANCES[workers]))
-        bars.append(at_most(f"{told}seconds of planning", ours["plan_s"], _MOST_PLANNING_S))
-    return bars
+            checks.append(at_most(f"{label}heaviest by the mean", balance, _BALANCES[workers]))
+        checks.append(at_most(f"{label}seconds of planning", ours["plan_s"], _MOST_PLANNING_S))
+    return checks

@@ -48,7 +48,7 @@ def _seconds(fields: list[str]) -> float:
 
 
 def cpu_used() -> Cpu:
-    """Read the CPU used so far; zeros where the system does not tell."""
+    """Read the CPU used so far; zeros where the system does not report it."""
     if not (_PROC / "self" / "stat").exists():
         return Cpu()
     pids = (path.name for path in _PROC.iterdir() if path.name.isdigit())

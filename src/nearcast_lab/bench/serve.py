@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
@@ -24,10 +24,10 @@ from typing import IO, TypedDict
 
 from nearcast.errors import SetupError, SourceError
 from nearcast_lab.bench.http_load import LINES, flat_out, post
-from nearcast_lab.bench.serve_listening import Latency, Listening, at, listen
+from nearcast_lab.bench.serve_listening import Latency, ListeningSetup, at, listen
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.registry import array_workload
 
-Tell = Callable[[str], None]
 _LOAD = 10_000  # subscriptions in one request
 
 
@@ -147,7 +147,7 @@ def _port(said: IO[bytes]) -> int:
 
 
 def resident_mib(pid: int) -> float:
-    """The memory of a process now; 0 where the system does not tell."""
+    """The memory of a process now; 0 where the system does not report it."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -156,7 +156,7 @@ def resident_mib(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The CPU time of a process so far; 0 where the system does not tell."""
+    """The CPU time of a process so far; 0 where the system does not report it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -164,25 +164,25 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_serve(plan: ServeSetup, tell: Tell) -> ServeReport:
+def measure_serve(plan: ServeSetup, progress: Progress) -> ServeReport:
     """Start a server, load it, measure it."""
     with TemporaryDirectory(prefix="nearcast-bench-") as data, server_process(data) as (pid, port):
         gc.disable()  # a pause of the one who measures would look like one of the server
         try:
-            return asyncio.run(_Bench(plan, tell, pid, port).run())
+            return asyncio.run(_Bench(plan, progress, pid, port).run())
         finally:
             gc.enable()
 
 
 class _Bench:
-    def __init__(self, plan: ServeSetup, tell: Tell, pid: int, port: int) -> None:
-        self._plan, self._tell, self._pid, self._port = plan, tell, pid, port
+    def __init__(self, plan: ServeSetup, progress: Progress, pid: int, port: int) -> None:
+        self._plan, self._progress, self._pid, self._port = plan, progress, pid, port
         self._messages = EndlessMessages(plan)
 
     async def run(self) -> ServeReport:
         plan = self._plan
         await self._wait_until_ready()
-        self._tell(f"loading {plan.subscriptions:,} subscriptions")
+        self._progress(f"loading {plan.subscriptions:,} subscriptions")
         started = perf_counter()
         requests = (post("/v1/subscriptions", body, LINES) for body in subscription_lines(plan))
         (loader,) = await flat_out("127.0.0.1", self._port, 1, requests)
@@ -191,11 +191,11 @@ class _Bench:
         load_s = perf_counter() - started
         loaded = resident_mib(self._pid)
         before, own = cpu_seconds(self._pid), cpu_seconds(os.getpid())
-        self._tell("single posts")
+        self._progress("single posts")
         single = await self._post(self._single(), plan.connections, 1)
-        self._tell("lines")
+        self._progress("lines")
         lines = await self._post(self._many(), 2, plan.lines)
-        self._tell(f"{plan.listeners:,} listeners")
+        self._progress(f"{plan.listeners:,} listeners")
         heard = await listen(self._port, self._messages, self._listening())
         return ServeReport(
             subscriptions=plan.subscriptions,
@@ -213,9 +213,9 @@ class _Bench:
             load_cpu_s=cpu_seconds(os.getpid()) - own,
         )
 
-    def _listening(self) -> Listening:
+    def _listening(self) -> ListeningSetup:
         plan = self._plan
-        return Listening(
+        return ListeningSetup(
             plan.listeners,
             plan.rate,
             plan.steady,

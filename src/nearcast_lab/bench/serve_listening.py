@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
-from nearcast_lab.bench.http_load import LINES, Ear, Poster, flat_out, post
+from nearcast_lab.bench.http_load import LINES, EventListener, RequestConnection, flat_out, post
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ class Latency(TypedDict):
     max_ms: float
 
 
-class Worded(Protocol):
+class MessageSource(Protocol):
     """Where messages come from."""
 
     def with_word(self, word: str) -> bytes:
@@ -45,7 +45,7 @@ class Worded(Protocol):
 
 
 @dataclass(frozen=True)
-class Listening:
+class ListeningSetup:
     """What to measure: listeners, messages a second, seconds, connections of publishers."""
 
     listeners: int
@@ -56,7 +56,7 @@ class Listening:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ListeningResult:
     """Latencies of both kinds of rounds, and the server's memory after each round."""
 
     alone: Latency
@@ -64,12 +64,12 @@ class Heard:
     mib: list[float]
 
 
-async def listen(port: int, messages: Worded, plan: Listening) -> Heard:
+async def listen(port: int, messages: MessageSource, plan: ListeningSetup) -> ListeningResult:
     """Connect all listeners, and time them in rounds."""
     world = b'{"id":"ear%d","query":"earword%d","region":{"type":"Box","bbox":[-180,-90,180,90]}}'
     body = b"\n".join(world % (number, number) for number in range(plan.listeners))
     await flat_out(_HOST, port, 1, iter([post("/v1/subscriptions", body, LINES)]))
-    rounds = [_Round(), _Round()]
+    rounds = [_ListeningRounds(), _ListeningRounds()]
     current = [rounds[0]]
     mib = []
     async with _ears(port, plan.listeners, lambda *heard: current[0].hear(*heard)):
@@ -83,7 +83,7 @@ async def listen(port: int, messages: Worded, plan: Listening) -> Heard:
             mib.append(plan.resident_mib())
         sender.close()
     alone, beside_slow = (each.latency(plan) for each in rounds)
-    return Heard(alone, beside_slow, mib)
+    return ListeningResult(alone, beside_slow, mib)
 
 
 def _words(listeners: int) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _words(listeners: int) -> Iterator[str]:
 
 
 @dataclass
-class _Round:
+class _ListeningRounds:
     """All rounds of one kind together."""
 
     waiting: dict[bytes, float] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Round:
             self.heard.append(now - then)
 
     async def run(
-        self, plan: Listening, sender: Sender, messages: Worded, words: Iterator[str]
+        self, plan: ListeningSetup, sender: Sender, messages: MessageSource, words: Iterator[str]
     ) -> None:
         total, started = int(plan.rate * plan.seconds / _ROUNDS), perf_counter()
         for number in range(total):
@@ -124,7 +124,7 @@ class _Round:
                 break
             await asyncio.sleep(0.05)
 
-    def latency(self, plan: Listening) -> Latency:
+    def latency(self, plan: ListeningSetup) -> Latency:
         self.heard.sort()
         return Latency(
             rate=self.sent / self.took if self.took else 0.0,
@@ -145,7 +145,7 @@ async def _ears(
     for number in range(listeners):
         path = f"/v1/updates?subscription=ear{number}"
         _, ear = await loop.create_connection(
-            lambda path=path: Ear(path, hear),  # type: ignore[misc]  # bound on purpose
+            lambda path=path: EventListener(path, hear),  # type: ignore[misc]  # bound on purpose
             _HOST,
             port,
         )
@@ -219,7 +219,7 @@ class Sender:
             transport.close()
 
 
-class _Answers(Poster):
+class _Answers(RequestConnection):
     """A connection whose answers are only waited for."""
 
     def __init__(self, answered: Callable[[asyncio.Transport], None]) -> None:

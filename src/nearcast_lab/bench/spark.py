@@ -25,6 +25,7 @@ from nearcast.errors import NearcastError
 from nearcast_lab.bench.processes import Cpu, cpu_used
 from nearcast_lab.bench.spark_data import write_batches, write_population
 from nearcast_lab.bench.spark_latency import LatencyReport, measure_latency
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.stream import EventStream
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Tell = Callable[[str], None]
 
 IDENTITY = "identity"
 EMBEDDED = "embedded"
@@ -179,7 +179,7 @@ class _Contestant(Protocol):
 class _Embedded:
     """The engine in this process, over the same files, in the most favourable order.
 
-    It is told all changes of a batch at once and then all its messages, which is not what the log
+    It gets all changes of a batch at once and then all its messages, which is not what the log
     says: its updates differ a little, and its cost is a lower bound of what the log would cost.
     """
 
@@ -218,7 +218,7 @@ class _Embedded:
         """Nothing runs."""
 
 
-class Running:
+class RunningArm:
     """An arm that runs, with the folder that it reads from."""
 
     def __init__(self, name: str, arm: Arm, spark: SparkSession, folder: Path) -> None:
@@ -268,7 +268,7 @@ class Running:
 
 
 def measure_spark(
-    plan: SparkSetup, arms: dict[str, Arm], tell: Tell
+    plan: SparkSetup, arms: dict[str, Arm], progress: Progress
 ) -> tuple[list[SparkReport], list[LatencyReport]]:
     """Run all arms over the same batches, interleaved, at each size of batch; then time files."""
     from nearcast.spark.session import local_session
@@ -288,12 +288,13 @@ def measure_spark(
     reports: list[SparkReport] = []
     for size in plan.batches:
         with TemporaryDirectory(prefix="nearcast-bench-") as folder:
-            reports += _measure_size(plan, arms, stream, spark, size, Path(folder), tell)
+            reports += _measure_size(plan, arms, stream, spark, size, Path(folder), progress)
     pipelines = [name for name, arm in arms.items() if arm.start and not arm.baseline]
     if not plan.rate:
         return reports, []
     return reports, [
-        measure_latency(spark, stream, name, plan.rate, plan.seconds, tell) for name in pipelines
+        measure_latency(spark, stream, name, plan.rate, plan.seconds, progress)
+        for name in pipelines
     ]
 
 
@@ -304,9 +305,9 @@ def _measure_size(
     spark: SparkSession,
     size: int,
     folder: Path,
-    tell: Tell,
+    progress: Progress,
 ) -> list[SparkReport]:
-    tell(f"batches of {size:,} events: writing the log")
+    progress(f"batches of {size:,} events: writing the log")
     batches = write_batches(folder / "log", stream, [size] * (_WARM_UP + plan.rounds))
     population = None
     if any(arm.population for arm in arms.values()):
@@ -315,17 +316,17 @@ def _measure_size(
     took: dict[str, list[tuple[float, Cpu]]] = {name: [] for name in arms}
     try:
         for name, arm in arms.items():
-            tell(f"batches of {size:,} events: starting {name}")
+            progress(f"batches of {size:,} events: starting {name}")
             place = folder / name
             embedded = arm.start is None
-            running.append(_Embedded(place) if embedded else Running(name, arm, spark, place))
+            running.append(_Embedded(place) if embedded else RunningArm(name, arm, spark, place))
             if arm.population and population is not None:
                 running[-1].feed(population)
         for number, batch in enumerate(batches):
-            # whoever comes first in one round comes last in another
+            # the first of one round is the last of another
             turn = number % len(running)
             for one in running[turn:] + running[:turn]:
-                tell(f"batches of {size:,} events: {number + 1} of {len(batches)}, {one.name}")
+                progress(f"batches of {size:,} events: {number + 1} of {len(batches)}, {one.name}")
                 measured = one.feed(batch)
                 if number >= _WARM_UP:
                     took[one.name].append(measured)

@@ -9,23 +9,24 @@ subscribers and messages of all the intervals to come.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from nearcast.text.query import forget_parsed
-from nearcast_lab.bench.spark import Arm, Running
+from nearcast_lab.bench.spark import Arm, RunningArm
 from nearcast_lab.bench.spark_adjust_report import (
     ArmRun,
-    Fed,
+    FedBatch,
     Interval,
     SparkAdjustOutcome,
-    bars_of,
+    checks_of,
     interval_of,
 )
-from nearcast_lab.bench.spark_drift import Foresight, LogFolders, write_log
+from nearcast_lab.bench.spark_drift import LogFolders, OraclePlanner, write_log
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.drift import DRIFTS, Drift
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from nearcast.spark.balancing import Mode
     from nearcast.spark.feed import BatchFeed
     from nearcast.spark.report import BatchReport
-
-Tell = Callable[[str], None]
 
 
 class SparkAdjustSetup(NamedTuple):
@@ -66,12 +65,12 @@ class _Stream:
         folder: Path,
     ) -> None:
         self.name = name
-        self.fed: list[Fed] = []
+        self.fed: list[FedBatch] = []
         self._mode, self._plan, self._log = mode, plan, log
         self._folder = folder
         self._reports: list[BatchReport] = []
         self._feed: BatchFeed
-        self._running = Running(name, Arm(self._start), session, folder)
+        self._running = RunningArm(name, Arm(self._start), session, folder)
 
     def _start(self, session: SparkSession, files: str, work: Path) -> StreamingQuery:
         from nearcast.spark.sources import file_names
@@ -98,7 +97,7 @@ class _Stream:
         before = adjuster.spent_s
         forget_parsed()  # all streams have one driver, and the same queries
         seconds, used = self._running.feed(batch)
-        self.fed.append(Fed(seconds, used, self._reports[-1], adjuster.spent_s - before))
+        self.fed.append(FedBatch(seconds, used, self._reports[-1], adjuster.spent_s - before))
 
     def digest(self) -> tuple[int, str]:
         """How many updates there are, and something that says which."""
@@ -118,7 +117,7 @@ class _Stream:
         NodeCache(self._feed.pipeline.state.id).clear()
 
 
-def measure_spark_adjust(arrangement: SparkAdjustSetup, tell: Tell) -> SparkAdjustOutcome:
+def measure_spark_adjust(arrangement: SparkAdjustSetup, progress: Progress) -> SparkAdjustOutcome:
     """Run everything."""
     from nearcast.spark.session import local_session
 
@@ -131,7 +130,7 @@ def measure_spark_adjust(arrangement: SparkAdjustSetup, tell: Tell) -> SparkAdju
     intervals: list[Interval] = []
     for drift in arrangement.drifts:
         with TemporaryDirectory(prefix="nearcast-bench-") as folder:
-            tell(f"{drift}: writing the log")
+            progress(f"{drift}: writing the log")
             log = write_log(
                 Path(folder) / "log",
                 drift,
@@ -141,10 +140,10 @@ def measure_spark_adjust(arrangement: SparkAdjustSetup, tell: Tell) -> SparkAdju
                 ratio=arrangement.ratio,
                 seed=arrangement.seed,
             )
-            foresight = Foresight(log)
+            foresight = OraclePlanner(log)
             for workers in arrangement.workers:
                 place = Path(folder) / str(workers)
-                found = _run(session, drift, workers, log, foresight, place, tell)
+                found = _run(session, drift, workers, log, foresight, place, progress)
                 runs += found[0]
                 intervals += found[1]
     return SparkAdjustOutcome(
@@ -152,7 +151,7 @@ def measure_spark_adjust(arrangement: SparkAdjustSetup, tell: Tell) -> SparkAdju
         batches=arrangement.batches,
         intervals=intervals,
         runs=runs,
-        bars=bars_of(intervals, runs),
+        bars=checks_of(intervals, runs),
     )
 
 
@@ -161,13 +160,13 @@ def _run(
     drift: Drift,
     workers: int,
     log: LogFolders,
-    foresight: Foresight,
+    foresight: OraclePlanner,
     folder: Path,
-    tell: Tell,
+    progress: Progress,
 ) -> tuple[list[ArmRun], list[Interval]]:
     """Let all arms follow one drift."""
-    told = f"{drift}, {workers} workers"
-    tell(f"{told}: planning")
+    label = f"{drift}, {workers} workers"
+    progress(f"{label}: planning")
     calm, best = foresight.for_calm(workers), foresight.for_drift(workers)
     streams: list[_Stream] = []
     try:
@@ -177,15 +176,17 @@ def _run(
             "oracle": ("off", best),
         }
         for name, (mode, plan) in arms.items():
-            tell(f"{told}: starting {name}")
+            progress(f"{label}: starting {name}")
             streams.append(_Stream(name, mode, plan, log, session, folder / name))
             streams[-1].feed(log.population)
-        _feed_all(streams, log.calm, partial(_tell_of, tell, f"{told}, calm"))
+        _feed_all(streams, log.calm, partial(_progress_of, progress, f"{label}, calm"))
         for stream in streams:
             stream.fed.clear()
         for number, batches in enumerate(log.intervals, start=1):
-            _feed_all(streams, batches, partial(_tell_of, tell, f"{told}, interval {number}"))
-        tell(f"{told}: comparing updates")
+            _feed_all(
+                streams, batches, partial(_progress_of, progress, f"{label}, interval {number}")
+            )
+        progress(f"{label}: comparing updates")
         runs = [ArmRun(drift, workers, stream.name, *stream.digest()) for stream in streams]
     finally:
         for stream in streams:
@@ -199,11 +200,11 @@ def _run(
     return runs, found
 
 
-def _feed_all(streams: Sequence[_Stream], batches: Sequence[Path], tell: Tell) -> None:
+def _feed_all(streams: Sequence[_Stream], batches: Sequence[Path], progress: Progress) -> None:
     """Hand batches over to each in turn.
 
-    Who is looking for a better plan goes first on until that is over: it has to be paid by whoever
-    does it, and to be felt by its own batches.
+    A stream that is looking for a better plan goes on until that is over, so that the search
+    counts as its own cost and slows its own batches.
     """
     left = {stream.name: list(batches) for stream in streams}
     turn = 0
@@ -211,12 +212,14 @@ def _feed_all(streams: Sequence[_Stream], batches: Sequence[Path], tell: Tell) -
         for stream in [*streams[turn:], *streams[:turn]]:
             waiting = left[stream.name]
             while waiting:
-                tell(f"batch {len(batches) - len(waiting) + 1} of {len(batches)}, {stream.name}")
+                progress(
+                    f"batch {len(batches) - len(waiting) + 1} of {len(batches)}, {stream.name}"
+                )
                 stream.feed(waiting.pop(0))
                 if not stream.searching:
                     break
         turn = (turn + 1) % len(streams)
 
 
-def _tell_of(tell: Tell, about: str, text: str) -> None:
-    tell(f"{about}: {text}")
+def _progress_of(progress: Progress, about: str, text: str) -> None:
+    progress(f"{about}: {text}")

@@ -10,8 +10,8 @@ import numpy as np
 
 from nearcast.partition.load import balance_of
 from nearcast.spark.costs import COSTS
+from nearcast_lab.bench.checks import Check, at_most
 from nearcast_lab.bench.processes import Cpu
-from nearcast_lab.bench.promises import Bar, at_most
 
 if TYPE_CHECKING:
     from nearcast.arrays.types import Floats
@@ -21,10 +21,10 @@ BALANCED = 1.3
 """What the heaviest worker may have, by the mean, once a drift has settled."""
 
 _SLOWER = 2.0  # how much longer a batch may take while cells change hands
-_DEARER = 0.05  # how much more CPU than with foresight
+_MORE_CPU = 0.05  # how much more CPU than with foresight
 
 
-class Fed(NamedTuple):
+class FedBatch(NamedTuple):
     """A batch that a stream has taken; `adjusting_s` of its CPU went into searching and cutting."""
 
     seconds: float
@@ -88,10 +88,12 @@ class SparkAdjustOutcome(TypedDict):
     batches: int
     intervals: list[Interval]
     runs: list[ArmRun]
-    bars: list[Bar]
+    bars: list[Check]
 
 
-def interval_of(drift: str, workers: int, number: int, arm: str, fed: Sequence[Fed]) -> Interval:
+def interval_of(
+    drift: str, workers: int, number: int, arm: str, fed: Sequence[FedBatch]
+) -> Interval:
     """Say what an interval came to."""
     cpu, work = (np.array([one(each.report, workers) for each in fed]) for one in (_cpu, _work))
     moves = [at for at, each in enumerate(fed) if each.report.moved is not None]
@@ -124,8 +126,8 @@ def interval_of(drift: str, workers: int, number: int, arm: str, fed: Sequence[F
     )
 
 
-def _adjusting(fed: Sequence[Fed], tasks_s: Floats, moves: Sequence[int]) -> float:
-    """The CPU that went into adjusting: it can be told apart even on a busy machine."""
+def _adjusting(fed: Sequence[FedBatch], tasks_s: Floats, moves: Sequence[int]) -> float:
+    """The CPU that went into adjusting: it is distinct even on a busy machine."""
     others = [at for at in range(len(fed)) if at not in moves]
     usual = float(np.median(tasks_s[others])) if others else 0.0
     more = sum(max(float(tasks_s[at]) - usual, 0.0) for at in moves)
@@ -157,33 +159,35 @@ def p99(seconds: Sequence[float]) -> float:
     return float(np.quantile(np.array(seconds), 0.99)) if len(seconds) else 0.0
 
 
-def bars_of(intervals: Sequence[Interval], runs: Sequence[ArmRun]) -> list[Bar]:
-    """Compare what was found with what is promised."""
-    bars = []
+def checks_of(intervals: Sequence[Interval], runs: Sequence[ArmRun]) -> list[Check]:
+    """Compare what was found with the limits of each figure."""
+    checks = []
     for drift, workers in dict.fromkeys((each["drift"], each["workers"]) for each in intervals):
-        told = f"{drift}, {workers} workers"
+        label = f"{drift}, {workers} workers"
         here = [each for each in intervals if (each["drift"], each["workers"]) == (drift, workers)]
         arms = {name: [each for each in here if each["arm"] == name] for name in _names(here)}
         for each in arms["auto"]:
-            promise = f"{told}, interval {each['interval']}: heaviest CPU by mean"
-            bars.append(at_most(promise, each["cpu_balance"], BALANCED))
+            promise = f"{label}, interval {each['interval']}: heaviest CPU by mean"
+            checks.append(at_most(promise, each["cpu_balance"], BALANCED))
         moving = [second for each in arms["auto"] for second in each["moving_s"]]
         still = [second for each in arms["off"] for second in each["still_s"]]
         if moving:
-            promise = f"{told}: p99 of a batch that moves, by others"
-            bars.append(at_most(promise, p99(moving) / p99(still), _SLOWER))
+            promise = f"{label}: p99 of a batch that moves, by others"
+            checks.append(at_most(promise, p99(moving) / p99(still), _SLOWER))
         auto, oracle = (sum(each["cpu_s"] for each in arms[name]) for name in ("auto", "oracle"))
-        bars.append(at_most(f"{told}: CPU above that of the oracle", auto / oracle - 1, _DEARER))
+        checks.append(
+            at_most(f"{label}: CPU above that of the oracle", auto / oracle - 1, _MORE_CPU)
+        )
         most = sum(each["cpu_s"] for each in arms["off"])
         spent = sum(each["adjusting_cpu_s"] for each in arms["auto"])
-        bars.append(at_most(f"{told}: CPU of adjusting by that of all", spent / most, _DEARER))
+        checks.append(at_most(f"{label}: CPU of adjusting by that of all", spent / most, _MORE_CPU))
         found = {
             (run.updates, run.digest)
             for run in runs
             if (run.drift, run.workers) == (drift, workers)
         }
-        bars.append(at_most(f"{told}: different sets of updates", len(found), 1.0))
-    return bars
+        checks.append(at_most(f"{label}: different sets of updates", len(found), 1.0))
+    return checks
 
 
 def _names(intervals: Sequence[Interval]) -> list[str]:

@@ -57,7 +57,7 @@ def write_log(
     ratio: int,
     seed: int,
 ) -> LogFolders:
-    """Write a log; in an interval, of so many batches, the whole population is replaced once."""
+    """Write a log; in an interval, of `batches` batches, the whole population is replaced once."""
     block = 2 * (ratio + 1)  # events with which one comes and one goes
     size = max(subscriptions // batches, 1) * block
     interval = batches * size
@@ -77,7 +77,7 @@ def write_log(
     return LogFolders(population, calm, cut, size, Settings(space=Box(*workload.space)))
 
 
-class Foresight:
+class OraclePlanner:
     """Plans for what is to come."""
 
     def __init__(self, log: LogFolders) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast_lab.bench.spark_data import write_population
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.stream import EventStream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Tell = Callable[[str], None]
 
 EVERY_S = 0.25
 WARM_UP_S = 5.0
@@ -36,7 +36,12 @@ class LatencyReport(TypedDict):
 
 
 def measure_latency(
-    spark: SparkSession, stream: EventStream, arm: str, rate: int, seconds: float, tell: Tell
+    spark: SparkSession,
+    stream: EventStream,
+    arm: str,
+    rate: int,
+    seconds: float,
+    progress: Progress,
 ) -> LatencyReport:
     """Offer events at a steady rate, a file every quarter of a second, and time each file."""
     from nearcast.spark.stream import StreamOptions, match_files
@@ -45,7 +50,7 @@ def measure_latency(
         folder = Path(name)
         inbox = folder / "in"
         write_population(inbox, stream)
-        tell(f"{rate:,} events a second: starting {arm}")
+        progress(f"{rate:,} events a second: starting {arm}")
         state = folder / "state"
         query = match_files(
             spark,
@@ -62,7 +67,7 @@ def measure_latency(
                 stream.table(at, at + size) for at in range(first, first + count * size, size)
             )
             ready = written(folder, tables, first, size)
-            tell(f"{rate:,} events a second: offering them for {seconds + WARM_UP_S:.0f} s")
+            progress(f"{rate:,} events a second: offering them for {seconds + WARM_UP_S:.0f} s")
             sent = offer(ready, inbox)
             query.processAllAvailable()
         finally:

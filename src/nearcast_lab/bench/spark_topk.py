@@ -7,7 +7,7 @@ the same batches as the pipeline, in turn with it. All start from a full window.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,8 @@ from nearcast.topk.window import Window
 from nearcast_lab.bench.processes import cpu_used
 from nearcast_lab.bench.spark_latency import EVERY_S, WARM_UP_S, latencies, offer, written
 from nearcast_lab.bench.topk_engine import published, wanted
-from nearcast_lab.bench.topk_halves import Halves, UpdateDigest, outcome_of
+from nearcast_lab.bench.topk_halves import HalvedEngines, UpdateDigest, outcome_of
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Tell = Callable[[str], None]
 
 _PER_FILE = 50_000  # subscriptions
 _WARM_UP = 1  # batches that are not timed
@@ -80,17 +80,17 @@ class TopkReport(TypedDict):
     node_mb: float
 
 
-def measure_spark_topk(plan: SparkTopkSetup, tell: Tell) -> TopkReport:
+def measure_spark_topk(plan: SparkTopkSetup, progress: Progress) -> TopkReport:
     """Load, run in turn, offer messages at a rate, and recover."""
     from nearcast.spark.session import local_session
 
     workload = TopkArrays(plan.seed, TopkOptions())
     with TemporaryDirectory(prefix="nearcast-bench-") as name:
         folder = Path(name)
-        tell("starting Spark")
+        progress("starting Spark")
         spark = local_session(plan.master, "nearcast bench spark-topk")
         try:
-            return _Run(plan, workload, spark, folder, tell).measure()
+            return _TopkPipelineRun(plan, workload, spark, folder, progress).measure()
         finally:
             spark.stop()
 
@@ -115,7 +115,7 @@ def events(op: str, table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=EVENT_SCHEMA)
 
 
-class _Run:
+class _TopkPipelineRun:
     """One run, over a folder of its own."""
 
     def __init__(
@@ -124,10 +124,10 @@ class _Run:
         workload: TopkArrays,
         spark: SparkSession,
         folder: Path,
-        tell: Tell,
+        progress: Progress,
     ) -> None:
         self._plan, self._workload, self._spark = plan, workload, spark
-        self._folder, self._tell = folder, tell
+        self._folder, self._progress = folder, progress
         self._inbox, self._state = folder / "in", str(folder / "state")
         self._inbox.mkdir()
         self._next = plan.window  # the number of the next message
@@ -137,8 +137,8 @@ class _Run:
         plan = self._plan
         with self._stream() as query:
             loaded = self._load(query)
-            with Halves(plan.subscriptions, plan.window, plan.seed) as halves:
-                self._tell("engines: loading, each half of the subscriptions")
+            with HalvedEngines(plan.subscriptions, plan.window, plan.seed) as halves:
+                self._progress("engines: loading, each half of the subscriptions")
                 halves.load()
                 rounds = [self._round(query, halves, at) for at in range(plan.rounds + _WARM_UP)]
             took = self._offered(query)
@@ -195,7 +195,7 @@ class _Run:
     def _load(self, query: StreamingQuery) -> float:
         """Fill the window, and then subscribe."""
         plan, workload = self._plan, self._workload
-        self._tell("pipeline: filling the window")
+        self._progress("pipeline: filling the window")
         self._put(events("publish", published(workload, 0, plan.window)))
         query.processAllAvailable()
         began = time.perf_counter()
@@ -203,12 +203,12 @@ class _Run:
             end = min(first + _PER_FILE, plan.subscriptions)
             self._put(events("subscribe", wanted(workload, first, end)))
             query.processAllAvailable()
-            self._tell(f"pipeline: {end:,} of {plan.subscriptions:,} subscriptions evaluated")
+            self._progress(f"pipeline: {end:,} of {plan.subscriptions:,} subscriptions evaluated")
         return time.perf_counter() - began
 
-    def _round(self, query: StreamingQuery, halves: Halves, at: int) -> _Round:
+    def _round(self, query: StreamingQuery, halves: HalvedEngines, at: int) -> _TopkRound:
         first, self._next = self._next, self._next + self._plan.batch
-        self._tell(f"round {at + 1}: {self._plan.batch:,} messages")
+        self._progress(f"round {at + 1}: {self._plan.batch:,} messages")
         table = events("publish", published(self._workload, first, self._next))
         before, began = cpu_used(), time.perf_counter()
         self._put(table)
@@ -217,7 +217,7 @@ class _Run:
         cpu = cpu_used().since(before)
         embedded, engine_cpu, expected = halves.publish(first, self._next)
         found = outcome_of(self._latest())
-        return _Round(pipeline, embedded, engine_cpu, tuple(cpu), found, found == expected)
+        return _TopkRound(pipeline, embedded, engine_cpu, tuple(cpu), found, found == expected)
 
     def _latest(self) -> pa.Table:
         """The updates of the last step."""
@@ -237,7 +237,7 @@ class _Run:
         tables = (events("publish", published(self._workload, at, at + size)) for at in starts)
         ready = written(self._folder, tables, 10**9, size)  # behind all names so far
         self._next += count * size
-        self._tell(f"{plan.rate:,} messages a second for {plan.seconds + WARM_UP_S:.0f} s")
+        self._progress(f"{plan.rate:,} messages a second for {plan.seconds + WARM_UP_S:.0f} s")
         sent = offer(ready, self._inbox)
         query.processAllAvailable()
         self._files = 2 * 10**9
@@ -251,7 +251,7 @@ class _Run:
         NodeCache(open_state(self._state).id).clear()
         first, self._next = self._next, self._next + 100
         table = events("publish", published(self._workload, first, self._next))
-        self._tell("recovering")
+        self._progress("recovering")
         began = time.perf_counter()
         with self._stream() as query:
             self._put(table)
@@ -259,7 +259,7 @@ class _Run:
             return time.perf_counter() - began
 
 
-class _Round(NamedTuple):
+class _TopkRound(NamedTuple):
     """Seconds of the pipeline and of the engines, and what they came to."""
 
     pipeline: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from time import process_time
 from typing import Any, NamedTuple, TypedDict
@@ -14,9 +14,8 @@ from nearcast.topk.core import TopK
 from nearcast.topk.skype import DISSEMINATIONS, REEVALUATIONS, Skype
 from nearcast.topk.window import Window
 from nearcast_lab.bench.topk_check import WindowCheck
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays, TopkArrays
-
-Tell = Callable[[str], None]
 
 OURS, LAZY = "ours", "ours-lazy"
 _CHUNK = 20_000
@@ -112,30 +111,30 @@ def _filled(core: TopK, workload: TopkArrays, window: int) -> None:
         core.publish(*workload.messages(first, min(first + _CHUNK, window)))
 
 
-def _some(wishes: QueryArrays, first: int, end: int) -> QueryArrays:
-    starts = wishes.starts[first : end + 1]
-    terms = wishes.terms[starts[0] : starts[-1]]
+def _some(queries: QueryArrays, first: int, end: int) -> QueryArrays:
+    starts = queries.starts[first : end + 1]
+    terms = queries.terms[starts[0] : starts[-1]]
     return QueryArrays(
-        wishes.points[first:end], wishes.alphas[first:end], wishes.ks[first:end],
+        queries.points[first:end], queries.alphas[first:end], queries.ks[first:end],
         starts - starts[0], terms,
     )  # fmt: skip
 
 
-def _subscribed(core: TopK, wishes: QueryArrays, method: str, tell: Tell) -> float:
+def _subscribed(core: TopK, queries: QueryArrays, method: str, progress: Progress) -> float:
     """Enter all subscriptions; give the CPU seconds that took."""
-    total, spent = len(wishes.points), 0.0
+    total, spent = len(queries.points), 0.0
     for first in range(0, total, _INITIAL):
-        some = _some(wishes, first, min(first + _INITIAL, total))
+        some = _some(queries, first, min(first + _INITIAL, total))
         before = process_time()
         core.subscribe(*some)
         spent += process_time() - before
         done = first + len(some.points)
-        tell(f"{method}: {_bar(done / total)} {done:,} of {total:,} subscriptions evaluated")
+        progress(f"{method}: {_bar(done / total)} {done:,} of {total:,} subscriptions evaluated")
     return spent
 
 
 def _bar(part: float) -> str:
-    """A bar of twenty places, of which a part is filled."""
+    """Draw progress as twenty characters, of which a part is filled."""
     filled = round(20 * part)
     return "━" * filled + "╌" * (20 - filled)
 
@@ -157,16 +156,16 @@ def warm_up(method: str) -> None:
 
 
 def measure_run(
-    plan: TopkSetup, workload: TopkArrays, method: str, wishes: QueryArrays, tell: Tell
+    plan: TopkSetup, workload: TopkArrays, method: str, queries: QueryArrays, progress: Progress
 ) -> tuple[TopkRun, TopK]:
     """Run a whole stream through one method, from a full window on."""
     warm_up(method)
-    tell(f"{method}: filling the window")
+    progress(f"{method}: filling the window")
     core = make(method, _window(plan, workload), workload)
     _filled(core, workload, plan.window)
-    initial = _subscribed(core, wishes, method, tell)
+    initial = _subscribed(core, queries, method, progress)
     before, spent, updates = core.counters, 0.0, 0
-    checks = WindowCheck(workload, wishes, plan.window) if plan.check else None
+    checks = WindowCheck(workload, queries, plan.window) if plan.check else None
     moments = _moments(plan)
     for first, end in pairwise(moments):
         posts = workload.messages(plan.window + first, plan.window + end)
@@ -176,7 +175,7 @@ def measure_run(
         updates += len(changes.events)
         if checks is not None and not checks.agrees(core, core.next, seed=end):
             raise AssertionError(f"{method} and a plain evaluation differ after {end:,} messages")
-        tell(f"{method}: {end:,} of {plan.messages:,} messages")
+        progress(f"{method}: {end:,} of {plan.messages:,} messages")
     after = core.counters
     done = {name: (after[name] - before[name]) / plan.messages for name in after}
     cycles = sum(done[f"{phase}_cycles"] for phase in _PHASES) or 1.0
@@ -220,7 +219,7 @@ def _moments(plan: TopkSetup) -> list[int]:
 
 
 def measure_matching(
-    plan: TopkSetup, workload: TopkArrays, core: TopK, wishes: QueryArrays, tell: Tell
+    plan: TopkSetup, workload: TopkArrays, core: TopK, queries: QueryArrays, progress: Progress
 ) -> list[Matching]:
     """Ask every method of dissemination about the same messages, with the thresholds of `core`."""
     at = plan.window + plan.messages
@@ -229,14 +228,14 @@ def measure_matching(
     thetas, expected = core.thetas, core.probe(posts.points, posts.starts, *posts[3:])
     for method in plan.matching:
         warm_up(method)
-        tell(f"{method}: entering subscriptions")
+        progress(f"{method}: entering subscriptions")
         other = make(method, Window(1), workload)
         other.ensure_terms(len(workload.idf))
         other.weigh(np.arange(len(workload.idf), dtype=np.int32), workload.idf)
-        other.subscribe(*wishes)
+        other.subscribe(*queries)
         assert isinstance(other, Skype)  # noqa: S101 - every other method is one of the paper
         other.set_thetas(thetas)
-        tell(f"{method}: matching")
+        progress(f"{method}: matching")
         reports.append(_probed(method, other, posts, other.index_bytes))
         if "as_printed=true" not in method:
             found = other.probe(posts.points, posts.starts, *posts[3:])

@@ -13,10 +13,10 @@ _SUBSCRIPTIONS = 3  # looked at each time
 
 
 class WindowCheck:
-    """Keeps nothing but the workload: messages of the window are made anew for every check."""
+    """Keeps only the workload: messages of the window are generated again for every check."""
 
-    def __init__(self, workload: TopkArrays, wishes: QueryArrays, window: int) -> None:
-        self._workload, self._wishes, self._window = workload, wishes, window
+    def __init__(self, workload: TopkArrays, queries: QueryArrays, window: int) -> None:
+        self._workload, self._queries, self._window = workload, queries, window
         self.done = 0
         self._posts: MessageArrays | None = None
         self._first = 0
@@ -24,7 +24,7 @@ class WindowCheck:
     def agrees(self, core: TopK, next_number: int, seed: int) -> bool:
         """Whether some subscriptions have exactly the results they should."""
         posts = self._messages(next_number)
-        chosen = np.random.default_rng(seed).integers(0, len(self._wishes.points), _SUBSCRIPTIONS)
+        chosen = np.random.default_rng(seed).integers(0, len(self._queries.points), _SUBSCRIPTIONS)
         subs = np.unique(chosen).astype(np.int32)
         members = core.members(subs)
         for place, sub in enumerate(subs.tolist()):
@@ -46,9 +46,9 @@ class WindowCheck:
     def _best(
         self, sub: int, posts: MessageArrays, first: int, end: int
     ) -> list[tuple[np.int64, np.float64]]:
-        wishes, idf = self._wishes, self._workload.idf
-        terms = wishes.terms[wishes.starts[sub] : wishes.starts[sub + 1]].tolist()
-        x, y = wishes.points[sub].tolist()
+        queries, idf = self._queries, self._workload.idf
+        terms = queries.terms[queries.starts[sub] : queries.starts[sub + 1]].tolist()
+        x, y = queries.points[sub].tolist()
         squared = 0.0
         for term in terms:
             squared += float(idf[term]) * float(idf[term])
@@ -69,8 +69,8 @@ class WindowCheck:
                     dot += float(idf[term]) * weights[term]
             distance = planar_distance(x, y, *posts.points[row].tolist())
             score = weighed(
-                float(wishes.alphas[sub]), dot, squared, length, distance, self._workload.diagonal
+                float(queries.alphas[sub]), dot, squared, length, distance, self._workload.diagonal
             )
             found.append((score, row + self._first))
         found.sort(reverse=True)
-        return [(number, score) for score, number in found[: int(wishes.ks[sub])]]  # type: ignore[misc]
+        return [(number, score) for score, number in found[: int(queries.ks[sub])]]  # type: ignore[misc]

@@ -44,14 +44,14 @@ def published(workload: TopkArrays, first: int, end: int) -> pa.Table:
 
 def wanted(workload: TopkArrays, first: int, end: int) -> pa.Table:
     """Subscriptions as an engine takes them, by number."""
-    wishes: QueryArrays = workload.subscriptions(first, end)
+    queries: QueryArrays = workload.subscriptions(first, end)
     tops = pa.StructArray.from_arrays(
-        [pa.array(wishes.ks), pa.array(wishes.alphas)], ["k", "alpha"]
+        [pa.array(queries.ks), pa.array(queries.alphas)], ["k", "alpha"]
     )
     columns = {
         "id": [f"s{number}" for number in range(first, end)],
-        "query": workload.queries(wishes),
-        "point": pa.FixedSizeListArray.from_arrays(wishes.points.ravel(), 2),
+        "query": workload.queries(queries),
+        "point": pa.FixedSizeListArray.from_arrays(queries.points.ravel(), 2),
         "top": tops,
     }
     return pa.table(columns)
@@ -62,13 +62,13 @@ def measure_engine(
     subscriptions: int,
     window: int,
     messages: int,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> EngineRun:
     """Run a whole stream through an engine in memory, from a full window on."""
     space = workload.space
     box = Box(space.west, space.south, space.east, space.north)
     engine = Engine(window_count=window, space=box, retain_updates=1)
-    tell(f"{ENGINE}: filling the window")
+    progress(f"{ENGINE}: filling the window")
     for first in range(0, window, _CHUNK):
         engine.publish_table(published(workload, first, min(first + _CHUNK, window)))
     initial = 0.0
@@ -77,7 +77,7 @@ def measure_engine(
         before = process_time()
         engine.subscribe_table(table)
         initial += process_time() - before
-        tell(f"{ENGINE}: {first + len(table):,} of {subscriptions:,} subscriptions evaluated")
+        progress(f"{ENGINE}: {first + len(table):,} of {subscriptions:,} subscriptions evaluated")
     spent, updates = 0.0, 0
     for first in range(0, messages, _CHUNK):
         end = min(first + _CHUNK, messages)
@@ -85,7 +85,7 @@ def measure_engine(
         before = process_time()
         updates += len(engine.publish_table(table))
         spent += process_time() - before
-        tell(f"{ENGINE}: {end:,} of {messages:,} messages")
+        progress(f"{ENGINE}: {end:,} of {messages:,} messages")
     return {
         "method": ENGINE,
         "subscriptions": subscriptions,

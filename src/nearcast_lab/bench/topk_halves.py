@@ -21,7 +21,7 @@ _CHUNK, _INITIAL = 20_000, 50_000
 
 
 class UpdateDigest(NamedTuple):
-    """How many updates there were, and a sum that tells sets of them apart."""
+    """How many updates there were, and a sum that differs between different sets."""
 
     rows: int
     sum: int
@@ -37,7 +37,7 @@ def outcome_of(updates: pa.Table) -> UpdateDigest:
     return UpdateDigest(len(updates), total)
 
 
-class _Half:
+class _HalfEngine:
     """One of the engines, in a process of its own."""
 
     def __init__(self, half: int, subscriptions: int, window: int, seed: int) -> None:
@@ -59,26 +59,26 @@ class _Half:
 
     def publish(self) -> tuple[float, float, UpdateDigest]:
         """Publish what was prepared; give the seconds, the CPU and the updates."""
-        assert self._ready is not None  # noqa: S101 - as `Halves` calls it
+        assert self._ready is not None  # noqa: S101 - as `HalvedEngines` calls it
         began, cpu = time.perf_counter(), time.process_time()
         updates = self._engine.publish_table(self._ready[1])
         seconds, used = time.perf_counter() - began, time.process_time() - cpu
         return seconds, used, outcome_of(updates)
 
 
-_half: _Half | None = None
+_half: _HalfEngine | None = None
 
 
 def _load(*given: Any) -> None:
     global _half
-    _half = _Half(*given)
+    _half = _HalfEngine(*given)
 
 
 def _call(name: str, *given: Any) -> Any:
     return getattr(_half, name)(*given)
 
 
-class Halves:
+class HalvedEngines:
     """Both engines."""
 
     def __init__(self, subscriptions: int, window: int, seed: int) -> None:

@@ -12,8 +12,9 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast_lab.bench.adjust import METHODS, AdjustOutcome, AdjustSetup, measure_adjust
 from nearcast_lab.bench.adjust_selection import Selection
-from nearcast_lab.bench.promises import table_of
-from nearcast_lab.cli.measuring import cells, give, named, numbers, status_line
+from nearcast_lab.bench.checks import table_of
+from nearcast_lab.cli.measuring import cells, give, named, numbers
+from nearcast_lab.progress import status_line
 
 
 def adjust(
@@ -61,8 +62,8 @@ def adjust(
         methods=named(method, "--method", list(METHODS)),
         seed=seed,
     )
-    with status_line() as tell:
-        outcome = measure_adjust(arrangement, tell)
+    with status_line() as progress:
+        outcome = measure_adjust(arrangement, progress)
     give(outcome, as_json, _show)
 
 

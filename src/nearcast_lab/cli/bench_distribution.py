@@ -13,6 +13,7 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
+from nearcast_lab.bench.checks import table_of
 from nearcast_lab.bench.distribution import (
     COMPARED,
     REAL,
@@ -22,8 +23,8 @@ from nearcast_lab.bench.distribution import (
     Row,
     measure_distribution,
 )
-from nearcast_lab.bench.promises import table_of
-from nearcast_lab.cli.measuring import give, named, numbers, status_line
+from nearcast_lab.cli.measuring import give, named, numbers
+from nearcast_lab.progress import status_line
 from nearcast_lab.simulators.topk import TopkSimulationReport
 
 
@@ -70,7 +71,7 @@ def distribution(
 ) -> None:
     """Simulate DSkype's ways to distribute top-k subscriptions over workers.
 
-    Thresholds are those of a core with a full window; messages are ones that nobody planned with.
+    Thresholds are those of a core with a full window; messages are ones that no plan has seen.
     The bound is the messages a second that the busiest worker allows, by what handling a message,
     reading a posting and scoring a candidate cost on this machine.
 
@@ -90,8 +91,8 @@ def distribution(
         echo=echo,
         seed=seed,
     )
-    with status_line() as tell:
-        outcome = measure_distribution(arrangement, tell)
+    with status_line() as progress:
+        outcome = measure_distribution(arrangement, progress)
     give(outcome, as_json, _show)
 
 

@@ -17,8 +17,9 @@ from nearcast.index import INDEXES
 from nearcast_lab.bench.choices import named_options, read_choices
 from nearcast_lab.bench.groups import GroupReport, measure_groups, read_groups
 from nearcast_lab.bench.match import MatchReport, MatchSetup, measure_match
-from nearcast_lab.bench.plot import log_log_plot
-from nearcast_lab.cli.measuring import give, numbers, status_line, write_plot
+from nearcast_lab.charts import line_chart
+from nearcast_lab.cli.measuring import check_drawable, give, numbers, write_drawing
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
 
 _DEFAULT_INDEXES = "rarest-term,gi2,ap-tree"  # the others take minutes at a million
@@ -80,6 +81,7 @@ def match(
 
       nearcast bench match --index rarest-term,lfilter --groups short,long,short:area=0.01
     """
+    check_drawable(plot)
     choices = read_choices(index)
     kinds = named_options(workload, "--workload")
     if len(kinds) != 1:
@@ -89,14 +91,14 @@ def match(
     plan = MatchSetup(workload, messages, choices, numbers(threads, "--threads"), check, rounds)
     if groups is not None:
         wanted = read_groups(groups)
-        with status_line() as tell:
+        with status_line() as progress:
             short = plan._replace(budget_s=1.0)
-            found = measure_groups(short, wanted, kind, seed, dict(options), populations, tell)
+            found = measure_groups(short, wanted, kind, seed, dict(options), populations, progress)
         give(found, as_json, _show_groups)
         return
-    with status_line() as tell:
+    with status_line() as progress:
         made = array_workload(kind, seed=seed, **options)
-        reports = measure_match(plan, made, populations, tell)
+        reports = measure_match(plan, made, populations, progress)
     if plot is not None:
         _draw(plot, workload, reports)
     give(reports, as_json, _show)
@@ -109,10 +111,10 @@ def _draw(path: str, workload: str, reports: Sequence[MatchReport]) -> None:
         name = f"{report['index']} x{report['threads']}" if several else report["index"]
         point = (float(report["subscriptions"]), report["messages_per_cpu_s"])
         lines.setdefault(name, []).append(point)
-    drawn = log_log_plot(
+    drawn = line_chart(
         f"Matching, workload {workload}", "subscriptions", "messages per CPU second", lines
     )
-    write_plot(path, drawn)
+    write_drawing(path, drawn)
 
 
 def _show_groups(reports: Sequence[GroupReport]) -> None:

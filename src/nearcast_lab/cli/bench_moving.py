@@ -14,8 +14,9 @@ from nearcast.errors import InvalidValue
 from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.designs import DESIGNS, designs_named
 from nearcast_lab.bench.moving import FAR, MovingReport, MovingSetup, measure_moving, step_of
-from nearcast_lab.bench.plot import log_log_plot
-from nearcast_lab.cli.measuring import give, status_line, write_plot
+from nearcast_lab.charts import line_chart, number_text
+from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import ARRAY_WORKLOADS, array_workload
 
 
@@ -67,6 +68,7 @@ def moving(
 
       nearcast bench moving --subscriptions 20000 --messages 20000 --moves 5000 --check
     """
+    check_drawable(plot)
     kinds = named_options(workload, "--workload")
     if len(kinds) != 1:
         raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")
@@ -75,8 +77,8 @@ def moving(
         workload, subscriptions, messages, moves, _steps(step), designs_named(design), check,
         budget, seed,
     )  # fmt: skip
-    with status_line() as tell:
-        reports = measure_moving(plan, array_workload(kind, seed=seed, **options), tell)
+    with status_line() as progress:
+        reports = measure_moving(plan, array_workload(kind, seed=seed, **options), progress)
     if plot is not None:
         _draw(plot, plan, reports)
     give(reports, as_json, _show)
@@ -103,13 +105,13 @@ def _draw(path: str, plan: MovingSetup, reports: list[MovingReport]) -> None:
     }
     if not any(lines.values()):
         raise InvalidValue("--plot", path, "a step that is a share of the side, such as --step 0.1")
-    drawn = log_log_plot(
+    drawn = line_chart(
         f"Moves, {plan.subscriptions:,} subscriptions, {plan.messages:,} messages",
         "length of a move, as a share of the region's side",
         "microseconds of CPU a move",
         lines,
     )
-    write_plot(path, drawn)
+    write_drawing(path, drawn)
 
 
 def _show(reports: list[MovingReport]) -> None:
@@ -129,7 +131,7 @@ def _show(reports: list[MovingReport]) -> None:
             *(report["publish_us"], report["insert_us"], report["expire_us"]),
             *(report["bytes_per_message"], report["index_bytes_per_subscription"]),
         ]
-        table.add_row(report["design"], *(_short(value) for value in values))
+        table.add_row(report["design"], *(number_text(value) for value in values))
     console.print(table)
     results = ", ".join(
         f"{measured['results_per_move']:.3g} at {measured['step']}" for measured in first["steps"]
@@ -142,12 +144,8 @@ def _show(reports: list[MovingReport]) -> None:
             small, far = after["small_moves"]["time"], after["far_jumps"]["time"]
             said = (
                 f"{report['design']}: time to match beside a fresh build: {small:.2f} after 20 "
-                f"small moves of everybody, {far:.2f} after a far jump, "
+                f"small moves of all, {far:.2f} after a far jump, "
                 f"{after['tidied']['time']:.2f} as messages have come, "
                 f"{after['merged']['time']:.2f} once merged ({after['merge_us']:.2g} us each)"
             )
             console.print(said, style="dim")
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -11,14 +11,15 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.partition.registry import PARTITIONERS
+from nearcast_lab.bench.checks import table_of
 from nearcast_lab.bench.partition import (
     PartitionOutcome,
     PartitionReport,
     PartitionSetup,
     measure_partition,
 )
-from nearcast_lab.bench.promises import table_of
-from nearcast_lab.cli.measuring import cells, give, named, numbers, status_line
+from nearcast_lab.cli.measuring import cells, give, named, numbers
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.sts_arrays import STS_WORKLOADS
 
 _NOT_BY_DEFAULT = ("shared", "hash")
@@ -79,8 +80,8 @@ def partition(
         measure=calibrate,
         seed=seed,
     )
-    with status_line() as tell:
-        outcome = measure_partition(arrangement, tell)
+    with status_line() as progress:
+        outcome = measure_partition(arrangement, progress)
     give(outcome, as_json, _show)
 
 

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from nearcast.cli.need import need
 from nearcast.cli.options import JsonOption
-from nearcast_lab.cli.measuring import give, status_line
+from nearcast_lab.cli.measuring import give
+from nearcast_lab.progress import status_line
 
 
 def serve(
@@ -70,8 +71,8 @@ def serve(
         workload=workload,
         seed=seed,
     )
-    with status_line() as tell:
-        report = measure_serve(plan, tell)
+    with status_line() as progress:
+        report = measure_serve(plan, progress)
     give(report, as_json, _show)
 
 

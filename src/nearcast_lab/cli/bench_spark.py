@@ -14,7 +14,8 @@ from nearcast.cli.spark_setup import need_spark
 from nearcast.errors import InvalidValue
 from nearcast_lab.bench.spark import ARMS, SparkReport, SparkSetup, measure_spark
 from nearcast_lab.bench.spark_latency import LatencyReport
-from nearcast_lab.cli.measuring import give, numbers, status_line
+from nearcast_lab.cli.measuring import give, numbers
+from nearcast_lab.progress import status_line
 
 
 def spark(
@@ -34,7 +35,7 @@ def spark(
         str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(ARMS)}.")
     ] = ",".join(ARMS),
     rate: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Also time files at so many events a second.")
+        int, typer.Option(metavar="N", min=0, help="Also time files at N events a second.")
     ] = 8000,
     workload: Annotated[
         str, typer.Option(metavar="NAME", help="A kind of events, as in bench match.")
@@ -61,8 +62,8 @@ def spark(
             raise InvalidValue("--arms", name, f"one of {', '.join(ARMS)}")
         chosen[name] = ARMS[name]
     plan = SparkSetup(sizes, rounds, subscriptions, ratio, seed, master, workload, rate)
-    with status_line() as tell:
-        reports, timed = measure_spark(plan, chosen, tell)
+    with status_line() as progress:
+        reports, timed = measure_spark(plan, chosen, progress)
     give([*reports, *timed], as_json, lambda _: _show(reports, timed))
 
 

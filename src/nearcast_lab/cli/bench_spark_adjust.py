@@ -11,8 +11,9 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
-from nearcast_lab.bench.promises import table_of
-from nearcast_lab.cli.measuring import give, named, numbers, status_line
+from nearcast_lab.bench.checks import table_of
+from nearcast_lab.cli.measuring import give, named, numbers
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.drift import DRIFTS, Drift
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def spark_adjust(
         seed=seed,
         master=master,
     )
-    with status_line() as tell:
-        outcome = measure_spark_adjust(arrangement, tell)
+    with status_line() as progress:
+        outcome = measure_spark_adjust(arrangement, progress)
     give(outcome, as_json, _show)
 
 

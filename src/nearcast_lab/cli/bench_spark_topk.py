@@ -12,7 +12,8 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
 from nearcast_lab.bench.spark_topk import SparkTopkSetup, TopkReport, measure_spark_topk
-from nearcast_lab.cli.measuring import give, status_line
+from nearcast_lab.cli.measuring import give
+from nearcast_lab.progress import status_line
 
 
 def spark_topk(
@@ -28,7 +29,7 @@ def spark_topk(
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Batches that are timed.")] = 5,
     rate: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="Also time files at so many messages a second."),
+        typer.Option(metavar="N", min=0, help="Also time files at N messages a second."),
     ] = 500,
     master: Annotated[str, typer.Option(metavar="URL", help="The master of Spark.")] = "local[2]",
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
@@ -48,8 +49,8 @@ def spark_topk(
     """
     need_spark()
     plan = SparkTopkSetup(subscriptions, window, batch, rounds, rate, master=master, seed=seed)
-    with status_line() as tell:
-        report = measure_spark_topk(plan, tell)
+    with status_line() as progress:
+        report = measure_spark_topk(plan, progress)
     give(report, as_json, _show)
 
 

@@ -13,7 +13,6 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
 from nearcast.topk.window import Window
-from nearcast_lab.bench.bars import bar_chart
 from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.topk import (
     LAZY,
@@ -26,7 +25,9 @@ from nearcast_lab.bench.topk import (
     measure_run,
 )
 from nearcast_lab.bench.topk_engine import ENGINE, EngineRun, measure_engine
-from nearcast_lab.cli.measuring import give, status_line, write_plot
+from nearcast_lab.charts import number_text, stacked_chart
+from nearcast_lab.cli.measuring import check_drawable, give, write_drawing
+from nearcast_lab.progress import status_line
 from nearcast_lab.workloads.registry import convert_options
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
@@ -53,7 +54,7 @@ def topk(
             metavar="NAME,...",
             help="Methods to run a stream through: ours, ours-lazy, or taat, ciq, igpt with "
             "+cskyband, +skyband, +kmax; options as in igpt+kmax:parameter=60;groups=20; or "
-            "engine, which reads texts and names what it tells.",
+            "engine, which reads texts and names messages in its updates.",
         ),
     ] = _METHODS,
     matching: Annotated[
@@ -93,6 +94,7 @@ def topk(
 
       nearcast bench topk --subscriptions 10000 --window 10000 --check 20
     """
+    check_drawable(plot)
     kinds = named_options(workload, "--workload")
     if len(kinds) != 1 or kinds[0][0] != "topk":
         raise InvalidValue("--workload", workload, "topk, with options as in topk:k=50,shift=0")
@@ -103,19 +105,19 @@ def topk(
         make(name, Window(1), data)
     count = 2 * window if messages is None else messages
     plan = TopkSetup(subscriptions, window, count, methods, others, sample, check)
-    wishes = data.subscriptions(0, subscriptions)
+    queries = data.subscriptions(0, subscriptions)
     runs: list[TopkRun] = []
     whole: list[EngineRun] = []
     compared: list[Matching] = []
-    with status_line() as tell:
+    with status_line() as progress:
         for name in methods:
             if name == ENGINE:
-                whole.append(measure_engine(data, subscriptions, window, count, tell))
+                whole.append(measure_engine(data, subscriptions, window, count, progress))
                 continue
-            run, core = measure_run(plan, data, name, wishes, tell)
+            run, core = measure_run(plan, data, name, queries, progress)
             runs.append(run)
             if name == OURS and others:
-                compared = measure_matching(plan, data, core, wishes, tell)
+                compared = measure_matching(plan, data, core, queries, progress)
             del core
     if plot is not None:
         _draw(plot, runs, compared)
@@ -170,19 +172,15 @@ def _show(title: str, rows: Sequence[Mapping[str, Any]], columns: dict[str, str]
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row["method"], *(_written(row[key]) for key in columns.values()))
+        table.add_row(row["method"], *(number_text(row[key]) for key in columns.values()))
     console.print(table)
     if "arriving" in columns:
         console.print(_CAPTION, style="dim")
 
 
-def _written(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
 def _draw(path: str, runs: Sequence[TopkRun], compared: Sequence[Matching]) -> None:
-    bars = [(row["method"], {"matching": row["us_per_message"]}) for row in compared]
-    bars += [
+    rows = [(row["method"], {"matching": row["us_per_message"]}) for row in compared]
+    rows += [
         (
             f"{run['method']}, whole",
             {
@@ -194,4 +192,4 @@ def _draw(path: str, runs: Sequence[TopkRun], compared: Sequence[Matching]) -> N
         )
         for run in runs
     ]
-    write_plot(path, bar_chart("What a message costs", "microseconds of CPU", bars))
+    write_drawing(path, stacked_chart("What a message costs", "microseconds of CPU", rows))

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
-from nearcast.errors import SourceError
-from nearcast_lab.cli.measuring import give, status_line
+from nearcast_lab.cli.measuring import check_drawable, give_report
 from nearcast_lab.experiments.boolean import SCALES, SECTIONS, measure
-from nearcast_lab.experiments.boolean.findings import BooleanReport
-from nearcast_lab.experiments.boolean.page import page
+from nearcast_lab.experiments.boolean.findings import report_of
+from nearcast_lab.progress import status_line
 
 
 class ScaleName(StrEnum):
@@ -59,22 +55,7 @@ def boolean(
         sizes = tuple(max(100, int(size * factor)) for size in chosen.populations)
         chosen = chosen._replace(subscriptions=subscriptions, populations=sizes)
     parts = tuple(part.strip() for part in only.split(",")) if only else tuple(SECTIONS)
-    if not output.parent.is_dir():
-        raise SourceError(f"{output}: cannot be written: there is no folder {output.parent}")
-    with status_line() as tell:
-        report = measure(chosen, seed, tell, parts)
-    output.write_text(page(report), encoding="utf-8")
-    give(report, as_json, lambda report: _show(report, output))
-
-
-def _show(report: BooleanReport, output: Path) -> None:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("paper", "figure", "the paper says", "measured here", "holds"):
-        table.add_column(name, overflow="fold")
-    signs = {"holds": "yes", "partly": "partly", "fails": "no"}
-    for one in report["claims"]:
-        row = (one["paper"], one["figure"], one["claim"], one["measured"])
-        table.add_row(*row, signs[one["verdict"]])
-    console = Console()
-    console.print(table)
-    console.print(f"All figures, and why what does not hold does not: {output}")
+    check_drawable(output)
+    with status_line() as progress:
+        found = measure(chosen, seed, progress, parts)
+    give_report(found, as_json, report_of(found), output)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.cli.spark_setup import need_spark
-from nearcast_lab.bench.partition import Tell
-from nearcast_lab.cli.measuring import cells, give, numbers, status_line
-from nearcast_lab.experiments.distributed import DistributedFinding, DistributedScale, measure
-from nearcast_lab.experiments.report import agreement, html_report
+from nearcast_lab.cli.measuring import OutputOption, cells, check_drawable, give_report, numbers
+from nearcast_lab.experiments.distributed import (
+    DistributedFinding,
+    DistributedScale,
+    measure,
+    report_of,
+)
+from nearcast_lab.progress import Progress, status_line
 
 
 def distributed(
@@ -39,9 +39,7 @@ def distributed(
         bool,
         typer.Option("--spark", help="Also run a stream on Spark that moves cells: minutes more."),
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML page with charts.")
-    ] = None,
+    output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate what section VI of PS2Stream claims, each claim beside what was found.
@@ -60,29 +58,16 @@ def distributed(
         **cells(grid),
         seed=seed,
     )
+    check_drawable(output)
     if spark:
         need_spark()
-    with status_line() as tell:
-        latency = _latency(scale, tell) if spark else None
-        findings = measure(scale, tell, latency)
-    if output is not None:
-        about = (
-            f"{subscriptions:,} subscriptions, {messages:,} messages, seed {seed}; simulated with "
-            "the workers' own index. With H2 messages go only where a term of theirs is wanted."
-        )
-        page = html_report("PS2Stream, section VI, measured again", about, findings)
-        output.write_text(page, encoding="utf-8")
-    give(findings, as_json, _show)
+    with status_line() as progress:
+        latency = _latency(scale, progress) if spark else None
+        findings = measure(scale, progress, latency)
+    give_report(findings, as_json, report_of(scale, findings), output)
 
 
-def _latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
+def _latency(scale: DistributedScale, progress: Progress) -> DistributedFinding:
     from nearcast_lab.experiments.distributed_spark import measure_latency
 
-    return measure_latency(scale, tell)
-
-
-def _show(findings: Sequence[DistributedFinding]) -> None:
-    table = Table("figure", "the paper says", "found here", "agrees")
-    for finding in findings:
-        table.add_row(finding["figure"], finding["claim"], finding["found"], agreement(finding))
-    Console().print(table)
+    return measure_latency(scale, progress)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from nearcast.cli.options import JsonOption
-from nearcast_lab.bench.plot import log_log_plot
-from nearcast_lab.cli.measuring import give, status_line, write_plot
-from nearcast_lab.experiments.moving import MovingFinding, curves_by_area, run_moving
+from nearcast_lab.charts import line_chart
+from nearcast_lab.cli.measuring import OutputOption, check_drawable, give_report, write_drawing
+from nearcast_lab.experiments.moving import curves_by_area, report_of, run_moving
+from nearcast_lab.progress import status_line
 
 
 def moving(
@@ -23,6 +21,7 @@ def moving(
         int, typer.Option(metavar="N", min=10, help="How many moves for each point.")
     ] = 5_000,
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    output: OutputOption = None,
     as_json: JsonOption = False,
     plot: Annotated[
         str | None,
@@ -36,31 +35,21 @@ def moving(
 
     [bold]Example[/bold]
 
-      nearcast experiment moving --subscriptions 5000 --moves 1000
+      nearcast experiment moving --subscriptions 5000 --moves 1000 --output moving.html
     """
+    check_drawable(plot)
+    check_drawable(output)
     if plot is not None:
-        with status_line() as tell:
-            curves = curves_by_area(subscriptions, moves, seed, tell)
-        _draw(plot, subscriptions, curves)
+        with status_line() as progress:
+            curves = curves_by_area(subscriptions, moves, seed, progress)
+        drawn = line_chart(
+            f"Moves among {subscriptions:,} messages, regions of three sizes",
+            "area that changes hands, as a share of the space",
+            "microseconds of CPU a move",
+            curves,
+        )
+        write_drawing(plot, drawn)
         return
-    with status_line() as tell:
-        findings = run_moving(subscriptions, moves, seed, tell)
-    give(findings, as_json, _show)
-
-
-def _show(findings: Sequence[MovingFinding]) -> None:
-    table = Table("figure", "the paper says", "measured here", "agrees")
-    for finding in findings:
-        agrees = "yes" if finding["agrees"] else "no"
-        table.add_row(finding["figure"], finding["claim"], finding["result"], agrees)
-    Console().print(table)
-
-
-def _draw(path: str, messages: int, curves: dict[str, list[tuple[float, float]]]) -> None:
-    drawn = log_log_plot(
-        f"Moves among {messages:,} messages, regions of three sizes",
-        "area that changes hands, as a share of the space",
-        "microseconds of CPU a move",
-        curves,
-    )
-    write_plot(path, drawn)
+    with status_line() as progress:
+        findings = run_moving(subscriptions, moves, seed, progress)
+    give_report(findings, as_json, report_of(subscriptions, findings), output)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast_lab.cli.bench_distribution import distribution_tables
-from nearcast_lab.cli.measuring import give, named, status_line
-from nearcast_lab.experiments.topk import SECTIONS, TopkExperimentReport, TopkScale, measure
+from nearcast_lab.cli.measuring import OutputOption, check_drawable, give_report, named
+from nearcast_lab.experiments.topk import SECTIONS, Series, TopkScale, measure, report_of
+from nearcast_lab.progress import status_line
 
 
 def topk(
@@ -36,6 +37,7 @@ def topk(
         typer.Option(metavar="N", min=100, help="The most terms that texts of 8.2 may have."),
     ] = 1_700_000,
     seed: Annotated[int, typer.Option(metavar="S", help="Another seed, other data.")] = 1,
+    output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the figures of Skype's section 8, each claim beside what was found.
@@ -44,33 +46,25 @@ def topk(
 
     [bold]Example[/bold]
 
-      nearcast experiment topk --subscriptions 5000 --window 5000 --json
+      nearcast experiment topk --subscriptions 5000 --window 5000 --output topk.html
     """
+    check_drawable(output)
     scale = TopkScale(subscriptions, window, turnovers, sample, seed, vocabulary=vocabulary)
     sections = named(section, "--section", list(SECTIONS))
-    with status_line() as tell:
-        report = measure(scale, sections, tell)
-    give(report, as_json, _show)
+    with status_line() as progress:
+        report = measure(scale, sections, progress)
+    tables = list(distribution_tables(report["distribution"]))
+    if report["series"]:
+        tables.insert(0, _series_table(report["series"]))
+    give_report(report, as_json, report_of(report), output, *tables)
 
 
-def _show(report: TopkExperimentReport) -> None:
-    console = Console()
-    title = f"{report['subscriptions']:,} subscriptions, a window of {report['window']:,}"
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("figure", "claim", "measured", "holds", "likely why not"):
-        table.add_column(name, overflow="fold")
-    for row in report["claims"]:
-        holds = "yes" if row["holds"] else "no"
-        table.add_row(row["figure"], row["claim"], row["measured"], holds, row["why"])
-    console.print(table)
-    lines = Table("figure", "varied", "method", box=SIMPLE_HEAD, pad_edge=False)
+def _series_table(series: Sequence[Series]) -> Table:
+    table = Table("figure", "varied", "method", box=SIMPLE_HEAD, pad_edge=False)
     for name in ("value", "arriving us", "expiring us", "buffer"):
-        lines.add_column(name, justify="right")
-    for line in report["series"]:
+        table.add_column(name, justify="right")
+    for line in series:
         numbers = (line["value"], line["arriving_us"], line["expiring_us"], line["buffer_size"])
         written = (f"{number:,.1f}" for number in numbers)
-        lines.add_row(line["figure"], line["varied"], line["method"], *written)
-    if report["series"]:
-        console.print(lines)
-    for table in distribution_tables(report["distribution"]):
-        console.print(table)
+        table.add_row(line["figure"], line["varied"], line["method"], *written)
+    return table

@@ -1,22 +1,26 @@
-"""What all commands that measure have in common: lists in options, progress, and the outcome."""
+"""What all commands that measure have in common: lists in options, and the outcome."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from nearcast.errors import InvalidValue, SourceError
-from nearcast_lab.bench.match import Tell
+from nearcast_lab.charts import need_charts
+from nearcast_lab.report import Report, claims_table, page
 
 T = TypeVar("T")
+
+OutputOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a page of HTML with claims and charts.")
+]
 
 
 def numbers(text: str, field: str) -> list[int]:
@@ -51,18 +55,17 @@ def cells(text: str) -> dict[str, int]:
     return read
 
 
-@contextmanager
-def status_line() -> Iterator[Tell]:
-    """Say what is being done, where a person is looking."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+def check_drawable(path: str | Path | None) -> None:
+    """Refuse a chart or page that could not be written, before anything is measured."""
+    if path is not None:
+        need_charts()
+        folder = Path(path).parent
+        if not folder.is_dir():
+            raise SourceError(f"{path}: cannot be written: there is no folder {folder}")
 
 
-def write_plot(path: str, drawn: str) -> None:
-    """Write a picture to where the option `--plot` says."""
+def write_drawing(path: str | Path, drawn: str) -> None:
+    """Write a chart or a page to the path that an option names."""
     try:
         Path(path).write_text(drawn, encoding="utf-8")
     except OSError as error:
@@ -75,6 +78,24 @@ def give(outcome: T, as_json: bool, show: Callable[[T], object]) -> None:
         typer.echo(msgspec.json.encode(outcome, enc_hook=_plain).decode())
     else:
         show(outcome)
+
+
+def give_report(
+    outcome: object, as_json: bool, report: Report, output: Path | None, *more: Table
+) -> None:
+    """Print the claims of an experiment and further tables, and write its page if asked for."""
+
+    def show(_: object) -> None:
+        console = Console()
+        console.print(claims_table(report.claims, report.about))
+        for table in more:
+            console.print(table)
+        if output is not None:
+            console.print(f"All figures, and why what does not hold does not: {output}")
+
+    give(outcome, as_json, show)
+    if output is not None:
+        write_drawing(output, page(report))
 
 
 def _plain(value: Any) -> Any:

@@ -54,7 +54,9 @@ def hold_rows(
 ) -> int:  # fmt: skip
     """Take rows out of the places of their old boxes, and put them into those of the new ones.
 
-    A box from inf on is none. Stops in front of a row that there is no room for.
+    `which` holds rows, `terms` the term that each row of the table is listed under, `old` and `new`
+    the boxes of `which`; one that begins at inf means no box. Stops at, and returns the place in
+    `which` of, the first row that there is no room for.
     """
     cells, counts = tools.cells, state.counts
     was, now = tools.work[:4], tools.work[4:8]
@@ -64,11 +66,13 @@ def hold_rows(
         for side in range(4):
             was[side] = old[i, side] if leaves else new[i, side]
             now[side] = new[i, side] if comes else old[i, side]
+        # Find the places of both boxes.
         before, after, both = cover_both(places, term, was, now, tools)
         # A box that is not there has no places: those found for it are the other one's.
         gone = before if leaves else wide(0)
         come = after if comes else before
         moves = leaves and comes
+        # Stop if the hash or the arena lacks room.
         wanted = wide(0)
         if 2 * (table.lists[0] + come - before) > len(table.keys):
             return i
@@ -77,6 +81,7 @@ def hold_rows(
                 wanted += room_in(state, table, key_of(cells[at], term))
         if counts[USED] + wanted > room_in_arena(state):
             return i
+        # Move the row from the places of the old box only to those of the new box only.
         for at in range(gone):
             if not (moves and tools.marks[cells[at]] == both):
                 head = list_for(table, key_of(cells[at], term))

@@ -84,7 +84,7 @@ def start_of(keys: Int64s, key: int) -> int:
 
 @inner
 def find_key(keys: Int64s, key: int) -> int:
-    """Find where a key stands, or where it would."""
+    """Find the slot of a key, or the free slot that it would get."""
     mask = len(keys) - 1
     at = start_of(keys, key)
     while keys[at] != key and keys[at] != NOTHING:
@@ -134,14 +134,21 @@ def add_located(
     slots: Int32s,
     tools: LocatedScratch,
 ) -> int:
-    """Take in messages from `start` on while there is room."""
+    """Add messages from number `start` on while there is room; return the first one not added.
+
+    `terms[starts[i]:starts[i + 1]]` are the terms of message i, `boxes[i]` its box, which is
+    listed by its south-west corner, and `ends[i]` when it ends. `frequency` counts messages by term
+    and is updated; `slots[i]` receives the slot of message i.
+    """
     ints, counts, cells = state.ints, state.counts, tools.cells
     for i in range(start, len(boxes)):
         first, stop = starts[i], starts[i + 1]
         x, y = single(boxes[i, 0]), single(boxes[i, 1])
+        # Bring the hash entries of all lists into the cache.
         for at in range(first, stop):
             for cell in range(places_of_point(places, terms[at], x, y, cells)):
                 prefetch(table.keys, start_of(table.keys, key_of(cells[cell], terms[at])))
+        # Stop if the hash, the slots or the arena lack room.
         own = class_for((stop - first + UNIT) // UNIT)
         wanted = room_to_take(own)
         if 2 * (table.lists[0] + (stop - first) * (places.levels + 1)) > len(table.keys):
@@ -155,6 +162,7 @@ def add_located(
                 wanted += room_in(state, table, key_of(cells[cell], terms[at]))
         if counts[USED] + wanted > room_in_arena(state):
             return i
+        # Store the message in a slot, one that was freed if there is one.
         if counts[GIVEN] > 0:
             counts[GIVEN] -= 1
             slot = wide(state.spare[counts[GIVEN]])
@@ -166,6 +174,7 @@ def add_located(
         for side in range(4):
             state.messages[slot, side] = boxes[i, side]
         state.messages[slot, END], state.messages[slot, TERMS] = ends[i], piece
+        # Store its terms, and enter it into the list of each place and term.
         ints[piece * UNIT] = stop - first
         for at in range(first, stop):
             ints[piece * UNIT + 1 + at - first] = terms[at]
@@ -173,6 +182,7 @@ def add_located(
             for cell in range(places_of_point(places, terms[at], x, y, cells)):
                 head = list_for(table, key_of(cells[cell], terms[at]))
                 add_entry(state, state.heads, head, wide(NOTHING), x, y, slot, sign)
+        # Schedule its end.
         push(state.heap, state.due_at, counts[LIVE], slot, ends[i])
         counts[LIVE] += 1
     return len(boxes)
@@ -183,7 +193,7 @@ def expire_located(
     state: ActiveArrays, table: Hash, places: Places, frequency: Int64s, now: float, gone: Int32s,
     tools: LocatedScratch,
 ) -> int:  # fmt: skip
-    """Take out messages that have ended by now, as many as `gone` has room for."""
+    """Remove messages that have ended by now; `gone` gets their slots, as many as it holds."""
     ints, counts, cells = state.ints, state.counts, tools.cells
     for i in range(len(gone)):
         if counts[LIVE] == 0 or not has_ended(state, now):
@@ -237,14 +247,20 @@ def located_moves(
     events: Int32s, times: Floats, boxes: Floats, start: int, found: Int32s, out_events: Int32s,
     out_slots: Int32s, out_ops: Ops, tools: LocatedScratch,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Find what changes when rows get other boxes; like `moves`.
+    """Find the messages that come and go when rows get other boxes; like `moves`.
 
-    A place that only one of the two boxes is held in says what went, or what came; one of both
-    says both, unless it lies inside both boxes.
+    `which[i]` is a row of `rows` that gets `boxes[i]`, by the event `events[i]` at the time
+    `times[events[i]]`; `frequency` counts messages by term. `found` is work space for slots. The
+    outcome goes to `out_events`, `out_slots` and `out_ops`, an element for each change. Returns the
+    first row that was not done, how many changes were written, and why it stopped.
+
+    A place that covers only one of the two boxes holds what went, or what came; one that covers
+    both may hold either, unless it lies inside both boxes.
     """
     written, cells = wide(0), tools.cells
     old, new = tools.work[:4], tools.work[4:8]
     for i in range(start, len(which)):
+        # Find the rarest required term; if no message has it, nothing changes.
         row, mark = wide(which[i]), written
         best, least, sign = wide(-1), wide(2**62), wide(0)
         for at in range(rows.first[row], rows.first[row] + rows.required[row]):
@@ -255,6 +271,7 @@ def located_moves(
                 best, least = term, much
         if least == 0:
             continue
+        # Collect the places where something may change, with what their messages can have done.
         for side in range(4):
             old[side], new[side] = rows.box[row, side], boxes[i, side]
         before, after, both = cover_both(places, best, old, new, tools)
@@ -268,9 +285,10 @@ def located_moves(
                 continue
             key = key_of(cells[at], best)
             prefetch(table.keys, start_of(table.keys, key))
-            # What the sign says: in both, or in the old or in the new one only.
+            # The two lowest bits: 0 for a place of both boxes, or WENT, or CAME.
             cells[kept] = key << 2 | wide(0 if shared else (WENT if at < before else CAME))
             kept += 1
+        # Pick the messages of these places that the move may concern.
         filled = wide(0)
         for at in range(kept):
             place = find_key(table.keys, cells[at] >> 2)
@@ -286,8 +304,9 @@ def located_moves(
                 filled,
             )  # fmt: skip
             if wanted != 0 and places.levels > 0:
-                # Cells of the two may lie in each other, and have the same messages.
+                # Cells of the two boxes may be nested, and hold the same messages.
                 filled = keep_only(state, rows.box[row], boxes[i], found, mine, filled, wanted)
+        # Keep those whose text matches, and write down what changes.
         ask_for_candidates(state, found, filled)
         filled = keep_matching(state, rows, row, times[events[i]], found, wide(0), filled, wide(-1))
         if written + filled > len(out_slots):

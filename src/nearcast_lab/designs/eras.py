@@ -1,11 +1,11 @@
 """Plans side by side (PS2Stream, section V-B): subscriptions of each era are dealt by its plan.
 
-When a plan made anew takes over, carrying everything at once would stop the stream. So what stands
-stays where it is, under the old plan, and only new subscriptions are dealt by the new one; messages
-are routed by both. Once few old subscriptions are left, or when told to, these are carried, and the
-old plan is retired. A plan for more or fewer workers takes over in the same way.
+When a new plan takes over, carrying everything at once would stop the stream. So the subscriptions
+that exist stay where they are, under the old plan, and only new ones are dealt by the new plan;
+messages are routed by both. Once few old subscriptions are left, or on request, these are carried,
+and the old plan is retired. A plan for more or fewer workers takes over in the same way.
 
-Subscriptions are numbered as they come, each version anew: the number tells the era.
+Subscriptions are numbered as they come, and each version gets a new number: that gives the era.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Eras:
         return found
 
     def old_share(self, numbers: Numbers) -> float:
-        """What share of the subscriptions that stand is dealt by an old plan."""
+        """The share of the current subscriptions that an old plan dealt."""
         old = np.count_nonzero(self.era_of(numbers) < len(self.eras) - 1)
         return old / max(len(numbers), 1)
 
@@ -147,8 +147,8 @@ class Eras:
     ) -> npt.NDArray[np.bool_]:
         """Say for which pairs of a message and a row that match a worker answers.
 
-        It is asked about rows that it holds; by a plan that splits nothing by place or text
-        whoever has both answers, if the message was sent to it by the plan of the row's era.
+        The rows are ones that it holds. By a plan that splits nothing by place or text, a worker
+        that has both answers, if the plan of the row's era sent it the message.
         """
         at = self.era_of(numbers)[row]
         mine = np.zeros(len(row), np.bool_)

@@ -109,7 +109,7 @@ def _rarest(table: Table) -> Int32s:
     return keys
 
 
-class _Lists:
+class _PlaceLists:
     """Lists by place and term."""
 
     def __init__(self, places: Places) -> None:
@@ -159,7 +159,7 @@ def _empty_hash(room: int) -> Hash:
     return Hash(np.full(room, -1, np.int64), np.empty(room, np.int32), np.zeros(1, np.int64))
 
 
-class LocatedMessages(_Lists):
+class LocatedMessages(_PlaceLists):
     """Active messages in lists by place and term."""
 
     def __init__(self, places: Places) -> None:
@@ -198,7 +198,7 @@ class LocatedMessages(_Lists):
         return slots
 
     def expire(self, now: float, most: int) -> Ended:
-        """Take out at most so many of the messages that have ended by now."""
+        """Remove at most `most` of the messages that have ended by now."""
         gone = np.empty(min(most, len(self)), np.int32)
         count = expire_located(
             self._state, self._hash, self._places, self._frequency, now, gone, self._tools
@@ -236,7 +236,7 @@ class LocatedMessages(_Lists):
         return ActiveChanges(out_events[:filled], out_slots[:filled], out_ops[:filled])
 
 
-class LocatedRows(_Lists):
+class LocatedRows(_PlaceLists):
     """Subscriptions in the lists of their rarest terms, in some places: an `Index` of points."""
 
     name: ClassVar[str] = "located"
@@ -244,8 +244,8 @@ class LocatedRows(_Lists):
     def __init__(self, table: Table, places: Places) -> None:
         super().__init__(places)
         self.table = table
-        self._keys: Int32s = np.zeros(0, np.int32)  # by row: the term it stands under
-        self._boxes: Floats = np.zeros((0, 4))  # by row: the box it stands with
+        self._keys: Int32s = np.zeros(0, np.int32)  # by row: the term it is listed under
+        self._boxes: Floats = np.zeros((0, 4))  # by row: the box it is listed with
 
     def build(self) -> None:
         """Take in all live rows of the table; there must be none yet."""

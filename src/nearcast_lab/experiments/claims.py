@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 
-class Claim(TypedDict):
+class SkypeClaim(TypedDict):
     """What the paper says, what was measured, and whether that agrees."""
 
     figure: str
@@ -15,7 +15,7 @@ class Claim(TypedDict):
     why: str
 
 
-def claim_of(figure: str, claim: str, measured: str, holds: bool, why: str) -> Claim:
+def claim_of(figure: str, claim: str, measured: str, holds: bool, why: str) -> SkypeClaim:
     """Put a claim together; a reason is only given where it does not hold."""
     return {
         "figure": figure,

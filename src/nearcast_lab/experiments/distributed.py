@@ -2,7 +2,7 @@
 
 Workers are simulated (`partition.simulate`): what each has to do is counted by the worker's own
 index, and a bound is the messages a second that the heaviest worker allows. So partitioning,
-memory, selection and the effect of adjustment can be told; latency takes a stream on Spark
+memory, selection and the effect of adjustment can be simulated; latency takes a stream on Spark
 (`distributed_spark`). Data are made up (`nearcast generate sts-q1`), not the paper's tweets: ratios
 are compared, not rates.
 """
@@ -15,8 +15,11 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from nearcast_lab.bench import adjust, partition
-from nearcast_lab.bench.partition import PartitionReport, Tell
+from nearcast_lab.bench.partition import PartitionReport
+from nearcast_lab.progress import Progress
+from nearcast_lab.report import OWN, Report, claim, figure
 
+PAPER = "PS2Stream, ICDE 2017"
 TEXT = ("text-frequency", "text-hypergraph", "text-metric")
 SPACE = ("space-grid", "space-kd", "space-rtree")
 _COMPARED = ("text-metric", "space-kd", "hybrid", "auto")
@@ -36,7 +39,7 @@ class DistributedScale(NamedTuple):
 
 
 class DistributedFinding(TypedDict):
-    """What the paper says, what was found, and whether that agrees: not told if not measured.
+    """What the paper says, what was found, and whether that agrees: None if not measured.
 
     `values` has for each method a number for each kind of run.
     """
@@ -50,19 +53,19 @@ class DistributedFinding(TypedDict):
 
 
 def measure(
-    scale: DistributedScale, tell: Tell, latency: DistributedFinding | None = None
+    scale: DistributedScale, progress: Progress, latency: DistributedFinding | None = None
 ) -> list[DistributedFinding]:
-    """Simulate everything; what a migration does to latencies is measured by others, if at all."""
+    """Simulate everything; what a migration does to latencies is measured elsewhere, if at all."""
     first = scale.workers[0]
-    all_at = _Runs(_simulated(scale, [*TEXT, *SPACE, "hybrid", "auto"], [first], tell))
-    rest = _simulated(scale, _COMPARED, scale.workers[1:], tell) if scale.workers[1:] else []
+    all_at = _Runs(_simulated(scale, [*TEXT, *SPACE, "hybrid", "auto"], [first], progress))
+    rest = _simulated(scale, _COMPARED, scale.workers[1:], progress) if scale.workers[1:] else []
     growing = _Runs([*all_at.reports, *rest])
     drift = adjust.measure_adjust(
         adjust.AdjustSetup(
             [first], scale.subscriptions, scale.messages, scale.intervals, 2, scale.columns,
             scale.rows, seed=scale.seed,
         ),
-        tell,
+        progress,
     )  # fmt: skip
     return [
         _baselines(all_at, first, "sts-q1", "6a, 6c", SPACE, TEXT),
@@ -76,7 +79,7 @@ def measure(
         _selection_time(drift),
         _migration_cost(drift),
         _adjustment(drift),
-        latency or UNTOLD,
+        latency or NOT_MEASURED,
         DistributedFinding(
             figure="8",
             claim="tuples stay 15 to 25 ms in the system, least with hybrid",
@@ -89,8 +92,33 @@ def measure(
     ]
 
 
+def report_of(scale: DistributedScale, findings: Sequence[DistributedFinding]) -> Report:
+    """Arrange findings for a page: a group of bars for each kind of run, a bar for each method."""
+    claims = [
+        claim(
+            OWN if one["claim"].startswith("(not in the paper)") else PAPER,
+            one["figure"], one["claim"], one["found"], one["agrees"],
+        )
+        for one in findings
+    ]  # fmt: skip
+    figures = []
+    for one in findings:
+        if one["values"]:
+            runs = list(next(iter(one["values"].values())))
+            lines = {name: [each[run] for run in runs] for name, each in one["values"].items()}
+            figures.append(
+                figure(PAPER, one["figure"], one["claim"], "run", runs, lines, one["unit"], True)
+            )
+    about = (
+        f"{scale.subscriptions:,} subscriptions, {scale.messages:,} messages, seed {scale.seed}; "
+        "simulated with the workers' own index. With H2 messages go only where a subscription asks "
+        "for one of their terms."
+    )
+    return Report("PS2Stream, section VI, measured again", about, claims, figures)
+
+
 def _simulated(
-    scale: DistributedScale, names: Sequence[str], workers: Sequence[int], tell: Tell
+    scale: DistributedScale, names: Sequence[str], workers: Sequence[int], progress: Progress
 ) -> list[PartitionReport]:
     arrangement = partition.PartitionSetup(
         workloads=("sts-q1", "sts-q2", "sts-q3"),
@@ -104,10 +132,10 @@ def _simulated(
         measure=False,
         seed=scale.seed,
     )
-    return partition.measure_partition(arrangement, tell)["reports"]
+    return partition.measure_partition(arrangement, progress)["reports"]
 
 
-UNTOLD = DistributedFinding(
+NOT_MEASURED = DistributedFinding(
     figure="12c, 15",
     claim="80 % of the tuples are not disturbed by a migration",
     found="a simulator has no latency: add --spark",
@@ -115,7 +143,7 @@ UNTOLD = DistributedFinding(
     unit="",
     values={},
 )
-"""What a migration does to latencies, as long as nobody has measured it."""
+"""What a migration does to latencies, where that was not measured."""
 
 
 class _Runs:
@@ -142,9 +170,9 @@ class _Runs:
         """The bounds of several methods, with H2 and without."""
         return {
             name: {
-                f"{workload}{told}": self.bound(workload, workers, name, h2)
+                f"{workload}{filtered}": self.bound(workload, workers, name, h2)
                 for workload in workloads
-                for h2, told in ((True, ""), (False, " without H2"))
+                for h2, filtered in ((True, ""), (False, " without H2"))
             }
             for name in names
         }
@@ -327,10 +355,10 @@ def _selection_time(drift: adjust.AdjustOutcome) -> DistributedFinding:
 
 
 def _migration_cost(drift: adjust.AdjustOutcome) -> DistributedFinding:
-    sizes = {told: _selected(drift, "by_definition", told) for told in ("definition 3", "real")}
+    sizes = {load: _selected(drift, "by_definition", load) for load in ("definition 3", "real")}
     carried = _selected(drift, "carried", "real")
-    saved = {told: 1 - each["GR"] / min(each["SI"], each["RA"]) for told, each in sizes.items()}
-    shown = {f"cells selected by load: {told}": each for told, each in sizes.items()}
+    saved = {load: 1 - each["GR"] / min(each["SI"], each["RA"]) for load, each in sizes.items()}
+    shown = {f"cells selected by load: {load}": each for load, each in sizes.items()}
     shown["carried, of cells selected by load: real"] = carried
     return DistributedFinding(
         figure="12b, 14",
@@ -339,7 +367,7 @@ def _migration_cost(drift: adjust.AdjustOutcome) -> DistributedFinding:
         f"real load of cells; ours {carried['ours'] / carried['GR']:.2f} of what GR really carries",
         agrees=saved["definition 3"] >= 0.3,
         unit="kB",
-        values={name: {told: each[name] / 1e3 for told, each in shown.items()} for name in carried},
+        values={name: {run: each[name] / 1e3 for run, each in shown.items()} for name in carried},
     )
 
 

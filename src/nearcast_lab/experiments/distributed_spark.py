@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nearcast_lab.bench.spark_adjust import SparkAdjustSetup, measure_spark_adjust
-from nearcast_lab.experiments.distributed import UNTOLD
+from nearcast_lab.experiments.distributed import NOT_MEASURED
 
 if TYPE_CHECKING:
-    from nearcast_lab.bench.partition import Tell
     from nearcast_lab.bench.spark_adjust_report import SparkAdjustOutcome
     from nearcast_lab.experiments.distributed import DistributedFinding, DistributedScale
+    from nearcast_lab.progress import Progress
 
 _WORKERS, _BATCHES = 4, 24
 _MOST_SUBSCRIPTIONS = 50_000
 _UNDISTURBED = 0.8
 
 
-def measure_latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
+def measure_latency(scale: DistributedScale, progress: Progress) -> DistributedFinding:
     """Let a stream adjust itself on Spark while its load drifts."""
     return latency_of(
         measure_spark_adjust(
@@ -36,7 +36,7 @@ def measure_latency(scale: DistributedScale, tell: Tell) -> DistributedFinding:
                 batches=_BATCHES,
                 seed=scale.seed,
             ),
-            tell,
+            progress,
         )
     )
 
@@ -66,7 +66,7 @@ def latency_of(outcome: SparkAdjustOutcome) -> DistributedFinding:
         )
         agrees = undisturbed >= _UNDISTURBED
     return {
-        **UNTOLD,
+        **NOT_MEASURED,
         "found": found,
         "agrees": agrees,
         "unit": "seconds a batch",

@@ -8,15 +8,18 @@ paper's table 3, with as many subscriptions as are asked for in place of its mil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 import numpy as np
 
-from nearcast_lab.bench.moving import MovingReport, MovingSetup, Tell, measure_moving
+from nearcast_lab.bench.moving import MovingReport, MovingSetup, measure_moving
+from nearcast_lab.progress import Progress
+from nearcast_lab.report import Report, claim, figure
 from nearcast_lab.workloads.registry import array_workload
 from nearcast_lab.workloads.space import SPACES
 
+_PAPER = "AP+-Tree, VLDB J."
 _TREE = "ap-plus-tree"
 _VARIANTS = ("ap-plus-k", "ap-plus-s")
 _QUADTREES = ("iq-plus-tree", "rq-plus-tree")
@@ -31,6 +34,13 @@ _AREAS = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 _SIZES = (0.5, 1.0, 1.5, 2.0, 2.5)
 _CURVES = (1e-4, 1e-3, 1e-2)
 _STEPS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_VARIED: dict[str, tuple[str, Sequence[float]]] = {
+    "22": ("share of the subscriptions that move", _MOBILITIES),
+    "23": ("velocity", _VELOCITIES),
+    "24": ("area of a region, as a share of the space", _AREAS),
+    "25": ("subscriptions, as a multiple", _SIZES),
+}
+_UNITS = {"21c": "bytes a pair", "22": "ms of CPU"}
 
 
 class MovingFinding(TypedDict):
@@ -43,8 +53,10 @@ class MovingFinding(TypedDict):
     values: dict[str, list[float]]
 
 
-def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[MovingFinding]:
-    """Measure all figures with so many subscriptions and as many messages."""
+def run_moving(
+    subscriptions: int, moves: int, seed: int, progress: Progress
+) -> list[MovingFinding]:
+    """Measure all figures, with as many messages as subscriptions."""
 
     def measure(
         names: list[str], steps: list[float], size: int, area: float = _AREA, most: int = moves
@@ -52,7 +64,7 @@ def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[Mo
         roads = SPACES[_SPACE]
         plan = MovingSetup("tweets", size, size, most, steps, names, False, 2.0, seed, roads)
         options = {"min_area": str(area), "max_area": str(area), "space": _SPACE}
-        return measure_moving(plan, array_workload("tweets", seed=seed, **options), tell)
+        return measure_moving(plan, array_workload("tweets", seed=seed, **options), progress)
 
     default = {r["design"]: r for r in measure(_ALL, [1.0], subscriptions)}
     findings = [
@@ -83,8 +95,25 @@ def run_moving(subscriptions: int, moves: int, seed: int, tell: Tell) -> list[Mo
     return findings
 
 
+def report_of(subscriptions: int, findings: Sequence[MovingFinding]) -> Report:
+    """Arrange findings for a page."""
+    claims, figures = [], []
+    for one in findings:
+        number, _, title = one["figure"].partition(", ")
+        unit = _UNITS.get(number, "us of CPU")
+        claims.append(claim(_PAPER, number, one["claim"], one["result"], one["agrees"]))
+        if number in _VARIED:
+            figures.append(figure(_PAPER, number, title, *_VARIED[number], one["values"], unit))
+        else:
+            lines = {title: [value for (value,) in one["values"].values()]}
+            designs = list(one["values"])
+            figures.append(figure(_PAPER, number, title, "design", designs, lines, unit, True))
+    about = f"{subscriptions:,} subscriptions that move on roads, and as many active messages."
+    return Report("Moving subscriptions: AP+-Tree, section 5.2, again", about, claims, figures)
+
+
 def curves_by_area(
-    subscriptions: int, moves: int, seed: int, tell: Tell
+    subscriptions: int, moves: int, seed: int, progress: Progress
 ) -> dict[str, list[tuple[float, float]]]:
     """What moves cost by how much area changes hands, for regions of several sizes.
 
@@ -99,7 +128,7 @@ def curves_by_area(
         )
         options = {"min_area": str(area), "max_area": str(area)}
         made = array_workload("one-term", seed=seed, **options)
-        for report in measure_moving(plan, made, tell):
+        for report in measure_moving(plan, made, progress):
             costs = [step["move_us"] for step in report["steps"]]
             changed = [area * _changed(step) for step in _STEPS]
             line = f"{report['design']}, {100 * area:g} %"
@@ -108,7 +137,7 @@ def curves_by_area(
 
 
 def _changed(step: float) -> float:
-    """The area that changes hands when a box goes so far, as a share of its own: the average."""
+    """Average the area that changes hands when a box moves by `step`, as a share of its own."""
     turns = np.linspace(0.0, 2.0 * np.pi, 360, endpoint=False)
     left = (1.0 - step * np.abs(np.cos(turns))) * (1.0 - step * np.abs(np.sin(turns)))
     return float(2.0 * (1.0 - left.mean()))
@@ -162,7 +191,7 @@ def _updates(reports: Reports) -> MovingFinding:
     ratios = _ratios(reports, _OTHERS, updated)
     return MovingFinding(
         figure="19b, moving a subscription in its index",
-        claim="IQ+ and RQ+ take long, as they choose cells anew; AP+-Tree does not",
+        claim="IQ+ and RQ+ take long, as they choose cells again; AP+-Tree does not",
         result=f"times AP+-Tree's: {_listed(ratios)}",
         agrees=min(ratios[name] for name in _QUADTREES) > 1,
         values=_each(reports, updated),

@@ -6,7 +6,7 @@ for all methods; so ratios are compared, not microseconds. Reasons are what we t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypedDict
 
 from nearcast_lab.bench.distribution import DistributionSetup, Row
@@ -18,12 +18,13 @@ from nearcast_lab.bench.topk import (
     measure_matching,
     measure_run,
 )
+from nearcast_lab.charts import Figure
 from nearcast_lab.experiments import topk_distributed
-from nearcast_lab.experiments.claims import Claim, claim_of
+from nearcast_lab.experiments.claims import SkypeClaim, claim_of
+from nearcast_lab.progress import Progress
+from nearcast_lab.report import OWN, Report, claim, figure
 from nearcast_lab.workloads.topk import TopkOptions
 from nearcast_lab.workloads.topk_arrays import TopkArrays
-
-Tell = Callable[[str], None]
 
 EMBEDDED, DISTRIBUTED = "8.1", "8.2"
 SECTIONS = (EMBEDDED, DISTRIBUTED)
@@ -51,7 +52,7 @@ class TopkExperimentReport(TypedDict):
     subscriptions: int
     window: int
     messages: int
-    claims: list[Claim]
+    claims: list[SkypeClaim]
     series: list[Series]
     matching: list[Matching]
     distribution: list[Row]
@@ -74,15 +75,15 @@ class TopkScale(NamedTuple):
 
 
 def _run(
-    scale: TopkScale, method: str, tell: Tell, timed: bool = False, **varied: float | str
+    scale: TopkScale, method: str, progress: Progress, timed: bool = False, **varied: float | str
 ) -> TopkRun:
     sizes = {"subscriptions": scale.subscriptions, "window": scale.window}
     sizes |= {name: int(varied.pop(name)) for name in list(varied) if name in sizes}
     data = TopkArrays(scale.seed, scale.options(**varied))
     messages = int(scale.turnovers * sizes["window"])
     plan = TopkSetup(sizes["subscriptions"], sizes["window"], messages, [method], timed=timed)
-    wishes = data.subscriptions(0, plan.subscriptions)
-    return measure_run(plan, data, method, wishes, tell)[0]
+    queries = data.subscriptions(0, plan.subscriptions)
+    return measure_run(plan, data, method, queries, progress)[0]
 
 
 def _row(figure: str, varied: str, value: float, run: TopkRun) -> Series:
@@ -97,16 +98,16 @@ def _row(figure: str, varied: str, value: float, run: TopkRun) -> Series:
     }
 
 
-def _dissemination(scale: TopkScale, tell: Tell) -> tuple[list[Matching], list[Claim]]:
+def _dissemination(scale: TopkScale, progress: Progress) -> tuple[list[Matching], list[SkypeClaim]]:
     """Figures 11 to 13: at the thresholds of a steady state."""
     data = TopkArrays(scale.seed, scale.options())
     messages = int(scale.turnovers * scale.window)
     grouped = [f"igpt:groups={count}" for count in (5, 20, 40)]
     methods = ["igpt", IPT, "ciq", "taat", "igpt:traversal=term", PRINTED, *grouped]
     plan = TopkSetup(scale.subscriptions, scale.window, messages, [OURS], methods, scale.sample)
-    wishes = data.subscriptions(0, scale.subscriptions)
-    _, core = measure_run(plan, data, OURS, wishes, tell)
-    rows = measure_matching(plan, data, core, wishes, tell)
+    queries = data.subscriptions(0, scale.subscriptions)
+    _, core = measure_run(plan, data, OURS, queries, progress)
+    rows = measure_matching(plan, data, core, queries, progress)
     us = {row["method"]: row["us_per_message"] for row in rows}
     size = {row["method"]: row["index_bytes_per_subscription"] for row in rows}
     visited = {row["method"]: row["visited_per_message"] for row in rows}
@@ -149,18 +150,20 @@ def _dissemination(scale: TopkScale, tell: Tell) -> tuple[list[Matching], list[C
     ]  # fmt: skip
 
 
-def _reevaluation(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
     """Figures 10 and 14, table 4."""
     series: list[Series] = []
     runs: dict[str, TopkRun] = {}
     for depth in (20, 40, 60, 80, 120):
-        runs[f"kmax {depth}"] = run = _run(scale, f"taat+kmax:parameter={depth}", tell)
+        runs[f"kmax {depth}"] = run = _run(scale, f"taat+kmax:parameter={depth}", progress)
         series.append(_row("10a", "kmax", depth, run))
     for percent in (100, 95, 85, 75):
-        runs[f"skyband {percent}"] = run = _run(scale, f"taat+skyband:parameter={percent}", tell)
+        runs[f"skyband {percent}"] = run = _run(
+            scale, f"taat+skyband:parameter={percent}", progress
+        )
         series.append(_row("10b", "percent of the k-th score", percent, run))
-    runs["cskyband"] = cost_based = _run(scale, "taat+cskyband", tell)
-    runs["ours"], runs["lazy"] = _run(scale, OURS, tell), _run(scale, "ours-lazy", tell)
+    runs["cskyband"] = cost_based = _run(scale, "taat+cskyband", progress)
+    runs["ours"], runs["lazy"] = _run(scale, OURS, progress), _run(scale, "ours-lazy", progress)
     series += [_row("14", "method", 0, runs[name]) for name in ("cskyband", "ours", "lazy")]
     kmax, skyband = runs["kmax 60"], runs["skyband 95"]
     second = min(kmax["expiring_us"], skyband["expiring_us"])
@@ -198,7 +201,7 @@ def _reevaluation(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Clai
     ]  # fmt: skip
 
 
-def _effects(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _effects(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
     """Figures 15 to 18: keywords, k, subscriptions, window; ours beside Skype."""
     series: list[Series] = []
     varied = {
@@ -207,11 +210,11 @@ def _effects(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
         ("17", "subscriptions"): (scale.subscriptions // 4, scale.subscriptions),
         ("18", "window"): (scale.window // 4, scale.window),
     }
-    for (figure, name), values in varied.items():
+    for (number, name), values in varied.items():
         for value in values:
             for method in (OURS, SKYPE):
-                run = _run(scale, method, tell, False, **{name: value})
-                series.append(_row(figure, name, value, run))
+                run = _run(scale, method, progress, False, **{name: value})
+                series.append(_row(number, name, value, run))
     skype = [row for row in series if row["method"] != OURS]
     by_window = [row["arriving_us"] for row in skype if row["figure"] == "18"]
     by_k = [row["arriving_us"] + row["expiring_us"] for row in skype if row["figure"] == "16"]
@@ -238,19 +241,19 @@ def _whole(run: TopkRun) -> float:
     return run["arriving_us"] + run["expiring_us"]
 
 
-def _others(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
+def _others(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
     """Figures 19 and 20: keywords by Zipf's law, and a window of seconds; beside CIQ with kmax."""
     methods = (OURS, SKYPE, RIVAL)
     series: list[Series] = []
     cost: dict[tuple[str, str, int], float] = {}
     for place, source in enumerate(("message", "zipf")):
         for method in methods:
-            run = _run(scale, method, tell, keywords=source)
+            run = _run(scale, method, progress, keywords=source)
             cost[source, method, 0] = _whole(run)
             series.append(_row("19", "keywords: message, zipf", place, run))
     for k in (10, 20, 50):
         for method in methods:
-            run = _run(scale, method, tell, True, k=k)
+            run = _run(scale, method, progress, True, k=k)
             cost["timed", method, k] = _whole(run)
             series.append(_row("20", "k, window of seconds", k, run))
     changed = {m: cost["zipf", m, 0] / cost["message", m, 0] for m in methods}
@@ -273,7 +276,7 @@ def _others(scale: TopkScale, tell: Tell) -> tuple[list[Series], list[Claim]]:
     ]  # fmt: skip
 
 
-def measure(scale: TopkScale, sections: Sequence[str], tell: Tell) -> TopkExperimentReport:
+def measure(scale: TopkScale, sections: Sequence[str], progress: Progress) -> TopkExperimentReport:
     """Measure everything, one figure after another, of sections 8.1 and 8.2 or one of them."""
     report: TopkExperimentReport = {
         "subscriptions": scale.subscriptions,
@@ -285,13 +288,13 @@ def measure(scale: TopkScale, sections: Sequence[str], tell: Tell) -> TopkExperi
         "distribution": [],
     }
     if EMBEDDED in sections:
-        report["matching"], report["claims"] = _dissemination(scale, tell)
+        report["matching"], report["claims"] = _dissemination(scale, progress)
         for part in (_reevaluation, _effects, _others):
-            series, claims = part(scale, tell)
+            series, claims = part(scale, progress)
             report["series"] += series
             report["claims"] += claims
     if DISTRIBUTED in sections:
-        found = topk_distributed.measure(_arrangement(scale), tell)
+        found = topk_distributed.measure(_arrangement(scale), progress)
         report["distribution"] = found.rows
         report["claims"] += found.claims
     return report
@@ -306,3 +309,42 @@ def _arrangement(scale: TopkScale) -> DistributionSetup:
         vocabulary=scale.vocabulary,
         seed=scale.seed,
     )
+
+
+def report_of(found: TopkExperimentReport) -> Report:
+    """Arrange what was found for a page."""
+    paper = topk_distributed.PAPER
+    claims = [
+        claim(OWN if one["figure"] == "none" else paper, one["figure"], one["claim"],
+              one["measured"], one["holds"], one["why"])
+        for one in found["claims"]
+    ]  # fmt: skip
+    about = (
+        f"{found['subscriptions']:,} subscriptions, a window of {found['window']:,} messages, "
+        f"{found['messages']:,} messages after it. Section 8.2 is simulated."
+    )
+    figures = [*_figures(paper, found), *topk_distributed.figures_of(found["distribution"])]
+    return Report("Top-k subscriptions: Skype, section 8, measured again", about, claims, figures)
+
+
+def _figures(paper: str, found: TopkExperimentReport) -> Iterator[Figure]:
+    if found["matching"]:
+        methods = [row["method"] for row in found["matching"]]
+        costs = {"matching": [row["us_per_message"] for row in found["matching"]]}
+        yield figure(paper, "11 to 13", "Dissemination", "method", methods, costs, bars=True)
+    for number in dict.fromkeys(row["figure"] for row in found["series"]):
+        rows = [row for row in found["series"] if row["figure"] == number]
+        methods = list(dict.fromkeys(row["method"] for row in rows))
+        if len(methods) == len(rows):  # what is varied is a part of the method's name
+            costs = {
+                "arriving": [row["arriving_us"] for row in rows],
+                "expiring": [row["expiring_us"] for row in rows],
+            }
+            yield figure(paper, number, "Re-evaluation", "method", methods, costs, bars=True)
+            continue
+        lines = {
+            name: [r["arriving_us"] + r["expiring_us"] for r in rows if r["method"] == name]
+            for name in methods
+        }
+        points = [f"{value:g}" for value in dict.fromkeys(row["value"] for row in rows)]
+        yield figure(paper, number, "Arriving and expiring", rows[0]["varied"], points, lines)

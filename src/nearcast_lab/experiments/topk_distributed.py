@@ -7,7 +7,7 @@ which weighs much in Storm, is not in it; `break even` says how much it would ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -18,16 +18,19 @@ from nearcast_lab.bench.distribution import (
     DistributionSetup,
     Row,
     SpreadWorld,
-    Tell,
     compare,
     make_world,
     row_of,
     run,
     run_hybrid,
 )
-from nearcast_lab.experiments.claims import Claim, claim_of
+from nearcast_lab.charts import Figure
+from nearcast_lab.experiments.claims import SkypeClaim, claim_of
+from nearcast_lab.progress import Progress
+from nearcast_lab.report import figure
 from nearcast_lab.simulators.topk import TopkCosts
 
+PAPER = "Skype, VLDB J."
 WORKERS = (4, 8, 16, 32)
 MOST = WORKERS[-1]
 _FOUR = ("hashing", "location", "keyword", "prefix")
@@ -45,7 +48,7 @@ _COMM = "what a message costs to send is not in the bound, and that is what pref
 class Findings(NamedTuple):
     """Claims, and all that was simulated for them."""
 
-    claims: list[Claim]
+    claims: list[SkypeClaim]
     rows: list[Row]
 
 
@@ -73,59 +76,81 @@ class _Rows:
         return self.get(texts, mechanism, workers)["simulated"]["workers_per_message"]
 
 
-def measure(arrangement: DistributionSetup, tell: Tell) -> Findings:
+def measure(arrangement: DistributionSetup, progress: Progress) -> Findings:
     """Simulate everything."""
     found = _Rows()
-    claims: list[Claim] = []
-    hybrids: list[Claim] = []
+    claims: list[SkypeClaim] = []
+    hybrids: list[SkypeClaim] = []
     alone: dict[str, float] = {}
     costs: dict[str, TopkCosts] = {}
     for texts in TEXTS:
-        world = make_world(arrangement, texts, tell)
+        world = make_world(arrangement, texts, progress)
         for workers in WORKERS:
             names = (*_FOUR, *_LONGER) if workers == MOST else _FOUR
-            found.rows += compare(world, texts, workers, names, tell)
+            found.rows += compare(world, texts, workers, names, progress)
         costs[texts] = world.costs
         alone[texts] = run(world, hashing, 1).simulation.report["messages_per_s"]
-        rows, claim = _hybrids(world, texts, found, tell)
+        rows, claim = _hybrids(world, texts, found, progress)
         found.rows += rows
         hybrids += claim
         del world
-        printed = make_world(arrangement._replace(keywords=(1, 5)), texts, tell)
-        found.rows += compare(printed, texts + _PRINTED, MOST, _COPIED, tell)
+        printed = make_world(arrangement._replace(keywords=(1, 5)), texts, progress)
+        found.rows += compare(printed, texts + _PRINTED, MOST, _COPIED, progress)
     if arrangement.window >= _LEAST_WINDOW:
         with suppress(SourceError):  # the package that has the entries is not installed
-            world = make_world(arrangement, _ENTRIES, tell)
-            found.rows += compare(world, _ENTRIES, MOST, _COPIED, tell)
+            world = make_world(arrangement, _ENTRIES, progress)
+            found.rows += compare(world, _ENTRIES, MOST, _COPIED, progress)
     claims += [_table_5(found), *_figure_21(found, alone), *_figure_22(found)]
-    claims += _effects(arrangement, found, costs, tell)
+    claims += _effects(arrangement, found, costs, progress)
     return Findings([*claims, *hybrids], found.rows)
 
 
-def _table_5(found: _Rows) -> Claim:
+def figures_of(rows: Sequence[Row]) -> Iterator[Figure]:
+    """Show throughput by the number of workers, by the levels of hybrids, and by mechanism."""
+    unit = "messages a second"
+    levels = [f"{outer} x {inner}" for outer, inner in _LEVELS]
+    for texts in dict.fromkeys(row["texts"] for row in rows):
+        lines: dict[str, list[float]] = {}
+        for row in rows:
+            if row["texts"] == texts:
+                rate = row["simulated"]["messages_per_s"]
+                lines.setdefault(row["simulated"]["mechanism"], []).append(rate)
+        grown = {name: rates for name, rates in lines.items() if len(rates) == len(WORKERS)}
+        hybrid = {name: rates for name, rates in lines.items() if len(rates) == len(levels)}
+        last = {name: rates[-1] for name, rates in lines.items() if name not in hybrid}
+        if grown:
+            yield figure(PAPER, "22", f"Workers: {texts}", "workers", WORKERS, grown, unit)
+        if hybrid:
+            yield figure(PAPER, "25", f"Hybrids: {texts}", "levels", levels, hybrid, unit)
+        yield figure(
+            PAPER, "21a", f"{MOST} workers: {texts}", "mechanism", list(last),
+            {"bound": list(last.values())}, unit, bars=True,
+        )  # fmt: skip
+
+
+def _table_5(found: _Rows) -> SkypeClaim:
     def copies(texts: str) -> str:
         return _listed([found.copies(texts, mechanism) for mechanism in _COPIED])
 
-    told = [f"{name} {copies(name)} and {copies(name + _PRINTED)}" for name in TEXTS]
+    found_copies = [f"{name} {copies(name)} and {copies(name + _PRINTED)}" for name in TEXTS]
     real = [row for row in found.rows if row["texts"] == _ENTRIES]
     if real:
-        told.append(f"entries of a gazetteer {copies(_ENTRIES)}")
+        found_copies.append(f"entries of a gazetteer {copies(_ENTRIES)}")
     keyword, prefix = ([found.copies(t, name) for t in TEXTS] for name in ("keyword", "prefix"))
     return claim_of(
         "table 5", "copies of a subscription (tweets, gn, yelp): keyword 3.2, 3.3, 3.3; "
         "prefix 1.9, 1.9, 2.1",
-        f"{', '.join(_COPIED)}, of 2 to 5 and of 1 to 5 terms: " + "; ".join(told),
+        f"{', '.join(_COPIED)}, of 2 to 5 and of 1 to 5 terms: " + "; ".join(found_copies),
         min(keyword) >= 3 and max(prefix) <= 2.2,
         "1 to 5 terms, as section 8.1.1 has it, are 3 on average, so keyword cannot have more than "
         "3 copies; of 2 to 5 it has what the paper says. Where words are independent of each other "
-        "prefixes save little; here prefix has fewer copies because rare terms go where the other "
-        "terms of their subscriptions are, which gains less the more subscriptions ask for each, "
-        "and because of steep messages, which gain less in a window smaller than the paper's "
-        "million",
+        "prefixes save little; here prefix has fewer copies because rare terms go to the "
+        "workers of terms they occur with, which gains less the more subscriptions ask for each, "
+        "and because of steep messages, which gain less in a window below the paper's million",
     )  # fmt: skip
 
 
-def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
+def _figure_21(found: _Rows, alone: dict[str, float]) -> list[SkypeClaim]:
     gain = {
         (texts, name): found.get(texts, name)["of_hashing"] for texts in TEXTS for name in _FOUR
     }
@@ -178,7 +203,7 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
             "many of 37 independent words are rare ones, which are spread over most workers",
         ),
         claim_of(
-            "none", "(promised here) keyword and prefix send a message of short text to at most "
+            "none", "(not in the paper) keyword and prefix send a message of short text to at most "
             "half of 32 workers", "; ".join(
                 f"{texts} {found.sent(texts, 'keyword'):.1f} and {found.sent(texts, 'prefix'):.1f}"
                 for texts in _SHORT
@@ -188,7 +213,7 @@ def _figure_21(found: _Rows, alone: dict[str, float]) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _figure_22(found: _Rows) -> list[Claim]:
+def _figure_22(found: _Rows) -> list[SkypeClaim]:
     grows = {
         (texts, name): found.rate(texts, name) / found.rate(texts, name, WORKERS[0])
         for texts in TEXTS
@@ -225,8 +250,8 @@ def _figure_22(found: _Rows) -> list[Claim]:
 
 
 def _effects(
-    arrangement: DistributionSetup, found: _Rows, costs: dict[str, TopkCosts], tell: Tell
-) -> list[Claim]:
+    arrangement: DistributionSetup, found: _Rows, costs: dict[str, TopkCosts], progress: Progress
+) -> list[SkypeClaim]:
     """Figures 23 and 24: k, and the number of subscriptions."""
     by_k: list[str] = []
     by_size: list[str] = []
@@ -234,7 +259,7 @@ def _effects(
     for texts in _VARIED:
         rates = {20: found.rate(texts, "prefix")}
         for k in (10, 50):
-            row = _varied(arrangement._replace(k=k), texts, f"k = {k}", costs, tell)
+            row = _varied(arrangement._replace(k=k), texts, f"k = {k}", costs, progress)
             found.rows.append(row)
             rates[k] = row["simulated"]["messages_per_s"]
         by_k.append(f"{texts} " + " -> ".join(_short(rates[k]) for k in (10, 20, 50)))
@@ -243,7 +268,7 @@ def _effects(
         for part in (4, 2):
             count = max(arrangement.subscriptions // part, 100)
             varied = arrangement._replace(subscriptions=count)
-            row = _varied(varied, texts, f"{count:,} subscriptions", costs, tell)
+            row = _varied(varied, texts, f"{count:,} subscriptions", costs, progress)
             found.rows.append(row)
             sizes[count] = row["simulated"]["messages_per_s"]
         few, many = min(sizes), max(sizes)
@@ -264,25 +289,29 @@ def _effects(
 
 
 def _varied(
-    arrangement: DistributionSetup, texts: str, told: str, costs: dict[str, TopkCosts], tell: Tell
+    arrangement: DistributionSetup,
+    texts: str,
+    varied: str,
+    costs: dict[str, TopkCosts],
+    progress: Progress,
 ) -> Row:
-    """Simulate `prefix` with something varied, at the same costs: measured anew they differ."""
-    world = make_world(arrangement, texts, tell)._replace(costs=costs[texts])
-    row = compare(world, texts, MOST, ("prefix",), tell)[0]
-    row["texts"] = f"{texts}, {told}"
+    """Simulate `prefix` with something varied, at the same costs: new ones would differ."""
+    world = make_world(arrangement, texts, progress)._replace(costs=costs[texts])
+    row = compare(world, texts, MOST, ("prefix",), progress)[0]
+    row["texts"] = f"{texts}, {varied}"
     return row
 
 
 def _hybrids(
-    world: SpreadWorld, texts: str, found: _Rows, tell: Tell
-) -> tuple[list[Row], list[Claim]]:
+    world: SpreadWorld, texts: str, found: _Rows, progress: Progress
+) -> tuple[list[Row], list[SkypeClaim]]:
     """Figures 25 and 26."""
     plain = run(world, hashing, MOST)
     rows: dict[str, list[Row]] = {}
     for name in ("spatial-first", "keyword-first"):
         rows[name] = []
         for levels in _LEVELS:
-            tell(f"{texts}, {name} {levels[0]} x {levels[1]}")
+            progress(f"{texts}, {name} {levels[0]} x {levels[1]}")
             done = run_hybrid(world, name, levels)
             rows[name].append(row_of(texts, done, plain, world.costs))
     best = max(found.rate(texts, "location"), found.rate(texts, "prefix"))
@@ -314,13 +343,13 @@ def _hybrids(
 
 def _even(found: _Rows) -> str:
     """Where `prefix` is slower than `hashing`, what a message must cost for it to be as fast."""
-    told = []
+    costs = []
     for texts in TEXTS:
         value = found.get(texts, "prefix")["break_even_us"]
         if value is None or value > 0:
-            told.append(f"{texts} " + ("never" if value is None else f"at {value:.1f} us"))
-    more = ", ".join(told)
-    return f"; as fast if sending a message costs a worker enough: {more}" if told else ""
+            costs.append(f"{texts} " + ("never" if value is None else f"at {value:.1f} us"))
+    more = ", ".join(costs)
+    return f"; as fast if sending a message costs a worker enough: {more}" if costs else ""
 
 
 def _listed(values: Sequence[float]) -> str:

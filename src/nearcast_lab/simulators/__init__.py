@@ -1,1 +1,1 @@
-"""What many workers would do, reckoned in one process."""
+"""What many workers would do, estimated in one process."""

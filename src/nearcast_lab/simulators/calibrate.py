@@ -34,7 +34,7 @@ def calibrate(rows: int = 200_000, messages: int = 20_000, seed: int = 0) -> Wor
     if rows < 100 or messages < 100:
         raise InvalidValue("rows and messages", (rows, messages), "at least 100 of each")
     draw = np.random.default_rng(seed)
-    made = _MadeUp(draw, rows, messages)
+    made = _CalibrationData(draw, rows, messages)
     _timed(made, min(rows, 1000))  # everything is compiled by this
     _operations(made, min(rows, 1000))
     counts, times = [], []
@@ -52,7 +52,7 @@ def calibrate(rows: int = 200_000, messages: int = 20_000, seed: int = 0) -> Wor
     )
 
 
-class _MadeUp:
+class _CalibrationData:
     """Points in a few towns, boxes around such points, terms by Zipf's law."""
 
     def __init__(self, draw: np.random.Generator, rows: int, messages: int) -> None:
@@ -102,7 +102,7 @@ class _MadeUp:
         )
 
 
-def _timed(made: _MadeUp, rows: int) -> tuple[int, float]:
+def _timed(made: _CalibrationData, rows: int) -> tuple[int, float]:
     """Match all messages: candidates, and nanoseconds of CPU."""
     index = made.index(rows)
     known = np.unique(made.terms[: made.starts[rows]])
@@ -138,7 +138,7 @@ def find_terms(
     return new_starts, named[:filled]
 
 
-def _operations(made: _MadeUp, rows: int) -> float:
+def _operations(made: _CalibrationData, rows: int) -> float:
     """Let new rows come and old ones go: nanoseconds of CPU for each of the two."""
     some = max(rows // (4 * _ROUNDS), 1)
     standing = max(rows - _ROUNDS * some, 1)

@@ -1,6 +1,6 @@
 """What matching a message costs a worker here, in CPU time of one core, on the core at hand.
 
-Three things are told apart by what is left out: with thresholds that nothing reaches, no candidate
+Three costs are separated by leaving things out: with thresholds that nothing reaches, no candidate
 is scored; with no subscriptions, no posting is read. A worker finds the terms of a message, hashes
 of 64 bits, in a table first; that is part of handling it. Of repeated measurements the shortest
 counts: others may be using the machine.

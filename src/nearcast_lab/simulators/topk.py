@@ -2,7 +2,7 @@
 
 Subscriptions are placed and messages are routed as the pipeline does it. What each worker looks at
 is counted with the real core at real thresholds (`topk.shares`): a worker posts a subscription
-under those terms of its prefix that are its own, so every posting stands at one worker. For
+under those terms of its prefix that are its own, so every posting is at one worker. For
 messages that are steep it has lists of their own, of all terms: that of the first term answers.
 
 The bound is the messages a second that the heaviest worker allows, when handling a message, reading
@@ -65,25 +65,25 @@ class SimulatedMessages(NamedTuple):
 
 
 class TopkPopulation(NamedTuple):
-    """Subscriptions in a core, in order, with its thresholds; and messages nobody planned with.
+    """Subscriptions in a core, in order, with its thresholds; and messages that no plan has seen.
 
-    `wishes` stand in the order of prefixes. That is the order of the core, highest number first,
+    `queries` are in the order of prefixes. That is the order of the core, highest number first,
     if of two terms the heavier one has the higher number.
     """
 
     core: SharedCore
-    wishes: TopkQueries
+    queries: TopkQueries
     numbers: Int32s  # of the terms of the subscriptions in the core
     messages: SimulatedMessages
     known: int  # subscriptions, the first ones, that spreads are made from
 
 
 class TopkSimulationReport(TypedDict):
-    """What is told about a simulated spread.
+    """The figures of a simulated spread.
 
     - `replication`: workers that hold a subscription, on average, of those the spread was made
       from; `replication_later`: of the others;
-    - `prefix_terms`, `query_terms`: terms that one stands under, of all it has;
+    - `prefix_terms`, `query_terms`: terms that one is posted under, of all it has;
     - `workers_per_message`, `workers_per_message_p99`: how many workers a message goes to;
     - `sent`: the same by the number of workers;
     - `steep`: the share of messages that go to all workers because they are steep;
@@ -132,9 +132,9 @@ class SpreadSimulation(NamedTuple):
 
 def simulate(spread: Spread, population: TopkPopulation, costs: TopkCosts) -> SpreadSimulation:
     """Place a population, route its messages, and count the work of each worker."""
-    wishes, messages, workers = population.wishes, population.messages, spread.workers
-    postings = place(spread, wishes)
-    holders = np.full(len(wishes.terms), -1, np.int32)
+    queries, messages, workers = population.queries, population.messages, spread.workers
+    postings = place(spread, queries)
+    holders = np.full(len(queries.terms), -1, np.int32)
     holders[postings.places] = postings.workers
     holders_of, held_by = postings.holders
     held = np.bincount(held_by, minlength=workers)
@@ -145,22 +145,22 @@ def simulate(spread: Spread, population: TopkPopulation, costs: TopkCosts) -> Sp
     steep = spread.is_steep(messages.steepness)
     visited, candidates = _work(population, holders, workers, np.flatnonzero(~steep))
     if steep.any():
-        first = np.repeat(holders[wishes.starts[:-1]], np.diff(wishes.starts))
+        first = np.repeat(holders[queries.starts[:-1]], np.diff(queries.starts))
         for counted, more in zip(
             (visited, candidates),
             _work(population, first, workers, np.flatnonzero(steep)),
             strict=True,
         ):
             counted += more
-    count, many = max(wishes.size, 1), max(messages.size, 1)
+    count, many = max(queries.size, 1), max(messages.size, 1)
     report = TopkSimulationReport(
         mechanism=spread.mechanism,
         workers=workers,
         levels=spread.levels,
         replication=early / max(population.known, 1),
-        replication_later=(len(held_by) - early) / max(wishes.size - population.known, 1),
-        prefix_terms=float(prefix_lengths(spread, wishes).sum()) / count,
-        query_terms=len(wishes.terms) / count,
+        replication_later=(len(held_by) - early) / max(queries.size - population.known, 1),
+        prefix_terms=float(prefix_lengths(spread, queries).sum()) / count,
+        query_terms=len(queries.terms) / count,
         workers_per_message=float(each.mean()) if len(each) else 0.0,
         workers_per_message_p99=float(np.percentile(each, 99)) if len(each) else 0.0,
         sent=float(each.mean()) / workers if len(each) else 0.0,
@@ -184,14 +184,14 @@ def _work(population: TopkPopulation, holders: Int32s, workers: int, which: Int6
     """What each worker does for some of the messages, if it holds these postings."""
     some = population.messages.of(which)
     return population.core.shares(
-        population.wishes.starts, population.numbers, holders, workers,
+        population.queries.starts, population.numbers, holders, workers,
         (some.points, some.starts, some.numbers, some.counts),
     )  # fmt: skip
 
 
 def population_of(
     core: SharedCore,
-    wishes: TopkQueries,
+    queries: TopkQueries,
     numbers: Int32s,
     spread: Spread,
     messages: SimulatedMessages,
@@ -201,20 +201,20 @@ def population_of(
 
     Spreads are made from the first `known` of them, or all.
     """
-    by_hash = np.argsort(wishes.terms, kind="stable")
-    sorted_wishes = ordered(spread, wishes)
-    places = np.searchsorted(wishes.terms[by_hash], sorted_wishes.terms)
-    first = wishes.size if known is None else known
-    return TopkPopulation(core, sorted_wishes, numbers[by_hash[places]], messages, first)
+    by_hash = np.argsort(queries.terms, kind="stable")
+    in_order = ordered(spread, queries)
+    places = np.searchsorted(queries.terms[by_hash], in_order.terms)
+    first = queries.size if known is None else known
+    return TopkPopulation(core, in_order, numbers[by_hash[places]], messages, first)
 
 
-def dearer_messages(
+def break_even_cost(
     one: SpreadSimulation, other: SpreadSimulation, costs: TopkCosts
 ) -> float | None:
     """How many nanoseconds more a message must cost a worker for `one` to be as fast as `other`.
 
-    What a message costs beside matching, to be sent and received, is not known here; whoever sends
-    less gains by it. 0 if `one` is as fast as it is, None if it never is.
+    What a message costs beside matching, to be sent and received, is not known here; the one
+    that sends less gains by it. 0 if `one` is as fast as it is, None if it never is.
     """
     mine, its = one.ns(costs), other.ns(costs)
     if mine.max() <= its.max():

@@ -81,7 +81,7 @@ class ArrayOptions(RegionOptions, frozen=True):
     message_area: Share = 0.0
 
 
-class MadeUp:
+class CityArrays:
     """Messages around cities, and subscriptions to terms of such messages and their places."""
 
     def __init__(self, seed: int, options: ArrayOptions) -> None:

@@ -50,7 +50,7 @@ class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     chunk: Count = 20_000
 
 
-class Request(NamedTuple):
+class WorkloadRequest(NamedTuple):
     """What is asked of a workload, besides its options."""
 
     subscriptions: int
@@ -65,7 +65,7 @@ class Workload(NamedTuple):
     description: str
     paper: str
     options: type[WorkloadOptions]
-    events: Callable[[Request, Any], Iterator[Event]]
+    events: Callable[[WorkloadRequest, Any], Iterator[Event]]
 
 
 class Corpus:

@@ -4,7 +4,7 @@ A stream is a key made from the seed and a name; the n-th number of a stream is 
 (the finaliser of SplitMix64). Nothing is consumed in order: how a log is cut into chunks cannot
 change it, and a subscription can look at any message without the messages before it.
 
-Only integer arithmetic, addition, multiplication and square roots stand between the seed and the
+Only integer arithmetic, addition, multiplication and square roots are used between the seed and the
 log. They give the same bits on every machine, which logarithms and cosines do not.
 """
 

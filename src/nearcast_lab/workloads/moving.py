@@ -38,10 +38,10 @@ from nearcast_lab.workloads.base import (
     Count,
     Event,
     Positive,
-    Request,
     Share,
     Workload,
     WorkloadOptions,
+    WorkloadRequest,
     ordered,
     published,
 )
@@ -95,7 +95,7 @@ class _Report(NamedTuple):
 class _Log:
     """Writes the events of one log."""
 
-    def __init__(self, request: Request, options: MovingOptions, corpus: Corpus) -> None:
+    def __init__(self, request: WorkloadRequest, options: MovingOptions, corpus: Corpus) -> None:
         self._request = request
         self._options = options
         self._corpus = corpus
@@ -128,7 +128,7 @@ class _Log:
                 yield {"op": "subscribe", "id": f"s{number + 1}", "query": query, "region": region}
 
     def moves(self, reports: Iterator[_Report]) -> Iterator[Event]:
-        """Move whoever reports."""
+        """Move the objects that report."""
         for report in reports:
             for rows in self._corpus.chunks(0, len(report.who)):
                 who, times = report.who[rows], np.round(report.times[rows], 3)
@@ -163,7 +163,7 @@ def _drives(seed: int, options: MovingOptions, vehicles: Vehicles, count: int) -
         moves = reports.uniform((everyone << 24) + step) < options.mobility
         who = order[moves[order]]
         now = (step + phase[who]) * options.seconds
-        # Whoever does not report is not looked at, and catches up later.
+        # Objects that do not report are skipped, and catch up later.
         vehicles.drive(who, now - seen[who])
         seen[who] = now
         yield _Report(who, vehicles.places(who), START + now)
@@ -183,7 +183,7 @@ def _followed(tracks: Tracks, count: int, chunk: int) -> Iterator[_Report]:
 
 
 def _there_first(total: int, options: MovingOptions, lasts: float) -> int:
-    """How many messages are there before anyone moves, if there are moves for so many seconds."""
+    """Count the messages before the first move, given for how many seconds there are moves."""
     if not options.arrivals:
         return int(options.initial * total)
     later = round(options.arrivals * lasts / options.seconds)
@@ -194,7 +194,7 @@ def _there_first(total: int, options: MovingOptions, lasts: float) -> int:
     return total - later
 
 
-def _events(request: Request, options: MovingOptions) -> Iterator[Event]:
+def _events(request: WorkloadRequest, options: MovingOptions) -> Iterator[Event]:
     ordered("radius", options.min_radius, options.max_radius)
     count = request.subscriptions
     everyone = np.arange(count, dtype=np.int64)

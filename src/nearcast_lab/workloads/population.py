@@ -52,7 +52,7 @@ def _remaining(seed: int, target: int) -> Floats:
 def changes(seed: int, target: int, total: int, chunk: int) -> Iterator[PopulationChanges]:
     """Yield `total` changes of a population that starts with the numbers 0 up to `target`.
 
-    The clock ticks once an insertion: number `target + k` arrives at time k, and whoever leaves
+    The clock ticks once an insertion: number `target + k` arrives at time k, and what leaves
     between k and k + 1 follows it. Newcomers are numbered in order.
     """
     ends = _remaining(seed, target)

@@ -22,10 +22,10 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Request,
     Share,
     Workload,
     WorkloadOptions,
+    WorkloadRequest,
     ordered,
     published,
     subscribed,
@@ -89,7 +89,7 @@ def _publishes(corpus: Corpus, options: RangeOptions, numbers: Ints) -> list[Eve
     return events
 
 
-def _events(request: Request, options: RangeOptions) -> Iterator[Event]:
+def _events(request: WorkloadRequest, options: RangeOptions) -> Iterator[Event]:
     ordered("side", options.min_side, options.max_side)
     ordered("short", options.min_short, options.max_short)
     ordered("long", options.min_long, options.max_long)

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 
 from nearcast.errors import InvalidValue
-from nearcast_lab.workloads.arrays import KINDS, ArrayOptions, ArrayWorkload, MadeUp
-from nearcast_lab.workloads.base import Event, Request, Workload, WorkloadOptions
+from nearcast_lab.workloads.arrays import KINDS, ArrayOptions, ArrayWorkload, CityArrays
+from nearcast_lab.workloads.base import Event, Workload, WorkloadOptions, WorkloadRequest
 from nearcast_lab.workloads.moving import MOVING
 from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload
 from nearcast_lab.workloads.ranges import RANGE
@@ -79,7 +79,7 @@ def generate(
     for name, value in (("subscriptions", subscriptions), ("messages", messages)):
         if value < 0:
             raise InvalidValue(name, value, "0 or more")
-    request = Request(subscriptions, messages, seed)
+    request = WorkloadRequest(subscriptions, messages, seed)
     return workload_named(kind).events(request, read_options(kind, options))
 
 
@@ -93,4 +93,4 @@ def array_workload(kind: str, *, seed: int, **options: Any) -> ArrayWorkload:
         return TownsWorkload(seed, convert_options(kind, PlacesOptions, options))
     if kind not in KINDS:
         raise InvalidValue("workload", kind, f"one of {', '.join(ARRAY_WORKLOADS)}")
-    return MadeUp(seed, convert_options(kind, ArrayOptions, KINDS[kind] | options))
+    return CityArrays(seed, convert_options(kind, ArrayOptions, KINDS[kind] | options))

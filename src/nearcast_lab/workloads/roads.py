@@ -1,6 +1,6 @@
 """A made-up road network, and vehicles that travel on it from junction to junction.
 
-It stands in for the network-based generator that AP+-Tree, section 5.2.1, feeds with road maps.
+It replaces the network-based generator that AP+-Tree, section 5.2.1, feeds with road maps.
 The network is a grid of junctions, each moved a little off its place, joined to its neighbours in
 the four directions; every fifth street is a main road. A vehicle drives to a random junction,
 turning on the way as it comes closer, and then to the next.
@@ -75,7 +75,7 @@ the next, the junctions it has passed, and where it is heading."""
 
 @inner_counting
 def _leave_junction(number: Any, one: Any, turn_key: Any, goal_key: Any, shape: Any) -> None:
-    """Stand at the next junction, and choose the one after it."""
+    """Arrive at the next junction, and choose the one after it."""
     rows, columns = shape
     one.row, one.column = one.next_row, one.next_column
     one.along = 0.0
@@ -83,7 +83,7 @@ def _leave_junction(number: Any, one: Any, turn_key: Any, goal_key: Any, shape: 
     one.passed += 1
     if one.row == one.goal_row and one.column == one.goal_column:
         goal = np.int64(as_unit(mixed(place + goal_key)) * (rows * columns - 1))
-        # The junction where it stands is left out of the choice.
+        # The junction where it is is not a choice.
         if goal >= one.row * columns + one.column:
             goal += 1
         one.goal_row, one.goal_column = goal // columns, goal % columns

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from nearcast_lab.workloads.base import Corpus, Event, Request, Share, Workload, ordered
+from nearcast_lab.workloads.base import Corpus, Event, Share, Workload, WorkloadRequest, ordered
 from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.tweets import KeywordOptions, subscriptions_around
 
@@ -22,7 +22,7 @@ class SmallOptions(KeywordOptions, frozen=True):
     max_side: Share = 0.005
 
 
-def _events(request: Request, options: SmallOptions) -> Iterator[Event]:
+def _events(request: WorkloadRequest, options: SmallOptions) -> Iterator[Event]:
     ordered("side", options.min_side, options.max_side)
     corpus = Corpus(request.seed, options)
     sides = Draws(request.seed, "side")

@@ -1,7 +1,7 @@
 """Event logs by the million as Arrow tables, each event to be had by its number.
 
 First a population subscribes; then come `ratio` messages to one change, which is a newcomer or, the
-next time, the leaving of whoever has been there the longest. So the population keeps its size.
+next time, the end of the oldest subscription. So the population keeps its size.
 """
 
 from __future__ import annotations

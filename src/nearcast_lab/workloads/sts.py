@@ -30,10 +30,10 @@ from nearcast_lab.workloads.base import (
     Count,
     Event,
     Positive,
-    Request,
     Share,
     Workload,
     WorkloadOptions,
+    WorkloadRequest,
     subscribed,
 )
 from nearcast_lab.workloads.corpus import Ragged
@@ -54,8 +54,8 @@ class StsOptions(WorkloadOptions, frozen=True):
     - `ratio`: messages to one insertion or deletion;
     - `max_keywords`: a subscription has 1 to this many terms;
     - `frequent`: the share of the vocabulary that counts as frequent, for Q2;
-    - `switch_every`, `switch_share`: Q3 changes this share of its regions after so many
-      subscriptions.
+    - `switch_every`, `switch_share`: Q3 changes this share of its regions every
+      `switch_every` subscriptions.
     """
 
     space: str = "us"
@@ -146,7 +146,10 @@ class StsSubscriptions:
 
 
 def _requests(
-    request: Request, corpus: Corpus, options: StsOptions, write: Callable[[Ints], list[Event]]
+    request: WorkloadRequest,
+    corpus: Corpus,
+    options: StsOptions,
+    write: Callable[[Ints], list[Event]],
 ) -> Iterator[Event]:
     """Yield the insertions and deletions, each with the time of the message before it."""
     total = int(request.messages / options.ratio)
@@ -167,7 +170,7 @@ def _requests(
             yield event
 
 
-def _events(group: Group, request: Request, options: StsOptions) -> Iterator[Event]:
+def _events(group: Group, request: WorkloadRequest, options: StsOptions) -> Iterator[Event]:
     corpus = Corpus(request.seed, options)
     write = StsSubscriptions(group, corpus, options).events
     first = chain.from_iterable(map(write, corpus.chunks(0, request.subscriptions)))

@@ -22,10 +22,10 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Request,
     Share,
     Workload,
     WorkloadOptions,
+    WorkloadRequest,
     ordered,
     published,
 )
@@ -37,7 +37,7 @@ from nearcast_lab.workloads.echoes import EchoingCorpus
 class TopkOptions(WorkloadOptions, frozen=True):
     """Options of `topk`; `warm` messages come before the first subscription.
 
-    With `echo` above 0 that share of the words of messages comes from so many `phrases`.
+    With `echo` above 0 that share of the words of messages comes from `phrases` phrases.
 
     Keywords are those of the `message` that a subscription is made from, or drawn by the `zipf` law
     of the vocabulary, as for figure 19.
@@ -70,7 +70,7 @@ def repeated(seed: int, numbers: Ints, rows: Ragged, repeat: float) -> Ragged:
     return Ragged(np.repeat(rows.values, times), ends[rows.offsets])
 
 
-def wished(corpus: Corpus, options: TopkOptions, numbers: Ints, sources: Ints) -> Ragged:
+def keywords_of(corpus: Corpus, options: TopkOptions, numbers: Ints, sources: Ints) -> Ragged:
     """Choose the keywords of subscriptions that are made from these messages."""
     ordered("keywords", options.min_keywords, options.max_keywords)
     draws = Draws(corpus.seed, "keyword count")
@@ -84,7 +84,7 @@ def wished(corpus: Corpus, options: TopkOptions, numbers: Ints, sources: Ints) -
 def _subscriptions(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Event]:
     seed = corpus.seed
     sources = corpus.sources(numbers)
-    queries = corpus.words.phrases(*wished(corpus, options, numbers, sources))
+    queries = corpus.words.phrases(*keywords_of(corpus, options, numbers, sources))
     points = corpus.cities.points(sources).tolist()
     alphas = Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
     return [
@@ -107,7 +107,7 @@ def _publishes(corpus: Corpus, options: TopkOptions, numbers: Ints) -> list[Even
     return published(numbers, texts, corpus.cities.points(numbers), corpus.clock.times(numbers))
 
 
-def _events(request: Request, options: TopkOptions) -> Iterator[Event]:
+def _events(request: WorkloadRequest, options: TopkOptions) -> Iterator[Event]:
     ordered("alpha", options.min_alpha, options.max_alpha)
     corpus = corpus_of(request.seed, options)
     warm = min(options.warm, request.messages)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nearcast.arrays.types import Floats
 from nearcast_lab.workloads.corpus import Ragged
 from nearcast_lab.workloads.draws import Draws, Ints
-from nearcast_lab.workloads.topk import TopkOptions, corpus_of, repeated, wished
+from nearcast_lab.workloads.topk import TopkOptions, corpus_of, keywords_of, repeated
 
 _HISTORY = 1_000_000.0
 
@@ -30,7 +30,7 @@ class QueryArrays(NamedTuple):
 
 
 class MessageArrays(NamedTuple):
-    """Messages; `counts` says how often each of their terms stands in them."""
+    """Messages; `counts` says how often each of their terms occurs."""
 
     points: Floats
     at: Floats
@@ -56,7 +56,7 @@ class TopkArrays:
         seed, options, corpus = self._seed, self._options, self._corpus
         numbers = np.arange(first, end, dtype=np.int64)
         sources = corpus.sources(numbers)
-        keywords = wished(corpus, options, numbers, sources)
+        keywords = keywords_of(corpus, options, numbers, sources)
         alphas = Draws(seed, "alpha").uniform(numbers, options.min_alpha, options.max_alpha)
         ks = np.full(len(numbers), options.k, np.int32)
         points = corpus.cities.points(sources)
@@ -66,9 +66,11 @@ class TopkArrays:
         """Spell the messages numbered `first` up to `end`."""
         return self._corpus.words.phrases(*self._rows(np.arange(first, end, dtype=np.int64)))
 
-    def queries(self, wishes: QueryArrays) -> list[str]:
+    def queries(self, subscriptions: QueryArrays) -> list[str]:
         """Spell the queries of subscriptions."""
-        return self._corpus.words.phrases(wishes.terms.astype(np.int64), wishes.starts)
+        return self._corpus.words.phrases(
+            subscriptions.terms.astype(np.int64), subscriptions.starts
+        )
 
     def _rows(self, numbers: Ints) -> Ragged:
         rows = self._corpus.terms(numbers)

@@ -34,7 +34,7 @@ class TopkTexts:
     def __init__(
         self, seed: int, options: TopkOptions, points: Floats, texts: Ragged, counts: Ints
     ) -> None:
-        """Take messages at points, with numbers of terms and how often each stands in them."""
+        """Take messages at points, with numbers of terms and how often each occurs in them."""
         self._seed, self._options = seed, options
         self._points, self._texts, self._counts = points, texts, counts
         self._order = np.random.default_rng(seed).permutation(len(points))

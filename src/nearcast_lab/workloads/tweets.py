@@ -21,10 +21,10 @@ from nearcast_lab.workloads.base import (
     Corpus,
     Count,
     Event,
-    Request,
     Share,
     Workload,
     WorkloadOptions,
+    WorkloadRequest,
     ordered,
     subscribed,
 )
@@ -53,7 +53,7 @@ class TweetsOptions(KeywordOptions, frozen=True):
     max_area: Share = 0.01
 
 
-def _events(request: Request, options: TweetsOptions) -> Iterator[Event]:
+def _events(request: WorkloadRequest, options: TweetsOptions) -> Iterator[Event]:
     ordered("area", options.min_area, options.max_area)
     corpus = Corpus(request.seed, options)
     areas = Draws(request.seed, "area")

@@ -4,7 +4,7 @@ The first terms are the words of `words.txt`: everyday English without stop word
 often a message about a city would have them. Further terms are two short words of the list in one
 ("snowcafe"), and after these more than two.
 
-A word is put together from its end: before another word stands one of the *heads*, short words
+A word is put together from its end: another word is preceded by one of the *heads*, short words
 that no other word of the list begins with. So there is one way only to take a word apart, and two
 term numbers never share a word.
 """
@@ -28,7 +28,7 @@ Texts = NDArray[np.object_]
 
 
 class _Parts(NamedTuple):
-    """What words are made of: the whole list, what may stand first, and what may follow that."""
+    """What words are made of: the whole list, what may come first, and what may follow that."""
 
     known: Texts
     heads: Texts

@@ -17,7 +17,7 @@ SMALL = [
 
 
 def test_every_method_follows_the_same_drift(capsys: pytest.CaptureFixture[str]) -> None:
-    """Bounds, bytes and bars of every method and interval, and selections for one gap."""
+    """Bounds, bytes and checks of every method and interval, and selections for one gap."""
     assert main(["bench", "adjust", *SMALL, "--json"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -40,24 +40,24 @@ def test_every_method_follows_the_same_drift(capsys: pytest.CaptureFixture[str])
     for each in (*selected.values(), *found["large_selections"]):
         assert 0 < each["carried"] <= each["by_definition"]
         assert each["cells"] <= each["of_cells"]
-    bars = {bar["promise"]: bar for bar in found["bars"]}
-    halved = bars["2 workers: bytes carried by ours by GR"]
+    checks = {check["promise"]: check for check in found["bars"]}
+    halved = checks["2 workers: bytes carried by ours by GR"]
     assert halved["found"] == pytest.approx(
         selected["ours", "real"]["carried"] / selected["GR", "real"]["carried"]
     )
-    for bar in bars.values():
-        assert bar["must"] == "at most"
-        assert bar["holds"] == (bar["found"] <= bar["limit"])
-    assert "2 workers, interval 2: part of the bytes carried" in bars
+    for check in checks.values():
+        assert check["must"] == "at most"
+        assert check["holds"] == (check["found"] <= check["limit"])
+    assert "2 workers, interval 2: part of the bytes carried" in checks
 
 
 def test_figures_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tables of selections, of the drift and of what is promised; one method will do."""
+    """Tables of selections, of the drift and of the checks; one method will do."""
     assert main(["bench", "adjust", *SMALL[:-3], "1", "--looks", "1", "--method", "ours"]) == 0
     shown = capsys.readouterr().out
     for title in ("selection for the same gaps, 2 workers", "selection from all cells", "drift"):
         assert title in shown
-    assert "promised" in shown
+    assert "must be" in shown
 
 
 def test_what_is_wrong_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ def test_the_report_has_every_mechanism_for_every_number_of_workers(
     assert prefix["replication"] <= keyword["replication"] <= 5
     assert prefix["replication"] < prefix["replication_later"] <= 5
     assert keyword["steep"] == 0 <= prefix["steep"] < 0.5
-    assert [bar["promise"] for bar in outcome["bars"]] == [
+    assert [check["promise"] for check in outcome["bars"]] == [
         "yelp, 32 workers, keyword: copies of a subscription",
         "yelp, 32 workers, prefix: copies of a subscription",
     ]

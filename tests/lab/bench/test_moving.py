@@ -53,7 +53,7 @@ def test_a_wrong_design_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("wrong", [["--design", "best"], ["--step", "0"], ["--step", "x"]])
-def test_bad_arguments_are_told_in_one_line(
+def test_bad_arguments_are_refused_in_one_line(
     wrong: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and what would be right."""

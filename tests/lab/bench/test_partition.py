@@ -71,20 +71,20 @@ def test_all_partitioners_are_simulated_with_and_without_the_filter(
 
 
 def test_promises_are_kept_track_of(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the numbers of workers that promises are made for, each is compared with what is."""
+    """With the numbers of workers that have limits, each figure is checked."""
     found = report(
         capsys, "--workload", "sts-q1", "--workers", "8", "--partitioner", "hybrid,auto",
         "--h2", "with",
     )  # fmt: skip
     ours = next(one for one in found["reports"] if one["partitioner"] == "auto")
-    bars = {bar["promise"].partition(": ")[2]: bar for bar in found["bars"]}
-    assert bars["heaviest by the mean"]["found"] == ours["simulated"]["balance"]
-    assert bars["seconds of planning"]["holds"]
+    checks = {check["promise"].partition(": ")[2]: check for check in found["bars"]}
+    assert checks["heaviest by the mean"]["found"] == ours["simulated"]["balance"]
+    assert checks["seconds of planning"]["holds"]
     dominate = all(one["simulated"]["candidate_share"] >= 0.5 for one in found["reports"])
-    assert ("bound by hybrid's" in bars) == dominate
-    for bar in bars.values():
-        wide = bar["found"] - bar["limit"]
-        assert bar["holds"] == (wide >= 0 if bar["must"] == "at least" else wide <= 0)
+    assert ("bound by hybrid's" in checks) == dominate
+    for check in checks.values():
+        wide = check["found"] - check["limit"]
+        assert check["holds"] == (wide >= 0 if check["must"] == "at least" else wide <= 0)
 
 
 def test_figures_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,11 +53,20 @@ def test_a_wrong_choice_is_named(
     assert error.count("\n") == 1
 
 
-def test_every_figure_of_the_paper_gets_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_figure_of_the_paper_gets_an_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "topk.html"
     small = ["--subscriptions", "100", "--window", "100", "--turnovers", "0.3", "--sample", "10"]
-    assert main(["experiment", "topk", *small, "--section", "8.1", "--json"]) == 0
+    assert (
+        main(["experiment", "topk", *small, "--section", "8.1", "--json", "--output", str(page)])
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     claimed = {claim["figure"] for claim in report["claims"]}
     assert claimed >= {"10a", "10b", "11", "12", "13a", "13b", "14", "15", "16", "18", "19", "20"}
     assert {row["figure"] for row in report["series"]} >= {"17", "19", "20"}
     assert all(row["arriving_us"] > 0 for row in report["series"])
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<svg") == 1 + len({row["figure"] for row in report["series"]})
+    assert all(f">{name}</text>" in text for name in ("arriving", "max_keywords", "us a message"))

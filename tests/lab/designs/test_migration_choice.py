@@ -1,4 +1,4 @@
-"""Selection of cells: enough load, and as few bytes as each way promises."""
+"""Selection of cells: enough load, and as few bytes as each method allows."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_a_design_finds_what_ours_finds(name: str) -> None:
 
 
 def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> None:
-    """Lazy deletion frees slots; a tree made anew with the speeds it learnt finds the same."""
+    """Lazy deletion frees slots; a tree rebuilt with the speeds it learnt finds the same."""
     world = World(3)
     tree = UnifiedApPlusTree(world.table(), world.messages(50), most_copies=8)
     tree.build()

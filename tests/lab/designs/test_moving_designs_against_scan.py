@@ -75,7 +75,7 @@ def contains(box: Sides, point: Point) -> bool:
 
 
 class Against(RuleBasedStateMachine):
-    """One design, and the subscriptions and messages that it was told of."""
+    """One design, and the subscriptions and messages that it was given."""
 
     name = "ours"
 
@@ -98,7 +98,7 @@ class Against(RuleBasedStateMachine):
         self.publish(first, 50.0)
 
     def wanted(self, found: ActiveChanges, expected: list[set[tuple[float, int]]]) -> None:
-        """Compare by the ends of messages, which tell them apart."""
+        """Compare by the ends of messages, which are all different."""
         ends = self.design.ends[found.slots].tolist()
         listed = list(zip(found.events.tolist(), ends, found.ops.tolist(), strict=True))
         assert len(set(listed)) == len(listed)
@@ -155,7 +155,7 @@ class Against(RuleBasedStateMachine):
 
     @rule(seed=seeds, count=st.integers(1, 5))
     def some_arrive(self, seed: int, count: int) -> None:
-        """With terms that nobody had, too."""
+        """With terms that were unused before, too."""
         chance = Chance(seed)
         some = [(chance.terms(3), chance.box()) for _ in range(count)]
         owners = np.arange(self.count, self.count + len(some), dtype=np.int32)

@@ -27,5 +27,6 @@ def test_every_figure_has_a_claim_and_a_result(
     text = page.read_text(encoding="utf-8")
     for finding in findings[:-2]:
         assert f"<td>{finding['figure']}</td>" in text
-    assert text.count("<svg") >= len(findings) - 2
+    assert text.count("<svg") == len(findings) - 2
+    assert all(f">{name}</text>" in text for name in ("space-kd", "sts-q1", "MB"))
     assert "--spark" in findings[-2]["found"]

@@ -8,9 +8,12 @@ import pytest
 from nearcast.cli.main import main
 
 
-def test_every_figure_has_a_claim_and_a_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_figure_has_a_claim_and_a_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "moving.html"
     arguments = ["experiment", "moving", "--subscriptions", "150", "--moves", "40", "--json"]
-    assert main(arguments) == 0
+    assert main([*arguments, "--output", str(page)]) == 0
     findings = json.loads(capsys.readouterr().out)
     assert [finding["figure"].split(",")[0] for finding in findings] == [
         *("19a", "19b", "20a", "20b", "21a", "21b", "21c", "22", "23", "24", "25")
@@ -20,6 +23,10 @@ def test_every_figure_has_a_claim_and_a_result(capsys: pytest.CaptureFixture[str
         assert finding["result"]
         assert all(value > 0 for values in finding["values"].values() for value in values)
     assert [len(values) for values in findings[-1]["values"].values()] == [5] * 6
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<svg") == len(findings)
+    assert all(f"<td>{finding['claim']}</td>" in text for finding in findings)
+    assert all(f">{axis}</text>" in text for axis in ("design", "velocity", "ms of CPU"))
 
 
 def test_the_cost_by_area_that_changes_hands_is_drawn(tmp_path: Path) -> None:

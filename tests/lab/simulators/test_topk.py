@@ -20,7 +20,7 @@ from nearcast_lab.simulators.topk import (
     TopkCosts,
     TopkPopulation,
     TopkSimulationReport,
-    dearer_messages,
+    break_even_cost,
     population_of,
     simulate,
 )
@@ -50,13 +50,13 @@ class World:
         core.publish(*seen)
         made = data.subscriptions(0, SUBSCRIPTIONS)
         core.subscribe(*made)
-        wishes = TopkQueries(
+        queries = TopkQueries(
             hashed(np.arange(SUBSCRIPTIONS)), made.points, made.alphas, made.starts,
             hashed(made.terms), data.idf[made.terms], core.thetas,
         )  # fmt: skip
         self.made, self.core = made, core
         steepness = steepness_of(seen.starts, seen.counts, data.idf[seen.terms])
-        self.sample = TopkSample(wishes, seen.points, seen.starts, hashed(seen.terms), steepness)
+        self.sample = TopkSample(queries, seen.points, seen.starts, hashed(seen.terms), steepness)
         posts = data.messages(1000, 1080)
         self.messages = SimulatedMessages(
             posts.points, posts.starts, hashed(posts.terms), posts.terms, posts.counts,
@@ -64,7 +64,7 @@ class World:
         )  # fmt: skip
         order = hashing(self.sample, 1)
         self.population: TopkPopulation = population_of(
-            core, wishes, made.terms, order, self.messages
+            core, queries, made.terms, order, self.messages
         )
 
     def counted(self, core: SharedCore) -> tuple[int, int]:
@@ -82,9 +82,9 @@ def world(data: TopkArrays) -> World:
 
 def test_the_numbers_of_ordered_terms_fit_their_hashes(world: World) -> None:
     population = world.population
-    assert (hashed(population.numbers) == population.wishes.terms).all()
+    assert (hashed(population.numbers) == population.queries.terms).all()
     for s in range(SUBSCRIPTIONS):
-        mine = population.numbers[population.wishes.starts[s] : population.wishes.starts[s + 1]]
+        mine = population.numbers[population.queries.starts[s] : population.queries.starts[s + 1]]
         assert (np.diff(mine) < 0).all()  # rare and heavy first, as the core has them
 
 
@@ -97,8 +97,8 @@ def test_a_simulated_worker_does_what_a_core_with_its_share_does(
     if all_steep:
         spread = replace(prefix(world.sample, 3), steepest=1e-9)
     simulation = simulate(spread, world.population, COSTS)
-    wishes = world.population.wishes
-    subs, workers = place(spread, wishes, np.ones(wishes.size, np.int32)).holders
+    queries = world.population.queries
+    subs, workers = place(spread, queries, np.ones(queries.size, np.int32)).holders
     assert simulation.report["steep"] == all_steep
     assert (simulation.messages == len(world.messages.points)).all()
     made = world.made
@@ -118,7 +118,7 @@ def test_a_simulated_worker_does_what_a_core_with_its_share_does(
 
 @pytest.mark.parametrize("name", list(MECHANISMS))
 def test_no_posting_is_read_twice(name: str, world: World) -> None:
-    """Copies under different terms stand at different workers; prefixes leave postings out."""
+    """Copies under different terms are at different workers; prefixes leave postings out."""
     space = Box(-10.0, -10.0, 10.0, 10.0)
     simulation = simulate(MECHANISMS[name](world.sample, 6, space), world.population, COSTS)
     visited, candidates = world.counted(world.core)
@@ -139,12 +139,12 @@ def test_no_posting_is_read_twice(name: str, world: World) -> None:
 
 
 def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:
-    """What a spread was made from stands together; others do by chance."""
+    """What a spread was made from is together; others are by chance."""
     known = 300
     sample = world.sample._replace(queries=first_queries(world.sample.queries, known))
     spread = prefix(sample, 6)
     found = simulate(spread, world.population._replace(known=known), COSTS).report
-    subs, _ = place(spread, world.population.wishes).holders
+    subs, _ = place(spread, world.population.queries).holders
     held = np.bincount(subs, minlength=SUBSCRIPTIONS)
     assert found["replication"] == pytest.approx(held[:known].mean())
     assert found["replication_later"] == pytest.approx(held[known:].mean())
@@ -152,7 +152,7 @@ def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:
 
 
 def test_a_prefix_leaves_out_nobody_who_is_affected(world: World) -> None:
-    """Whoever a message affects is a candidate at the worker that answers for both."""
+    """A subscription that a message affects is a candidate at the worker that answers for both."""
     spread = prefix(world.sample, 5)
     simulation = simulate(spread, world.population, COSTS)
     found, _ = world.core.probe(*world.messages[:2], world.messages.numbers, world.messages.counts)
@@ -177,6 +177,6 @@ def made_up(messages: list[int], visited: list[int]) -> SpreadSimulation:
 def test_who_sends_less_is_as_fast_once_messages_are_dear_enough() -> None:
     costs = TopkCosts(0.0, 1.0, 0.0)
     all_of_them, some = made_up([100, 100], [1000, 1000]), made_up([60, 20], [3000, 500])
-    assert dearer_messages(some, all_of_them, costs) == pytest.approx(2000 / 40)
-    assert dearer_messages(all_of_them, some, costs) == 0
-    assert dearer_messages(made_up([100, 20], [3000, 0]), all_of_them, costs) is None
+    assert break_even_cost(some, all_of_them, costs) == pytest.approx(2000 / 40)
+    assert break_even_cost(all_of_them, some, costs) == 0
+    assert break_even_cost(made_up([100, 20], [3000, 0]), all_of_them, costs) is None

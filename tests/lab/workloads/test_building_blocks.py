@@ -81,7 +81,7 @@ def test_a_word_is_its_own_term() -> None:
 
 
 def test_words_can_be_taken_apart_in_one_way_only() -> None:
-    """What stands before another word is no beginning of any other word of the list."""
+    """What precedes another word is no beginning of any other word of the list."""
     known = files("nearcast_lab.workloads").joinpath("words.txt").read_text("ascii").split()
     assert len(set(known)) == len(known)
     pairs = words_of(len(known) + MANY).tolist()
@@ -139,7 +139,7 @@ def test_picking_takes_each_place_alike() -> None:
 
 
 def test_picking_takes_no_more_than_there_is() -> None:
-    """A row shorter than the wish is taken whole."""
+    """A row shorter than requested is taken whole."""
     rows = Ragged(np.array([4, 7]), np.array([0, 2]))
     picked = picked_terms(1, "a", np.array([0]), rows, np.array([5]))
     assert sorted(picked.values.tolist()) == [4, 7]

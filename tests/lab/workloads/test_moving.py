@@ -192,7 +192,7 @@ def test_any_table_of_id_time_lon_lat_serves(tmp_path: Path) -> None:
 
 
 def test_fewer_subscribers_than_tracks(tmp_path: Path) -> None:
-    """Tracks that nobody follows cause no moves."""
+    """Tracks without a subscription cause no moves."""
     path = write_tracks(tmp_path / "tracks.parquet", pa.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
     assert {event["id"] for event in log(1, 0, tracks=path)} == {"s1"}
 

@@ -85,11 +85,11 @@ def test_places_are_told_once_and_wanted_where_they_are(monkeypatch: pytest.Monk
         x: set(posts.terms[a:b].tolist())
         for x, a, b in zip(posts.points[:, 0], posts.starts[:-1], posts.starts[1:], strict=True)
     }
-    wishes = places.subscriptions(0, 30)
-    for n, (x, y) in enumerate(wishes.points.tolist()):
-        assert set(wishes.terms[wishes.starts[n] : wishes.starts[n + 1]].tolist()) <= of_town[x]
+    queries = places.subscriptions(0, 30)
+    for n, (x, y) in enumerate(queries.points.tolist()):
+        assert set(queries.terms[queries.starts[n] : queries.starts[n + 1]].tolist()) <= of_town[x]
         assert y == -x
-    assert set(wishes.ks.tolist()) == {3}
+    assert set(queries.ks.tolist()) == {3}
 
 
 def test_an_entry_of_a_gazetteer_says_where_its_town_is(monkeypatch: pytest.MonkeyPatch) -> None:

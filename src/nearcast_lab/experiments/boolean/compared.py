@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nearcast.errors import SourceError
-from nearcast_lab.experiments.boolean.findings import (
-    AP_TREE,
-    OURS,
-    BooleanClaim,
-    Figure,
-    Findings,
-    claim,
-    each,
-    figure,
-    times_faster,
-)
+from nearcast_lab.charts import Figure
+from nearcast_lab.experiments.boolean.findings import AP_TREE, OURS, Findings, each, times_faster
 from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab
+from nearcast_lab.report import Claim, claim, figure
 
 _AP, _IQ, _RQ, _RT, _TRIE = "ap-tree", "iq-tree", "rq-tree", "rt-tree", "keyword-trie"
 _TREES = (_AP, _IQ, _RQ)
@@ -70,7 +62,7 @@ def datasets(lab: Lab) -> Findings:
 def _on_datasets(
     names: list[str], us: dict[str, list[float]], seconds: dict[str, list[float]],
     sizes: dict[str, list[float]], runs: dict[str, dict[str, IndexRun]],
-) -> list[BooleanClaim]:  # fmt: skip
+) -> list[Claim]:  # fmt: skip
     rivals = [min(us[label][at] for label in (_IQ, _RQ, _RT)) for at in range(len(names))]
     ahead = [rival / own for rival, own in zip(rivals, us[_AP], strict=True)]
     keyword = [iq / rq for iq, rq in zip(us[_IQ], us[_RQ], strict=True)]

@@ -1,40 +1,17 @@
-"""What an experiment finds: figures, and claims beside what was measured."""
+"""What the experiment on boolean subscriptions finds: figures, and claims beside results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
+
+from nearcast_lab.charts import Figure
+from nearcast_lab.report import Claim, Report
 
 AP_TREE = "AP-Tree, ICDE 2015"
 AP_PLUS = "AP-Tree, VLDB J."
 LFILTER = "LFilter, CIKM 2015"
 OURS = "rarest-term"
-
-Verdict = Literal["holds", "partly", "fails"]
-
-
-class Figure(TypedDict):
-    """One picture: lines over the same points, or bars beside each other."""
-
-    paper: str
-    number: str
-    title: str
-    across: str
-    unit: str
-    points: list[str]
-    lines: dict[str, list[float]]
-    bars: bool
-
-
-class BooleanClaim(TypedDict):
-    """What a paper says, what was measured, and what follows."""
-
-    paper: str
-    figure: str
-    claim: str
-    measured: str
-    verdict: Verdict
-    why: str
 
 
 class BooleanReport(TypedDict):
@@ -47,45 +24,22 @@ class BooleanReport(TypedDict):
     machine: str
     cpu_s: float
     notes: list[str]
-    claims: list[BooleanClaim]
+    claims: list[Claim]
     figures: list[Figure]
 
 
-Findings = tuple[list[Figure], list[BooleanClaim]]
-Lines = Mapping[str, Sequence[float]]
+Findings = tuple[list[Figure], list[Claim]]
 
 
-def figure(
-    paper: str, number: str, title: str, across: str, points: Sequence[object], lines: Lines,
-    unit: str = "us a message", bars: bool = False,
-) -> Figure:  # fmt: skip
-    """Describe a figure."""
-    return Figure(
-        paper=paper,
-        number=number,
-        title=title,
-        across=across,
-        unit=unit,
-        points=[str(point) for point in points],
-        lines={name: [float(value) for value in values] for name, values in lines.items()},
-        bars=bars,
+def report_of(found: BooleanReport) -> Report:
+    """Arrange what was found for a page."""
+    about = (
+        f"Scale {found['scale']}: {found['subscriptions']:,} subscriptions where nothing else "
+        f"is said, up to {found['messages']:,} messages a point, seed {found['seed']}. "
+        f"{found['machine']}. {found['cpu_s']:,.0f} s of CPU."
     )
-
-
-def claim(
-    paper: str, number: str, says: str, measured: str, holds: bool | Sequence[bool], why: str = ""
-) -> BooleanClaim:
-    """Judge a claim: of several parts, some may hold."""
-    parts = [holds] if isinstance(holds, bool) else list(holds)
-    verdict: Verdict = "holds" if all(parts) else "partly" if any(parts) else "fails"
-    return BooleanClaim(
-        paper=paper,
-        figure=number,
-        claim=says,
-        measured=measured,
-        verdict=verdict,
-        why="" if verdict == "holds" else why,
-    )
+    title = "Boolean subscriptions: the papers' figures, measured again"
+    return Report(title, about, found["claims"], found["figures"], found["notes"])
 
 
 def times_faster(slow: float, fast: float) -> str:

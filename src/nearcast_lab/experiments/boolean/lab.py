@@ -6,7 +6,7 @@ before that their answers to some messages are compared, so that no figure rests
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from nearcast.index import Batch, Index, Table, match
 from nearcast_lab.bench.agreement import check_agreement
 from nearcast_lab.bench.choices import Choice, read_choices
+from nearcast_lab.bench.match import table_for
 from nearcast_lab.bench.matching import add_to_table, known_terms, run
+from nearcast_lab.progress import Progress
 from nearcast_lab.workloads.arrays import ArrayWorkload, Subscriptions
 from nearcast_lab.workloads.registry import array_workload
-
-Tell = Callable[[str], None]
 
 _LEARNS = ("ap-tree", "iq-tree", "rq-tree")
 """Indexes that the papers let learn from a history of messages."""
@@ -48,7 +48,7 @@ class IndexRun(NamedTuple):
     candidates: float
 
 
-class Built(NamedTuple):
+class BuiltIndex(NamedTuple):
     """An index, and what it took to build it."""
 
     made: Index
@@ -67,19 +67,19 @@ class BooleanWorld(NamedTuple):
 class Lab:
     """Makes populations, builds indexes, and times them."""
 
-    def __init__(self, scale: BooleanScale, seed: int, tell: Tell) -> None:
+    def __init__(self, scale: BooleanScale, seed: int, progress: Progress) -> None:
         self.scale, self.seed = scale, seed
-        self._tell, self._title = tell, ""
+        self._progress, self._title = progress, ""
         self._compiled: set[str] = set()
 
     def begin(self, title: str) -> None:
-        """Say what is measured next."""
+        """Report what is measured next."""
         self._title = title
-        self._tell(title)
+        self._progress(title)
 
-    def tell(self, text: str) -> None:
-        """Say how far it is."""
-        self._tell(f"{self._title}: {text}")
+    def report(self, text: str) -> None:
+        """Report how far it is."""
+        self._progress(f"{self._title}: {text}")
 
     def workload(self, kind: str = "tweets", **options: Any) -> ArrayWorkload:
         """Make a workload with something varied."""
@@ -87,8 +87,8 @@ class Lab:
         return array_workload(kind, seed=self.seed, **written)
 
     def world(self, count: int, kind: str = "tweets", **options: Any) -> BooleanWorld:
-        """Make a population of so many."""
-        self.tell(f"making {count:,} subscriptions")
+        """Make a population of `count` subscriptions."""
+        self.report(f"making {count:,} subscriptions")
         workload = self.workload(kind, **options)
         subscriptions = workload.subscriptions(0, count)
         table = table_for(workload)
@@ -110,22 +110,22 @@ class Lab:
         self._compile(choice, world)
         return choice.make(world.table)
 
-    def build(self, label: str, world: BooleanWorld) -> Built:
+    def build(self, label: str, world: BooleanWorld) -> BuiltIndex:
         """Build an index over a population."""
         index = self.make(label, world)
-        self.tell(f"building {label} for {world.table.live:,} subscriptions")
+        self.report(f"building {label} for {world.table.live:,} subscriptions")
         started = process_time()
         index.build()
         seconds = process_time() - started
-        return Built(index, seconds, float(index.stats()["bytes"]))
+        return BuiltIndex(index, seconds, float(index.stats()["bytes"]))
 
-    def build_all(self, labels: Sequence[str], world: BooleanWorld) -> dict[str, Built]:
+    def build_all(self, labels: Sequence[str], world: BooleanWorld) -> dict[str, BuiltIndex]:
         """Build several indexes over the same population."""
         return {label: self.build(label, world) for label in labels}
 
     def times(self, indexes: dict[str, Index], batch: Batch) -> dict[str, IndexRun]:
         """Let all indexes match the same messages in turn; the median of the rounds of each."""
-        self.tell("matching")
+        self.report("matching")
         trial = [batch.part(0, min(_TRIAL, len(batch)))]
         tallies = [run(index, trial, 1) for index in indexes.values()]
         check_agreement(list(indexes), tallies)
@@ -152,7 +152,7 @@ class Lab:
 
     def measure(
         self, labels: Sequence[str], world: BooleanWorld, batch: Batch | None = None
-    ) -> tuple[dict[str, Built], dict[str, IndexRun]]:
+    ) -> tuple[dict[str, BuiltIndex], dict[str, IndexRun]]:
         """Build indexes over a population, and time them on messages."""
         built = self.build_all(labels, world)
         messages = self.messages(world) if batch is None else batch
@@ -169,7 +169,7 @@ class Lab:
         if choice.label in self._compiled:
             return
         self._compiled.add(choice.label)
-        self.tell(f"compiling {choice.label}")
+        self.report(f"compiling {choice.label}")
         table = table_for(world.workload)
         few = min(300, len(world.subscriptions) - 1)
         add_to_table(table, world.subscriptions, 0, few)
@@ -177,15 +177,6 @@ class Lab:
         index.build()
         index.insert(add_to_table(table, world.subscriptions, few, few + 1))
         match(index, world.workload.messages(0, 4))
-
-
-def table_for(workload: ArrayWorkload) -> Table:
-    """Make an empty table that knows how frequent terms are."""
-    table = Table()
-    count = len(workload.frequency)
-    table.ensure_terms(count)
-    table.frequency[:count] = workload.frequency
-    return table
 
 
 def insert_rest(

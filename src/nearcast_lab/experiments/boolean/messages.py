@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nearcast.index import Index
-from nearcast_lab.experiments.boolean.findings import (
-    LFILTER,
-    OURS,
-    BooleanClaim,
-    Figure,
-    Findings,
-    claim,
-    each,
-    figure,
-)
+from nearcast_lab.charts import Figure
+from nearcast_lab.experiments.boolean.findings import LFILTER, OURS, Findings, each
 from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab
+from nearcast_lab.report import Claim, claim, figure
 
 _PROBES = {
     "ProbeTokenSet": "mbr-trie:probe=token-set",
@@ -86,10 +79,10 @@ def _leads(series: Series, name: str, others: list[str]) -> tuple[str, list[bool
     """Compare the times of each group with those of the best of others."""
     own = _means(series, name)
     best = [min(values) for values in zip(*(_means(series, one) for one in others), strict=True)]
-    told = "; ".join(
+    speeds = "; ".join(
         f"{group} {rival / mine:.2f}x" for group, rival, mine in zip(series, best, own, strict=True)
     )
-    return told, [mine < rival for mine, rival in zip(own, best, strict=True)]
+    return speeds, [mine < rival for mine, rival in zip(own, best, strict=True)]
 
 
 def lfilter(lab: Lab) -> Findings:
@@ -118,9 +111,9 @@ def _looked(series: Series, names: list[str]) -> str:
     )
 
 
-def _on_own(series: Series) -> list[BooleanClaim]:
+def _on_own(series: Series) -> list[Claim]:
     probing, probes_lead = _leads(series, "CostBasedProbe", ["ProbeTokenSet", "ProbeTrie"])
-    told, leads = _leads(series, "LFilter", ["MBRTrie", "PT-Quadtree"])
+    speeds, leads = _leads(series, "LFilter", ["MBRTrie", "PT-Quadtree"])
     trie, quad = _means(series, "MBRTrie"), _means(series, "PT-Quadtree")
     mixture = {name: sum(_means(series, name)) for name in _OWN}
     points = [quad[0] < trie[0], quad[1] < trie[1]]
@@ -134,7 +127,7 @@ def _on_own(series: Series) -> list[BooleanClaim]:
         ),
         claim(
             LFILTER, "8", "LFilter beats MBRTrie and PT-Quadtree on every group",
-            "its speed against the better of them: " + told + ". The four groups together: "
+            "its speed against the better of them: " + speeds + ". The four groups together: "
             + ", ".join(f"{name} {value:,.0f} us" for name, value in mixture.items()),
             [*leads, mixture["LFilter"] <= min(mixture.values())],
             "choosing per message and pruning lists cost time of their own; where one of the two "
@@ -149,13 +142,13 @@ def _on_own(series: Series) -> list[BooleanClaim]:
     ]  # fmt: skip
 
 
-def _on_existing(series: Series, number: str, data: str) -> list[BooleanClaim]:
-    told, leads = _leads(series, "LFilter", ["Rt++-Tree", "IR-Tree"])
+def _on_existing(series: Series, number: str, data: str) -> list[Claim]:
+    speeds, leads = _leads(series, "LFilter", ["Rt++-Tree", "IR-Tree"])
     order, behind = _leads(series, "Rt++-Tree", ["IR-Tree"])
     return [
         claim(
             LFILTER, number, f"LFilter beats Rt++-Tree and IR-Tree on every group ({data})",
-            "its speed against the better of them: " + told, leads,
+            "its speed against the better of them: " + speeds, leads,
             _looked(series, list(_EXISTING)),
         ),
         claim(

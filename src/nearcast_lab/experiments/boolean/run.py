@@ -8,19 +8,15 @@ from collections.abc import Callable, Sequence
 from time import process_time
 
 from nearcast.errors import InvalidValue
+from nearcast_lab.charts import Figure
 from nearcast_lab.experiments.boolean.compared import datasets, keywords, populations, regions
-from nearcast_lab.experiments.boolean.findings import (
-    OURS,
-    BooleanClaim,
-    BooleanReport,
-    Figure,
-    Findings,
-    claim,
-)
-from nearcast_lab.experiments.boolean.lab import BooleanScale, Lab, Tell
+from nearcast_lab.experiments.boolean.findings import OURS, BooleanReport, Findings
+from nearcast_lab.experiments.boolean.lab import BooleanScale, Lab
 from nearcast_lab.experiments.boolean.messages import lfilter, scalability, usa
 from nearcast_lab.experiments.boolean.tuning import tuning
 from nearcast_lab.experiments.boolean.upkeep import expressions, maintenance
+from nearcast_lab.progress import Progress
+from nearcast_lab.report import OWN, Claim, claim
 
 SCALES = {
     "small": BooleanScale(
@@ -57,15 +53,15 @@ _NOTES = [
 
 
 def measure(
-    scale: BooleanScale, seed: int, tell: Tell, sections: Sequence[str] = tuple(SECTIONS)
+    scale: BooleanScale, seed: int, progress: Progress, sections: Sequence[str] = tuple(SECTIONS)
 ) -> BooleanReport:
     """Measure all sections, or some, one after another."""
     for name in sections:
         if name not in SECTIONS:
             raise InvalidValue("--only", name, f"some of {', '.join(SECTIONS)}")
-    lab, began = Lab(scale, seed, tell), process_time()
+    lab, began = Lab(scale, seed, progress), process_time()
     figures: list[Figure] = []
-    claims: list[BooleanClaim] = []
+    claims: list[Claim] = []
     for name in sections:
         more, others = SECTIONS[name](lab)
         figures += more
@@ -83,7 +79,7 @@ def measure(
     )
 
 
-def _on_ours(figures: list[Figure]) -> list[BooleanClaim]:
+def _on_ours(figures: list[Figure]) -> list[Claim]:
     """Compare the default index with the best of the others at every point of matching."""
     ratios = []
     for one in figures:
@@ -97,7 +93,7 @@ def _on_ours(figures: list[Figure]) -> list[BooleanClaim]:
     least, most = min(ratios), max(ratios)
     return [
         claim(
-            "Nearcast", "all", "(in no paper) the default index is faster than the best of them "
+            OWN, "all", "(in no paper) the default index is faster than the best of them "
             "at every point", f"{least[0]:.1f} times as fast at the least (figure {least[1]}, "
             f"{least[2]}), {most[0]:.0f} times at the most (figure {most[1]}, {most[2]})",
             [ratio > 1 for ratio, _, _ in ratios],

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearcast_lab.experiments.boolean.findings import (
-    AP_TREE,
-    OURS,
-    Findings,
-    claim,
-    each,
-    figure,
-    times_faster,
-)
+from nearcast_lab.experiments.boolean.findings import AP_TREE, OURS, Findings, each, times_faster
 from nearcast_lab.experiments.boolean.lab import IndexRun, Lab
+from nearcast_lab.report import claim, figure
 
 _FANOUTS = (50, 100, 200, 400, 800)
 _LEAVES = (5, 10, 20, 40, 100, 400)
@@ -37,7 +30,7 @@ def tuning(lab: Lab) -> Findings:
     by_order = {name: f"ap-tree:order={order}" for name, order in _ORDERS.items()}
     runs: dict[str, IndexRun] = {}
     for labels in (by_fanout.values(), by_leaf.values(), by_order.values()):
-        runs |= lab.runs([*labels, OURS], world)  # so many large trees at a time
+        runs |= lab.runs([*labels, OURS], world)  # to hold only a few large trees at a time
     us = {label: run.us for label, run in runs.items()}
     looked = {label: run.candidates for label, run in runs.items()}
     fanouts = [us[by_fanout[f]] for f in _FANOUTS]
@@ -109,7 +102,7 @@ def _variants(lab: Lab) -> Findings:
             [times >= 1.3 for times in slower.values()],
             "rows looked at a message: "
             + ", ".join(f"{name} {looked[name]:.0f}" for name in ("HR", *slower))
-            + "; whoever looks at as few is as fast",
+            + "; a variant that looks at as few is as fast",
         ),
         claim(
             AP_TREE, "11b", "HR builds much faster than DP",

@@ -7,17 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearcast.geo import Box
+from nearcast_lab.bench.match import table_for
 from nearcast_lab.bench.matching import add_to_table
-from nearcast_lab.experiments.boolean.findings import (
-    AP_PLUS,
-    AP_TREE,
-    OURS,
-    Findings,
-    claim,
-    each,
-    figure,
-)
-from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab, insert_rest, table_for
+from nearcast_lab.experiments.boolean.findings import AP_PLUS, AP_TREE, OURS, Findings, each
+from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab, insert_rest
+from nearcast_lab.report import claim, figure
 
 _AP, _NR, _IQ, _RQ = "ap-tree", "ap-tree:rebuild=false", "iq-tree", "rq-tree"
 _THRESHOLDS = (0.0001, 0.001, 0.01, 0.1, 0.5)
@@ -30,14 +24,14 @@ _STEPS = 50
 def _grown(
     lab: Lab, labels: Sequence[str], whole: BooleanWorld, share: int
 ) -> tuple[dict[str, IndexRun], dict[str, float]]:
-    """Build from the first so many percent, insert the rest, and match."""
+    """Build from the first `share` percent, insert the rest, and match."""
     table = table_for(whole.workload)
     world = BooleanWorld(whole.workload, whole.subscriptions, table)
     count = len(whole.subscriptions)
     first = max(1, count * share // 100)
     add_to_table(table, whole.subscriptions, 0, first)
     indexes = {label: built.made for label, built in lab.build_all(labels, world).items()}
-    lab.tell(f"inserting {count - first:,} subscriptions")
+    lab.report(f"inserting {count - first:,} subscriptions")
     taken = insert_rest(indexes, world, first, max(1, count // _STEPS))
     return lab.times(indexes, lab.messages(world)), taken
 
@@ -64,7 +58,7 @@ def maintenance(lab: Lab) -> Findings:
         min(iq, rq) / ap
         for ap, iq, rq in zip(match_lines[_AP], match_lines[_IQ], match_lines[_RQ], strict=True)
     ]
-    dearest = max(names, key=lambda name: insert_lines[name][0])
+    costliest = max(names, key=lambda name: insert_lines[name][0])
     return [
         figure(AP_TREE, "16", "Threshold of divergence: matching and insertion", "theta_KL",
                _THRESHOLDS, {"matching, us a message": matching,
@@ -75,11 +69,11 @@ def maintenance(lab: Lab) -> Findings:
                insert_lines, "us a subscription"),
     ], [
         claim(
-            AP_TREE, "16", "a smaller threshold matches faster and makes insertion dearer",
+            AP_TREE, "16", "a smaller threshold matches faster and makes insertion more expensive",
             f"0.0001 to 0.5: matching {each(matching, 'us')}; insertion {each(inserting, 'us')}",
             [matching[0] < matching[-1], inserting[0] > inserting[-1]],
-            "a subtree is also remade when it has doubled, so a tree that grows fivefold is made "
-            "anew whatever the threshold",
+            "a subtree is also remade when it has doubled, so a tree that grows fivefold is "
+            "rebuilt whatever the threshold",
         ),
         claim(
             AP_TREE, "17a", "AP-Tree stays as fast however it grew, and without rebuilds it is "
@@ -94,10 +88,10 @@ def maintenance(lab: Lab) -> Findings:
             [value > 1 for value in behind], "as in figure 15",
         ),
         claim(
-            AP_TREE, "17b", "AP-Tree is the dearest to maintain, about 120 us a subscription",
+            AP_TREE, "17b", "AP-Tree costs most to maintain, about 120 us a subscription",
             ", ".join(f"{name} {insert_lines[name][0]:.1f}" for name in names)
             + " us when built from 10 %",
-            [dearest == _AP, insert_lines[_AP][0] <= 240],
+            [costliest == _AP, insert_lines[_AP][0] <= 240],
             "remaking subtrees takes most of it: without, "
             f"{insert_lines[_NR][0]:.1f} us a subscription",
         ),
@@ -172,7 +166,7 @@ def expressions(lab: Lab) -> Findings:
             AP_PLUS, "18a", "AP-Tree is fastest, most of all with 6 or 7 terms",
             f"the better of IQ and RQ takes {each(ahead)} times its time",
             [value > 1 for value in ahead],
-            "half of the rows are single terms from an OR, which only place can tell apart",
+            "half of the rows are single terms from an OR, which only their regions distinguish",
         ),
         claim(
             AP_PLUS, "18b", "AP-Tree scales well with the number of subscriptions",

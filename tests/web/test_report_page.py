@@ -1,22 +1,21 @@
-"""The report of `nearcast experiment boolean` in a browser."""
+"""The page of an experiment in a browser."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from nearcast_lab.experiments.boolean.findings import LFILTER, BooleanReport, claim, figure
-from nearcast_lab.experiments.boolean.page import page
+from nearcast_lab.report import Report, claim, figure, page
 from watched import Watched
 
 
 def test_the_report_opens_on_a_phone_without_complaints(watch: Watched, tmp_path: Path) -> None:
     """Nothing is fetched, nothing is wider than the window, and values unfold."""
     lines = {"LFilter": [1.0, 20.0], "rarest-term": [0.5, 2.0]}
-    report = BooleanReport(
-        scale="tiny", subscriptions=10, messages=5, seed=1, machine="m", cpu_s=1.0, notes=["n"],
-        claims=[claim(LFILTER, "9", "is fast", "2.0x " * 30, [True, False], "why " * 40)],
-        figures=[figure(LFILTER, "9a", "Short messages", "terms", [6, 20], lines),
-                 figure(LFILTER, "table 1", "Size", "index", ["a", "b"], lines, bars=True)],
+    report = Report(
+        "Measured again", "10 subscriptions", notes=["n"],
+        claims=[claim("P", "9", "is fast", "2.0x " * 30, [True, False], "why " * 40)],
+        figures=[figure("P", "9a", "Short messages", "terms", [6, 20], lines),
+                 figure("P", "table 1", "Size", "index", ["a", "b"], lines, bars=True)],
     )  # fmt: skip
     path = tmp_path / "report.html"
     path.write_text(page(report), encoding="utf-8")
