@@ -32,7 +32,7 @@ from nearcast.spark.loads import LoadCounters, read_loads
 from nearcast.spark.messages import MessageBatch
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports
 from nearcast.spark.shard import ShardMessages
-from nearcast.spark.standing import standing
+from nearcast.spark.snapshot import standing
 from nearcast.spark.versions import differing, line_of
 from nearcast.text.columns import HashedTexts
 from small_pipeline import WORDS, Small, churn, write_events

@@ -14,7 +14,7 @@ from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscripti
 from nearcast.geo import WORLD
 from nearcast.partition.text_map import TextMap
 from nearcast.partition.topk.spread import Spread, only
-from nearcast.spark.dskype.spreading import deal_messages, deal_refills
+from nearcast.spark.dskype.spreading import assign_messages, assign_refills
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
 from ranked_workers import (
@@ -104,8 +104,8 @@ def _spreading(kind: str, finders: int, steepest: float) -> tuple[Place, Route]:
     )
     spread = Spread("made", finders, only(0), maps=[by_hash], prefix="length", steepest=steepest)
     return (
-        lambda refills, _: list(deal_refills(spread, refills)),
-        lambda messages, _: list(deal_messages(spread, messages)),
+        lambda refills, _: list(assign_refills(spread, refills)),
+        lambda messages, _: list(assign_messages(spread, messages)),
     )
 
 

@@ -20,7 +20,7 @@ from nearcast.engine.settings import Settings
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
-from nearcast.spark.ranked.dealing import ask_for
+from nearcast.spark.ranked.bucket_assignment import request_workers
 from nearcast.topk import Window
 from ranked_logs import ranked_log
 from ranked_pipeline import (
@@ -132,7 +132,7 @@ def test_workers_become_more_and_fewer_while_a_stream_runs(tmp_path: Path) -> No
     found = []
     for step, first in enumerate(range(0, len(log), 20)):
         if step in (3, 6):
-            ask_for(ranked.pipeline.state, {3: 5, 6: 1}[step])
+            request_workers(ranked.pipeline.state, {3: 5, 6: 1}[step])
         ranked.take(table[first : first + 20])
         report = max((tmp_path / "state" / "reports").glob("*.json")).read_bytes()
         found.append(len(json.loads(report)["rankers"]))

@@ -14,7 +14,7 @@ from nearcast.cli.main import main
 from nearcast.cli.spark_status import summary
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.spark.exporter import Exporter
-from nearcast.spark.logs import log_to, logger, tell, tell_batch
+from nearcast.spark.logs import log_batch, log_event, log_to, logger
 from nearcast.spark.metrics import PipelineMetrics, all_metrics
 from nearcast.spark.progress import ProgressLine, progress
 from nearcast.spark.report import (
@@ -219,13 +219,13 @@ def logged() -> "io.StringIO":
 def test_logs_are_json_lines_with_their_fields(logged: io.StringIO) -> None:
     handler = log_to(logged)
     try:
-        tell_batch(report(7))
-        tell("odd", level=logging.ERROR, where=Path("/x"))
+        log_batch(report(7))
+        log_event("odd", level=logging.ERROR, where=Path("/x"))
         try:
             raise ValueError("no")
         except ValueError:
             logger.exception("failed")
-        tell("too quiet", level=logging.DEBUG)
+        log_event("too quiet", level=logging.DEBUG)
     finally:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)

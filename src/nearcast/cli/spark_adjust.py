@@ -94,9 +94,9 @@ def adjust(
         raise InvalidValue("--cancel", "with other options", "--cancel alone")
     from nearcast.spark.balancing import suggest
     from nearcast.spark.loads import read_loads
-    from nearcast.spark.ranked.dealing import ask_for
+    from nearcast.spark.ranked.bucket_assignment import request_workers
     from nearcast.spark.report import read_reports
-    from nearcast.spark.standing import standing
+    from nearcast.spark.snapshot import standing
     from nearcast.spark.state import open_state
 
     opened = open_state(state)
@@ -106,7 +106,7 @@ def adjust(
     found = standing(opened)
     ranks = workers is not None and any(one.rankings for one in read_reports(state, 1))
     if ranks and apply and workers is not None:
-        ask_for(opened, workers)
+        request_workers(opened, workers)
     if found.plan.kind != "grid" and ranks:
         _tell(_report(state, found.plan, None, apply, None, workers), as_json)
         return

@@ -250,14 +250,14 @@ def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) ->
 
 
 def _logged(path: Path, stack: ExitStack) -> Listen:
-    from nearcast.spark.logs import log_to, logger, tell_batch
+    from nearcast.spark.logs import log_batch, log_to, logger
 
     try:
         file = stack.enter_context(path.open("a", encoding="utf-8"))
     except OSError as error:
         raise SourceError(f"{path}: cannot be written ({error.strerror})") from None
     stack.callback(logger.removeHandler, log_to(file))
-    return tell_batch
+    return log_batch
 
 
 def _interval(text: str) -> str:

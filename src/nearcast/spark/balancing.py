@@ -37,7 +37,7 @@ from nearcast.partition.simulate import made_whole
 from nearcast.spark.adjusting import Allowance
 from nearcast.spark.costs import COSTS
 from nearcast.spark.loads import LoadCounters, Measured
-from nearcast.spark.logs import tell
+from nearcast.spark.logs import log_event
 from nearcast.spark.operations import OTHER
 from nearcast.spark.placing import sizes_of
 from nearcast.spark.planning import rows_in
@@ -211,7 +211,7 @@ class Balancer:
         future, self._future = self._future, None
         error = future.exception()
         if error is not None:  # the stream goes on by the plan it has
-            tell("adjustment failed", level=logging.WARNING, error=repr(error))
+            log_event("adjustment failed", level=logging.WARNING, error=repr(error))
         suggestion, seconds = (None, 0.0) if error is not None else future.result()
         self._effort.spend(seconds)
         self.spent_s += seconds

@@ -92,7 +92,7 @@ def _wait_for_threads() -> None:
 def _tidy(pid: int) -> None:
     """Remove what workers kept on this node, when Spark stops or is gone."""
     if os.getpid() == pid:  # and not one of the workers, which end by the same way
-        from nearcast.spark.rooms import remove_what_children_made
+        from nearcast.spark.node_folders import remove_what_children_made
 
         remove_what_children_made()
 

@@ -28,7 +28,7 @@ FINE, BACKWARDS, UNKNOWN, IN_USE, REFUSED, OTHER_KIND = range(6)
 
 OTHER_KIND would make a top-k subscription of another one, or the other way round."""
 
-NOBODY = -1
+NO_OWNER = -1
 
 # What `numbers` holds; _BASE is the number of the message that stands first in the ring.
 _OWNERS, _FREE, _OLDEST, _NEWEST, _ACTIVE, _BASE = range(6)
@@ -108,7 +108,7 @@ class Ledger:
         self._make_room_for_active(lasting)
         verdict, times = np.zeros(count, np.int8), np.empty(count)
         until = np.full(count if lasting else 0, np.nan)
-        begins, ends = np.full(count, NOBODY, np.int32), np.full(count, NOBODY, np.int32)
+        begins, ends = np.full(count, NO_OWNER, np.int32), np.full(count, NO_OWNER, np.int32)
         number, first = np.full(count, -1, np.int64), np.empty(count, np.int64)
         again = np.zeros(count, np.bool_)
         by_count = self.window.count if self.window.seconds is None else None
@@ -119,7 +119,7 @@ class Ledger:
             read_only(until if ttl is None else ttl), until, self._active_ids, self._active,
             self._active_until, self._ranked, number, first, again,
         )  # fmt: skip
-        self._ended = ends[ends != NOBODY]
+        self._ended = ends[ends != NO_OWNER]
         return Decisions(verdict, begins, ends, times, until, number, first, again)
 
     def _reuse(self) -> None:
@@ -271,7 +271,7 @@ def _decide(
         if time < now:
             verdict[row] = BACKWARDS
             continue
-        old = lasting = NOBODY
+        old = lasting = NO_OWNER
         ranking = kind in (RANKED, SHIFT)
         if kind <= RANGE:
             if flawed[row]:

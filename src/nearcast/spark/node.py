@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.errors import SourceError
 from nearcast.spark.files import Files
-from nearcast.spark.rooms import (
+from nearcast.spark.node_folders import (
     cache_root,
     make_sure_of_room,
     occupy,

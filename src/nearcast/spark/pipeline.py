@@ -265,7 +265,7 @@ class Pipeline:
             spread=self._ranking.spread,
             recalled=self._ranking.recalled if rankers else 0,
         )
-        self._ranking.look(report.rankers)
+        self._ranking.observe(report.rankers)
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:
             prune_reports(self.state.path, _REPORTS_KEPT)

@@ -23,7 +23,7 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
-from nearcast.spark.ledger import NOBODY
+from nearcast.spark.ledger import NO_OWNER
 from nearcast.spark.messages import cut_in_two
 from nearcast.spark.operations import (
     CHANGE,
@@ -181,7 +181,7 @@ def _asked(
     owners = versions["owner"].to_numpy()
     by_owner = np.argsort(owners, kind="stable")
     now = by_owner[np.searchsorted(owners[by_owner], changes.owner)]
-    replaces = np.flatnonzero(changes.was != NOBODY)
+    replaces = np.flatnonzero(changes.was != NO_OWNER)
     was = by_owner[np.searchsorted(owners[by_owner], changes.was[replaces])]
     # A version that begins and ends in the same step has two numbers; the first stands for both.
     first = by_owner[np.searchsorted(owners[by_owner], owners[held[0]])]
@@ -190,7 +190,7 @@ def _asked(
         np.concatenate([_of_each(now, np.arange(len(now)), real), _of_each(was, replaces, real)])
     )
     change, worker = split_pairs(asked)
-    replacing = changes.was[change] != NOBODY
+    replacing = changes.was[change] != NO_OWNER
     needed = joined(now[change], worker)
     before = np.full(len(changes.owner), -1, np.int64)
     before[replaces] = was

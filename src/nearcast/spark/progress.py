@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.status import Status
 
 from nearcast.spark.files import Files
-from nearcast.spark.ranked.building import in_words, under_way
+from nearcast.spark.ranked.build_progress import builds_under_way, progress_text
 from nearcast.spark.report import BatchReport
 
 _RECENT = 10
@@ -82,6 +82,6 @@ def progress(state: str, waiting: str = "waiting for the first batch") -> Iterat
 def _look(files: Files, status: Status, over: Event) -> None:
     """Tell of workers that build, as long as they do."""
     while not over.wait(_LOOK_S):
-        building = under_way(files, time.time())
+        building = builds_under_way(files, time.time())
         if building:
-            status.update(in_words(building))
+            status.update(progress_text(building))

@@ -43,7 +43,7 @@ from nearcast.spark.ledger import (
     BAD,
     FINE,
     MOVE,
-    NOBODY,
+    NO_OWNER,
     POINT,
     RANGE,
     RANKED,
@@ -144,7 +144,7 @@ class Registrar:
         )  # fmt: skip
         refusals = refusals_in(events, kinds, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
-        begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds < BAD))
+        begins = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds < BAD))
         changes = BegunSubscriptions(
             decisions.begins[begins], decisions.ends[begins], seq[begins], decisions.times[begins]
         )
@@ -276,27 +276,27 @@ class Registrar:
         decisions: Decisions,
         parsed: _Parsed,
     ) -> pa.Table:
-        begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SUBSCRIBE))
+        begins = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == SUBSCRIBE))
         special = np.isin(begins, np.array([*parsed.queries], np.int64))
         plain, others = begins[~special], begins[special]
         fresh = [
             self._plain_log(events, seq, plain, decisions.begins[plain], parsed),
             self._other_log(events, seq, others, decisions.begins[others], parsed),
         ]
-        ranked = np.flatnonzero((decisions.begins != NOBODY) & (kinds == RANKED))
+        ranked = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == RANKED))
         if len(ranked):
             columns = ranked_log(events, seq, ranked, decisions.begins)
             fresh.append(_completed(columns, len(ranked)))
         self.remember(pa.concat_tables(fresh))
-        moves = np.flatnonzero((decisions.begins != NOBODY) & (kinds == MOVE))
+        moves = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == MOVE))
         moved = self._moves_log(seq, moves, decisions, parsed)
-        shifts = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SHIFT))
+        shifts = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == SHIFT))
         if len(shifts):
             known = self._moving(decisions.begins[shifts], decisions.ends[shifts])
             columns = shifted_log(events, seq, shifts, decisions.begins, known)
             moved = pa.concat_tables([moved, _completed(columns, len(shifts))])
         self.remember(moved)
-        ends = np.flatnonzero(decisions.ends != NOBODY)
+        ends = np.flatnonzero(decisions.ends != NO_OWNER)
         parts = [*fresh, moved, self._ends_log(seq[ends], decisions.ends[ends])]
         lasting = np.flatnonzero(~np.isnan(decisions.until))
         if len(lasting):
@@ -325,7 +325,7 @@ class Registrar:
         texts = hash_texts(_column(some, "text"), self.settings.analyser)
         columns = {
             "kind": np.full(len(rows), LASTING, np.int8),
-            "owner": np.full(len(rows), NOBODY, np.int32),
+            "owner": np.full(len(rows), NO_OWNER, np.int32),
             "seq": seq[rows],
             "id": some["id"],
             "box": fixed_lists(places_of(some)),

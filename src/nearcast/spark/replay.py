@@ -71,7 +71,7 @@ def replay_steps(
     state = PipelineState(str(folder / "state"), {})
     ranking = ranking_for(ranker_for(scheme, settings.window, workers), workers)
     pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking)
-    teller = _Teller(kept, refuse, settings)
+    results = _StepResults(kept, refuse, settings)
     try:
         for number, some in enumerate(_portions(records, step_records)):
             path = folder / f"{number}.parquet"
@@ -81,7 +81,7 @@ def replay_steps(
             assert file is not None  # noqa: S101 - just written
             pipeline.step(number, file.slices(pipeline.next_seq))
             path.unlink()
-            yield from teller.tell(some)
+            yield from results.of(some)
     finally:
         NodeCache(state.id).clear()
 
@@ -104,7 +104,7 @@ def _portions(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
     raise damage
 
 
-class _Teller:
+class _StepResults:
     """Goes through the records of each step as if they had been matched one by one."""
 
     def __init__(self, kept: _Kept, refuse: Refusal, settings: Settings) -> None:
@@ -112,7 +112,7 @@ class _Teller:
         self._refuse = refuse
         self._analyser = settings.analyser
 
-    def tell(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
+    def of(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
         """Give each position with its updates, and hand on what is refused."""
         table, refused = self._kept.updates, self._kept.refused
         events = table["event"].to_pylist()

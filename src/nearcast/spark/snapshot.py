@@ -18,7 +18,7 @@ from nearcast.spark.state import PipelineState
 _TIMES = 5  # a running pipeline may remove what is being read
 
 
-class Standing(NamedTuple):
+class PipelineSnapshot(NamedTuple):
     """The plan of the last step that is done, and the boolean subscriptions that stood after it."""
 
     step: int
@@ -26,7 +26,7 @@ class Standing(NamedTuple):
     begun: pa.Table
 
 
-def standing(state: PipelineState) -> Standing:
+def standing(state: PipelineState) -> PipelineSnapshot:
     """Read what a pipeline has, without being in its way."""
     for _ in range(_TIMES - 1):
         try:
@@ -36,7 +36,7 @@ def standing(state: PipelineState) -> Standing:
     return _read(state)
 
 
-def _read(state: PipelineState) -> Standing:
+def _read(state: PipelineState) -> PipelineSnapshot:
     commits = state.commits()
     if not commits:
         raise SourceError(f"{state.path}: no batch was committed here; run the stream first")
@@ -51,7 +51,7 @@ def _read(state: PipelineState) -> Standing:
         alive[begun] = True
         alive[ended] = False
     live: Int32s = np.flatnonzero(alive).astype(np.int32)
-    return Standing(last.step, state.plan(last.plan), registrar.definitions(live))
+    return PipelineSnapshot(last.step, state.plan(last.plan), registrar.definitions(live))
 
 
 def _logs(state: PipelineState, last: int) -> list[pa.Table]:
