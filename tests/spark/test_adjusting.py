@@ -315,7 +315,7 @@ def test_a_plan_made_anew_counts_each_operation_once(
         return Proposal(plan, 0.0, False)
 
     monkeypatch.setattr("nearcast.spark.balancing.propose", proposed)
-    suggest(plan_of(feed), found.begun, measured, anew=True)
+    suggest(plan_of(feed), found.begun, measured, rebuild=True)
     assert [sample.operations for sample in given] == [round(30 * measured.share)]
 
 

@@ -118,7 +118,7 @@ def adjust(
     measured = read_loads(opened)
     if measured is None or not measured.messages.size:
         raise SourceError(f"{state}: no loads were measured here yet; let the stream run a while")
-    made = suggest(found.plan, found.begun, measured, workers=workers, anew=anew or None)
+    made = suggest(found.plan, found.begun, measured, workers=workers, rebuild=anew or None)
     if made is not None and apply:
         opened.write_target(made.target)
     target = opened.target()

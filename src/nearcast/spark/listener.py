@@ -28,7 +28,7 @@ _SECONDS_TO_HEAR = 5.0
 class QueryListener(StreamingQueryListener):
     """Logs the life of the query of that name, and hands Spark's timings to the metrics.
 
-    A session tells its listeners of all its queries: those of other names are passed over.
+    A session calls its listeners for all its queries; those of other names are ignored.
     """
 
     def __init__(self, name: str, metrics: PipelineMetrics | None = None) -> None:
@@ -98,5 +98,5 @@ def listening(
         yield listener
     finally:
         if listener.started:
-            listener.ended.wait(_SECONDS_TO_HEAR)  # Spark tells of the end a moment after it
+            listener.ended.wait(_SECONDS_TO_HEAR)  # Spark reports the end a moment later
         spark.streams.removeListener(listener)

@@ -1,4 +1,4 @@
-"""What a stream says of itself: JSON Lines on the logger `nearcast.spark`."""
+"""The log of a stream: JSON Lines on the logger `nearcast.spark`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("nearcast.spark")
 
 
 def log_event(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
-    """Log that something happened, with what there is to know about it."""
+    """Log an event with its fields."""
     logger.log(level, event, extra={"fields": fields})
 
 
@@ -62,7 +62,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: IO[str], level: int = logging.INFO) -> logging.Handler:
-    """Write what is told as JSON Lines to a stream; give the handler, to be removed again."""
+    """Write the log as JSON Lines to a stream; return the handler, which the caller removes."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     handler.setLevel(level)

@@ -1,4 +1,4 @@
-"""Looking at a pipeline from outside, running or not: its plan, and what stands."""
+"""Reads the plan and the subscriptions of a pipeline from outside, running or not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMES = 5  # a running pipeline may remove what is being read
 
 
 class PipelineSnapshot(NamedTuple):
-    """The plan of the last step that is done, and the boolean subscriptions that stood after it."""
+    """The plan of the last committed step, and the boolean subscriptions after it."""
 
     step: int
     plan: Plan
@@ -27,7 +27,7 @@ class PipelineSnapshot(NamedTuple):
 
 
 def standing(state: PipelineState) -> PipelineSnapshot:
-    """Read what a pipeline has, without being in its way."""
+    """Read the state of a pipeline without blocking it."""
     for _ in range(_TIMES - 1):
         try:
             return _read(state)
@@ -61,5 +61,7 @@ def _logs(state: PipelineState, last: int) -> list[pa.Table]:
     found = [state.read_definitions(base)] if base else []
     found += [state.read_log(number, state.commit(number).log) for number in since]
     if any(each is None for each in found):
-        raise SourceError(f"{state.path}: a log of it cannot be read; start the stream to mend it")
+        raise SourceError(
+            f"{state.path}: a log of it cannot be read; start the stream to repair it"
+        )
     return [each for each in found if each is not None]

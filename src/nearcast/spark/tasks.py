@@ -55,7 +55,7 @@ class EventSlice:
 
 @dataclass
 class TaskInput:
-    """One step, as its tasks are told."""
+    """The input of the tasks of one step."""
 
     pipeline: str
     run: str  # of the pipeline: what nodes keep is for one run only
@@ -68,7 +68,7 @@ class TaskInput:
     asked: list[int] = field(default_factory=list)  # workers that must answer, also to no message
     snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
     save: bool = False  # shards are to be written as snapshots
-    ranked: RankedWork | None = None  # for whoever ranks, if anybody does
+    ranked: RankedWork | None = None  # for the tasks that rank; None without top-k subscriptions
 
 
 _caches: dict[tuple[str, str], NodeCache] = {}
@@ -125,7 +125,7 @@ class TaskNode:
         return self.cache.get(Shard, self._recipe(name), changes)
 
     def router(self) -> Router:
-        """What is wanted where."""
+        """The routing table."""
         return self.cache.get(
             Router,
             self._recipe("wanted"),
@@ -287,7 +287,9 @@ class TaskReport:
     active: int = 0
     ranked: bool = False  # of a worker that ranks
     role: str = ""  # of such a worker, where there are several kinds
-    left: list[list[Any]] = field(default_factory=list)  # to the next step: files, by kind and home
+    left: list[list[Any]] = field(
+        default_factory=list
+    )  # files for the next step: kind, buffer shard, name
 
     def summary(self) -> WorkerReport:
         """What is kept of it."""

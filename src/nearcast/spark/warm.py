@@ -86,7 +86,7 @@ def warm_tasks() -> None:
                     found.rows,
                 )  # fmt: skip
                 shard.names_of(found.owners)
-        names = Names(memory, "names")  # that are so many only later that tidying pays
+        names = Names(memory, "names")  # too few to be compacted by itself
         names.put(np.zeros(1, np.int32), pa.array(["a"]))
         names.tidy()
         del shard, router, names

@@ -22,8 +22,8 @@ from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.dskype.analysis import terms_of
 from nearcast.spark.dskype.columns import SubscriptionVersions, WindowMessages
+from nearcast.spark.dskype.ranking_context import FOLDER
 from nearcast.spark.dskype.spreading import spread_for
-from nearcast.spark.dskype.task_context import FOLDER
 from nearcast.spark.history import History
 from nearcast.spark.node import LogStep
 from nearcast.spark.operations import RANKED, begun_in, of_kind

@@ -27,9 +27,9 @@ from nearcast.spark.dskype.columns import Requests
 from nearcast.spark.dskype.holders import BufferStep, NodeStateLost
 from nearcast.spark.dskype.naming import named_updates
 from nearcast.spark.dskype.packing import pack, unpack
+from nearcast.spark.dskype.ranking_context import RankingContext
 from nearcast.spark.dskype.requests import buffer_requests
 from nearcast.spark.dskype.spreading import assign_messages, assign_refills, flat
-from nearcast.spark.dskype.task_context import TaskContext
 from nearcast.spark.ranked.work import Packets, Stage
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class DskypeRanker:
 def _distribute(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Send messages to the finders that must match them."""
     del packets
-    context = TaskContext(work, task, attempt)
+    context = RankingContext(work, task, attempt)
     rows, workers = context.step.rows, context.workers
     edges = np.linspace(0, len(rows), workers + 1).round().astype(int)
     some = rows.slice(edges[task], edges[task + 1] - edges[task])
@@ -66,7 +66,7 @@ def _distribute(work: TaskInput, task: int, packets: Iterator[bytes], attempt: i
 
 def _find(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Find the subscriptions that messages reach, and send the pairs to their buffer shards."""
-    context = TaskContext(work, task, attempt)
+    context = RankingContext(work, task, attempt)
     try:
         finder = context.finder()
     except NodeStateLost:
@@ -92,7 +92,7 @@ def _find(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) ->
 
 def _update_buffers(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Take a buffer shard through the step; request what it cannot know from message workers."""
-    context = TaskContext(work, task, attempt)
+    context = RankingContext(work, task, attempt)
     received = [unpack(packet) for packet in packets]
     if any("lost" in each for each in received):
         yield from _report_lost(context)
@@ -131,7 +131,7 @@ def _update_buffers(work: TaskInput, task: int, packets: Iterator[bytes], attemp
 def _request_buffers(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Request buffers for a portion of a shard's subscriptions, as of the previous step."""
     del packets
-    context = TaskContext(work, task, attempt)
+    context = RankingContext(work, task, attempt)
     wanted = context.step.standing(task, *work.ranked.extra["portion"])  # type: ignore[union-attr]
     name = context.keep("outcome", pack(requests=buffer_requests(wanted)))
     report = context.report("home")
@@ -139,7 +139,7 @@ def _request_buffers(work: TaskInput, task: int, packets: Iterator[bytes], attem
 
 
 def _send_requests(
-    context: TaskContext, name: str | None, reports: list[Any], report: dict[str, Any]
+    context: RankingContext, name: str | None, reports: list[Any], report: dict[str, Any]
 ) -> Packets:
     """Send the name of a file with requests to all message workers, and reports to one of them."""
     for part in range(context.workers):
@@ -149,7 +149,7 @@ def _send_requests(
 
 def _answer(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
     """Answer the requests of all buffer shards from one part of the window."""
-    context = TaskContext(work, task, attempt)
+    context = RankingContext(work, task, attempt)
     received = [unpack(packet) for packet in packets]
     if any("lost" in each for each in received):
         yield 0, pack(lost=True)
@@ -174,7 +174,7 @@ def _aggregate(work: TaskInput, task: int, packets: Iterator[bytes], attempt: in
     """Aggregate the answers into updates, and into the buffers with which the next step begins."""
     from nearcast.spark.tasks import TaskReport
 
-    context = TaskContext(work, task, attempt)
+    context = RankingContext(work, task, attempt)
     received = [unpack(packet) for packet in packets]
     if any("lost" in each for each in received):
         yield task, TaskReport(**context.report("lost")).to_packet()
@@ -212,6 +212,6 @@ def _aggregate(work: TaskInput, task: int, packets: Iterator[bytes], attempt: in
     yield task, TaskReport(**report).to_packet()
 
 
-def _report_lost(context: TaskContext) -> Packets:
+def _report_lost(context: RankingContext) -> Packets:
     for worker in range(context.workers):
         yield worker, pack(lost=True)

@@ -44,7 +44,7 @@ _TASKS = (
 _spreads: dict[bytes, Spread] = {}
 
 
-class TaskContext:
+class RankingContext:
     """What one attempt at a task needs."""
 
     def __init__(self, work: TaskInput, task: int, attempt: int) -> None:
