@@ -169,12 +169,12 @@ def test_a_steep_message_reaches_those_who_left_its_term_out(history: tuple[str,
     chosen = Settings(Window(200), WORLD, vocabulary)
     decider = Decider(chosen)
     workers = Workers(chosen, 3, 1, 1, *_spreading("by prefixes", 3, 0.3))
-    told = 0
+    updates = 0
     for step in steps:
         batch, expected = decider.step(step)
         assert set(workers.step(batch, decider.names)) == expected
-        told += len(expected)
-    assert told >= 24  # every word comes to be the best
+        updates += len(expected)
+    assert updates >= 24  # every word comes to be the best
 
 
 def _said(id: str, text: str) -> Publish:

@@ -122,7 +122,7 @@ def test_a_task_that_is_run_again_says_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_workers_become_more_and_fewer_while_a_stream_runs(tmp_path: Path) -> None:
-    """Everybody is asked for again then, nobody is told, and files of old steps go."""
+    """All buffers are rebuilt then, without updates, and files of old steps are removed."""
     chosen = Settings(window=Window(seconds=3.0))
     log = ranked_log(240, seed=6, names=40)
     table = table_of(records(log))

@@ -240,7 +240,7 @@ def test_a_state_is_for_one_history(tmp_path: Path) -> None:
 def test_buckets_change_hands_while_a_stream_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To more workers and to fewer, some buckets with each step, and nobody is told."""
+    """To more workers and to fewer, some buckets with each step, and without updates."""
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr(BucketAssignment.move, "__defaults__", (300,))

@@ -70,7 +70,7 @@ def _run(ranked: Ranked, steps: list[list[dict[str, Any]]]) -> list[BatchReport]
     return read_reports(ranked.pipeline.state.path)
 
 
-def test_subscriptions_are_spread_anew_when_all_of_them_have_moved_to_one_worker(
+def test_subscriptions_are_spread_again_when_all_of_them_have_moved_to_one_worker(
     tmp_path: Path,
 ) -> None:
     """They are spread by their places; then all of them go where one worker is."""

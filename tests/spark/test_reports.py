@@ -95,7 +95,7 @@ def test_an_unfinished_or_foreign_file_is_not_taken_for_a_report(state: str) -> 
     assert reported_batches(state) == list(range(12))
 
 
-def test_a_damaged_report_is_told(state: str) -> None:
+def test_a_damaged_report_is_reported(state: str) -> None:
     (Path(state) / "reports" / "11.json").write_text('{"batch": ')
     with pytest.raises(SourceError, match=r"reports/11.json: not a readable report"):
         read_reports(state)
@@ -144,7 +144,7 @@ def test_status_is_a_table_for_people(state: str, capfd: pytest.CaptureFixture[s
     assert re.search(r"1\s+75\.0%\s+1\.00 s\s+3,000\s+0\s+240\s+1,011\s+7\s+1\.0", out)
 
 
-def test_status_of_a_folder_without_a_stream_is_told(
+def test_status_of_a_folder_without_a_stream_is_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["spark", "status", str(tmp_path / "nowhere")]) == 2
@@ -250,7 +250,7 @@ def test_progress_tells_totals_and_the_recent_rate() -> None:
     )
 
 
-def test_progress_is_quiet_where_nobody_is_looking(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_quiet_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     assert not sys.stderr.isatty()
     with progress("state") as show:
         show(report(0))

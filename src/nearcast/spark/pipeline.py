@@ -362,7 +362,7 @@ class Pipeline:
 
 
 def _summaries(plan: Plan, reports: list[TaskReport], placed: PlacedStep) -> list[WorkerReport]:
-    """What workers did, with the operations that each got."""
+    """The reports of workers, with the operations that each got."""
     found = [each.summary() for each in reports]
     if plan.kind == "shared":
         return found

@@ -33,7 +33,7 @@ from nearcast.spark.settings import (
 _log = logging.getLogger("nearcast.spark")
 _LOWEST_SPARK = (4, 1)
 _TRIES = 4
-_told: set[str] = set()
+_warned: set[str] = set()
 
 B = TypeVar("B", SparkSession, SparkSession.Builder)
 
@@ -162,8 +162,8 @@ def check(session: SparkSession) -> list[Shortcoming]:
         if shortcoming.setting.needed:
             raise SetupError(str(shortcoming))
     for shortcoming in lacking:
-        if shortcoming.setting.key not in _told:
-            _told.add(shortcoming.setting.key)
+        if shortcoming.setting.key not in _warned:
+            _warned.add(shortcoming.setting.key)
             _log.warning("%s", shortcoming)
     return lacking
 
