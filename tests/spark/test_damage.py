@@ -1,4 +1,4 @@
-"""Files of a state that are damaged while no process looks: exact updates, or an error that helps."""
+"""Files of a state that are damaged behind its back: exact updates, or an error that helps."""
 
 from __future__ import annotations
 

@@ -141,9 +141,9 @@ def _use_local_checkpoints(session: SparkSession) -> None:
 
 
 def check(session: SparkSession) -> list[Shortcoming]:
-    """Say what a session lacks: a warning for each, once in a process.
+    """Warn of each setting that a session lacks, once in a process.
 
-    What could make the pipeline go wrong is an error.
+    A setting without which the pipeline could go wrong is an error.
     """
     _refuse_connect(session)
     version = tuple(int(part) for part in session.version.split(".")[:2])

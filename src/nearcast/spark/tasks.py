@@ -47,7 +47,7 @@ Packet = bytes
 
 @dataclass
 class EventSlice:
-    """A slice, and the rows of it that are not messages to be matched although they look it."""
+    """A slice, and the rows of it that look like messages but must not be matched."""
 
     slice: Slice
     left_out: Int64s
@@ -91,7 +91,7 @@ def _plan(data: bytes) -> Plan:
 
 
 class TaskNode:
-    """What a task finds on its node."""
+    """The cached state on the node of a task."""
 
     def __init__(self, work: TaskInput) -> None:
         self.work = work
@@ -202,7 +202,7 @@ class UpdateFile:
         self.rows += len(updates)
 
     def close(self) -> str | None:
-        """Finish the file, and give its name if there is one."""
+        """Close the file, and return its name; None if nothing was written."""
         if self._writer is not None:
             self._writer.close()
             self._stream.close()
@@ -292,7 +292,7 @@ class TaskReport:
     )  # files for the next step: kind, buffer shard, name
 
     def summary(self) -> WorkerReport:
-        """What is kept of it."""
+        """The part of it that is stored in the report of a batch."""
         return WorkerReport(
             worker=self.worker,
             load=round(self.cpu_s, 6),
