@@ -16,7 +16,7 @@ import pytest
 
 from nearcast.index.rarest_term.index import RarestTerm
 from nearcast.spark import tasks
-from nearcast.spark.ranked.tellings import Tellings
+from nearcast.spark.ranked.update_spool import UpdateSpool
 from nearcast.spark.router import Router
 from nearcast.spark.shard import Shard
 from nearcast.topk.core import TopK
@@ -130,7 +130,7 @@ def install(patch: pytest.MonkeyPatch) -> Crashes:
         RarestTerm: ["insert", "delete"],
         Router: ["apply"],
         TopK: ["publish", "advance", "subscribe", "unsubscribe"],
-        Tellings: ["_write", "__exit__"],
+        UpdateSpool: ["_write", "__exit__"],
     }.items():
         for name in names:
             patch.setattr(kind, name, _before(name, getattr(kind, name)))

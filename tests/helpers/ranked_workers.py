@@ -14,7 +14,8 @@ from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import Event, Move, Publish, Subscribe, Subscription, Unsubscribe
-from nearcast.spark.dskype.asking import Operations, lead
+from nearcast.spark.dskype.aggregation import aggregate
+from nearcast.spark.dskype.buffer_shard import BufferShard
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import (
     ReachedPairs,
@@ -26,9 +27,8 @@ from nearcast.spark.dskype.columns import (
     starts_of,
 )
 from nearcast.spark.dskype.finder import Finder
-from nearcast.spark.dskype.home import Home
 from nearcast.spark.dskype.part import WindowPart
-from nearcast.spark.dskype.settling import settle
+from nearcast.spark.dskype.requests import Operations, take_step
 from nearcast.text import idf_of, parse_bag
 
 Update = tuple[int, str, str, str, float | None]
@@ -183,10 +183,10 @@ class Workers:
         box = settings.space
         space = (box.west, box.south, settings.diagonal)
         self.finders = [Finder(space=space) for _ in range(finders)]
-        self.homes = [Home() for _ in range(homes)]
+        self.homes = [BufferShard() for _ in range(homes)]
         self.parts = [WindowPart(space=space) for _ in range(parts)]
         for number, part in enumerate(self.parts):
-            part.become(number, parts, 0)
+            part.assign(number, parts, 0)
         self._place, self._route = place, route
         self._refills: list[Refills] = []
         self._raised: list[tuple[np.ndarray, np.ndarray]] = []
@@ -207,13 +207,13 @@ class Workers:
         updates: list[Updates] = []
         for number, home in enumerate(self.homes):
             mine = _of_home(operations, number, len(self.homes))
-            taken, requests = lead(home, timeline, _joined(pairs), mine)
+            taken, requests = take_step(home, timeline, _joined(pairs), mine)
             home.forget(mine.ended)
             updates.append(taken.updates)
             self._raised.append((taken.raised, taken.thetas))
             self.asked += len(requests.since)
             replies = [part.answer(requests, timeline) for part in self.parts]
-            settled = settle(requests, replies, timeline)
+            settled = aggregate(requests, replies, timeline)
             updates.append(settled.updates)
             self._refills.append(settled.refills)
         self._gone = operations.ended

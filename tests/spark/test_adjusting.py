@@ -32,7 +32,7 @@ from nearcast.spark.loads import LoadCounters, read_loads
 from nearcast.spark.messages import MessageBatch
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports
 from nearcast.spark.shard import ShardMessages
-from nearcast.spark.standing import standing
+from nearcast.spark.snapshot import standing
 from nearcast.spark.versions import differing, line_of
 from nearcast.text.columns import HashedTexts
 from small_pipeline import WORDS, Small, churn, write_events
@@ -154,7 +154,7 @@ def test_what_is_only_suggested_is_not_done(small: Small) -> None:
     assert feed.pipeline.state.target() is None
 
 
-def test_by_hand_it_is_shown_first_and_done_when_told(small: Small, capsys: Out) -> None:
+def test_by_hand_it_is_shown_first_and_done_with_apply(small: Small, capsys: Out) -> None:
     """`spark adjust` reads the state only; with --apply the stream goes there, also rescaled."""
     batches, rows = 6, 120
     log = uneven_log(4, batches, rows)
@@ -193,7 +193,7 @@ def test_by_hand_it_is_shown_first_and_done_when_told(small: Small, capsys: Out)
 
 
 def test_a_plan_that_is_not_reached_can_be_given_up(small: Small, capsys: Out) -> None:
-    """Nothing else changes, and what cannot be adjusted is told in one line."""
+    """Nothing else changes, and what cannot be adjusted is reported in one line."""
     paths = write_events(small.folder / "in", churn(40), 2, 20)
     feed = small.open()
     small.take(feed, 0, [paths[0]])
@@ -249,7 +249,7 @@ def test_loads_are_found_again(small: Small) -> None:
 
 
 def observed(loads: LoadCounters, plan: Plan, messages: list[int], busy: float = 1.0) -> None:
-    """Count a step in which workers handled so many messages."""
+    """Count a step in which workers handled `messages` messages."""
     workers = [
         WorkerReport(number, load=busy, messages=count) for number, count in enumerate(messages)
     ]
@@ -282,11 +282,11 @@ def test_loads_are_looked_at_window_by_window(small: Small) -> None:
     assert lately.workers.counted("messages").tolist() == [100, 0, 0, 201]
     assert lately.messages.terms.tolist() == [100, 100, 101]
     observed(loads, plan.changed(number=plan.number + 1), [1, 1, 1, 1])
-    assert loads.full_window(5) is None  # another version: it is counted anew
+    assert loads.full_window(5) is None  # another version: counting starts again
     assert loads.full_window(4) == pytest.approx(np.ones(4) * COSTS.message_ns)
 
 
-def test_a_plan_made_anew_counts_each_operation_once(
+def test_a_rebuilt_plan_counts_each_operation_once(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers have counted it in as many copies as there are by the plan of the time."""
@@ -315,7 +315,7 @@ def test_a_plan_made_anew_counts_each_operation_once(
         return Proposal(plan, 0.0, False)
 
     monkeypatch.setattr("nearcast.spark.balancing.propose", proposed)
-    suggest(plan_of(feed), found.begun, measured, anew=True)
+    suggest(plan_of(feed), found.begun, measured, rebuild=True)
     assert [sample.operations for sample in given] == [round(30 * measured.share)]
 
 
@@ -420,8 +420,8 @@ def test_an_allowance_fills_up_and_is_overdrawn_for_one_thing_at_most() -> None:
         Allowance(0)
 
 
-def test_making_a_plan_anew_keeps_to_the_line(small: Small) -> None:
-    """Another number of workers, or a plan made anew, follows the one in use."""
+def test_rebuilding_a_plan_keeps_to_the_line(small: Small) -> None:
+    """Another number of workers, or a rebuilt plan, follows the one in use."""
     paths = write_events(small.folder / "in", uneven_log(5, 2, 120), 2, 500)
     feed = small.open()
     for batch, path in enumerate(paths):

@@ -35,7 +35,7 @@ def test_batches_follow_the_population_and_each_other(tmp_path: Path) -> None:
         write_batches(tmp_path / "more", stream, [0])
 
 
-def test_cpu_of_spark_is_told_apart_by_process(spark: SparkSession) -> None:
+def test_cpu_of_spark_is_distinguished_by_process(spark: SparkSession) -> None:
     before = cpu_used()
     assert spark.range(10).mapInArrow(lambda batches: batches, "id long").count() == 10
     used = cpu_used()

@@ -68,22 +68,22 @@ def test_files_of_every_kind_through_restarts(folder: Path, capfd: Out) -> None:
     (folder / "in" / "2.jsonl.gz").write_bytes(gzip.compress(lines(second)))
     (folder / "in" / "ignored.txt").write_text("not an event")
     more = ("--available-now", "--quarantine", "aside", "--json")
-    told = []
+    summaries = []
     assert run(*more, "--workers", "2", "--partitioner", "space-kd") == 0
-    told.append(json.loads(capfd.readouterr().out))
+    summaries.append(json.loads(capfd.readouterr().out))
     (folder / "in" / "3.json.zst").write_bytes(zstandard.compress(lines(third)))
     assert run(*more, "--workers", "8", "--partitioner", "hybrid", "--files-per-batch", "1") == 0
-    told.append(json.loads(capfd.readouterr().out))
+    summaries.append(json.loads(capfd.readouterr().out))
     good = table_of(records(fourth)).select(EVENT_SCHEMA.names)
     pq.write_table(good, folder / "in" / "4.parquet")
     assert run(*more, "--workers", "4", "--partitioner", "hybrid") == 0
     captured = capfd.readouterr()
-    told.append(json.loads(captured.out))
+    summaries.append(json.loads(captured.out))
     assert found(folder / "out") == sorted(EXPECTED)
-    assert sum(each["events"] for each in told) == len(LOG)
-    assert sum(each["updates"] for each in told) == len(EXPECTED)
-    assert sum(each["refused"] for each in told) == len(REFUSED)
-    assert captured.err == f"nearcast: {told[-1]['refused']} bad events set aside in aside\n"
+    assert sum(each["events"] for each in summaries) == len(LOG)
+    assert sum(each["updates"] for each in summaries) == len(EXPECTED)
+    assert sum(each["refused"] for each in summaries) == len(REFUSED)
+    assert captured.err == f"nearcast: {summaries[-1]['refused']} bad events set aside in aside\n"
     texts = [path.read_text() for path in folder.glob("aside/*/*")]
     aside = [json.loads(line) for text in texts for line in text.splitlines()]
     assert {entry["seq"] for entry in aside} == REFUSED
@@ -110,7 +110,7 @@ def test_one_file_and_a_plan_that_was_made_before(folder: Path, capfd: Out) -> N
 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Press Ctrl-C once so many events have been taken."""
+    """Press Ctrl-C once enough events have been taken."""
 
     def after(events: int) -> None:
         taken = 0
@@ -145,8 +145,8 @@ def test_ctrl_c_stops_between_batches_and_the_next_run_goes_on(
         summaries.append(json.loads(captured.out))
     assert all(each["stopped"] and each["refused"] == each["late"] == 0 for each in summaries)
     assert signal.getsignal(signal.SIGINT) is handler
-    told = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
-    committed = [line for line in told if line["event"] == "batch committed"]
+    logged = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+    committed = [line for line in logged if line["event"] == "batch committed"]
     assert sum(line["events"] for line in committed) == sum(each["events"] for each in summaries)
     taken = found(folder / "out")
     assert len(taken) == sum(each["updates"] for each in summaries) == len(set(taken)) > 0
@@ -203,14 +203,14 @@ def test_a_file_that_cannot_be_read_is_named_in_one_line(
 
 
 @pytest.mark.usefixtures("spark", "folder")
-def test_a_socket_that_nobody_serves_is_told(capfd: Out) -> None:
+def test_a_socket_without_a_server_is_reported(capfd: Out) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert run(input=f"socket://127.0.0.1:{port}") == 2
     err = capfd.readouterr().err
     assert err == (
-        f"nearcast: socket://127.0.0.1:{port}: nobody answers there; "
-        "start what sends the events first\n"
+        f"nearcast: socket://127.0.0.1:{port}: nothing listens there; "
+        "start the sender of the events first\n"
     )
 
 
@@ -232,7 +232,7 @@ def test_a_socket_that_nobody_serves_is_told(capfd: Out) -> None:
         (["--space", "1,2"], "W,S,E,N"),
     ],
 )
-def test_bad_usage_is_told_before_spark_is_started(
+def test_bad_usage_is_reported_before_spark_is_started(
     folder: Path, capfd: Out, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nearcast.cli.spark_run.spark_session", None)
@@ -244,7 +244,7 @@ def test_bad_usage_is_told_before_spark_is_started(
     assert not (folder / "out").exists()
 
 
-def test_without_spark_the_way_to_get_it_is_told(
+def test_without_spark_the_way_to_get_it_is_reported(
     folder: Path, capfd: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
@@ -311,7 +311,7 @@ def test_replay_on_spark_reads_standard_input_and_stops_at_the_first_bad_event(
     assert outcomes[0][1].err.startswith("nearcast: standard input:")
 
 
-def test_a_plan_is_drawn_and_its_loads_are_told(folder: Path, capfd: Out) -> None:
+def test_a_plan_is_drawn_and_its_loads_are_reported(folder: Path, capfd: Out) -> None:
     """Bad events are passed over; each subscription is held by somebody."""
     (folder / "in" / "1.jsonl").write_bytes(lines(LOG[:120]))
     (folder / "in" / "2.jsonl.gz").write_bytes(gzip.compress(lines(LOG[120:])))
@@ -339,7 +339,7 @@ def test_a_plan_is_drawn_and_its_loads_are_told(folder: Path, capfd: Out) -> Non
         (["--partitioner", "luck"], "--partitioner: 'luck' given"),
     ],
 )
-def test_a_plan_that_cannot_be_made_is_told(
+def test_a_plan_that_cannot_be_made_is_reported(
     folder: Path, capfd: Out, arguments: list[str], said: str
 ) -> None:
     (folder / "log.jsonl").write_bytes(lines(LOG[:20]))

@@ -29,7 +29,7 @@ daemon.main()
 """
 
 
-def test_a_failed_warm_up_is_told_and_the_daemon_goes_on() -> None:
+def test_a_failed_warm_up_is_reported_and_the_daemon_goes_on() -> None:
     done = run(STARTED)
     assert done.returncode == 0
     for trouble in ("ZeroDivisionError", "no_such_library", "SystemExit: 3"):

@@ -1,4 +1,4 @@
-"""Files of a state that are damaged while nobody looks: exact updates, or an error that helps."""
+"""Files of a state that are damaged behind its back: exact updates, or an error that helps."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_the_commit_of_a_step_that_cannot_be_taken_again_is_missed(kept: Kept) -
 
 
 @pytest.mark.parametrize("pattern", ["*.bin", "lock", "*"])
-def test_a_cache_that_is_damaged_while_in_use_is_made_anew(
+def test_a_cache_that_is_damaged_while_in_use_is_rebuilt(
     kept: Kept, cache: Path, pattern: str
 ) -> None:
     small = kept.copy()
@@ -225,7 +225,7 @@ def _stop(*_: object) -> None:
 def test_what_a_step_left_is_not_taken_for_another_with_its_number(
     kept: Kept, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When it is not known how a step was cut, and nobody saw its updates, it is cut anew."""
+    """When it is not known how a step was cut, and its updates were not seen, it is cut again."""
     small = kept.copy()
     small.step_rows = ROWS
     feed = small.open()

@@ -14,7 +14,7 @@ from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscripti
 from nearcast.geo import WORLD
 from nearcast.partition.text_map import TextMap
 from nearcast.partition.topk.spread import Spread, only
-from nearcast.spark.dskype.spreading import deal_messages, deal_refills
+from nearcast.spark.dskype.spreading import assign_messages, assign_refills
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
 from ranked_workers import (
@@ -104,8 +104,8 @@ def _spreading(kind: str, finders: int, steepest: float) -> tuple[Place, Route]:
     )
     spread = Spread("made", finders, only(0), maps=[by_hash], prefix="length", steepest=steepest)
     return (
-        lambda refills, _: list(deal_refills(spread, refills)),
-        lambda messages, _: list(deal_messages(spread, messages)),
+        lambda refills, _: list(assign_refills(spread, refills)),
+        lambda messages, _: list(assign_messages(spread, messages)),
     )
 
 
@@ -169,12 +169,12 @@ def test_a_steep_message_reaches_those_who_left_its_term_out(history: tuple[str,
     chosen = Settings(Window(200), WORLD, vocabulary)
     decider = Decider(chosen)
     workers = Workers(chosen, 3, 1, 1, *_spreading("by prefixes", 3, 0.3))
-    told = 0
+    updates = 0
     for step in steps:
         batch, expected = decider.step(step)
         assert set(workers.step(batch, decider.names)) == expected
-        told += len(expected)
-    assert told >= 24  # every word comes to be the best
+        updates += len(expected)
+    assert updates >= 24  # every word comes to be the best
 
 
 def _said(id: str, text: str) -> Publish:

@@ -20,7 +20,7 @@ from nearcast.engine.settings import Settings
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.spark.events import table_of
 from nearcast.spark.history import Upkeep
-from nearcast.spark.ranked.dealing import ask_for
+from nearcast.spark.ranked.bucket_assignment import request_workers
 from nearcast.topk import Window
 from ranked_logs import ranked_log
 from ranked_pipeline import (
@@ -122,7 +122,7 @@ def test_a_task_that_is_run_again_says_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_workers_become_more_and_fewer_while_a_stream_runs(tmp_path: Path) -> None:
-    """Everybody is asked for again then, nobody is told, and files of old steps go."""
+    """All buffers are rebuilt then, without updates, and files of old steps are removed."""
     chosen = Settings(window=Window(seconds=3.0))
     log = ranked_log(240, seed=6, names=40)
     table = table_of(records(log))
@@ -132,7 +132,7 @@ def test_workers_become_more_and_fewer_while_a_stream_runs(tmp_path: Path) -> No
     found = []
     for step, first in enumerate(range(0, len(log), 20)):
         if step in (3, 6):
-            ask_for(ranked.pipeline.state, {3: 5, 6: 1}[step])
+            request_workers(ranked.pipeline.state, {3: 5, 6: 1}[step])
         ranked.take(table[first : first + 20])
         report = max((tmp_path / "state" / "reports").glob("*.json")).read_bytes()
         found.append(len(json.loads(report)["rankers"]))

@@ -9,7 +9,7 @@ from any_targets import any_target
 from kills import Log, Stream
 from nearcast.spark.outputs import read_updates
 from nearcast.spark.report import read_reports
-from nearcast.spark.standing import standing
+from nearcast.spark.snapshot import standing
 from nearcast.spark.state import open_state
 from nearcast_lab.workloads.stream import EventStream
 

@@ -1,4 +1,4 @@
-"""Nodes get compiled kernels from the state of a pipeline, and nobody compiles twice."""
+"""Nodes get compiled kernels from the state of a pipeline, and none compiles twice."""
 
 from __future__ import annotations
 

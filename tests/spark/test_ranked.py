@@ -24,8 +24,13 @@ from nearcast.errors import SourceError, StateError
 from nearcast.spark.events import table_of
 from nearcast.spark.files import Files
 from nearcast.spark.history import Upkeep
-from nearcast.spark.ranked.building import EVERYBODY, in_words, told, under_way
-from nearcast.spark.ranked.dealing import Dealing, ask_for, spread
+from nearcast.spark.ranked.bucket_assignment import BucketAssignment, request_workers, spread
+from nearcast.spark.ranked.build_progress import (
+    ALL_WORKERS,
+    builds_under_way,
+    progress_text,
+    reporting_progress,
+)
 from nearcast.spark.ranked.work import evenly
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports, write_report
 from nearcast.spark.state import PipelineState
@@ -204,18 +209,20 @@ def test_who_builds_is_seen_while_it_does(
     """In words for a person, in the status as JSON, and not any more when it is done."""
     files, state = Files(str(tmp_path)), str(tmp_path)
     write_report(state, BatchReport(1, 1, 1, 1, 0, 0, 0, {"total": 1.0}))
-    with told(files, 3) as tell:
-        tell(250, 1000)
-        [one] = under_way(files, time.time())
+    with reporting_progress(files, 3) as progress:
+        progress(250, 1000)
+        [one] = builds_under_way(files, time.time())
         assert (one.worker, one.done, one.of) == (3, 250, 1000)
-        assert in_words([one]).endswith("25% of 1,000 messages and subscriptions")
+        assert progress_text([one]).endswith("25% of 1,000 messages and subscriptions")
         assert main(["spark", "status", state, "--json"]) == 0
         assert json.loads(capfd.readouterr().out)["building"][0]["done"] == 250
-        assert under_way(files, time.time() + 3600) == []  # it must have been killed
-        with told(files, EVERYBODY) as tell_of_all:
-            tell_of_all(3, 4)
-            assert in_words(under_way(files, time.time())).endswith("75% of 4 subscriptions")
-    assert under_way(files, time.time()) == []
+        assert builds_under_way(files, time.time() + 3600) == []  # it must have been killed
+        with reporting_progress(files, ALL_WORKERS) as total_progress:
+            total_progress(3, 4)
+            assert progress_text(builds_under_way(files, time.time())).endswith(
+                "75% of 4 subscriptions"
+            )
+    assert builds_under_way(files, time.time()) == []
 
 
 def test_a_state_is_for_one_history(tmp_path: Path) -> None:
@@ -233,10 +240,10 @@ def test_a_state_is_for_one_history(tmp_path: Path) -> None:
 def test_buckets_change_hands_while_a_stream_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To more workers and to fewer, some buckets with each step, and nobody is told."""
+    """To more workers and to fewer, some buckets with each step, and without updates."""
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(Dealing.move, "__defaults__", (300,))
+    monkeypatch.setattr(BucketAssignment.move, "__defaults__", (300,))
     chosen = Settings(window=Window(seconds=3.0))
     log = ranked_log(240, seed=6, names=40)
     expected, _ = scored(log, chosen)
@@ -247,7 +254,7 @@ def test_buckets_change_hands_while_a_stream_runs(
     for step, first in enumerate(range(0, len(log), 10)):
         assert ranked.pipeline is not None
         if step % 8 == 2:
-            ask_for(ranked.pipeline.state, [5, 1, 4][step // 8])
+            request_workers(ranked.pipeline.state, [5, 1, 4][step // 8])
         if step == 13:
             ranked.start("shared", 2)  # in the middle of it
         if step == 19:
@@ -263,13 +270,13 @@ def test_buckets_change_hands_while_a_stream_runs(
 
 def test_a_busy_worker_gives_buckets_away(tmp_path: Path) -> None:
     """What it has more than the average, to all that have less, once it was so twice in a row."""
-    dealing, state = Dealing(4), PipelineState(str(tmp_path), {})
+    assignment, state = BucketAssignment(4), PipelineState(str(tmp_path), {})
     loads = [WorkerReport(worker, load=load) for worker, load in enumerate([4.0, 1.0, 2.0, 1.0])]
-    dealing.look(loads)
-    assert dealing.move(state) == 0
-    dealing.look(loads)
-    assert [dealing.move(state, 90) for _ in range(3)] == [90, 38, 0]
-    assert np.bincount(dealing.buckets).tolist() == [128, 320, 256, 320]
+    assignment.observe(loads)
+    assert assignment.move(state) == 0
+    assignment.observe(loads)
+    assert [assignment.move(state, 90) for _ in range(3)] == [90, 38, 0]
+    assert np.bincount(assignment.buckets).tolist() == [128, 320, 256, 320]
 
 
 @pytest.mark.parametrize("workers", [1, 3, 4, 7])

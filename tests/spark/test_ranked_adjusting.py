@@ -13,7 +13,7 @@ from boolean_logs import records
 from nearcast.engine.settings import Settings
 from nearcast.geo import Box
 from nearcast.spark.events import table_of
-from nearcast.spark.ranked.dealing import Dealing
+from nearcast.spark.ranked.bucket_assignment import BucketAssignment
 from nearcast.spark.ranked.ranking import RankingDriver
 from nearcast.spark.ranked.work import BUCKETS, buckets_of
 from nearcast.spark.report import BatchReport, WorkerReport, read_reports
@@ -70,7 +70,7 @@ def _run(ranked: Ranked, steps: list[list[dict[str, Any]]]) -> list[BatchReport]
     return read_reports(ranked.pipeline.state.path)
 
 
-def test_subscriptions_are_spread_anew_when_all_of_them_have_moved_to_one_worker(
+def test_subscriptions_are_spread_again_when_all_of_them_have_moved_to_one_worker(
     tmp_path: Path,
 ) -> None:
     """They are spread by their places; then all of them go where one worker is."""
@@ -132,12 +132,12 @@ def test_buckets_go_from_a_busy_worker_to_idle_ones_until_it_is_even(
 
 def test_a_bucket_that_is_all_of_the_load_does_not_go_round_for_ever(tmp_path: Path) -> None:
     """Whoever has it is the busiest, and gives it away more and more rarely."""
-    dealing, state, hot = Dealing(2), PipelineState(str(tmp_path), {}), 5
+    assignment, state, hot = BucketAssignment(2), PipelineState(str(tmp_path), {}), 5
     moves = []
     for step in range(100):
         loads = [0.1, 0.1]
-        loads[dealing.buckets[hot]] = 1.0
-        dealing.look([WorkerReport(worker, load=load) for worker, load in enumerate(loads)])
-        if dealing.move(state, BUCKETS):
+        loads[assignment.buckets[hot]] = 1.0
+        assignment.observe([WorkerReport(worker, load=load) for worker, load in enumerate(loads)])
+        if assignment.move(state, BUCKETS):
             moves.append(step)
     assert 2 <= len(moves) <= 6

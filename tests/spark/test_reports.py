@@ -14,7 +14,7 @@ from nearcast.cli.main import main
 from nearcast.cli.spark_status import summary
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.spark.exporter import Exporter
-from nearcast.spark.logs import log_to, logger, tell, tell_batch
+from nearcast.spark.logs import log_batch, log_event, log_to, logger
 from nearcast.spark.metrics import PipelineMetrics, all_metrics
 from nearcast.spark.progress import ProgressLine, progress
 from nearcast.spark.report import (
@@ -95,7 +95,7 @@ def test_an_unfinished_or_foreign_file_is_not_taken_for_a_report(state: str) -> 
     assert reported_batches(state) == list(range(12))
 
 
-def test_a_damaged_report_is_told(state: str) -> None:
+def test_a_damaged_report_is_reported(state: str) -> None:
     (Path(state) / "reports" / "11.json").write_text('{"batch": ')
     with pytest.raises(SourceError, match=r"reports/11.json: not a readable report"):
         read_reports(state)
@@ -144,7 +144,7 @@ def test_status_is_a_table_for_people(state: str, capfd: pytest.CaptureFixture[s
     assert re.search(r"1\s+75\.0%\s+1\.00 s\s+3,000\s+0\s+240\s+1,011\s+7\s+1\.0", out)
 
 
-def test_status_of_a_folder_without_a_stream_is_told(
+def test_status_of_a_folder_without_a_stream_is_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["spark", "status", str(tmp_path / "nowhere")]) == 2
@@ -219,13 +219,13 @@ def logged() -> "io.StringIO":
 def test_logs_are_json_lines_with_their_fields(logged: io.StringIO) -> None:
     handler = log_to(logged)
     try:
-        tell_batch(report(7))
-        tell("odd", level=logging.ERROR, where=Path("/x"))
+        log_batch(report(7))
+        log_event("odd", level=logging.ERROR, where=Path("/x"))
         try:
             raise ValueError("no")
         except ValueError:
             logger.exception("failed")
-        tell("too quiet", level=logging.DEBUG)
+        log_event("too quiet", level=logging.DEBUG)
     finally:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
@@ -250,7 +250,7 @@ def test_progress_tells_totals_and_the_recent_rate() -> None:
     )
 
 
-def test_progress_is_quiet_where_nobody_is_looking(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_quiet_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     assert not sys.stderr.isatty()
     with progress("state") as show:
         show(report(0))

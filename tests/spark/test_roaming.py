@@ -22,7 +22,7 @@ FILES, ROWS = 5, 60
 def test_whoever_moves_gains_and_loses_what_other_workers_hold(
     tmp_path: Path, partitioner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Opened anew for every file, with 4 workers, then 2, then 4 again; steps of 30 events."""
+    """Opened again for every file, with 4 workers, then 2, then 4 again; steps of 30 events."""
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("os.fsync", lambda _: None)  # which takes most of the time
     small = Small(tmp_path)

@@ -1,4 +1,4 @@
-"""Sessions are configured in one place, and what one lacks is told."""
+"""Sessions are configured in one place, and what one lacks is reported."""
 
 import logging
 import sys
@@ -14,8 +14,8 @@ from nearcast.spark.settings import CHECKPOINTS, LOCAL_CHECKPOINTS, SETTINGS, ja
 
 
 @pytest.fixture
-def untold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_told", set())
+def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_warned", set())
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_process_has_one_session(spark: SparkSession) -> None:
     assert local_session().sparkContext is spark.sparkContext
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unwarned")
 def test_a_session_that_lacks_something_is_warned_of_once(
     adaptive: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -95,7 +95,7 @@ def region_from_json_text(text: str) -> Any:
 @settings(deadline=None, max_examples=60)
 @given(wishes, st.lists(st.integers(0, GRID.cells - 1), max_size=4))
 def test_whoever_may_meet_cells_is_found(given: list[tuple[str, Any]], cells: list[int]) -> None:
-    """Nobody is missed; of those bounded by one box none is looked at in vain."""
+    """None is missed; of those bounded by one box none is looked at in vain."""
     begun = begun_with(given)
     met = Meeting(GRID, np.array(cells, np.int32))
     owners = begun["owner"].to_numpy()

@@ -94,14 +94,14 @@ def test_one_file_is_a_stream_too(spark: SparkSession, tmp_path: Path) -> None:
     assert names(run(stream, tmp_path / "state")) == [["log[a]{1,2}*.jsonl"]]
 
 
-def test_a_folder_that_is_not_there_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nowhere: cannot be read .*PATH_NOT_FOUND"):
         file_names(spark, str(tmp_path / "nowhere"))
     with pytest.raises(InvalidValue, match="files_per_batch: 0 given"):
         file_names(spark, str(tmp_path), files_per_batch=0)
 
 
-def test_paths_are_told_apart_by_their_scheme(tmp_path: Path) -> None:
+def test_paths_are_distinguished_by_their_scheme(tmp_path: Path) -> None:
     assert str(local_path(f"file://{tmp_path}/a")) == str(local_path(f"file:{tmp_path}/a"))
     assert is_local("a:b/c")
     assert not is_local("s3a://bucket/x")
@@ -202,8 +202,8 @@ def test_lines_from_a_socket_come_in_order_and_bad_ones_say_why(
 def listings(spark: SparkSession) -> int:
     """How often Spark has started a job only to list files."""
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
-    told = [jobs.apply(at).description() for at in range(jobs.size())]
-    return sum("Listing leaf files" in one.get() for one in told if one.isDefined())
+    found = [jobs.apply(at).description() for at in range(jobs.size())]
+    return sum("Listing leaf files" in one.get() for one in found if one.isDefined())
 
 
 def test_many_folders_are_listed_without_a_job(spark: SparkSession, tmp_path: Path) -> None:

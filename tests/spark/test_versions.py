@@ -35,7 +35,7 @@ BATCHES, ROWS = 12, 20
 def test_versions_that_take_over_at_any_batch_change_no_update(
     seed: int, partitioner: str, budget: float, upkeep: Upkeep
 ) -> None:
-    """Local changes, plans made anew and other numbers of workers, a few cells at a time."""
+    """Local changes, rebuilt plans and other numbers of workers, a few cells at a time."""
     some = Random(seed)
     log = churn(BATCHES * ROWS, seed)
     expected, refused = scanned(log, SPACE)

@@ -1,4 +1,4 @@
-"""`nearcast spark adjust`: even the workers of a stream out, one step by hand."""
+"""`nearcast spark adjust`: balance the workers of a stream by hand."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class LoadShare(TypedDict):
-    """The load of a worker, as a share of all there is to do now.
+    """The load of a worker, as a share of the total load now.
 
-    Loads are counted work; `cpu` is the share that it had of the CPU of all workers meanwhile.
+    Loads are counted work; `cpu` is its share of the CPU time of all workers in that time.
     """
 
     worker: int
@@ -34,7 +34,7 @@ class LoadShare(TypedDict):
 
 
 class Adjustment(TypedDict):
-    """What an adjustment would come to; without cells, there is nothing to gain."""
+    """What an adjustment would change; without cells, there is nothing to gain."""
 
     state: str
     plan: int
@@ -59,12 +59,11 @@ def adjust(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, show_default="as many as now", help="For so many workers."
-        ),
+        typer.Option(metavar="N", min=1, show_default="as many as now", help="Plan for N workers."),
     ] = None,
     anew: Annotated[
-        bool, typer.Option("--anew", help="Plan anew, instead of moving as little as possible.")
+        bool,
+        typer.Option("--anew", help="Make a new plan, instead of moving as little as possible."),
     ] = False,
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Go no further to a plan that was applied before.")
@@ -75,12 +74,12 @@ def adjust(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find out what would even the workers of a stream out, and do it if told to.
+    """Find out what would balance the workers of a stream, and do it with --apply.
 
-    Loads are those that the stream measured lately, whether it is running or not. The table shows
-    what each worker has to do now, and what it would have to do then. With --apply the cells that
-    change hands do so over the next batches of the stream, at most as many bytes a minute as its
-    --adjust-bytes allows. Top-k subscriptions are spread over --workers, too.
+    Loads are those that the stream measured recently, whether it is running or not. The table shows
+    the load of each worker now, and after the change. With --apply, cells move to other workers
+    over the next batches of the stream, at most as many bytes a minute as its --adjust-bytes
+    allows. Top-k subscriptions are spread over --workers, too.
 
     [bold]Example[/bold]
 
@@ -94,9 +93,9 @@ def adjust(
         raise InvalidValue("--cancel", "with other options", "--cancel alone")
     from nearcast.spark.balancing import suggest
     from nearcast.spark.loads import read_loads
-    from nearcast.spark.ranked.dealing import ask_for
+    from nearcast.spark.ranked.bucket_assignment import request_workers
     from nearcast.spark.report import read_reports
-    from nearcast.spark.standing import standing
+    from nearcast.spark.snapshot import standing
     from nearcast.spark.state import open_state
 
     opened = open_state(state)
@@ -106,7 +105,7 @@ def adjust(
     found = standing(opened)
     ranks = workers is not None and any(one.rankings for one in read_reports(state, 1))
     if ranks and apply and workers is not None:
-        ask_for(opened, workers)
+        request_workers(opened, workers)
     if found.plan.kind != "grid" and ranks:
         _tell(_report(state, found.plan, None, apply, None, workers), as_json)
         return
@@ -118,7 +117,7 @@ def adjust(
     measured = read_loads(opened)
     if measured is None or not measured.messages.size:
         raise SourceError(f"{state}: no loads were measured here yet; let the stream run a while")
-    made = suggest(found.plan, found.begun, measured, workers=workers, anew=anew or None)
+    made = suggest(found.plan, found.begun, measured, workers=workers, rebuild=anew or None)
     if made is not None and apply:
         opened.write_target(made.target)
     target = opened.target()
@@ -195,8 +194,8 @@ def _draw(output: Path, plan: Plan, made: Suggestion) -> None:
 def _show(report: Adjustment) -> None:
     console = Console()
     if report["ranked_workers"] is not None:
-        told = "go" if report["applied"] else "would go"
-        console.print(f"top-k subscriptions {told} to {report['ranked_workers']} workers")
+        verb = "go" if report["applied"] else "would go"
+        console.print(f"top-k subscriptions {verb} to {report['ranked_workers']} workers")
     if not report["shares"]:
         console.print(f"plan {report['plan']}: nothing to gain by moving cells")
     else:

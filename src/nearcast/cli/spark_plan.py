@@ -1,4 +1,4 @@
-"""`nearcast spark plan`: share out the work by a history, and draw who got what."""
+"""`nearcast spark plan`: divide the work by a history, and draw the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_ROWS, _MOST_MESSAGES = 1_000_000, 200_000
 
 
 class Load(TypedDict):
-    """What a worker would hold, see and look at, by what the history has; `ns` for a message."""
+    """What a worker would hold, get and check with the history; `ns` is for one message."""
 
     worker: int
     rows: int
@@ -41,7 +41,7 @@ class Load(TypedDict):
 
 
 class PlanReport(TypedDict):
-    """A plan, and what it would come to with the messages that it was not made from."""
+    """A plan, and its loads with messages that it was not made from."""
 
     partitioner: str
     workers: int
@@ -133,7 +133,7 @@ def _files(given: str) -> list[str]:
 
 
 class _Reader:
-    """Reads logs, and counts what is no event or asks for nothing."""
+    """Reads logs, and counts what cannot be planned for."""
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
@@ -150,7 +150,7 @@ class _Reader:
                         self.passed_over += 1
 
     def _sound(self, event: Event) -> bool:
-        """Whether an event can be planned for; queries are only read by whoever needs them."""
+        """Whether an event can be planned for: not a top-k subscription, nor an invalid query."""
         if not isinstance(event, Subscribe):
             return True
         if event.subscription.top is not None:
@@ -163,7 +163,7 @@ class _Reader:
 
 
 def report_on(plan: Plan, sample: Sample, passed_over: int) -> PlanReport:
-    """Say what a plan would come to."""
+    """Report the loads that a plan would have."""
     import numpy as np
 
     from nearcast.partition import keys

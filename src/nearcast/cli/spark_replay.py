@@ -17,7 +17,7 @@ from nearcast.events import Record, Update
 
 
 class Chosen(NamedTuple):
-    """What a user chose."""
+    """The settings, workers and partitioner that a user chose."""
 
     settings: Settings
     workers: int | None
@@ -25,7 +25,7 @@ class Chosen(NamedTuple):
 
 
 def check_partitioner(name: str) -> tuple[str, str]:
-    """Read the names of a partitioner and of a way to rank; refuse one that there is not."""
+    """Read the names of a partitioner and of a ranking scheme; refuse unknown ones."""
     from nearcast.spark.ranked.registry import names_in
 
     try:
@@ -38,7 +38,7 @@ def check_partitioner(name: str) -> tuple[str, str]:
 def replay_on_spark(
     records: Iterable[Record], refuse: Refusal, chosen: Chosen
 ) -> Iterator[Iterator[tuple[int, list[Update]]]]:
-    """Start Spark for the time of the block, and give positions with their updates."""
+    """Start Spark while the block runs, and yield positions with their updates."""
     need_spark()
     from nearcast.spark.replay import replay_steps
     from nearcast.spark.runner import SparkRunner

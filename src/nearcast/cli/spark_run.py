@@ -136,7 +136,7 @@ def run(
         history=None if history is None else history_from(history, analyser),
         analyser=analyser,
     )
-    if partitioner != "auto":  # to know the others takes an import of a second
+    if partitioner != "auto":  # checking any other name needs an import that takes a second
         check_partitioner(partitioner)
     if available_now and trigger is not None:
         raise InvalidValue("--trigger", trigger, "no --trigger together with --available-now")
@@ -181,21 +181,21 @@ def _wake_workers(session: SparkSession) -> None:
     from nearcast.spark.runner import SparkRunner
 
     def wake() -> None:
-        with suppress(Exception):  # the first step will meet it again, and say so
+        with suppress(Exception):  # the first step will meet the error again, and report it
             SparkRunner(session).wake()
 
     Thread(target=wake, name="wake-workers", daemon=True).start()
 
 
 class _When(NamedTuple):
-    """When a stream looks for more."""
+    """When a stream looks for more events."""
 
     interval: str | None
     available_now: bool
 
 
 class _Shown(NamedTuple):
-    """How a stream is to be seen."""
+    """How a stream shows its progress."""
 
     metrics_port: int | None
     log: Path | None
@@ -221,7 +221,7 @@ def _start(
     feed = open_feed(session, summary.state, summary.output, None, chosen)
     name = feed.pipeline.state.id
     if (session.sparkContext.master or "").startswith("local"):
-        # What this machine keeps in memory is made again from the state when it is needed.
+        # What this machine caches in memory is rebuilt from the state when it is needed.
         stack.callback(NodeCache(name).clear)
     listeners = feed.pipeline.listeners
     if shown.metrics_port is not None:
@@ -236,7 +236,7 @@ def _start(
 
 
 def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) -> Listen:
-    """Serve figures over HTTP for as long as the stream runs."""
+    """Serve metrics over HTTP while the stream runs."""
     from nearcast.spark.exporter import Exporter
     from nearcast.spark.listener import listening
     from nearcast.spark.metrics import PipelineMetrics
@@ -250,18 +250,18 @@ def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) ->
 
 
 def _logged(path: Path, stack: ExitStack) -> Listen:
-    from nearcast.spark.logs import log_to, logger, tell_batch
+    from nearcast.spark.logs import log_batch, log_to, logger
 
     try:
         file = stack.enter_context(path.open("a", encoding="utf-8"))
     except OSError as error:
         raise SourceError(f"{path}: cannot be written ({error.strerror})") from None
     stack.callback(logger.removeHandler, log_to(file))
-    return tell_batch
+    return log_batch
 
 
 def _interval(text: str) -> str:
-    """Read how often to look, as Spark wants it told."""
+    """Read how often to look for events, in the form that Spark takes."""
     found = _TRIGGER.fullmatch(text)
     if found is None:
         expected = 'a number and a unit, such as "1 second", "500 ms" or "5 minutes"'
@@ -270,7 +270,7 @@ def _interval(text: str) -> str:
 
 
 def _mode(name: str) -> Mode:
-    if name == "off":  # to know the others takes an import of a second
+    if name == "off":  # checking any other name needs an import that takes a second
         return "off"
     from nearcast.spark.balancing import MODES
 
@@ -299,7 +299,7 @@ def _plan(path: Path, workers: int | None) -> Plan:
 
 
 def _keep_apart(given: dict[str, str | None], inner: str) -> None:
-    """Refuse folders of which one would be taken for a part of the other."""
+    """Refuse folders of which one is inside the other."""
     from nearcast.spark.paths import is_local, local_path
 
     places = {

@@ -1,4 +1,4 @@
-"""A session of Spark for a command, and what its failures come to."""
+"""A session of Spark for a command, and plain errors for its failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from nearcast import errors
 from nearcast.errors import InvalidValue, NearcastError, SetupError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _LAST_WORDS = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Value|Field)): (.+)
 
 
 def need_spark() -> None:
-    """Say how to get Spark where it is not installed."""
+    """Raise an error that says how to install Spark, if it is missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise SetupError(
@@ -105,7 +104,7 @@ def _first_line(text: str) -> str:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Tell failures on Spark as what they began with."""
+    """Raise the original error of a failure on Spark."""
     try:
         yield
     except Exception as error:
@@ -127,13 +126,13 @@ def in_plain_words(error: BaseException) -> BaseException:
         )
     if isinstance(error, NearcastError) or not _is_of_spark(error):
         return error
-    told = _LAST_WORDS.findall(str(error))
-    for name, text in reversed(told):
+    errors = _LAST_WORDS.findall(str(error))
+    for name, text in reversed(errors):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, NearcastError):
             return NearcastError(text)
-    if told:
-        return RuntimeError(f"{told[-1][0]}: {told[-1][1]}")
+    if errors:
+        return RuntimeError(f"{errors[-1][0]}: {errors[-1][1]}")
     return RuntimeError(_first_line(str(error)))
 
 

@@ -31,19 +31,19 @@ class EventSource(NamedTuple):
 
     @contextmanager
     def reached(self) -> Iterator[None]:
-        """Say it plainly where nobody answers."""
+        """Turn the failure of a socket to connect, within the block, into a plain error."""
         try:
             yield
         except Exception as error:
             if self.name.startswith(_SOCKET) and "Connection refused" in str(error):
                 raise SourceError(
-                    f"{self.name}: nobody answers there; start what sends the events first"
+                    f"{self.name}: nothing listens there; start the sender of the events first"
                 ) from error
             raise
 
 
 def source_of(given: str, files_per_batch: int | None) -> EventSource:
-    """Understand an input, and refuse one that is not there."""
+    """Parse `--input`, and refuse a path that does not exist."""
     if given.startswith(RATE):
         return EventSource(given, _rate(given), files=False)
     if given.startswith(_SOCKET):

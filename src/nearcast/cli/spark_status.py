@@ -16,7 +16,7 @@ from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
 from nearcast.spark.files import Files
 from nearcast.spark.metrics import PipelineMetrics
-from nearcast.spark.ranked.building import Building, in_words, under_way
+from nearcast.spark.ranked.build_progress import BuildProgress, builds_under_way, progress_text
 from nearcast.spark.report import Advice, BatchReport, WorkerReport, balance, read_reports
 
 
@@ -75,7 +75,7 @@ class Status(TypedDict):
     ranked_updates: int
     window: int
     rankers: list[WorkerStatus]
-    building: list[Building]
+    building: list[BuildProgress]
 
 
 def status(
@@ -98,7 +98,7 @@ def status(
       nearcast spark status state/ --last 100 --json
     """
     reports = read_reports(state, last)
-    building = under_way(Files(state), time.time())
+    building = builds_under_way(Files(state), time.time())
     if not reports:
         raise SourceError(
             f"{state}: no batch was committed here; give the --state of a stream that has run"
@@ -114,7 +114,7 @@ def status(
 
 
 def summary(
-    state: str, reports: list[BatchReport], now: float, building: Sequence[Building] = ()
+    state: str, reports: list[BatchReport], now: float, building: Sequence[BuildProgress] = ()
 ) -> Status:
     """Add up what reports say."""
     final = reports[-1]
@@ -236,7 +236,7 @@ def _show(found: Status) -> None:
         rows["top-k updates"] = f"{found['ranked_updates']:,}"
         rows["messages in the window"] = f"{found['window']:,}"
     if found["building"]:
-        rows["under way"] = in_words(found["building"])
+        rows["under way"] = progress_text(found["building"])
     moves, advice = found["moves"], found["advice"]
     if moves["count"]:
         rows["moved"] = (

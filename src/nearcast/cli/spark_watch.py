@@ -1,4 +1,4 @@
-"""Watching a stream from the command that started it: progress, stopping, and what it came to."""
+"""Watches a stream from the command that started it: progress, stopping, and a summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 @dataclass
 class Summary:
-    """What a run came to."""
+    """Totals of a run."""
 
     state: str
     output: str
@@ -47,7 +47,7 @@ class Summary:
         self.subscriptions = report.subscriptions
 
     def in_words(self) -> str:
-        """Say it in one line."""
+        """The totals in one line."""
         return (
             f"{self.events:,} events in {self.batches:,} batches "
             f"({self.events_per_s:,.0f} a second), {self.updates:,} updates, "
@@ -56,7 +56,7 @@ class Summary:
 
 
 class StreamWatch:
-    """Keeps an eye on one stream; stops it between two steps when told so."""
+    """Watches one stream, and stops it between two steps on request."""
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
@@ -87,7 +87,7 @@ class StreamWatch:
         return watched
 
     def listen(self, report: BatchReport) -> None:
-        """Take note of a batch that is committed."""
+        """Record a committed batch."""
         self.summary.add(report)
 
     def wait(self, query: StreamingQuery) -> None:
@@ -120,7 +120,7 @@ def _interrupt() -> None:
 def stopping_on_signals(stop: Event) -> Iterator[None]:
     """Set `stop` at the first Ctrl-C or SIGTERM; a second Ctrl-C interrupts at once."""
 
-    def told(number: int, frame: object) -> None:
+    def stop_once(number: int, frame: object) -> None:
         del frame
         if stop.is_set() and number == signal.SIGINT:
             _interrupt()
@@ -128,7 +128,7 @@ def stopping_on_signals(stop: Event) -> Iterator[None]:
         if sys.stderr.isatty():
             sys.stderr.write("\nstopping after this batch; Ctrl-C again to stop at once\n")
 
-    with _handled(told, signal.SIGINT, signal.SIGTERM):
+    with _handled(stop_once, signal.SIGINT, signal.SIGTERM):
         yield
 
 

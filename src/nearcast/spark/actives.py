@@ -1,4 +1,4 @@
-"""The lasting messages that are active, as the driver remembers them: for whoever starts anew."""
+"""The active messages as the driver keeps them, for shards that are rebuilt."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WORTH_TIDYING = 1 << 14
 
 
 class Actives:
-    """Rows of logs, in pieces; those that have ended go when they are as many as the others."""
+    """Rows of logs, in pieces; ended ones are removed when they are as many as the active ones."""
 
     def __init__(self) -> None:
         self._pieces: list[pa.Table] = []
         self._ends: list[Floats] = []
 
     def follow(self, log: pa.Table) -> None:
-        """Take in the lasting messages of a log."""
+        """Add the lasting messages of a log."""
         lasting = of_kind(log, LASTING)
         if len(lasting):
             self._pieces.append(lasting)
@@ -40,7 +40,7 @@ class Actives:
         return pa.concat_tables(self._pieces).filter(pa.array(self._going_on(now)))
 
     def boxes(self, now: float) -> Floats:
-        """Where those are that are active; one across the antimeridian has two boxes."""
+        """The boxes of active messages; a message across the antimeridian has two."""
         return cut_in_two(boxes_in(self.at(now)))
 
     def _going_on(self, now: float) -> npt.NDArray[np.bool_]:
@@ -48,7 +48,7 @@ class Actives:
         return going_on
 
     def forget(self, now: float) -> None:
-        """Forget what has ended, if that is worth its time."""
+        """Remove ended messages, if there are enough of them."""
         if not self._pieces:
             return
         going_on = self._going_on(now)

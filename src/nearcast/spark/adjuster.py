@@ -1,4 +1,4 @@
-"""What a pipeline does about its loads, step by step: measure, look, and take over a version."""
+"""Keeps the load of a pipeline even: measures it, has better plans made, and moves to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearcast.spark.versions import differing
 
 
 class Adjuster:
-    """Goes beside the history of a pipeline."""
+    """Measures the steps of a pipeline, and adjusts its plan."""
 
     def __init__(
         self, history: History, allowance: Allowance | None, balancer: Balancer | None
@@ -34,7 +34,9 @@ class Adjuster:
         self._balancer = balancer or Balancer("off")
         self._loads = LoadCounters(history.state)
         self._pace = Pace()
-        self._carried: list[int] = []  # by worker: operations of this step that no event asked for
+        self._carried: list[
+            int
+        ] = []  # by worker: operations of this step that only move subscriptions
         self._advice: Advice | None = None
         self._carrying_s = 0.0
         if history.plan is not None:
@@ -42,16 +44,16 @@ class Adjuster:
 
     @property
     def searching(self) -> bool:
-        """Whether a better plan is being looked for beside the stream."""
+        """Whether a better plan is being made in the background."""
         return self._balancer.searching
 
     @property
     def spent_s(self) -> float:
-        """Seconds of CPU that the driver has taken to look for better plans, and to go there."""
+        """Seconds of CPU that the driver has spent on making better plans and moving to them."""
         return self._balancer.spent_s + self._carrying_s
 
     def take_over(self) -> Carried | None:
-        """Let another version of the plan take over with this step, if one is due."""
+        """Switch to another version of the plan with this step, if one is due."""
         history = self._history
         assert history.plan is not None  # noqa: S101 - a step is placed once there is a plan
         self._pace.begin()
@@ -68,7 +70,7 @@ class Adjuster:
         return carried
 
     def moved(self, carried: Carried) -> Moved:
-        """Say what was carried, and how many cells are still to change hands."""
+        """Report what was carried, and how many cells are still to move."""
         plan = self._history.plan
         assert plan is not None  # noqa: S101 - it took over from another
         target = self._way.target(plan)
@@ -82,9 +84,9 @@ class Adjuster:
         messages: npt.NDArray[np.bool_],
         workers: list[WorkerReport],
     ) -> None:
-        """Take note of where messages were and what workers did; keep some of the messages.
+        """Record where messages were and what workers did; keep some of the messages.
 
-        What was carried is not counted: it was work once, and goes along with no cell.
+        What was carried is not counted: it is a single effort that belongs to no cell.
         """
         plan, census = self._history.plan, self._history.census
         carried, self._carried = self._carried, []
@@ -105,18 +107,18 @@ class Adjuster:
         self._loads.write()
 
     def advice(self) -> Advice | None:
-        """Look whether workers have become uneven; say so if a better plan was found meanwhile."""
+        """Check whether loads have become uneven; return advice if a better plan was found."""
         plan, balancer = self._history.plan, self._balancer
         if plan is None or balancer.mode == "off":
             return None
         self._hear()
         if self._way.target(plan) is None:
             balancer.look(plan, self._loads, self._standing)
-        told, self._advice = self._advice, None
-        return told
+        advice, self._advice = self._advice, None
+        return advice
 
     def _hear(self) -> None:
-        """Take up a better plan that was found meanwhile."""
+        """Adopt a better plan that was found in the background."""
         found = self._balancer.found()
         if found is None:
             return
@@ -129,7 +131,7 @@ class Adjuster:
         )  # fmt: skip
 
     def _standing(self, most: int) -> tuple[Callable[[], pa.Table], int]:
-        """Some of the subscriptions there are, at most so many, and of how many."""
+        """A sample of at most `most` subscriptions, and how many there are."""
         live = self._history.booleans
         some = live[evenly(len(live), most)]
         return self._history.registrar.known.kept(some), len(live)

@@ -1,9 +1,9 @@
-"""The way from the plan in use to another, a few cells with each step.
+"""The transition from the plan in use to a target plan, a few cells with each step.
 
-Where to is written in the state, as a plan: by a pipeline that evens itself out, or by hand. It is
-only a wish. Each step on the way is a version of the routing table that takes over with one step
-of the pipeline and is committed with it, and by which every pair is found; so the way may be left
-at any point, or be changed.
+The target is a plan in the state, written by a pipeline that balances itself, or by a user. Each
+step of the transition is a version of the routing table that takes over with one step of the
+pipeline and is committed with it. Every version finds every pair, so the transition can stop at any
+point, or get another target.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from nearcast.spark.state import PipelineState
 from nearcast.spark.versions import differing, may_follow, towards
 
 BYTES_A_MINUTE = 64_000_000
-"""How much is carried from worker to worker in a minute, if nothing else is said."""
+"""Bytes that are carried from worker to worker in a minute, by default."""
 
 _MINUTE_S = 60.0
-_CELL_BYTES = 64  # what a cell counts for at least
-_PART = 0.5  # of the time of a step that may go into carrying; every version costs besides
-_BYTES_A_SECOND = 20e6  # that are cut out, handed over, and entered into shards
+_CELL_BYTES = 64  # the least that a cell counts for
+_PART = 0.5  # of the time of a step that may go into carrying; every version has a cost of its own
+_BYTES_A_SECOND = 20e6  # that are routed, sent, and added to shards
 _LEAST_AT_ONCE = 256_000.0
 
 
 class Allowance:
-    """So much a minute, of bytes or of whatever; what is not used within a minute is gone."""
+    """A token bucket that fills in a minute, for bytes or anything else."""
 
     def __init__(self, a_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
         if not a_minute > 0:
@@ -44,21 +44,21 @@ class Allowance:
 
     @property
     def left(self) -> float:
-        """What may be carried now; below 0 after more was carried than there was left."""
+        """What may be carried now; below 0 after more was carried than was left."""
         now = self._clock()
         self._left += (now - self._at) / _MINUTE_S * self.a_minute
         self._left, self._at = min(self._left, self.a_minute), now
         return self._left
 
     def spend(self, count: float) -> None:
-        """Note what was carried."""
+        """Record what was carried."""
         self._left = self.left - count
 
     def affordable(self, sizes: Int32s, at_once: float = np.inf) -> int:
-        """How many of these, in their order, may be carried now, and `at_once`.
+        """How many of these, in their order, may be carried now and are within `at_once`.
 
-        At least one, if there is enough left for it, however much that is at once; also if a whole
-        minute is left: so something that is larger than what a minute allows is carried too.
+        At least one, whatever its size, if enough is left for it or the whole budget of a minute
+        is left: so an item larger than the budget of a minute is carried too.
         """
         left = self.left
         count = int(np.searchsorted(np.cumsum(sizes), min(left, at_once), side="right"))
@@ -68,7 +68,7 @@ class Allowance:
 
 
 class Pace:
-    """How much is carried with one step: what takes half the time of a usual one."""
+    """How many bytes to carry with one step: as many as take half the time of a usual step."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -77,15 +77,15 @@ class Pace:
 
     @property
     def bytes(self) -> float:
-        """So many with the next step."""
+        """Bytes to carry with the next step."""
         return max(_PART * (self._usual_s or 0.0) * _BYTES_A_SECOND, _LEAST_AT_ONCE)
 
     def begin(self) -> None:
-        """A step begins."""
+        """Note that a step begins."""
         self._began = self._clock()
 
     def end(self, carried: bool) -> None:
-        """It has ended; one that carried something is not a usual one."""
+        """Note that it has ended; a step that carried something is not a usual one."""
         began, self._began = self._began, None
         if began is None or carried:
             return
@@ -94,14 +94,14 @@ class Pace:
 
 
 class PlanTransition:
-    """Leads a pipeline to the plan that is wished for, version by version."""
+    """Takes a pipeline to its target plan, version by version."""
 
     def __init__(self, state: PipelineState, allowance: Allowance | None = None) -> None:
         self._state = state
         self.allowance = allowance or Allowance(BYTES_A_MINUTE)
 
     def target(self, plan: Plan) -> Plan | None:
-        """The plan that is wished for, if it can follow the one in use and is another."""
+        """The target plan, if it differs from the plan in use and can follow it."""
         try:
             target = self._state.target()
         except SourceError as error:
@@ -124,15 +124,15 @@ class PlanTransition:
     def next_version(
         self, plan: Plan, census: Census | None, messages: Floats, at_once: float = np.inf
     ) -> Plan | None:
-        """The version that takes over with the next step; nothing if all stays as it is.
+        """The version that takes over with the next step; None if nothing changes.
 
-        `messages` came lately, by cell; about so many bytes are carried `at_once`.
+        `messages` are recent counts by cell; about `at_once` bytes are carried with one step.
         """
         target = self.target(plan)
         if target is None:
             return None
         cells = differing(plan, target)
-        if census is not None:  # first what gives most load for its bytes
+        if census is not None:  # the cells with the most load for their bytes first
             sizes = np.maximum(census.bytes[cells], _CELL_BYTES)
             order = np.argsort(-messages[cells] / sizes, kind="stable")
             cells = cells[order][: self.allowance.affordable(sizes[order], at_once)]

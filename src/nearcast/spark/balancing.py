@@ -1,8 +1,8 @@
-"""Keeps a running pipeline balanced: looks at what was measured, and says where to go.
+"""Keeps a running pipeline balanced: checks the measured loads, and makes better plans.
 
-Looking costs next to nothing and is done after every step that fills a window (`loads`). When
-workers were too uneven in two windows running, a better plan is looked for beside the pipeline,
-which goes on meanwhile. It becomes the plan that is to be reached (`adjusting`), or is told of.
+The check costs next to nothing, and is made after every step that completes a window of loads
+(`loads`). When loads were too uneven in two windows in a row, a better plan is made in the
+background while the pipeline runs. It becomes the target (`adjusting`), or is only reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from nearcast.partition.simulate import made_whole
 from nearcast.spark.adjusting import Allowance
 from nearcast.spark.costs import COSTS
 from nearcast.spark.loads import LoadCounters, Measured
-from nearcast.spark.logs import tell
+from nearcast.spark.logs import log_event
 from nearcast.spark.operations import OTHER
 from nearcast.spark.placing import sizes_of
 from nearcast.spark.planning import rows_in
@@ -47,35 +47,35 @@ Mode = Literal["off", "suggest", "auto"]
 MODES: tuple[Mode, ...] = ("off", "suggest", "auto")
 
 Standing = Callable[[int], tuple[Callable[[], pa.Table], int]]
-"""Gives so many of the subscriptions there are, at most, and says how many there are.
+"""Samples at most n subscriptions, and returns how many there are.
 
-They are put together by whoever wants them.
+The caller runs the function that it gets to put the sample together.
 """
 
 MOST_SUBSCRIPTIONS = 100_000
-"""Of more subscriptions so many stand for all; fewer, if there are few workers."""
-_FOR_A_WORKER = 2_500  # of them, which is enough for its load to be known to some hundredths
+"""The size of a sample of subscriptions; smaller if there are few workers."""
+_FOR_A_WORKER = 2_500  # of them, enough to estimate its load to a few percent
 
 _FEWEST_MESSAGES = 500  # for each worker, in a window
 _SECONDS_A_MINUTE = 6.0  # of CPU, for looking for better plans
-_MOST_IN_VAIN = 6  # times that the wait is doubled
-_WORTHWHILE = 0.97  # what must be left of the heaviest load at most
-_EVEN, _UNEVEN = 1.05, 1.2  # the heaviest load by the mean: enough was done, and not enough
-_MUCH = 0.05  # gained
+_MOST_IN_VAIN = 6  # how often the wait is doubled at most
+_WORTHWHILE = 0.97  # a better plan must reduce the heaviest load to this share of it
+_EVEN, _UNEVEN = 1.05, 1.2  # heaviest load by the mean: good enough, and too uneven
+_MUCH = 0.05  # a gain that counts as large
 
 
 class Suggestion(NamedTuple):
-    """A plan that would be better: what each worker has to do now and then, and what it takes."""
+    """A better plan: the loads of workers with the current plan and with it, and its cost."""
 
     target: Plan
-    before: Floats  # shares of all there is to do now
+    before: Floats  # by worker: its share of the load now
     after: Floats
-    cells: Int32s  # that change hands
+    cells: Int32s  # that move
     bytes: int  # that are carried
 
     @property
     def gain(self) -> float:
-        """How much more the heaviest worker has to do now than then; 0.1 is a tenth more."""
+        """How much more load the busiest worker has now than with the plan; 0.1 is a tenth more."""
         return float(self.before.max() / max(self.after.max(), 1e-300)) - 1.0
 
 
@@ -86,13 +86,13 @@ def suggest(
     *,
     of: int | None = None,
     workers: int | None = None,
-    anew: bool | None = None,
+    rebuild: bool | None = None,
 ) -> Suggestion | None:
-    """Find a plan that evens out what was measured; nothing if there is none that is better.
+    """Find a plan that evens out the measured loads; None if there is no better one.
 
-    `begun` are subscriptions that stand, some of `of`. By default the plan is evened out cell by
-    cell, and made anew where that gains little and too much is left; `anew` says which. Another
-    number of `workers` always has a plan made anew.
+    `begun` is a sample of the `of` subscriptions there are. By default the plan is changed cell by
+    cell, and rebuilt if that gains little and loads stay uneven; `rebuild` forces one or the other.
+    For another number of `workers` the plan is always rebuilt.
     """
     if plan.kind != "grid":
         raise InvalidValue("plan", plan.kind, "a plan by place and text: others have no cells")
@@ -103,7 +103,7 @@ def suggest(
     handled = measured.workers.counted("messages")
     updates = measured.share * float(measured.workers.counted("updates").sum())
     recent = recent_of(plan, rows, measured.messages, 0.0, sizes, COSTS, updates)
-    # Workers have counted each operation where it came to them, in as many copies as there are.
+    # Workers have counted each operation they got, so an operation counts once for each copy.
     operations = measured.share * float(measured.workers.counted("operations").sum())
     copies = len(route_rows(plan, recent.boxes, recent.keys)[1])
     recent = recent._replace(row_ns=COSTS.operation_ns * operations / max(copies, 1))
@@ -111,21 +111,21 @@ def suggest(
         recent = recent.reweighed(plan, measured.workers.loads(COSTS), handled)
     found, before = None, _loads(plan, recent)
     rescaled = workers is not None and workers != plan.workers
-    if not rescaled and not anew:
+    if not rescaled and not rebuild:
         migration = adjust(plan, recent, _EVEN)
         if migration is not None:
             target = in_line(plan, migration.after)
             found = _suggestion(plan, before, target, recent, rows, sizes)
-    if rescaled or anew or (anew is None and not _is_enough(before, found)):
+    if rescaled or rebuild or (rebuild is None and not _is_enough(before, found)):
         sample = sample_of(rows, measured.messages, round(operations / _copies(plan, rows)))
         made = propose(plan, sample, workers, costs=COSTS, partitioner=_same_way(plan), whole=True)
-        if (rescaled or anew or made.worthwhile) and made.plan.kind == "grid":
+        if (rescaled or rebuild or made.worthwhile) and made.plan.kind == "grid":
             other = _suggestion(plan, before, made.plan, recent, rows, sizes)
-            if rescaled or anew or other.gain > (0.0 if found is None else found.gain):
+            if rescaled or rebuild or other.gain > (0.0 if found is None else found.gain):
                 found = other
     if found is None or not (len(found.cells) or rescaled):
         return None
-    return found if rescaled or anew or found.gain >= 1 / _WORTHWHILE - 1 else None
+    return found if rescaled or rebuild or found.gain >= 1 / _WORTHWHILE - 1 else None
 
 
 def _copies(plan: Plan, rows: SampleRows) -> float:
@@ -137,7 +137,7 @@ def _copies(plan: Plan, rows: SampleRows) -> float:
 
 
 def _is_enough(before: Floats, found: Suggestion | None) -> bool:
-    """Whether a plan that was evened out is even, or so much better that one may go on from it."""
+    """Whether a plan that was changed cell by cell is even, or gains much."""
     if found is None:
         return balance_of(before) <= _UNEVEN
     return balance_of(found.after) <= _UNEVEN or found.gain >= _MUCH
@@ -170,10 +170,10 @@ def _suggestion(
 
 
 class Balancer:
-    """Looks at the loads after every step, and has a better plan made when they are uneven.
+    """Checks the loads after every step, and has a better plan made when they are uneven.
 
     Making one takes CPU from the stream: no more than a tenth of one core on average, and less
-    and less often while there is nothing to be found.
+    and less often while no better plan is found.
     """
 
     def __init__(
@@ -193,25 +193,25 @@ class Balancer:
         self._fewest = fewest_messages
         self._effort = Allowance(_SECONDS_A_MINUTE, clock)
         self.spent_s = 0.0
-        """Seconds of CPU that looking for better plans has taken."""
+        """Seconds of CPU spent on making better plans."""
         self._in_vain = 0
-        self._wait = 0  # windows that are passed over
+        self._wait = 0  # windows to skip
         self._future: Future[tuple[Suggestion | None, float]] | None = None
         self._threads: ThreadPoolExecutor | None = None
 
     @property
     def searching(self) -> bool:
-        """Whether a better plan is being looked for, or was found and not yet heard of."""
+        """Whether a better plan is being made, or is ready and was not yet taken."""
         return self._future is not None
 
     def found(self) -> Suggestion | None:
-        """A suggestion that was made meanwhile, once."""
+        """The suggestion that is ready, if any; each is returned once."""
         if self._future is None or not self._future.done():
             return None
         future, self._future = self._future, None
         error = future.exception()
-        if error is not None:  # the stream goes on by the plan it has
-            tell("adjustment failed", level=logging.WARNING, error=repr(error))
+        if error is not None:  # the stream continues with its plan
+            log_event("adjustment failed", level=logging.WARNING, error=repr(error))
         suggestion, seconds = (None, 0.0) if error is not None else future.result()
         self._effort.spend(seconds)
         self.spent_s += seconds
@@ -224,7 +224,7 @@ class Balancer:
         return suggestion
 
     def look(self, plan: Plan, loads: LoadCounters, standing: Standing) -> None:
-        """Look at the loads; `standing` gives some of the subscriptions there are, of how many."""
+        """Check the loads; `standing` samples the subscriptions there are."""
         if self.mode == "off" or plan.kind != "grid" or plan.workers < 2 or self.searching:
             return
         seen = loads.full_window(self._fewest * plan.workers)
@@ -246,7 +246,7 @@ class Balancer:
             self._future.set_result(_searched(plan, begun, measured, of))
 
     def close(self) -> None:
-        """Wait for what is being made, and make nothing more."""
+        """Wait for the plan that is being made, and make no more."""
         if self._threads is not None:
             self._threads.shutdown()
 
@@ -254,7 +254,7 @@ class Balancer:
 def _searched(
     plan: Plan, begun: Callable[[], pa.Table], measured: Measured, of: int
 ) -> tuple[Suggestion | None, float]:
-    """Look for a better plan; say how many seconds of CPU that took."""
+    """Make a better plan; return it with the seconds of CPU that it took."""
     started = time.thread_time()
     found = suggest(plan, begun(), measured, of=of)
     return found, time.thread_time() - started

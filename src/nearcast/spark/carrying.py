@@ -1,10 +1,10 @@
-"""What shards are told when another version of the routing table takes over with a step.
+"""The operations that move subscriptions when another version of the routing table takes over.
 
-Whoever comes to hold a subscription, or an active message, gets it with the operations of the
-step, as it began; whoever held it and does not any more forgets it. All that was and is routed
-follows from the definitions that stand and the two versions, so that the step can be cut up again
-after a crash. A message that lasts is not taken away: it ends by itself, and who does not answer
-for it may know it.
+A worker that is to hold a subscription or an active message gets it with the operations of the
+step, as it began; a worker that is not to hold it any longer forgets it. Both follow from the
+current definitions and the two versions, so the step can be routed again after a crash. An active
+message is not removed from a worker: it ends by itself, and does no harm where another worker
+answers for it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from nearcast.spark.placing import dealt, holders, joined, keyed, message_holder
 
 
 class Carried(NamedTuple):
-    """Operations for each worker, of the version before or after, and what they come to."""
+    """Operations for each worker of either version, and their totals."""
 
     shards: list[pa.Table]
-    cells: int  # that change hands
-    subscriptions: int  # that a worker got, counted for each
+    cells: int  # that move
+    subscriptions: int  # that workers get, counted for each worker
     messages: int
     bytes: int
 
 
 def carry(before: Plan, after: Plan, cells: int, begun: pa.Table, lasting: pa.Table) -> Carried:
-    """Say what workers get and forget when so many cells change hands.
+    """Find what workers get and forget when `cells` cells move.
 
-    `begun` are the subscriptions that stand and meet one of these cells, `lasting` is active.
+    `begun` are the current subscriptions that meet one of these cells, `lasting` the active
+    messages.
     """
     workers = max(before.workers, after.workers)
     operations, rows = keyed(after, begun)

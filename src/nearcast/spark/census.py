@@ -1,9 +1,9 @@
-"""How much each cell of a plan's grid has: messages that came, rows of subscriptions, their bytes.
+"""Counts for each cell of a plan's grid: messages, rows of subscriptions, bytes, active messages.
 
-Also how many messages are active there. The driver counts as it goes. Rows and bytes follow from
-what was routed, so they are counted again after a stop; messages are those since the plan was made,
-as far as they were written down: twice in a few seconds at most, and never waited for. What stands
-in several cells counts in each.
+The driver counts with every step. Rows and bytes follow from what was routed, so they are counted
+again after a stop. Messages are those since the plan was made; their counts are written every few
+seconds without waiting for the disk, so the last may be lost. What is in several cells counts in
+each.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Census:
         self._written = 0.0
 
     def change(self, changes: pa.Table) -> None:
-        """Count the rows that begin and those that are gone, as routers are told of them."""
+        """Count the rows that begin and end, from the changes that routers get."""
         if not len(changes):
             return
         boxes = changes["box"].combine_chunks().flatten().to_numpy().reshape(-1, 4)
@@ -48,7 +48,7 @@ class Census:
         count_cells(self.grid, boxes, self.messages)
 
     def write(self, state: PipelineState, active: Callable[[], Floats]) -> None:
-        """Write the counts down, if that was not done just now; `active` says what is active."""
+        """Write the counts, at most every few seconds; `active` gives the boxes of messages."""
         now = time.monotonic()
         if now - self._written < _EVERY_S:
             return
@@ -56,15 +56,15 @@ class Census:
         self.active[:] = 0
         count_cells(self.grid, active(), self.active)
         busy = np.flatnonzero(self.messages | self.rows | self.active)
-        told: dict[str, Any] = {"plan": self.plan, "cells": busy.tolist()}
-        told |= {name: getattr(self, name)[busy].tolist() for name in _COUNTS}
-        state.files.write(_NAME, seal(told), durable=False)
+        stored: dict[str, Any] = {"plan": self.plan, "cells": busy.tolist()}
+        stored |= {name: getattr(self, name)[busy].tolist() for name in _COUNTS}
+        state.files.write(_NAME, seal(stored), durable=False)
 
     def recall(self, state: PipelineState) -> None:
-        """Take up the count of messages that was written last, if it was for the same plan."""
-        told = read_census(state)
-        if told is not None and told["plan"] == self.plan and len(told["cells"]):
-            self.messages[told["cells"]] = told["messages"]
+        """Restore the counts of messages that were written last, if they are for the same plan."""
+        stored = read_census(state)
+        if stored is not None and stored["plan"] == self.plan and len(stored["cells"]):
+            self.messages[stored["cells"]] = stored["messages"]
 
 
 def read_census(state: PipelineState) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""One process at a time works on a folder."""
+"""Locks by which only one process at a time works on a folder."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _held: dict[Path, int] = {}  # descriptors of the locks that this process has
 
 
 def claim(folder: Path) -> None:
-    """Claim a folder for this process, until it ends, by whatever end."""
+    """Claim a folder for this process until it ends, even if it is killed."""
     path = folder / _LOCK
     held = _held.get(path)
     if held is not None:
         if _is_at(held, path):
             return
-        os.close(_held.pop(path))  # the folder was made anew
+        os.close(_held.pop(path))  # the folder was removed and made again
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,6 @@
-"""Columns of events as plain arrays, with a mask of the rows that are as they should be.
+"""Columns of events as plain arrays, each with a mask of the valid rows.
 
-What a mask leaves out is looked at row by row by whoever asked, which also finds the words for
-what is wrong with it.
+The caller looks at the other rows one by one, and finds what is wrong with them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def floats_of(column: pa.Array) -> Floats:
 
 
 def is_text(column: pa.StringArray) -> Mask:
-    """Which entries are UTF-8, as they claim to be; null counts as such."""
+    """Which entries are valid UTF-8; null counts as valid."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -68,7 +67,7 @@ def _fixed(column: Any, width: int) -> tuple[Floats, Mask]:
     good = (sizes == width) & present(column)
     if good.any():
         starts: Int64s = column.offsets.to_numpy()[:-1][good].astype(np.int64)
-        values = floats_of(column.values)  # null becomes NaN, which no check lets pass
+        values = floats_of(column.values)  # null becomes NaN, which fails every check
         rows[good] = values[starts[:, None] + np.arange(width)]
     return rows, good
 

@@ -26,7 +26,7 @@ _settled = False
 
 
 def _warm_tasks() -> None:
-    """Load kernels; where there are none, a task sees to that, which knows where to look."""
+    """Load kernels; if there are none, a task gets them, which knows where to look."""
     from nearcast._kernel_files import at_hand
     from nearcast.spark.warm import warm_tasks
 
@@ -42,7 +42,7 @@ None may run a kernel on OpenMP threads, which do not work in a fork of a proces
 
 
 def warm() -> list[str]:
-    """Load and compile what tasks need; give the troubles met, which a task will meet again."""
+    """Load and compile what tasks need; return the errors, which a task will meet again."""
     troubles = []
     loading: list[Callable[[], object]] = [partial(import_module, name) for name in _LIBRARIES]
     for step in loading + STEPS:
@@ -54,7 +54,7 @@ def warm() -> list[str]:
 
 
 def freeze() -> None:
-    """Collect garbage, and leave all that is left out of every collection from now on."""
+    """Collect garbage, and exclude all remaining objects from later collections."""
     gc.collect()
     gc.freeze()
 
@@ -92,7 +92,7 @@ def _wait_for_threads() -> None:
 def _tidy(pid: int) -> None:
     """Remove what workers kept on this node, when Spark stops or is gone."""
     if os.getpid() == pid:  # and not one of the workers, which end by the same way
-        from nearcast.spark.rooms import remove_what_children_made
+        from nearcast.spark.node_folders import remove_what_children_made
 
         remove_what_children_made()
 

@@ -1,4 +1,4 @@
-"""What is known of subscriptions, found by their owners."""
+"""The definitions of subscriptions, by owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearcast.spark.shaped import hulls_in
 
 
 class Definitions:
-    """Rows of logs, in pieces; of an owner that was used again the latest counts."""
+    """Rows of logs, in pieces; of an owner that was reused, the latest row counts."""
 
     def __init__(self) -> None:
         self._begun: list[pa.Table] = []
@@ -22,7 +22,7 @@ class Definitions:
         self._boxes: Floats = np.empty((0, 4))  # by owner: around its region, NaN if not known
 
     def remember(self, begun: pa.Table) -> None:
-        """Keep what begins."""
+        """Add the subscriptions that begin."""
         if not len(begun):
             return
         owners = begun["owner"].to_numpy()
@@ -36,18 +36,18 @@ class Definitions:
         self._begun.append(begun.combine_chunks())
 
     def of(self, owners: Int32s) -> pa.Table:
-        """What is known of some, in their order."""
+        """The definitions of some owners, in their order."""
         return self.kept(owners)()
 
     def kept(self, owners: Int32s) -> Callable[[], pa.Table]:
-        """What is known of some by now, to be put together later, in any thread."""
+        """The current definitions of some owners, as a function that any thread may call later."""
         where, pieces = self._where[owners], list(self._begun)
         return lambda: _taken(where, pieces)
 
     def near(self, owners: Int32s, met: Callable[[Floats], npt.NDArray[np.bool_]]) -> Int32s:
-        """Those of some owners whose boxes `met` says are met, and all whose box is not known.
+        """The owners whose boxes `met` accepts, and all whose box is not known.
 
-        It is asked between two batches, so nothing else is read for it.
+        It delays the next batch, so it reads nothing but boxes.
         """
         boxes = self._boxes[owners]
         taken = np.isnan(boxes[:, 0])
@@ -57,7 +57,7 @@ class Definitions:
 
 
 def _taken(where: Int64s, pieces: list[pa.Table]) -> pa.Table:
-    """Rows of pieces, in the order in which it is said where they are."""
+    """Rows of pieces, in the order of `where`."""
     if not len(where):
         return BEGUN.empty_table()
     order = np.argsort(where, kind="stable")

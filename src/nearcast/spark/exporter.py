@@ -1,4 +1,4 @@
-"""The figures of a stream over HTTP, for Prometheus to fetch."""
+"""Serves the metrics of a stream over HTTP, for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """Answer with the figures."""
+        """Answer with the metrics."""
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404, "only /metrics is here")
             return
@@ -25,7 +25,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet: who asks for the figures asks often."""
+        """Log nothing, because metrics are fetched often."""
 
 
 class _Server(ThreadingHTTPServer):

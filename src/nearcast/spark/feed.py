@@ -1,4 +1,4 @@
-"""What Spark hands over, batch by batch, turned into the steps of a pipeline."""
+"""Turns the batches of Spark into the steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from nearcast.spark.slices import SEQ, EventFile, Slice
 
 _LANDED = "path string"
 RANKED_STEP_ROWS = 50_000
-"""The same where somebody ranks, which takes many times as long."""
+"""The same with top-k subscriptions, with which a step takes many times as long."""
 
 _LANDED_HERE = 4 << 20
-"""Bytes of files on this machine that are read sooner than a job would have begun."""
+"""Bytes of local files that are read in less time than a job takes to start."""
 _COMPRESSED = (".gz", ".zst")  # which may hold any amount
 _INBOXES_KEPT = 2  # for logs that turn out to be damaged, besides that of the batch being taken
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong
-    """A batch was left where somebody wanted the stream to stop; the next run goes on there."""
+    """The stream was stopped in the middle of a batch; the next run continues there."""
 
 
 class BatchFeed:
@@ -35,7 +35,7 @@ class BatchFeed:
         self.pipeline = pipeline
         self._step_rows = step_rows
         self.stopping: Callable[[], bool] = lambda: False
-        """Asked between two steps of a batch whether to leave it there."""
+        """Called between two steps of a batch: whether to stop there."""
         self._inbox = pipeline.state.files.below("inbox")
 
     def take_files(self, names: DataFrame, batch: int) -> None:
@@ -107,7 +107,7 @@ class BatchFeed:
         return f"{self._inbox.root}/{batch:09}"
 
     def _forget_inbox(self, batch: int) -> None:
-        """Remove what was landed for batches from which no log is likely to be made again."""
+        """Remove converted files of batches whose logs will hardly be rebuilt."""
         needed = max(self.pipeline.oldest_batch(), batch - _INBOXES_KEPT)
         for name in self._inbox.names():
             if name.isdigit() and int(name) < min(needed, batch):
@@ -122,7 +122,7 @@ def _are_small(paths: Sequence[str]) -> bool:
             and sum(local_path(path).stat().st_size for path in paths) <= _LANDED_HERE
         )
     except OSError:
-        return False  # whoever reads it says what is wrong with it
+        return False  # the error is reported when it is read
 
 
 def _steps(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:

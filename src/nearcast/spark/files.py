@@ -83,10 +83,10 @@ class Files:
             raise SourceError(f"{self.root}/{name}: cannot be read ({error})") from None
 
     def write(self, name: str, data: Any, *, durable: bool = True) -> None:
-        """Write a file; whoever looks sees the old one, none, or all of the new one.
+        """Write a file; a reader sees the old one, none, or all of the new one.
 
         One that is not `durable` may be lost or torn if the power fails: it is checked when it is
-        read, and can be made again.
+        read, and can be rebuilt.
         """
         self.fill(name, lambda stream: stream.write(data), durable=durable)
 

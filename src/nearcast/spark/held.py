@@ -53,7 +53,7 @@ class ActiveMessages:
         self._change_at = Column(np.float64, 0, memory, "change_at", count)
 
     def describe(self) -> dict[str, Any]:
-        """Say what is needed to find them again in their memory."""
+        """Return what `attach` needs."""
         return {
             "store": self._store.describe(),
             "names": self._names.describe(),
@@ -62,7 +62,7 @@ class ActiveMessages:
 
     @classmethod
     def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Find them again in memory that is kept in files."""
+        """Attach to messages in memory that is kept in files."""
         return cls(memory, described)
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class ActiveMessages:
         return self._store.boxes
 
     def apply(self, lasting: pa.Table, changes: pa.Table, terms: ShardTerms) -> None:
-        """Take in the messages of a step, and what it asks; what had ended before it goes."""
+        """Add the messages and changes of a step; remove what ended before it."""
         times = [pc.min(table["at"]).as_py() for table in (lasting, changes) if len(table)]
         if times:
             self._expire(min(times), terms)
@@ -95,7 +95,7 @@ class ActiveMessages:
             self._change_at.replace(changes["at"].to_numpy())
 
     def _unknown(self, lasting: pa.Table) -> pa.Table:
-        """Those that are not held: one that comes back from another worker may still be here."""
+        """Those that are not here yet: a message that moves back may never have been removed."""
         here, coming = self._seq.array[self._store.active(-np.inf)], lasting["seq"].to_numpy()
         return lasting.filter(pa.array(~np.isin(coming, here))).combine_chunks()
 

@@ -1,8 +1,8 @@
-"""What a pipeline remembers from step to step, and how it finds it again after a stop.
+"""The history of a pipeline: what it keeps from step to step, and how it recovers after a stop.
 
 The history is a base, the subscriptions and active messages as they were after one step, and the
-logs of the steps since. From it the registrar and every shard can be made again. When the logs have
-grown as long as the base, it is written anew and they go.
+logs of the steps since. The registrar and every shard can be rebuilt from it. When the logs have
+grown as long as the base, a new base is written and the logs are removed.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ FIRST = LogStep(0, "start")
 _ALL = 2**62
 
 Reread = Callable[[Commit, Registrar, int], Reading]
-"""Reads the events of a step once more, those from a sequence number on, to make its log again."""
+"""Reads the events of a step from a sequence number on again, to rebuild its log."""
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """When a pipeline makes its state shorter."""
+    """When a pipeline compacts its state."""
 
     snapshot_every: int = 250_000
-    """Operations after which shards are written as they are."""
+    """Operations after which shards are written as snapshots."""
     rebase_every: int = 100_000
-    """Operations after which all subscriptions are written, if there are not even more of them."""
+    """Operations after which a base is written, unless there are even more subscriptions."""
     most_steps: int = 2_000
-    """Steps after which they are written in any case: each step leaves some files behind."""
+    """Steps after which a base is written in any case, because each step leaves files behind."""
 
 
 def next_step(before: LogStep, sums: list[int], version: int | None = None) -> LogStep:
-    """The step after another, told from any that might have had its number by what it did.
+    """The step after another, with a key that depends on what it did.
 
-    A step with which another version of the routing table takes over is told by that too.
+    So another step that might have had the same number has another key. The version of the routing
+    table that takes over with the step is part of the key too.
     """
     text = f"{before.key} {sums}{'' if version is None else f' {version}'}".encode()
     return LogStep(before.number + 1, hashlib.blake2b(text, digest_size=8).hexdigest())
@@ -96,8 +97,8 @@ class History:
         self.since_base = 0
         self._ended: Int32s = np.empty(0, np.int32)  # owners that ended in the last step
         self.actives = Actives()
-        self._gone = BEGUN.empty_table()  # and what they were: their numbers are used again
-        self.census: Census | None = None  # of a plan with cells
+        self._gone = BEGUN.empty_table()  # and their definitions, because their numbers are reused
+        self.census: Census | None = None  # only of a plan with cells
         self._changes = BEGUN.empty_table()  # of the step that was placed last
         self.pending = state.pending()
         state.sweep()
@@ -105,17 +106,17 @@ class History:
         if self.last is not None:
             self._recover(self.last, reread)
         if self.pending is not None and self.pending.step != self.step.number + 1:
-            self.pending = None  # it is done
+            self.pending = None  # that step is committed
 
     @property
     def step(self) -> LogStep:
-        """The last step that is done."""
+        """The last committed step."""
         return self.steps[-1]
 
     def _last_commit(self) -> Commit | None:
-        """The last step that is done; if its commit is damaged, the one before it.
+        """The last committed step; if its commit is damaged, the one before it.
 
-        That may be done if the step can be taken again, with the same events.
+        That is allowed if the step can be repeated with the same events.
         """
         numbers = self.state.commits()
         if not numbers:
@@ -154,16 +155,16 @@ class History:
             self._find_plan(last.plan)
 
     def _find_plan(self, number: int) -> None:
-        """Take up the plan of the last step; without one, another is made with the next step."""
+        """Load the plan of the last step; without one, a plan is made with the next step."""
         try:
             self.plan = self.state.plan(number)
         except SourceError as error:
-            logging.getLogger("nearcast.spark").warning("%s; it is made anew", error)
+            logging.getLogger("nearcast.spark").warning("%s; a new plan is made", error)
             return
         self._check_routed()
 
     def _base(self, last: int) -> tuple[int, pa.Table]:
-        """The latest base that is whole; the beginning of all if the logs go back to it."""
+        """The latest base that is whole; 0, before the first step, if the logs go back to it."""
         for step in reversed([step for step in self.state.definitions() if step <= last]):
             begun = self.state.read_definitions(step)
             if begun is not None:
@@ -176,7 +177,7 @@ class History:
         return 0, LOG.empty_table()
 
     def _read_again(self, commit: Commit, before: Commit | None, reread: Reread) -> pa.Table:
-        """Make a log that was lost from the events it came from, and the ids of its messages."""
+        """Rebuild a lost log, and the ids of its messages, from its events."""
         name = f"{self.state.path}/log/{commit.step:09}.arrow"
         self.registrar.ledger = self._ledger(commit.step - 1, before)
         try:
@@ -203,9 +204,9 @@ class History:
 
     @property
     def before(self) -> tuple[int, int]:
-        """The messages of the window after the last step that is done: from which to before which.
+        """The messages of the window after the last committed step: the first, and the next one.
 
-        The registrar may have read the step that follows.
+        The registrar may already have read the following step.
         """
         return self._oldest, self._newest
 
@@ -260,7 +261,7 @@ class History:
 
     @property
     def booleans(self) -> Int32s:
-        """The owners of those that are not top-k."""
+        """The owners of all boolean subscriptions."""
         return np.flatnonzero(self._alive & ~self._ranked).astype(np.int32)
 
     @property
@@ -285,16 +286,16 @@ class History:
 
     @property
     def _now(self) -> float:
-        """The time after the last step that is done."""
+        """The time after the last committed step."""
         return -np.inf if self.last is None or self.last.now is None else self.last.now
 
     @property
     def active(self) -> int:
-        """How many messages are active after the last step that is done."""
+        """How many messages are active after the last committed step."""
         return self.actives.count(self._now)
 
     def follow_with(self, plan: Plan) -> Carried:
-        """Let another version of the line take over with the next step; say what is carried."""
+        """Switch to another version of the line with the next step; return what is carried."""
         before = self.plan
         assert before is not None  # noqa: S101 - a version follows another
         self.state.write_plan(plan)
@@ -307,7 +308,7 @@ class History:
     def placed(
         self, log: pa.Table, changes: BegunSubscriptions, carried: Carried | None = None
     ) -> PlacedStep:
-        """Cut up the log of the next step by the plan; what is carried comes before it."""
+        """Route the log of the next step by the plan; what is carried comes before it."""
         assert self.plan is not None  # noqa: S101 - steps are placed once there is a plan
         log = unranked(log)
         if not self.active and LASTING not in log["kind"].to_numpy():
@@ -322,8 +323,8 @@ class History:
         return placed if carried is None else placed.after(carried.shards)
 
     def done(self, commit: Commit, log: pa.Table, key: str) -> None:
-        """Take note of a step that is committed."""
-        # Ids go one step late, so that the last step could be taken once more.
+        """Record a committed step."""
+        # Ids are removed one step late, so that the last step can be repeated.
         if self.last is not None:
             then = self.last.now
             self.recent.forget(self.last.step, np.nan if then is None else then)
@@ -337,13 +338,13 @@ class History:
             self.census.write(self.state, lambda: self.actives.boxes(self._now))
 
     def adopt(self, plan: Plan) -> None:
-        """Go on by another plan: all shards are cut anew, from what there is now."""
+        """Switch to another plan, and rebuild all shards from the current subscriptions."""
         self.plan = plan
         self.state.write_plan(plan)
         self._write_base(self.registrar.definitions(self.live))
 
     def rebase(self) -> None:
-        """Write all there is, so that older logs are not needed any more."""
+        """Write a base, so that older logs are no longer needed."""
         begun = self.registrar.definitions(self.live)
         self._write_base(begun)
         self.registrar.start_from(begun)
@@ -353,7 +354,7 @@ class History:
         self.forget_versions()
 
     def forget_versions(self) -> None:
-        """Remove plans that are not used any more, also not if the last commit is damaged."""
+        """Remove plans that are unused, and not needed either if the last commit is damaged."""
         assert self.plan is not None  # noqa: S101 - there is a step
         commits = [self.state.commit(number) for number in self.state.commits()[-2:]]
         self.state.forget_plans({line_of(self.plan), *(commit.plan for commit in commits)})
@@ -365,7 +366,7 @@ class History:
         if self.plan.kind == "shared":
             placed = place_whole(self.plan, unranked(everything))
         else:
-            # What ended with the last step is wanted until the next one says that it is not.
+            # What ended with the last step stays in the routing table until the next step.
             placed = place_base(self.plan, unranked(everything), self._gone)
         self._count(placed.changes)
         self.state.write_routed(line_of(self.plan), f"base-{number:09}", placed, self._gone)
@@ -376,7 +377,7 @@ class History:
         self.since_base = 0
 
     def _count(self, *changes: pa.Table) -> None:
-        """Count what is in each cell anew; the messages are kept while the plan is."""
+        """Count rows in each cell again; counts of messages are kept if the plan is the same."""
         plan, before = self.plan, self.census
         if plan is None or plan.kind != "grid":
             self.census = None
@@ -391,13 +392,13 @@ class History:
             self.census.change(change)
 
     def worth_rebasing(self) -> bool:
-        """Whether the logs have become as long as what they change, or very many."""
+        """Whether the logs are as long as the base, or there are very many."""
         return len(self.steps) > self.upkeep.most_steps or (
             self.since_base > max(self.upkeep.rebase_every, int(self._alive.sum()) + self.active)
         )
 
     def snapshots(self) -> dict[str, int]:
-        """The last snapshot of each shard of the plan that the history can go on from."""
+        """The last snapshot of each shard of the plan from which the logs continue."""
         if self.plan is None:
             return {}
         numbers = {step.number for step in self.steps}
@@ -411,14 +412,14 @@ class History:
         return found
 
     def _check_routed(self) -> None:
-        """Cut logs up again whose parts for the shards are not whole."""
+        """Route logs again whose parts for the shards are not whole."""
         assert self.plan is not None  # noqa: S101 - called when there is one
         number = line_of(self.plan)
         names = [f"base-{self.steps[0].number:09}", *(f"{s.number:09}" for s in self.steps[1:])]
         if all(self.state.has_routed(number, name) for name in names):
-            if len(names) == 1:  # no log tells what the base has although it had ended
+            if len(names) == 1:  # no log has the subscriptions that end right after the base
                 self._gone = self.state.read_gone(number, names[0])
             self._count(*(self.state.read_changes(number, name) for name in names))
             return
-        # The parts only follow from the history: start from here instead of mending each.
+        # The parts follow from the history: start from here instead of repairing each.
         self.adopt(started(self.plan, max(self.state.plans()) + 1))

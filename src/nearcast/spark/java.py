@@ -59,10 +59,10 @@ def _feature_version(text: str) -> int | None:
 def _version(home: Path) -> int | None:
     """Read the version from the file that says it, or else ask the program itself."""
     try:
-        told = (home / "release").read_text(encoding="utf-8", errors="replace")
+        text = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        told = ""
-    found = re.search(r'^JAVA_VERSION="?([^"\n]+)', told, re.MULTILINE)
+        text = ""
+    found = re.search(r'^JAVA_VERSION="?([^"\n]+)', text, re.MULTILINE)
     if found:
         return _feature_version(found[1])
     try:

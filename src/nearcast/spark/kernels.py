@@ -74,7 +74,7 @@ def fetch(state: str) -> None:
             return
         time.sleep(_LOOK_S)
     files.write(claim, json.dumps({"by": mine}).encode(), durable=False)
-    if json.loads(files.read(claim))["by"] != mine:  # somebody was faster
+    if json.loads(files.read(claim))["by"] != mine:  # another node was faster
         fetch.__wrapped__(state)
         return
     build()

@@ -1,7 +1,7 @@
-"""Events that are not Parquet in the columns of the log are brought into that form first.
+"""Converts events in other formats to Parquet with the columns of the log.
 
 Tasks read each file or row once, check it, and write normal Parquet files to the state's inbox;
-what is no event goes along with what is wrong with it. From there on all sources are the same.
+what is not an event is written with what is wrong with it. From there on all sources are the same.
 """
 
 from __future__ import annotations

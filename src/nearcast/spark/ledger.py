@@ -1,8 +1,8 @@
-"""Who is subscribed and which message ids are in use: what has to be decided in order.
+"""Decides what each event does, in order, from the subscriptions and message ids known so far.
 
-Everything that depends on the events before is decided here, one event after the other, in one
-kernel over hashes of ids: which version of a subscription an operation ends, whether a message id
-is still in the window or active, whether time goes backwards.
+Everything that depends on earlier events is decided here, one event after the other, in one kernel
+over hashes of ids: which version of a subscription an operation ends, whether a message id is still
+in the window or active, whether time goes backwards.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from nearcast.topk import Window
 Codes = npt.NDArray[np.int8]
 
 POINT, RANGE, SUBSCRIBE, UNSUBSCRIBE, MOVE, BAD, RANKED, SHIFT = range(8)
-"""What a row is; RANKED subscribes to the best few, SHIFT moves such a subscription."""
+"""What a row is; RANKED begins a top-k subscription, SHIFT moves one."""
 
 FINE, BACKWARDS, UNKNOWN, IN_USE, REFUSED, OTHER_KIND = range(6)
-"""What becomes of it; REFUSED is what was BAD already, or had a flaw.
+"""The verdict on a row; REFUSED is what was BAD already, or has a flaw.
 
 OTHER_KIND would make a top-k subscription of another one, or the other way round."""
 
-NOBODY = -1
+NO_OWNER = -1
 
-# What `numbers` holds; _BASE is the number of the message that stands first in the ring.
+# What `numbers` holds; _BASE is the number of the message in the first place of the ring.
 _OWNERS, _FREE, _OLDEST, _NEWEST, _ACTIVE, _BASE = range(6)
 _WORTH_TIDYING = 1 << 12
 
@@ -49,7 +49,7 @@ class Decisions(NamedTuple):
 
 
 class Ledger:
-    """Decides what each event does, and remembers it."""
+    """Decides what each event does, and keeps track of subscriptions and message ids."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -97,7 +97,7 @@ class Ledger:
         """Decide rows in order; `ids` are both hashes of each id, `at` is NaN where not given.
 
         `ttl` says how long messages last, NaN for instant ones; None if all are. `flawed` are rows
-        that cannot be taken, if nothing is wrong with them that is told before.
+        with a flaw, which are refused unless another verdict comes first.
         """
         count = len(kinds)
         if flawed is None:
@@ -108,7 +108,7 @@ class Ledger:
         self._make_room_for_active(lasting)
         verdict, times = np.zeros(count, np.int8), np.empty(count)
         until = np.full(count if lasting else 0, np.nan)
-        begins, ends = np.full(count, NOBODY, np.int32), np.full(count, NOBODY, np.int32)
+        begins, ends = np.full(count, NO_OWNER, np.int32), np.full(count, NO_OWNER, np.int32)
         number, first = np.full(count, -1, np.int64), np.empty(count, np.int64)
         again = np.zeros(count, np.bool_)
         by_count = self.window.count if self.window.seconds is None else None
@@ -119,14 +119,14 @@ class Ledger:
             read_only(until if ttl is None else ttl), until, self._active_ids, self._active,
             self._active_until, self._ranked, number, first, again,
         )  # fmt: skip
-        self._ended = ends[ends != NOBODY]
+        self._ended = ends[ends != NO_OWNER]
         return Decisions(verdict, begins, ends, times, until, number, first, again)
 
     def _reuse(self) -> None:
-        """Those that ended in the batch before are out of every shard when the next one begins.
+        """Free the owner numbers that ended in the previous batch: no shard has them any more.
 
-        The lowest number goes first, so that who gets which depends only on who has one: events
-        that are read once more, after a stop, come to the same.
+        The lowest number is reused first, so that the numbers given depend only on those in use:
+        events that are read again after a stop get the same ones.
         """
         free = int(self._numbers[_FREE])
         if len(self._ended):
@@ -152,7 +152,7 @@ class Ledger:
             self._numbers[_BASE] += oldest
 
     def _make_room_for_active(self, count: int) -> None:
-        """Make room for so many lasting messages, and forget those that have ended by now."""
+        """Make room for `count` more active messages, and forget those that have ended by now."""
         known = int(self._numbers[_ACTIVE])
         if known + count > len(self._active):
             going_on = self._active_until[:known] > (0.0 if np.isnan(self.now) else self.now)
@@ -165,14 +165,14 @@ class Ledger:
         self._active_ids = _roomy(self._active_ids, known + count)
 
     def _know_active(self, ids: Slots, until: Floats) -> None:
-        """Know only these messages as active."""
+        """Replace the active messages by these."""
         self._active, self._active_until = ids, until
         self._numbers[_ACTIVE] = len(ids)
         self._active_ids = _roomy(empty_slots(1 << 10), len(ids))
         _put_all(self._active_ids, ids, np.arange(len(ids), dtype=np.int32))
 
     def recent(self, count: int) -> npt.NDArray[np.uint64]:
-        """The last so many entries of the window, or all: two hashes, and the bits of a time."""
+        """The last `count` entries of the window, or all: two hashes, and the bits of a time."""
         newest = int(self._numbers[_NEWEST])
         oldest = max(int(self._numbers[_OLDEST]), newest - count)
         times = self._ring_times[oldest:newest].view(np.uint64)
@@ -238,7 +238,7 @@ def _forget_oldest(numbers: Int64s, window_ids: Slots, ring: Slots) -> None:
 def _time_of(
     numbers: Int64s, ring: Slots, ring_times: Floats, first: np.uint64, second: np.uint64
 ) -> float:
-    """When the message with an id came that is in the window, or has only just left it."""
+    """When the message with this id arrived, which is in the window or has only just left it."""
     for at in range(numbers[_OLDEST], numbers[_NEWEST]):
         if ring[at, 0] == first and ring[at, 1] == second:
             return float(ring_times[at])
@@ -260,6 +260,21 @@ def _decide(
     active_until: Floats, ranked: npt.NDArray[np.bool_], number: Int64s, oldest: Int64s,
     again: npt.NDArray[np.bool_],
 ) -> float:  # fmt: skip
+    """Decide rows in order; return the time after the last one.
+
+    By row, in: `kinds`; `flawed`; `ids`, two hashes of each id; `at`, the given time or NaN; `ttl`,
+    seconds for which a message is active.
+    By row, out: `verdict`; `begins` and `ends`, the owners that begin and end; `times`, the time at
+    the row; `until`, when a message ends, empty if none lasts; `number`, that of a message which
+    enters the window; `oldest`, the number of the oldest message of the window after the row;
+    `again`, whether the id was that of a message which leaves with it.
+
+    State, changed in place: `owners`, slots from subscription ids to owners; `free`, a stack of
+    unused owners; `ranked`, by owner, whether it is a top-k subscription; `numbers`, the counters
+    above. The window is `ring` and `ring_times` (ids and times, oldest first) with the slots
+    `window_ids`, and is limited by `count` and `seconds`. Active messages are `active` and
+    `active_until` (ids and ends, by place) with the slots `active_ids`, which give the place.
+    """
     for row in range(len(kinds)):
         kind, first, second = kinds[row], ids[row, 0], ids[row, 1]
         times[row] = 0.0 if np.isnan(now) else now
@@ -267,12 +282,14 @@ def _decide(
         if kind == BAD:
             verdict[row] = REFUSED
             continue
+        # Time must not go backwards.
         time = times[row] if np.isnan(at[row]) else at[row]
         if time < now:
             verdict[row] = BACKWARDS
             continue
-        old = lasting = NOBODY
+        old = lasting = NO_OWNER
         ranking = kind in (RANKED, SHIFT)
+        # Refuse a message whose id is active or in the window, and an operation that does not fit.
         if kind <= RANGE:
             if flawed[row]:
                 verdict[row] = REFUSED
@@ -298,11 +315,13 @@ def _decide(
             if flawed[row]:
                 verdict[row] = REFUSED
                 continue
+        # The row is accepted: let the window expire up to its time.
         while numbers[_OLDEST] < numbers[_NEWEST] and (
             ring_times[numbers[_OLDEST]] <= time - seconds
         ):
             _forget_oldest(numbers, window_ids, ring)
         if kind <= RANGE:
+            # Add a message to the window, and to the active ones if it lasts.
             if kind == POINT:
                 newest = numbers[_NEWEST]
                 ring[newest, 0], ring[newest, 1], ring_times[newest] = first, second, time
@@ -319,6 +338,7 @@ def _decide(
                     numbers[_ACTIVE] += 1
                 until[row] = active_until[lasting] = time + ttl[row]
         else:
+            # End the old version of a subscription, and begin the new one.
             ends[row] = old
             if kind == UNSUBSCRIBE:
                 remove(owners, first, second)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from nearcast.spark.logs import tell
+from nearcast.spark.logs import log_event
 from nearcast.spark.metrics import PipelineMetrics
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SECONDS_TO_HEAR = 5.0
 class QueryListener(StreamingQueryListener):
     """Logs the life of the query of that name, and hands Spark's timings to the metrics.
 
-    A session tells its listeners of all its queries: those of other names are passed over.
+    A session calls its listeners for all its queries; those of other names are ignored.
     """
 
     def __init__(self, name: str, metrics: PipelineMetrics | None = None) -> None:
@@ -47,7 +47,7 @@ class QueryListener(StreamingQueryListener):
         if event.name == self._name:
             self._run = str(event.runId)
             self.ended.clear()
-            tell("query started", query=self._name, id=str(event.id), run=self._run)
+            log_event("query started", query=self._name, id=str(event.id), run=self._run)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - as above
         """A trigger is done."""
@@ -57,7 +57,7 @@ class QueryListener(StreamingQueryListener):
         milliseconds = dict(progress.durationMs)
         if self._metrics is not None:
             self._metrics.triggered(milliseconds)
-        tell(
+        log_event(
             "trigger done",
             level=logging.DEBUG,
             query=self._name,
@@ -68,7 +68,7 @@ class QueryListener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - as above
         """There was nothing new."""
         if str(event.runId) == self._run:
-            tell("query idle", level=logging.DEBUG, query=self._name)
+            log_event("query idle", level=logging.DEBUG, query=self._name)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - as above
         """The query has ended, or failed."""
@@ -76,9 +76,9 @@ class QueryListener(StreamingQueryListener):
             return
         self.ended.set()
         if event.exception is None:
-            tell("query ended", query=self._name, run=self._run)
+            log_event("query ended", query=self._name, run=self._run)
         else:
-            tell(
+            log_event(
                 "query failed",
                 level=logging.ERROR,
                 query=self._name,
@@ -98,5 +98,5 @@ def listening(
         yield listener
     finally:
         if listener.started:
-            listener.ended.wait(_SECONDS_TO_HEAR)  # Spark tells of the end a moment after it
+            listener.ended.wait(_SECONDS_TO_HEAR)  # Spark reports the end a moment later
         spark.streams.removeListener(listener)

@@ -1,7 +1,7 @@
-"""What workers and cells had to do lately, as the driver hears of it, and some recent messages.
+"""Recent loads of workers and cells, as measured by the driver, and some recent messages.
 
-That is all that is needed to even a plan out. It is written down now and then, only to be looked
-at, and for whoever evens the plan out by hand; it is never waited for.
+That is all that is needed to balance a plan. It is written to the state now and then, for display
+and for adjustments by hand, without waiting for the disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nearcast.spark.sealed import seal, unseal
 from nearcast.spark.state import PipelineState, packed
 
 MOST_OF_A_STEP = 5_000
-"""So many messages of a step are kept at most, evenly spread over it."""
+"""At most how many messages of a step are kept, evenly spread over it."""
 
 _MOST_MESSAGES = 20_000
 _MOST_S = 60.0  # older messages say little about what comes
@@ -38,9 +38,9 @@ _MESSAGES = pa.schema([("box", pa.list_(pa.float64(), 4)), ("terms", pa.list_(pa
 
 
 class Measured(NamedTuple):
-    """What was measured: for the version of a plan, and some of the messages that came meanwhile.
+    """Loads measured with one version of a plan, and a sample of the messages in that time.
 
-    `came` is how many those were.
+    `came` is how many messages there were.
     """
 
     plan: int
@@ -51,12 +51,12 @@ class Measured(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The part of the messages that is known."""
+        """The share of the messages that is in the sample."""
         return min(self.messages.size / max(self.came, 1.0), 1.0)
 
 
 class _Some(NamedTuple):
-    """Messages of a step, some of those that came."""
+    """A sample of the messages of a step."""
 
     at: float
     step: int
@@ -65,18 +65,18 @@ class _Some(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """A stretch of steps, from the first on: what workers did in it."""
+    """The loads of workers in consecutive steps."""
 
     first: int
     workers: Meter
 
 
 class LoadCounters:
-    """Counters for the workers and cells of a plan; those of workers begin anew with a version.
+    """Counters for the workers and cells of a plan; those of workers restart with each version.
 
-    They are kept twice: fading with time, to be looked at, and window by window, to decide by. A
-    window is as long as it takes for enough messages to come; so what it says is not old, and not
-    luck either, whether batches are large or small.
+    They are kept twice: fading with time, for display, and window by window, for decisions. A
+    window lasts until enough messages have arrived, so its loads are recent and yet no accident,
+    whether batches are large or small.
     """
 
     def __init__(self, state: PipelineState) -> None:
@@ -90,7 +90,7 @@ class LoadCounters:
         self._recent: deque[_Some] = deque()
 
     def recall(self, plan: Plan) -> None:
-        """Take up what was written last, as far as it is about this plan."""
+        """Restore what was written last, as far as it is about this plan."""
         found = read_loads(self._state)
         if found is None:
             return
@@ -134,7 +134,7 @@ class LoadCounters:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget messages that are old, or of which there are enough later ones."""
+        """Drop messages that are old, or that are not needed because enough newer ones are kept."""
         count = sum(some.messages.size for some in self._recent)
         while len(self._recent) > 1:
             oldest = self._recent[0]
@@ -145,7 +145,7 @@ class LoadCounters:
             count = fewer
 
     def full_window(self, messages: float) -> Floats | None:
-        """What workers had to do in a window of so many messages; nothing until it is full.
+        """The loads of workers in a window of `messages` messages; None until it is full.
 
         Each window is given once, and the next begins.
         """
@@ -159,7 +159,7 @@ class LoadCounters:
         return now.loads(COSTS)
 
     def lately(self) -> Measured:
-        """What is known from the last windows that are full: what came before them is over."""
+        """What was measured in the last full windows; earlier loads no longer count."""
         first, workers = self._windows[0]
         for _, more in self._windows[1:]:
             workers = workers.merged(more)
@@ -169,44 +169,44 @@ class LoadCounters:
         return Measured(self._plan, workers, self.cells, messages, came)
 
     def messages_by_cell(self, plan: Plan) -> Floats:
-        """How many messages came lately, by cell of a plan."""
+        """How many messages arrived recently, by cell of a plan."""
         if len(self.cells) != plan.grid.cells:
             return np.zeros(plan.grid.cells)
         return self.cells.counted("messages")
 
     def write(self) -> None:
-        """Write it down, if that was not done just now."""
+        """Write the loads to the state, at most every few seconds."""
         now = time.monotonic()
         if now - self._written < _EVERY_S:
             return
         self._written = now
-        told = {"plan": self._plan, "workers": self.workers.to_json()}
+        stored = {"plan": self._plan, "workers": self.workers.to_json()}
         busy = np.flatnonzero(self.cells.counted("messages") > 0)
-        told["cells"] = {
+        stored["cells"] = {
             "of": len(self.cells),
             "cell": busy.tolist(),
             "messages": self.cells.counted("messages")[busy].round(3).tolist(),
         }
-        self._state.files.write(_LOADS, seal(told), durable=False)
+        self._state.files.write(_LOADS, seal(stored), durable=False)
         messages = _joined([some.messages for some in self._recent])
         data = packed([_table(messages)], _MESSAGES)
         self._state.files.write(_RECENT, data, durable=False)
 
 
 def read_loads(state: PipelineState) -> Measured | None:
-    """What was written last, or nothing if there is nothing, or nothing whole."""
+    """What was written last, or None if there is nothing, or it is damaged."""
     try:
-        told: dict[str, Any] = unseal(state.files.read(_LOADS))
+        stored: dict[str, Any] = unseal(state.files.read(_LOADS))
         with pa.ipc.open_file(state.files.map(_RECENT)) as reader:
             messages = _messages(reader.read_all())
-        counts = np.zeros(told["cells"]["of"])
-        counts[told["cells"]["cell"]] = told["cells"]["messages"]
+        counts = np.zeros(stored["cells"]["of"])
+        counts[stored["cells"]["cell"]] = stored["cells"]["messages"]
         cells = Meter(len(counts))
-        workers = Meter.from_json(told["workers"])
-        cells.add(told["workers"]["at"], messages=counts)
+        workers = Meter.from_json(stored["workers"])
+        cells.add(stored["workers"]["at"], messages=counts)
     except (SourceError, OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid):
         return None
-    return Measured(told["plan"], workers, cells, messages, float(counts.sum()))
+    return Measured(stored["plan"], workers, cells, messages, float(counts.sum()))
 
 
 def _joined(parts: Sequence[SampleMessages]) -> SampleMessages:

@@ -1,4 +1,4 @@
-"""What a stream says of itself: JSON Lines on the logger `nearcast.spark`."""
+"""The log of a stream: JSON Lines on the logger `nearcast.spark`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from nearcast.spark.report import BatchReport, balance
 logger = logging.getLogger("nearcast.spark")
 
 
-def tell(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
-    """Log that something happened, with what there is to know about it."""
+def log_event(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+    """Log an event with its fields."""
     logger.log(level, event, extra={"fields": fields})
 
 
-def tell_batch(report: BatchReport) -> None:
+def log_batch(report: BatchReport) -> None:
     """Log that a batch was committed, and with it another version of the plan."""
     if report.moved is not None:
-        tell("plan changed", batch=report.batch, plan=report.plan, **asdict(report.moved))
+        log_event("plan changed", batch=report.batch, plan=report.plan, **asdict(report.moved))
     if report.advice is not None:
-        tell("better plan found", batch=report.batch, **asdict(report.advice))
-    tell(
+        log_event("better plan found", batch=report.batch, **asdict(report.advice))
+    log_event(
         "batch committed",
         batch=report.batch,
         plan=report.plan,
@@ -62,7 +62,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: IO[str], level: int = logging.INFO) -> logging.Handler:
-    """Write what is told as JSON Lines to a stream; give the handler, to be removed again."""
+    """Write the log as JSON Lines to a stream; return the handler, which the caller removes."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     handler.setLevel(level)

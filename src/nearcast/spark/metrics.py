@@ -1,4 +1,4 @@
-"""Figures of a running stream for Prometheus, in its text form, made of the reports of batches."""
+"""Metrics of a running stream for Prometheus, in its text format, from the reports of batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metric(NamedTuple):
-    """One figure: its name without the prefix, its type and what it says."""
+    """One metric: its name without the prefix, its type and its description."""
 
     name: str
     kind: str
@@ -83,7 +83,7 @@ RANKER_NOW = {
 
 
 def all_metrics() -> list[Metric]:
-    """Give every metric there is, for the documentation."""
+    """All metrics, for the documentation."""
     single = [BATCHES, LAST_BATCH, PLAN, COMMITTED, STEPS, TRIGGER, MOVES, CELLS_LEFT, BALANCE]
     kinds = (
         BATCH_TOTALS, NOW, MOVED_TOTALS, WORKER_TOTALS, WORKER_NOW, RANKER_TOTALS, RANKER_NOW,
@@ -108,7 +108,7 @@ class PipelineMetrics:
             self.observe(report)
 
     def observe(self, report: BatchReport) -> None:
-        """Take the report of one more batch."""
+        """Add the report of one more batch."""
         with self._lock:
             self._batches += 1
             for name in self._totals:
@@ -122,12 +122,12 @@ class PipelineMetrics:
             self._last = report
 
     def triggered(self, milliseconds: Mapping[str, int]) -> None:
-        """Take the times that Spark measured in a trigger."""
+        """Add the times that Spark measured in a trigger."""
         with self._lock:
             self._trigger = {step: value / 1000 for step, value in milliseconds.items()}
 
     def exposition(self) -> str:
-        """Write all figures as Prometheus reads them."""
+        """All metrics in the text format of Prometheus."""
         with self._lock:
             return "".join(self._lines())
 
@@ -154,7 +154,7 @@ class PipelineMetrics:
 
 
 class _Workers:
-    """Adds up what workers of one kind did, and knows how they are."""
+    """Totals of the workers of one kind, and their current sizes."""
 
     def __init__(self, totals: Mapping[str, Metric], now: Mapping[str, Metric]) -> None:
         self._metrics = totals, now
@@ -162,7 +162,7 @@ class _Workers:
         self._now: dict[int, WorkerReport] = {}
 
     def observe(self, workers: Iterable[WorkerReport]) -> None:
-        """Take what they did in a batch."""
+        """Add what they did in a batch."""
         for worker in workers:
             totals = self._totals.setdefault(worker.worker, dict.fromkeys(self._metrics[0], 0.0))
             for name in totals:
@@ -170,7 +170,7 @@ class _Workers:
         self._now = {worker.worker: worker for worker in workers}
 
     def lines(self) -> Iterable[str]:
-        """Write their figures."""
+        """Their metrics as lines of text."""
         for name, metric in self._metrics[0].items():
             values = {worker: totals[name] for worker, totals in sorted(self._totals.items())}
             yield from _family(metric, _labelled("worker", values))

@@ -1,4 +1,4 @@
-"""Ids by number, their letters in one array that all processes of a node can map."""
+"""Ids by number, in one array that all processes of a node can map."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORTH_TIDYING = 1 << 16
 
 
 class Names:
-    """Knows the id of each number; `prefix` tells its arrays from others in the memory."""
+    """The id of each number; `prefix` distinguishes its arrays from others in the memory."""
 
     def __init__(
         self, memory: Memory, prefix: str, described: Mapping[str, int] | None = None
@@ -31,12 +31,12 @@ class Names:
         self._dead = sizes["dead"]
 
     def describe(self) -> dict[str, int]:
-        """Say what is needed to find them again in their memory."""
+        """Return what `attach` needs."""
         return {"start": self._start.size, "letters": self._letters.size, "dead": self._dead}
 
     @classmethod
     def attach(cls, memory: Memory, prefix: str, described: Mapping[str, int]) -> Self:
-        """Find names again in memory that is kept in files."""
+        """Attach to names in memory that is kept in files."""
         return cls(memory, prefix, described)
 
     @property
@@ -50,7 +50,7 @@ class Names:
         return self._start.nbytes + self._size.nbytes + self._letters.nbytes
 
     def put(self, numbers: Int32s, ids: pa.Array) -> None:
-        """Know these numbers, which have no ids yet, by these ids."""
+        """Set the ids of numbers that have none."""
         more = int(numbers.max(initial=-1)) + 1 - self._start.size
         if more > 0:
             self._start.lengthen(more)
@@ -69,14 +69,14 @@ class Names:
             self.tidy()
 
     def tidy(self) -> None:
-        """Give the room of forgotten ids back."""
+        """Reclaim the room of forgotten ids."""
         letters = np.empty(self._letters.size, np.uint8)
         used = _copy(self._letters.array, self._start.array, self._size.array, letters)
         self._letters.replace(letters[:used])
         self._dead = 0
 
     def renumber(self, old: Int32s) -> None:
-        """Let the number `old[i]` be `i` from now on, for all that have an id."""
+        """Renumber all ids: number `old[i]` becomes `i`."""
         start, size = self._start.array[old].copy(), self._size.array[old].copy()
         self._start.replace(start)
         self._size.replace(size)

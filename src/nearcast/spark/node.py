@@ -1,10 +1,10 @@
-"""What a node keeps of a pipeline: shards as mapped files, one copy for all its processes.
+"""What a node caches of a pipeline: shards as mapped files, one copy for all its processes.
 
-A holder (a shard, or the table of what is wanted where) is brought from one step to the next by the
-first process that needs it, under a lock, from the log of the steps; the others map what is there.
-A holder that is being changed has no head: whoever finds it so, or finds it torn, builds it anew
-from the last snapshot and the log. Nothing here is needed to be right; it may be deleted at any
-time. A run of a pipeline trusts only what it made itself: what an earlier one left is removed.
+A holder (a shard, or a routing table) is brought from one step to the next by the first process
+that needs it, under a lock, from the log of the steps; the other processes map the files. A holder
+that is being changed has no head: a process that finds it so, or finds it torn, rebuilds it from
+the last snapshot and the log. Nothing here is needed for correct results; it may be deleted at any
+time. A run of a pipeline trusts only what it made itself: what an earlier run left is removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.errors import SourceError
 from nearcast.spark.files import Files
-from nearcast.spark.rooms import (
+from nearcast.spark.node_folders import (
     cache_root,
     make_sure_of_room,
     occupy,
@@ -39,10 +39,10 @@ _BLOCK = 1 << 20
 
 
 class Holder(Protocol):
-    """Something that is kept in memory-mapped files and follows a log."""
+    """State in memory-mapped files that follows a log."""
 
     def describe(self) -> dict[str, Any]:
-        """Say what is needed to find it again."""
+        """Return what `Kind.attach` needs."""
         ...
 
     def apply(self, changes: Any) -> None:
@@ -55,19 +55,19 @@ Made = TypeVar("Made", bound=Holder, covariant=True)
 
 
 class Kind(Protocol[Made]):
-    """What makes holders: their class, or what knows more than that."""
+    """Makes holders: their class, or a factory."""
 
     def __call__(self, memory: Memory) -> Made:
-        """Make an empty one."""
+        """Make an empty holder."""
         ...
 
     def attach(self, memory: Memory, described: Mapping[str, Any]) -> Made:
-        """Find one again."""
+        """Attach to an existing holder."""
         ...
 
 
 class LogStep(NamedTuple):
-    """One step of a log: its key tells it from any other that might have had its number."""
+    """One step of a log; another step that might have had its number has another key."""
 
     number: int
     key: str
@@ -76,8 +76,8 @@ class LogStep(NamedTuple):
 class Recipe(NamedTuple):
     """How a holder is made: a snapshot to start from, and the steps after it, oldest first.
 
-    Without a snapshot it starts empty, or as `start` makes it, which says how many steps it has
-    taken then. `snapshot` names a folder under `files`.
+    Without a snapshot it starts empty, or is built by `start`, which returns how many of the steps
+    it includes. `snapshot` names a folder under `files`.
     """
 
     files: Files
@@ -96,16 +96,16 @@ class NodeCache:
         self._attached: dict[str, tuple[str, Any]] = {}
         self._memories: dict[str, MappedMemory] = {}
         self.waited = 0.0
-        """Seconds spent in bringing holders up to date, or in waiting for others to do it."""
+        """Seconds spent on bringing holders up to date, or waiting for other processes to do it."""
 
     def occupy(self) -> None:
-        """Say that this process uses the folder until it ends; remove those that nobody does."""
+        """Mark the folder as used by this process until it ends, and remove unused folders."""
         weakref.finalize(self, os.close, occupy(self.folder))
         self._occupied = True
         remove_forgotten(self.folder)
 
     def get(self, kind: Kind[H], recipe: Recipe, changes: Callable[[LogStep], Any]) -> H:
-        """Give a holder as it is after the last step of its recipe."""
+        """The holder as of the last step of its recipe; `changes` gives the input of a step."""
         wanted = recipe.steps[-1].key
         known = self._attached.get(recipe.name)
         if known is not None and known[0] == wanted:
@@ -126,10 +126,10 @@ class NodeCache:
         self, kind: Kind[H], place: Path, recipe: Recipe, changes: Callable[[LogStep], Any]
     ) -> H:
         keys = [step.key for step in recipe.steps]
-        holder, done = self._found(kind, place, keys) or self._anew(kind, place, recipe)
+        holder, done = self._found(kind, place, keys) or self._rebuilt(kind, place, recipe)
         if done == len(keys):
             return holder
-        (place / _HEAD).unlink(missing_ok=True)  # until it is whole again
+        (place / _HEAD).unlink(missing_ok=True)  # written again when all steps are applied
         files = _files(place)
         for step in recipe.steps[done:]:
             some = changes(step)
@@ -142,7 +142,7 @@ class NodeCache:
         return holder
 
     def _found(self, kind: Kind[H], place: Path, keys: list[str]) -> tuple[H, int] | None:
-        """The holder that is there, and how many steps it has taken, if it is whole."""
+        """The holder in the files, and how many steps it has taken, if it is whole."""
         head = _read_head(place)
         if head is None or head["key"] not in keys:
             return None
@@ -156,7 +156,8 @@ class NodeCache:
             memory.complete = False
         return holder, keys.index(head["key"]) + 1
 
-    def _anew(self, kind: Kind[H], place: Path, recipe: Recipe) -> tuple[H, int]:
+    def _rebuilt(self, kind: Kind[H], place: Path, recipe: Recipe) -> tuple[H, int]:
+        """The holder rebuilt from its snapshot, or else from nothing, and how many steps it has."""
         (place / _HEAD).unlink(missing_ok=True)
         for file in place.glob("*.bin"):
             file.unlink()
@@ -193,24 +194,24 @@ class NodeCache:
             files.write(_HEAD, seal(head | {"sums": sums}))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all holders."""
         self._attached.clear()
         remove(self.folder)
 
 
 def load_snapshot(files: Files, place: Path) -> dict[str, Any]:
-    """Copy a snapshot to a folder of this node, and give its head; refuse a damaged one."""
+    """Copy a snapshot to a folder of this node, and return its head; refuse a damaged one."""
     head = unseal(files.read(_HEAD))
     for file, size in head["files"].items():
         data = files.read(file)
         if len(data) != size or zlib.crc32(data) != head["sums"][file]:
-            raise SourceError(f"{files.root}/{file}: damaged; it is built anew from the log")
+            raise SourceError(f"{files.root}/{file}: damaged; it is rebuilt from the log")
         _write_sparse(place / file, data)
     return head
 
 
 def _write_sparse(path: Path, data: bytes) -> None:
-    """Write a file; stretches of zeros, room that was never used, take no memory."""
+    """Write a file in which blocks of zeros, room that was never used, take no memory."""
     make_sure_of_room(path.parent, len(data))
     with path.open("wb") as file:
         for start in range(0, len(data), _BLOCK):
@@ -232,7 +233,7 @@ def _read_head(place: Path) -> dict[str, Any] | None:
 
 
 def _files(place: Path) -> dict[str, int]:
-    """The files of a holder, by name, and which ones they are."""
+    """The files of a holder: inodes by name."""
     return {file.name: file.stat().st_ino for file in place.glob("*.bin")}
 
 

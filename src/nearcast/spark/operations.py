@@ -42,9 +42,9 @@ GONE = 8
 """Ends a top-k subscription."""
 
 NEVER = 2**62
-"""The sequence number of a *guest*: a subscription that a shard is told of for one step only.
+"""The sequence number of a *guest*: a subscription that a shard gets for one step only.
 
-It holds none of its results, and has to know what it matches for the sake of a change.
+The shard holds none of its results, but must match it to answer for a change.
 """
 
 _HASHES = pa.list_(pa.uint64())

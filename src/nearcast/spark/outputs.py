@@ -49,7 +49,7 @@ class FolderOutput:
 class FunctionOutput:
     """Hands the files with the updates of each step to a function, and then removes them.
 
-    The function may be called again with the same step after a crash: by the number it can tell.
+    After a crash the function may be called again with the same step, which has the same number.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ from nearcast.spark.tasks import EventSlice, TaskInput, TaskReport
 from nearcast.spark.versions import line_of
 
 STEP_ROWS = 500_000
-"""Events in a step, if there are so many: fewer and larger steps when behind."""
+"""Most events in a step: a pipeline that is behind takes fewer and larger steps."""
 
 _REPORTS_KEPT = 1000
 
@@ -75,7 +75,7 @@ class TaskRunner(Protocol):
 
 @dataclass
 class _Loaded:
-    """The events of a step, in order, and where each stands in its slice."""
+    """The events of a step, in order, and the place of each in its slice."""
 
     events: pa.Table
     seq: Any
@@ -86,7 +86,7 @@ class _Loaded:
 
 
 class Pipeline:
-    """Takes events and gives updates, exactly once each."""
+    """Takes events and writes updates, exactly once each."""
 
     def __init__(
         self,
@@ -106,14 +106,14 @@ class Pipeline:
         self._choose_plan = choose_plan
         self._output = output
         self._runner = runner
-        self._run = f"{time.time_ns():019}"  # nodes start anew with every run
+        self._run = f"{time.time_ns():019}"  # nodes rebuild their caches with every run
         self.history = History(state, settings, self._reread, upkeep)
         self.adjuster = Adjuster(self.history, allowance, balancer)
         self._ranking = ranking or RankingDriver("shared", runner.tasks)
         self._ranking.begin(state, settings)
         self._pending = self.history.pending
         self._broken = False
-        self._plan_anew = self.history.plan is None or is_blind(self.history.plan)
+        self._replan = self.history.plan is None or is_blind(self.history.plan)
         self._saved = self.history.snapshots()
         self._since_saved = self.history.since_base
         self.listeners: list[Callable[[BatchReport], None]] = []
@@ -126,11 +126,11 @@ class Pipeline:
 
     @property
     def begun(self) -> int:
-        """The last step that is done, or that has to be done again."""
+        """The last step that is committed, or that has to be repeated."""
         return self.history.step.number + (self._pending is not None)
 
     def done(self, batch: int) -> list[Slice]:
-        """What was already taken of a batch of Spark, by a run that was cut off."""
+        """What an interrupted run already took of a batch of Spark."""
         found: list[Slice] = []
         for number in reversed(self.state.commits()):
             commit = self.state.commit(number)
@@ -150,13 +150,13 @@ class Pipeline:
         return -1 if self.history.last is None else self.history.last.batch
 
     def has_updates(self, step: int) -> bool:
-        """Whether a step that is done had any updates."""
+        """Whether a committed step had any updates."""
         return self.state.commit(step).updates > 0
 
     def resume(self) -> BatchReport | None:
-        """Take the step again, with the same events, that was begun last and is not done.
+        """Repeat the last step with the same events, if it was begun and not committed.
 
-        Nothing else may be taken before: some may have seen its updates.
+        That comes before anything else, because readers may have seen its updates.
         """
         pending, self._pending = self._pending, None
         if pending is None:
@@ -186,7 +186,7 @@ class Pipeline:
         reading = history.registrar.read(loaded.events, loaded.seq)
         self.state.write_pending(Pending(number, batch, given))
         clock.lap("decide")
-        if self._plan_anew and (history.plan is None or reading.messages.any()):
+        if self._replan and (history.plan is None or reading.messages.any()):
             self._make_plan(loaded, reading)
             clock.lap("plan")
         assert history.plan is not None  # noqa: S101 - just made, if there was none
@@ -265,15 +265,15 @@ class Pipeline:
             spread=self._ranking.spread,
             recalled=self._ranking.recalled if rankers else 0,
         )
-        self._ranking.look(report.rankers)
+        self._ranking.observe(report.rankers)
         write_report(self.state.path, report)
         if number % _REPORTS_KEPT == 0:
             prune_reports(self.state.path, _REPORTS_KEPT)
         return report
 
     def replan(self) -> None:
-        """Make another plan with the next messages that come, and go on by it from there on."""
-        self._plan_anew = True
+        """Make another plan with the next messages, and switch to it."""
+        self._replan = True
 
     def _load(self, slices: Sequence[Slice], first: int) -> _Loaded:
         tables, seqs, starts, rows = [], [], [], 0
@@ -300,7 +300,7 @@ class Pipeline:
         return bool(len(self.history.booleans) or begins(unranked(reading.log)).any())
 
     def _parts(self, loaded: _Loaded, reading: Reading) -> list[list[EventSlice]]:
-        """Deal the slices out to tasks, with the rows that each must leave out."""
+        """Assign the slices to tasks, with the rows that each must leave out."""
         rows = sum(each.rows for each in loaded.slices)
         messages = np.zeros(rows, np.bool_)
         messages[loaded.order[reading.messages]] = True
@@ -322,7 +322,7 @@ class Pipeline:
         return parts
 
     def _make_plan(self, loaded: _Loaded, reading: Reading) -> None:
-        """Plan from the subscriptions there are and the messages that have come."""
+        """Make a plan from the current subscriptions and the messages of a step."""
         texts = messages_of(loaded.events, loaded.seq, reading.messages, self.settings.analyser)
         begun = begun_in(unranked(reading.log))
         standing = self.history.registrar.definitions(self.history.booleans)
@@ -331,7 +331,7 @@ class Pipeline:
         plan = self._choose_plan(number, known, texts)
         self.history.adopt(plan)
         self._saved = {}
-        self._plan_anew = is_blind(plan)
+        self._replan = is_blind(plan)
 
     def _refused(self, loaded: _Loaded, reading: Reading) -> list[RefusedEvent]:
         return [
@@ -344,7 +344,7 @@ class Pipeline:
     def _after(
         self, step: int, work: TaskInput, plan: Plan, operations: int, reports: list[TaskReport]
     ) -> None:
-        """Do what is due now and then, once a step is committed."""
+        """Compact and tidy the state where that is due, once a step is committed."""
         self._since_saved += operations
         if work.save:
             for report in reports:
@@ -362,7 +362,7 @@ class Pipeline:
 
 
 def _summaries(plan: Plan, reports: list[TaskReport], placed: PlacedStep) -> list[WorkerReport]:
-    """What workers did, with the operations that each got."""
+    """The reports of workers, with the operations that each got."""
     found = [each.summary() for each in reports]
     if plan.kind == "shared":
         return found
@@ -370,7 +370,7 @@ def _summaries(plan: Plan, reports: list[TaskReport], placed: PlacedStep) -> lis
 
 
 class _Clock:
-    """Seconds between laps."""
+    """Measures the seconds between laps."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
@@ -384,7 +384,7 @@ class _Clock:
 
 
 def _given(events: pa.Table, row: int) -> bytes | dict[str, Any]:
-    """An event as it was given, as far as that is known."""
+    """An event as it was given, if that is known."""
     raw = events["raw"][row].as_py()
     if raw is not None:
         return str(raw).encode()

@@ -1,8 +1,8 @@
 """Which shard gets which operation, by the plan.
 
 A subscription goes to the workers of its keys in the cells it meets. A message that lasts goes to
-all workers of its terms in its cells, wanted there or not: whoever comes later finds it. So a
-worker that answers for a pair has both.
+all workers of its terms in its cells, wanted there or not, so that later subscriptions find it. So
+a worker that answers for a pair has both.
 
 A *change*, a subscription that begins or moves while messages are active, is asked of the workers
 of what it is and of what it was. Each of them must know both: one of them may answer for a pair
@@ -23,7 +23,7 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
-from nearcast.spark.ledger import NOBODY
+from nearcast.spark.ledger import NO_OWNER
 from nearcast.spark.messages import cut_in_two
 from nearcast.spark.operations import (
     CHANGE,
@@ -119,7 +119,7 @@ def place(
     ended_before: pa.Table,
     changes: BegunSubscriptions | None = None,
 ) -> PlacedStep:
-    """Cut up the log of a step.
+    """Route the log of a step.
 
     `ended` are the definitions of what ends with it, in the order of the log, `ended_before` of
     what ended with the step before, which is wanted no longer. `changes` are asked about if given.
@@ -150,7 +150,7 @@ def asked(placed: PlacedStep) -> list[int]:
 
 
 def dealt(operations: pa.Table, at: Pairs, workers: int) -> list[pa.Table]:
-    """Deal operations out, by pairs of their numbers and workers."""
+    """Divide operations among workers, by pairs of their numbers and workers."""
     numbers, worker = at
     return [operations.take(pa.array(numbers[worker == each])) for each in range(workers)]
 
@@ -174,23 +174,23 @@ def message_holders(plan: Plan, lasting: pa.Table) -> Pairs:
 def _asked(
     changes: BegunSubscriptions, versions: pa.Table, held: Pairs, workers: int
 ) -> list[list[pa.Table]]:
-    """The changes that each worker is asked about, and the guests it is told of for that.
+    """The changes that each worker must answer for, and the guests that it needs for that.
 
-    `held` says by the number of a version, one that begins or one that ends, who holds it.
+    `held` are pairs of a version, one that begins or ends, and a worker that holds it.
     """
     owners = versions["owner"].to_numpy()
     by_owner = np.argsort(owners, kind="stable")
     now = by_owner[np.searchsorted(owners[by_owner], changes.owner)]
-    replaces = np.flatnonzero(changes.was != NOBODY)
+    replaces = np.flatnonzero(changes.was != NO_OWNER)
     was = by_owner[np.searchsorted(owners[by_owner], changes.was[replaces])]
-    # A version that begins and ends in the same step has two numbers; the first stands for both.
+    # A version that begins and ends in the same step has two numbers; the first is used for both.
     first = by_owner[np.searchsorted(owners[by_owner], owners[held[0]])]
     real = np.unique(joined(first, held[1]))
     asked = np.unique(
         np.concatenate([_of_each(now, np.arange(len(now)), real), _of_each(was, replaces, real)])
     )
     change, worker = split_pairs(asked)
-    replacing = changes.was[change] != NOBODY
+    replacing = changes.was[change] != NO_OWNER
     needed = joined(now[change], worker)
     before = np.full(len(changes.owner), -1, np.int64)
     before[replaces] = was
@@ -226,7 +226,7 @@ def _of_each(versions: Int64s, changes: Int64s, real: Int64s) -> Int64s:
 
 
 def place_base(plan: Plan, log: pa.Table, ended: pa.Table) -> PlacedStep:
-    """Cut up all there is; `ended` has ended just now, but is still wanted."""
+    """Route a base; `ended` has ended just now, but is still in the routing table."""
     begun = begun_in(log)
     none = begun.slice(0, 0)
     placed = place(plan, log, none, none)

@@ -22,7 +22,7 @@ from nearcast.spark.operations import OTHER, boxes_in, of_kind
 from nearcast.spark.shaped import shaped_in
 
 _COARSE, _FINE = (64, 32), (128, 64)
-_MANY = 16  # workers from which on cells must be finer, to be dealt out evenly
+_MANY = 16  # workers from which on cells must be finer, to be divided evenly
 
 _MOST_ROWS, _MOST_MESSAGES = 200_000, 50_000
 
@@ -49,7 +49,7 @@ def plan_for(name: str, workers: int, space: Box, sample: Sample, costs: WorkCos
 
 
 def is_blind(plan: Plan) -> bool:
-    """Whether a plan was made before any message had come: it does not know what is a load."""
+    """Whether a plan was made before any message had arrived, so without knowing the load."""
     return plan.kind != "shared" and plan.about.get("messages") == 0
 
 
@@ -81,7 +81,7 @@ def _sample(begun: pa.Table, texts: MessageBatch) -> Sample:
 
 
 def _as_messages(rows: SampleRows) -> SampleMessages:
-    """Let subscriptions stand for messages that nobody has seen yet."""
+    """Use subscriptions as a sample while there are no messages yet."""
     middle = (rows.boxes[:, :2] + rows.boxes[:, 2:]) / 2
     return SampleMessages(np.hstack([middle, middle]), rows.starts, rows.terms)
 

@@ -1,4 +1,4 @@
-"""Progress of a stream on standard error, where a person is looking."""
+"""Progress of a stream on standard error, for a person at a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.status import Status
 
 from nearcast.spark.files import Files
-from nearcast.spark.ranked.building import in_words, under_way
+from nearcast.spark.ranked.build_progress import builds_under_way, progress_text
 from nearcast.spark.report import BatchReport
 
 _RECENT = 10
@@ -32,7 +32,7 @@ class ProgressLine:
         self._recent: deque[BatchReport] = deque(maxlen=_RECENT)
 
     def take(self, report: BatchReport) -> str:
-        """Take one more batch, and give the line."""
+        """Add the report of one more batch, and return the line."""
         self._events += report.events
         self._updates += report.updates
         self._refused += report.refused
@@ -64,7 +64,7 @@ class ProgressLine:
 
 @contextmanager
 def progress(state: str, waiting: str = "waiting for the first batch") -> Iterator[Show]:
-    """Show how a stream is doing while the block runs, also what its workers build meanwhile."""
+    """Show the progress of a stream, and of workers that rebuild state, while the block runs."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -80,8 +80,8 @@ def progress(state: str, waiting: str = "waiting for the first batch") -> Iterat
 
 
 def _look(files: Files, status: Status, over: Event) -> None:
-    """Tell of workers that build, as long as they do."""
+    """Show the progress of workers that rebuild their state, as long as they do."""
     while not over.wait(_LOOK_S):
-        building = under_way(files, time.time())
+        building = builds_under_way(files, time.time())
         if building:
-            status.update(in_words(building))
+            status.update(progress_text(building))

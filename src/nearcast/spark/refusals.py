@@ -1,4 +1,4 @@
-"""Events that have no effect, and the words for why, which are those of every engine."""
+"""Events that have no effect, and the error messages for them, the same in every engine."""
 
 from __future__ import annotations
 

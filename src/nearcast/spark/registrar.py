@@ -1,12 +1,12 @@
 """The registrar: reads the events of a batch in order, once, for all shards.
 
 It runs on the driver. Here events are checked, subscriptions parsed and numbered, and whatever
-depends on the order of events is decided (`ledger.py`); what is refused is told apart with its
-reason. Messages only pass by: tasks read and match them, knowing which ones to leave out.
+depends on the order of events is decided (`ledger.py`); refused events are listed with the reason.
+Messages are only checked: tasks read and match them, and know which ones to leave out.
 
 The paper's dispatchers handle operations too, because there a deletion carries the whole query. In
-an event log it carries an id, so somebody must know the ids: one place is simple and exact, and at
-a few microseconds an operation it is not what limits a cluster.
+an event log it carries an id, so the ids must be known: one place for them is simple and exact, and
+at a few microseconds an operation it is not what limits a cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from nearcast.spark.ledger import (
     BAD,
     FINE,
     MOVE,
-    NOBODY,
+    NO_OWNER,
     POINT,
     RANGE,
     RANKED,
@@ -80,7 +80,7 @@ _MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 
 @dataclass
 class Reading:
-    """What a batch of events comes to."""
+    """What the registrar decided on a batch of events."""
 
     kinds: Codes  # by row; POINT and RANGE rows that are not refused are to be matched
     verdict: Codes
@@ -144,7 +144,7 @@ class Registrar:
         )  # fmt: skip
         refusals = refusals_in(events, kinds, decisions, errors)
         log = self._log(events, seq, kinds, decisions, parsed)
-        begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds < BAD))
+        begins = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds < BAD))
         changes = BegunSubscriptions(
             decisions.begins[begins], decisions.ends[begins], seq[begins], decisions.times[begins]
         )
@@ -154,16 +154,16 @@ class Registrar:
         )  # fmt: skip
 
     def remember(self, log: pa.Table) -> None:
-        """Keep what begins, to be found by its owner."""
+        """Keep the definitions of subscriptions that begin."""
         self.known.remember(begun_in(log))
 
     def start_from(self, begun: pa.Table) -> None:
-        """Know only these subscriptions from now on."""
+        """Replace all subscriptions by these."""
         self.known = Definitions()
         self.remember(begun)
 
     def definitions(self, owners: Int32s) -> pa.Table:
-        """What is known of subscriptions, in the order of these owners."""
+        """The definitions of subscriptions, in the order of these owners."""
         return self.known.of(owners)
 
     def _kinds(self, events: pa.Table, errors: dict[int, str], parsed: _Parsed) -> Codes:
@@ -179,16 +179,16 @@ class Registrar:
         placed = self._placed(events)
         in_region = present(_column(events, "region"))
         pointless = ~present(_column(events, "point"))
-        told = present(_column(events, "text"))
+        texts = present(_column(events, "text"))
         for name in ("op", "id", "query", "text"):
             sound &= is_text(_column(events, name))
         if "problem" in events.column_names:
             sound &= ~present(events["problem"].combine_chunks())
-        kinds[sound & (op == _PUBLISH) & told & placed & ~in_region & timed] = POINT
+        kinds[sound & (op == _PUBLISH) & texts & placed & ~in_region & timed] = POINT
         kinds[sound & (op == _UNSUBSCRIBE)] = UNSUBSCRIBE
         if in_region.any():
             boxes, boxed = boxes_of(_column(events, "region"))
-            kinds[sound & (op == _PUBLISH) & told & boxed & pointless & timed] = RANGE
+            kinds[sound & (op == _PUBLISH) & texts & boxed & pointless & timed] = RANGE
             straight = boxed & (boxes[:, 0] <= boxes[:, 2])
             parsed.boxes[straight] = boxes[straight]
             straight |= _take_circles(_column(events, "region"), parsed)
@@ -232,7 +232,7 @@ class Registrar:
         errors: dict[int, str],
         parsed: _Parsed,
     ) -> None:
-        """Read single rows that are bad, or only out of the ordinary."""
+        """Read single rows that are invalid, or merely unusual."""
         if not len(rows):
             return
         some = events.take(pa.array(rows))
@@ -252,7 +252,7 @@ class Registrar:
                 parsed.flawed[row] = True
 
     def _check(self, event: Event, row: int, parsed: _Parsed) -> None:
-        """Read what an event asks for; refuse what cannot be had."""
+        """Parse the subscription of an event; refuse what is not supported."""
         match event:
             case Publish(message) if message.point is not None:
                 self.settings.check_inside(message.point)
@@ -276,27 +276,27 @@ class Registrar:
         decisions: Decisions,
         parsed: _Parsed,
     ) -> pa.Table:
-        begins = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SUBSCRIBE))
+        begins = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == SUBSCRIBE))
         special = np.isin(begins, np.array([*parsed.queries], np.int64))
         plain, others = begins[~special], begins[special]
         fresh = [
             self._plain_log(events, seq, plain, decisions.begins[plain], parsed),
             self._other_log(events, seq, others, decisions.begins[others], parsed),
         ]
-        ranked = np.flatnonzero((decisions.begins != NOBODY) & (kinds == RANKED))
+        ranked = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == RANKED))
         if len(ranked):
             columns = ranked_log(events, seq, ranked, decisions.begins)
             fresh.append(_completed(columns, len(ranked)))
         self.remember(pa.concat_tables(fresh))
-        moves = np.flatnonzero((decisions.begins != NOBODY) & (kinds == MOVE))
+        moves = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == MOVE))
         moved = self._moves_log(seq, moves, decisions, parsed)
-        shifts = np.flatnonzero((decisions.begins != NOBODY) & (kinds == SHIFT))
+        shifts = np.flatnonzero((decisions.begins != NO_OWNER) & (kinds == SHIFT))
         if len(shifts):
             known = self._moving(decisions.begins[shifts], decisions.ends[shifts])
             columns = shifted_log(events, seq, shifts, decisions.begins, known)
             moved = pa.concat_tables([moved, _completed(columns, len(shifts))])
         self.remember(moved)
-        ends = np.flatnonzero(decisions.ends != NOBODY)
+        ends = np.flatnonzero(decisions.ends != NO_OWNER)
         parts = [*fresh, moved, self._ends_log(seq[ends], decisions.ends[ends])]
         lasting = np.flatnonzero(~np.isnan(decisions.until))
         if len(lasting):
@@ -325,7 +325,7 @@ class Registrar:
         texts = hash_texts(_column(some, "text"), self.settings.analyser)
         columns = {
             "kind": np.full(len(rows), LASTING, np.int8),
-            "owner": np.full(len(rows), NOBODY, np.int32),
+            "owner": np.full(len(rows), NO_OWNER, np.int32),
             "seq": seq[rows],
             "id": some["id"],
             "box": fixed_lists(places_of(some)),
@@ -354,7 +354,7 @@ class Registrar:
     def _moves_log(
         self, seq: Int64s, rows: Int64s, decisions: Decisions, parsed: _Parsed
     ) -> pa.Table:
-        """What moves begins anew elsewhere, with the query that it has; that is not read again."""
+        """A subscription that moves begins again elsewhere; its query is not parsed again."""
         if not len(rows):
             return LOG.empty_table()
         begins = decisions.begins[rows]
@@ -415,7 +415,7 @@ def _lists(starts: Int64s, values: pa.Array) -> pa.ListArray:
 
 
 def _take_circles(regions: Any, parsed: _Parsed) -> npt.NDArray[np.bool_]:
-    """Take down the circles that a plain box bounds, and say which rows have one."""
+    """Store the circles that a plain box bounds, and return which rows have one."""
     circles, good = circles_of(regions)
     rows = np.flatnonzero(good)
     if len(rows):

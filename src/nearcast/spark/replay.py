@@ -1,7 +1,8 @@
 """A whole event log through a pipeline, from its first event to its last or to the first bad one.
 
-The log is read here, record by record, as the other engines read it: so a refused event is told by
-its line and as it was given. Some records at a time become Parquet, and one step of a pipeline.
+The log is read here, record by record, as the other engines read it: so a refused event is reported
+with its line and as it was given. Some records at a time become Parquet, and one step of a
+pipeline.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ def replay_steps(
     """Match a log in an empty folder; give each position with its updates.
 
     What is refused goes to `refuse`, which raises to stop or returns to go on, as it does in
-    `nearcast.engine.replay`. `scheme` is the way to rank.
+    `nearcast.engine.replay`. `scheme` is the ranking scheme.
     """
     kept = _Kept(folder / "updates")
     choose = planner(partitioner, workers, settings)
     state = PipelineState(str(folder / "state"), {})
     ranking = ranking_for(ranker_for(scheme, settings.window, workers), workers)
     pipeline = Pipeline(state, settings, choose, kept, runner, ranking=ranking)
-    teller = _Teller(kept, refuse, settings)
+    results = _StepResults(kept, refuse, settings)
     try:
         for number, some in enumerate(_portions(records, step_records)):
             path = folder / f"{number}.parquet"
@@ -82,7 +83,7 @@ def replay_steps(
             assert file is not None  # noqa: S101 - just written
             pipeline.step(number, file.slices(pipeline.next_seq))
             path.unlink()
-            yield from teller.tell(some)
+            yield from results.of(some)
     finally:
         NodeCache(state.id).clear()
 
@@ -105,16 +106,16 @@ def _portions(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
     raise damage
 
 
-class _Teller:
-    """Goes through the records of each step as if they had been matched one by one."""
+class _StepResults:
+    """The results of each step, record by record, as if they had been matched one by one."""
 
     def __init__(self, kept: _Kept, refuse: Refusal, settings: Settings) -> None:
         self._kept = kept
         self._refuse = refuse
         self._analyser = settings.analyser
 
-    def tell(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
-        """Give each position with its updates, and hand on what is refused."""
+    def of(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
+        """Yield each position with its updates, and pass refused records to `refuse`."""
         table, refused = self._kept.updates, self._kept.refused
         events = table["event"].to_pylist()
         columns = (table[name].to_pylist() for name in UPDATE_SCHEMA.names[1:])
@@ -140,5 +141,5 @@ class _Teller:
                 parse(event.subscription.query, self._analyser)
             except QueryError as problem:
                 if str(problem) == error:
-                    return problem  # draws a caret under the place of the trouble
+                    return problem  # it marks the place of the error with a caret
         return StateError(error)

@@ -1,7 +1,7 @@
 """What is known of a batch that was committed, and where that is kept.
 
-One small JSON file a batch, `reports/<batch>.json` under the state of a stream. Whoever wants to
-see how a stream is doing reads these, while it runs or after.
+There is one small JSON file for each batch, `reports/<batch>.json` under the state of a stream,
+which can be read while the stream runs or after.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def by_worker(reports: Sequence[WorkerReport]) -> list[WorkerReport]:
 class Moved:
     """What was carried when another version of the plan took over with a batch.
 
-    `subscriptions` and `messages` count what workers got, of so many `bytes`, because of so many
-    `cells`; `left` cells are still to change hands on the way to the plan that is to be reached.
+    `subscriptions` and `messages` count what workers got, with their size in `bytes`, because
+    `cells` cells moved; `left` cells are still to move on the way to the target plan.
     """
 
     cells: int
@@ -98,10 +98,10 @@ class BatchReport:
     after it. `seconds` has `total` for the whole batch, and the steps by name.
     `committed_at` is the time of the commit, in seconds since 1970. `moved` says what changed
     hands if another version of the plan took over, `advice` whether a better one was found.
-    `rankings` of the subscriptions are top-k, `ranked_updates` of the updates are theirs, the
-    `window` has so many messages, and `rankers` are the workers that rank, between which
-    `moved_buckets` changed hands. Where they are distributed, `spread` counts how often a run has
-    spread them, and `recalled` had to be asked for from nothing before the batch.
+    `rankings` of the subscriptions are top-k, `ranked_updates` of the updates are theirs, `window`
+    is the number of messages in the window, and `rankers` are the workers that rank, between which
+    `moved_buckets` moved. With distributed top-k, `spread` counts how often a run has distributed
+    the subscriptions, and `recalled` had their buffers rebuilt before the batch.
     """
 
     batch: int
@@ -180,13 +180,13 @@ def read_report(state: str, batch: int) -> BatchReport:
 
 
 def read_reports(state: str, last: int | None = None) -> list[BatchReport]:
-    """Read the reports of a stream in order, or only the last so many."""
+    """Read the reports of a stream in order, or only the last `last`."""
     batches = reported_batches(state)
     return [read_report(state, batch) for batch in (batches if last is None else batches[-last:])]
 
 
 def prune_reports(state: str, keep: int) -> None:
-    """Remove all reports but the last so many."""
+    """Remove all reports but the last `keep`."""
     files, folder = _commits(state)
     for batch in reported_batches(state)[: -keep or None]:
         files.delete_file(f"{folder}/{batch}{_KIND}")

@@ -1,4 +1,4 @@
-"""What is wanted where, kept on every node that dispatches, in step with the log."""
+"""The routing table, cached on every node that dispatches, which follows the log."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ CHANGES = pa.schema(
 
 
 class Router:
-    """A table of what is wanted where that follows a log."""
+    """A table of the terms that subscriptions need in each cell; it follows a log."""
 
     def __init__(self, memory: Memory, grid: Grid | None = None) -> None:
         self._memory = memory
         self.wanted = WantedKeys(grid, memory=memory) if grid is not None else None
 
     def describe(self) -> dict[str, Any]:
-        """Say what `attach` needs to find the table again in its memory."""
+        """Return what `attach` needs."""
         return {} if self.wanted is None else self.wanted.describe()
 
     @classmethod
     def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Find a table again in memory that is kept in files."""
+        """Attach to a table in memory that is kept in files."""
         router = cls(memory)
         if described:
             router.wanted = WantedKeys.attach(memory, described)
@@ -59,5 +59,5 @@ class Router:
 
 
 def changes_schema(grid: Grid) -> pa.Schema:
-    """The schema of changes that tell which grid they are for."""
+    """The schema of changes, with the grid that they are for."""
     return CHANGES.with_metadata({"grid": ",".join(repr(part) for part in grid)})

@@ -64,7 +64,7 @@ def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _attempt() -> int:
-    """Tells what this attempt at a task writes from what another one did."""
+    """A number that is unique to this attempt at a task, for the names of its files."""
     context = TaskContext.get()
     return int(context.taskAttemptId()) if context else 0
 

@@ -33,7 +33,7 @@ from nearcast.spark.settings import (
 _log = logging.getLogger("nearcast.spark")
 _LOWEST_SPARK = (4, 1)
 _TRIES = 4
-_told: set[str] = set()
+_warned: set[str] = set()
 
 B = TypeVar("B", SparkSession, SparkSession.Builder)
 
@@ -141,9 +141,9 @@ def _use_local_checkpoints(session: SparkSession) -> None:
 
 
 def check(session: SparkSession) -> list[Shortcoming]:
-    """Say what a session lacks: a warning for each, once in a process.
+    """Warn of each setting that a session lacks, once in a process.
 
-    What could make the pipeline go wrong is an error.
+    A setting without which the pipeline could go wrong is an error.
     """
     _refuse_connect(session)
     version = tuple(int(part) for part in session.version.split(".")[:2])
@@ -162,8 +162,8 @@ def check(session: SparkSession) -> list[Shortcoming]:
         if shortcoming.setting.needed:
             raise SetupError(str(shortcoming))
     for shortcoming in lacking:
-        if shortcoming.setting.key not in _told:
-            _told.add(shortcoming.setting.key)
+        if shortcoming.setting.key not in _warned:
+            _warned.add(shortcoming.setting.key)
             _log.warning("%s", shortcoming)
     return lacking
 

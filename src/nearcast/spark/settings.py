@@ -56,7 +56,7 @@ SETTINGS = (
         "false",
         "true",
         at_start=False,
-        cost="Spark plans the stages of every batch anew, some tens of milliseconds each",
+        cost="Spark plans the stages of every batch again, some tens of milliseconds each",
     ),
     Setting(
         "spark.sql.execution.arrow.pyspark.enabled",

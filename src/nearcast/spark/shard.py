@@ -50,7 +50,7 @@ from nearcast.text.columns import HashedTexts, Hashes
 
 FOREVER = 2**62
 _NO_ROW = -1
-_COUNTED = 4  # every so many-th message is counted for the frequencies of terms
+_COUNTED = 4  # one in this many messages is counted for the frequencies of terms
 
 _COLUMNS: dict[str, tuple[type, int]] = {
     "span": (np.int64, 2),  # by owner: the sequence numbers of its beginning and its end
@@ -115,7 +115,7 @@ class Shard:
         return self.table.live
 
     def describe(self) -> dict[str, Any]:
-        """Say what `attach` needs to find the shard again in its memory."""
+        """Return what `attach` needs."""
         return {
             "table": self.table.describe(),
             "index": self.index.describe(),
@@ -127,7 +127,7 @@ class Shard:
 
     @classmethod
     def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Find a shard again in memory that is kept in files."""
+        """Attach to a shard in memory that is kept in files."""
         shard = cls.__new__(cls)
         shard.memory = memory
         shard.table = Table.attach(memory, described["table"])
@@ -141,7 +141,7 @@ class Shard:
         return shard
 
     def apply(self, operations: pa.Table) -> None:
-        """Take in a batch; what ended in the batch before it goes now, and what moved away."""
+        """Apply a batch; remove what ended in the previous one, and what moved away."""
         self._withdraw(of_kind(operations, FORGET)["owner"].to_numpy())
         begun = operations.filter(pa.array(begins(operations))).select(["owner", "seq"])
         for kind in (PLAIN, ROUND):
@@ -175,7 +175,7 @@ class Shard:
         return rows[:count].copy(), places[:count].copy()
 
     def _enter(self, operations: pa.Table) -> Int32s:
-        """Make room for owners, and take down their names and when they begin."""
+        """Make room for owners, and store their ids and when they begin."""
         owners: Int32s = operations["owner"].to_numpy()
         more = int(owners.max()) + 1 - self._span.size
         if more > 0:
@@ -252,7 +252,7 @@ class Shard:
                 column.lengthen(more)
 
     def match(self, messages: ShardMessages) -> ShardMatches:
-        """Find who wants which message, by what each of them sees."""
+        """Match messages, each with the subscriptions before it."""
         batch = Batch(*self._terms.known(messages.texts), messages.boxes)
         _count_terms(batch.starts, batch.terms, _COUNTED, self.table.frequency)
         pairs = self.index.candidates(batch)

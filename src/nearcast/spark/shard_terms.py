@@ -41,12 +41,12 @@ class ShardTerms:
         self._free = Column(np.int32, 0, memory, "term_free", sizes["free"])
 
     def describe(self) -> dict[str, int]:
-        """Say what is needed to find them again in their memory."""
+        """Return what `attach` needs."""
         return {"slots": len(self._slots), "count": self.count, "free": self._free.size}
 
     @classmethod
     def attach(cls, memory: Memory, table: Table, described: Mapping[str, int]) -> Self:
-        """Find terms again in memory that is kept in files."""
+        """Attach to terms in memory that is kept in files."""
         return cls(memory, table, described)
 
     @property
@@ -56,9 +56,9 @@ class ShardTerms:
         return self._slots.nbytes + sum(column.nbytes for column in columns)
 
     def numbers_of(self, hashes: Hashes, *, kept: bool = True) -> Int32s:
-        """The numbers of terms, new ones where there are none yet.
+        """The numbers of terms; terms without one get a new one.
 
-        They are kept for ever, or, not `kept`, until they are given back.
+        It is theirs for ever or, without `kept`, until it is freed.
         """
         numbers, hashes = np.empty(len(hashes), np.int32), read_only(hashes)
         # In pieces, as most terms are known and room is made for each as if it were new.

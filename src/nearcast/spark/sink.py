@@ -1,7 +1,7 @@
 """Where updates go: Parquet files, a folder a batch, each batch there whole or not at all.
 
-Tasks write to `OUTPUT/.staging/<batch>/`, each attempt under a name of its own, and tell the driver
-what they wrote. The driver gathers exactly those files in one folder and renames it to
+Tasks write to `OUTPUT/.staging/<batch>/`, each attempt under a name of its own, and report to the
+driver what they wrote. The driver gathers exactly those files in one folder and renames it to
 `OUTPUT/batch=<batch>`: that is the commit. A batch that is there is never written again. What a
 task wrote that was tried again, or whose driver died, stays in the staging folder until a later
 commit removes it; readers pass over it, since its name starts with a dot.
@@ -202,7 +202,7 @@ class Outputs:
 
 
 def _staged_name(attempt: int, slice_: int, kind: str) -> str:
-    """Name a file that nobody else writes, not even a task whose driver is long gone."""
+    """A file name that no other task uses, not even one whose driver is long gone."""
     return f"{attempt}-{slice_}-{token_hex(4)}{kind}"
 
 

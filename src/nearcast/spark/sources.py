@@ -89,7 +89,7 @@ def rate_events(
     """Stream made-up events at a rate, for trying out; `make` makes them from their numbers.
 
     The first batch begins with the events numbered 0 up to `first`, such as a population that
-    subscribes. With `events_per_batch`, every batch has so many, as fast as they are taken.
+    subscribes. With `events_per_batch`, every batch has that many, as fast as they are taken.
     """
     if events_per_batch is None:
         ticks = spark.readStream.format("rate").option("rowsPerSecond", events_per_second).load()
@@ -128,7 +128,7 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
 def socket_events(spark: SparkSession, host: str, port: int) -> DataFrame:
     """Stream events from a socket, one as JSON a line, for trying out.
 
-    What was sent while nobody listened is lost, and so is what was not committed before a crash:
+    What was sent while no stream listened is lost, and so is what was not committed before a crash:
     a socket cannot be read again. Rows come in the order of their arrival, and have no `seq`.
     """
     lines = spark.readStream.format("socket").option("host", host).option("port", port).load()

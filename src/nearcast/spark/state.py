@@ -1,4 +1,4 @@
-"""The durable state of a pipeline: a folder that says all there is to know after each step.
+"""The durable state of a pipeline: a folder with everything needed to continue after each step.
 
     about.json           what this is, and for which settings
     plans/N.plan         versions of the routing table, by their numbers; see `versions`
@@ -20,7 +20,7 @@
 
 A step is done when its commit is there. What lies beyond the last commit is what a crash left: the
 step is done again, with the same events, and all that is written for it is written again. Every
-file tells by a checksum, its own or one in another file, whether it is whole.
+file has a checksum, its own or one in another file, that shows whether it is whole.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Commit:
     """What is known of a step that is done."""
 
     step: int
-    key: str  # tells this step from any other that might have had its number
+    key: str  # another step that might have had its number has another key
     batch: int  # of Spark
     plan: int
     next_seq: int
@@ -96,7 +96,7 @@ class PipelineState:
             )
 
     def claim(self) -> None:
-        """See to it that no other process works on this state until this one ends.
+        """Claim this state for this process until it ends.
 
         One of an earlier version becomes one of this version: the release that wrote it would not
         know what it finds there from now on.
@@ -109,7 +109,7 @@ class PipelineState:
 
     @property
     def id(self) -> str:
-        """Tells this pipeline from all others."""
+        """The id of this pipeline, which no other has."""
         return str(self.about["id"])
 
     @property
@@ -160,7 +160,7 @@ class PipelineState:
     ) -> None:
         """Write a step, or a base, as the shards of a plan get it, and then that it is whole.
 
-        `gone` is what a base tells of as wanted although it has ended.
+        `gone` are ended subscriptions that a base still has in its routing table.
         """
         shards, changes = placed
         # Not flushed: if a power failure takes them, they are made again from the log.
@@ -193,7 +193,7 @@ class PipelineState:
             return reader.read_all()
 
     def read_gone(self, plan: int, name: str) -> pa.Table:
-        """What a base told of although it had ended."""
+        """Ended subscriptions that a base still has in its routing table."""
         path = f"routed/{plan}/{name}.gone"
         if not self.files.exists(path):
             return BEGUN.empty_table()
@@ -237,11 +237,11 @@ class PipelineState:
         return Plan.from_bytes(self.files.read(_TARGET), f"{self.path}/{_TARGET}")
 
     def write_target(self, plan: Plan) -> None:
-        """Say to which plan the pipeline should come, running or when it runs again."""
+        """Set the target plan of the pipeline, now if it runs, or else when it runs again."""
         self.files.write(_TARGET, plan.to_bytes())
 
     def forget_target(self) -> None:
-        """Leave the pipeline with the plan it has."""
+        """Remove the target, so that the pipeline keeps its plan."""
         self.files.remove(_TARGET)
 
     def forget_before(self, step: int) -> None:
@@ -265,7 +265,7 @@ class PipelineState:
             self._remove_empty(f"snapshots/{holder}")
 
     def forget_commits(self, step: int, batch: int) -> None:
-        """Remove old commits, but none that tells what was taken of a batch that is not done."""
+        """Remove old commits, but none with events of a batch that is not done."""
         for number in self.commits():
             if number > step - _COMMITS_KEPT or self.commit(number).batch >= batch:
                 return

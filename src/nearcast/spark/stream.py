@@ -74,7 +74,7 @@ def match_stream(
     were taken before is late, or came twice, and is passed over.
 
     - `workers`, `partitioner`, `plan`: how subscriptions are spread; a plan made before goes first.
-      A partitioner, a way to rank, or both as in "hybrid,shared".
+      A partitioner, a ranking scheme, or both as in "hybrid,shared".
     - `settings`: the window, the space and the history that top-k goes by, and the analyser.
     - `state`: a folder that survives the process; a stream needs one.
     - `output`: a folder for the updates, as Parquet that grows by whole batches.
@@ -214,9 +214,9 @@ def open_feed(
 def _same(
     state: PipelineState, standing: Plan, given: Plan | None, name: str, workers: int
 ) -> bool:
-    """Whether a pipeline may go on by the plan it has, or has come to from one that was asked for.
+    """Whether a pipeline may keep its plan, which was requested or follows from one that was.
 
-    Workers may be as many as were asked for, or as it was brought to since.
+    The number of workers may be the requested one, or the one that it was adjusted to since.
     """
     line = line_of(standing)
     try:
@@ -230,7 +230,7 @@ def _same(
 
 
 def partitioners_for(name: str, session: SparkSession) -> tuple[str, str]:
-    """The partitioner that a name means here, and the way to rank, which may be `auto`.
+    """The partitioner that a name means here, and the ranking scheme, which may be `auto`.
 
     On one machine nothing needs to be split.
     """

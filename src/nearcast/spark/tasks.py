@@ -47,7 +47,7 @@ Packet = bytes
 
 @dataclass
 class EventSlice:
-    """A slice, and the rows of it that are not messages to be matched although they look it."""
+    """A slice, and the rows of it that look like messages but must not be matched."""
 
     slice: Slice
     left_out: Int64s
@@ -55,7 +55,7 @@ class EventSlice:
 
 @dataclass
 class TaskInput:
-    """One step, as its tasks are told."""
+    """The input of the tasks of one step."""
 
     pipeline: str
     run: str  # of the pipeline: what nodes keep is for one run only
@@ -68,7 +68,7 @@ class TaskInput:
     asked: list[int] = field(default_factory=list)  # workers that must answer, also to no message
     snapshots: dict[str, int] = field(default_factory=dict)  # of holders: the step
     save: bool = False  # shards are to be written as snapshots
-    ranked: RankedWork | None = None  # for whoever ranks, if anybody does
+    ranked: RankedWork | None = None  # for the tasks that rank; None without top-k subscriptions
 
 
 _caches: dict[tuple[str, str], NodeCache] = {}
@@ -91,7 +91,7 @@ def _plan(data: bytes) -> Plan:
 
 
 class TaskNode:
-    """What a task finds on its node."""
+    """The cached state on the node of a task."""
 
     def __init__(self, work: TaskInput) -> None:
         self.work = work
@@ -125,7 +125,7 @@ class TaskNode:
         return self.cache.get(Shard, self._recipe(name), changes)
 
     def router(self) -> Router:
-        """What is wanted where."""
+        """The routing table."""
         return self.cache.get(
             Router,
             self._recipe("wanted"),
@@ -202,7 +202,7 @@ class UpdateFile:
         self.rows += len(updates)
 
     def close(self) -> str | None:
-        """Finish the file, and give its name if there is one."""
+        """Close the file, and return its name; None if nothing was written."""
         if self._writer is not None:
             self._writer.close()
             self._stream.close()
@@ -287,10 +287,12 @@ class TaskReport:
     active: int = 0
     ranked: bool = False  # of a worker that ranks
     role: str = ""  # of such a worker, where there are several kinds
-    left: list[list[Any]] = field(default_factory=list)  # to the next step: files, by kind and home
+    left: list[list[Any]] = field(
+        default_factory=list
+    )  # files for the next step: kind, buffer shard, name
 
     def summary(self) -> WorkerReport:
-        """What is kept of it."""
+        """The part of it that is stored in the report of a batch."""
         return WorkerReport(
             worker=self.worker,
             load=round(self.cpu_s, 6),

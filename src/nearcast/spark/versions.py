@@ -1,8 +1,8 @@
 """Versions of a routing table that follow one another while a pipeline runs.
 
-Versions of one *line* have the same grid and the same order of terms, so that whatever stands has
-the same keys by all of them: they differ only in who has which cells, and in how many workers there
-are. The shards of a line live on from version to version, and are told what comes and what goes.
+Versions of one *line* have the same grid and the same order of terms, so that a subscription has
+the same keys by all of them: they differ only in which worker has which cells, and in the number of
+workers. The shards of a line are kept from version to version, and get operations for what moves.
 The line has the number of its first version.
 """
 
@@ -51,13 +51,13 @@ def in_line(before: Plan, plan: Plan) -> Plan:
 
 
 def differing(before: Plan, after: Plan) -> Int32s:
-    """The cells that are dealt out otherwise by one plan than by another."""
+    """The cells that two plans assign differently."""
     old, new = (_names(plan) for plan in (before, after))
     return np.flatnonzero(old != new).astype(np.int32)
 
 
 def _names(plan: Plan) -> npt.NDArray[np.object_]:
-    """For each cell something that says all about how it is dealt out."""
+    """For each cell, a value that determines how it is assigned."""
     names = np.empty(plan.workers + len(plan.maps), object)
     names[: plan.workers] = list(range(plan.workers))
     for number, each in enumerate(plan.maps):
@@ -84,7 +84,7 @@ def towards(before: Plan, target: Plan, cells: Int32s, number: int) -> Plan:
 
 
 class Meeting:
-    """Says which boxes meet some cells of a grid."""
+    """Tests which boxes meet some cells of a grid."""
 
     def __init__(self, grid: Grid, cells: Int32s) -> None:
         self._grid = grid

@@ -22,7 +22,7 @@ from nearcast.spark.names import Names
 from nearcast.spark.operations import BEGUN, END, of_kind
 from nearcast.spark.packets import pack, unpack
 from nearcast.spark.placing import place
-from nearcast.spark.ranked.holder import Rules
+from nearcast.spark.ranked.holder import RankingRules
 from nearcast.spark.ranked.steps import Mask, RankedStep
 from nearcast.spark.ranked.window import arrivals
 from nearcast.spark.ranked.work import BUCKETS, buckets_of
@@ -86,7 +86,7 @@ def warm_tasks() -> None:
                     found.rows,
                 )  # fmt: skip
                 shard.names_of(found.owners)
-        names = Names(memory, "names")  # that are so many only later that tidying pays
+        names = Names(memory, "names")  # too few to be compacted by itself
         names.put(np.zeros(1, np.int32), pa.array(["a"]))
         names.tidy()
         del shard, router, names
@@ -104,7 +104,7 @@ def _warm_ranking() -> None:
     settings = Settings(window=Window(seconds=1.0))
     registrar = Registrar(settings)
     everything = np.ones(BUCKETS, np.bool_)
-    rules = Rules(settings.window, settings.space, settings.analyser, None)
+    rules = RankingRules(settings.window, settings.space, settings.analyser, None)
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
         shard = rules(memory)

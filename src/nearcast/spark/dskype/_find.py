@@ -1,4 +1,4 @@
-"""Whom messages concern: exact scores of those who reach the thresholds of a finder."""
+"""Kernels of a finder: match messages with subscriptions whose thresholds they reach."""
 
 from __future__ import annotations
 
@@ -14,49 +14,57 @@ from nearcast.topk.kernels.message import arrange, table_size
 from nearcast.topk.kernels.postings import post, set_theta, withdraw
 
 
-class Coming(NamedTuple):
-    """Messages, with those of their terms that somebody has; `squared` is of all their terms."""
+class IncomingMessages(NamedTuple):
+    """Messages, with those of their terms that occur in a subscription."""
 
     points: Floats
-    squared: Floats
+    squared: Floats  # the squared length of the vector of all their terms
     starts: Int64s
     terms: Int32s
     counts: Int32s
 
 
-class Meetings(NamedTuple):
-    """Room for what is found."""
+class FoundMatches(NamedTuple):
+    """Room for pairs of a subscription and a message."""
 
     subs: Int32s
-    messages: Int32s  # places
+    messages: Int32s  # places in `IncomingMessages`
     scores: Floats
 
 
 @lean_kernel
 def find(
-    state: TopkState, work: TopkScratch, coming: Coming, meetings: Meetings, done: int, written: int
+    state: TopkState,
+    work: TopkScratch,
+    messages: IncomingMessages,
+    matches: FoundMatches,
+    done: int,
+    written: int,
 ) -> tuple[int, int]:
-    """Find who is met by messages; give how far it came and how many are written."""
-    starts, terms = coming.starts, coming.terms
-    for message in range(done, len(coming.points)):
-        ask_for_lists(state, starts, terms, message, done, len(coming.points))
+    """Find the subscriptions whose thresholds messages reach, from message `done` on.
+
+    Returns the message to go on with, and how many matches are written.
+    """
+    starts, terms = messages.starts, messages.terms
+    for message in range(done, len(messages.points)):
+        ask_for_lists(state, starts, terms, message, done, len(messages.points))
         start, length = starts[message], starts[message + 1] - starts[message]
         for n in range(length):
             term = wide(terms[start + n])
             idf = state.idf[term]
             work.terms[n], work.idfs[n] = term, idf
-            work.weights[n] = coming.counts[start + n] * idf
-        squared = coming.squared[message]
+            work.weights[n] = messages.counts[start + n] * idf
+        squared = messages.squared[message]
         arrange(work, length, squared)
-        x, y = coming.points[message, 0], coming.points[message, 1]
+        x, y = messages.points[message, 0], messages.points[message, 1]
         affected = affected_by(state, work, x, y, squared, length, table_size(length))
-        if written + affected > len(meetings.subs):
+        if written + affected > len(matches.subs):
             return message, written
         for n in range(affected):
-            meetings.subs[written], meetings.scores[written] = work.affected[n], work.scores[n]
-            meetings.messages[written] = message
+            matches.subs[written], matches.scores[written] = work.affected[n], work.scores[n]
+            matches.messages[written] = message
             written += 1
-    return len(coming.points), written
+    return len(messages.points), written
 
 
 @lean_kernel
@@ -64,7 +72,7 @@ def post_all(
     state: TopkState, subs: Int32s, points: Floats, alphas: Floats, thetas: Floats, starts: Int64s,
     terms: Int32s, done: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Post subscriptions under numbers that are free, with their thresholds."""
+    """Index subscriptions under unused numbers, with their thresholds."""
     for n in range(done, len(subs)):
         sub, start = wide(subs[n]), starts[n]
         code = room_to_subscribe(state, terms, start, starts[n + 1] - start)
@@ -79,7 +87,7 @@ def post_all(
 
 @lean_kernel
 def withdraw_all(state: TopkState, subs: Int32s) -> None:
-    """Forget subscriptions."""
+    """Remove subscriptions."""
     for n in range(len(subs)):
         withdraw(state, wide(subs[n]))
         free_record(state, wide(subs[n]))
@@ -87,6 +95,6 @@ def withdraw_all(state: TopkState, subs: Int32s) -> None:
 
 @lean_kernel
 def raise_all(state: TopkState, subs: Int32s, thetas: Floats) -> None:
-    """Give subscriptions higher thresholds."""
+    """Raise the thresholds of subscriptions."""
     for n in range(len(subs)):
         set_theta(state, wide(subs[n]), thetas[n])

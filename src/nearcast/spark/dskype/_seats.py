@@ -1,9 +1,11 @@
-"""What a home remembers of each subscription: a buffer of messages from its threshold on, by age.
+"""Kernels of a buffer shard: one seat for each subscription, with a buffer of its best messages.
 
-A buffer is a region of an arena, of one of the classes of the embedded core: scores, and behind
-them numbers, of which 32 bits are enough while the window is smaller than that. The k best are
-known by the k-th. One that is too full for the largest class of its k is cut to the best, and its
-threshold rises. One that was cut cannot say what the k best are when fewer are left: it is parked.
+A seat is a row of a few arrays. Its buffer holds all messages of the window that reach its
+threshold, oldest first. A buffer is a region of an arena, in one of the size classes of the
+embedded core: first scores, then numbers, of which 32 bits are enough while the window has fewer
+messages than that. The k best are those that rank no lower than the k-th. A buffer that is too full
+for the largest class of its k is cut to the best messages, and its threshold rises. If fewer than
+k messages are left in a buffer that was cut, the k best are unknown: the seat is parked.
 """
 
 from __future__ import annotations
@@ -24,33 +26,33 @@ from nearcast.topk.kernels.seats import largest_class, size_of_class
 
 SEAT = 6
 K, KIND, AT, COUNT, KTH, OWNER = range(SEAT)
-"""Of a seat: its k, the class and place of its buffer, the messages in it, the k-th, the owner."""
-EMPTY = -1  # `KIND` of a seat without a buffer: it is free, or parked
+"""Of a seat: k, class and place of its buffer, number of messages in it, the k-th, the owner."""
+EMPTY = -1  # `KIND` of a seat without a buffer: it is unused, or parked
 
 SEAT_FLOATS = 2
 THETA, KTH_SCORE = range(SEAT_FLOATS)
 
-END = 0  # the scalar: where the arena is unused
+END = 0  # the scalar: where the unused end of the arena begins
 LARGEST = 3 * int(BUFFER_SIZES[-1])
 NEVER = 1 << 62
 
-DONE, MORE_CHANGES, MORE_LEFT, MORE_ROOM, MORE_ENTRIES = range(5)
+DONE, MORE_CHANGES, MORE_RESULTS, MORE_ROOM, MORE_ENTRIES = range(5)
 
 
 class Seats(NamedTuple):
-    """The arrays of a home."""
+    """The arrays of a buffer shard."""
 
     scalars: Int64s
-    ints: Int32s
-    floats: Floats
-    waits: Int64s  # for the expiry of which message: its number
-    region_i: Int32s
+    ints: Int32s  # SEAT values for each seat
+    floats: Floats  # SEAT_FLOATS values for each seat
+    waits: Int64s  # by seat: the number of its oldest result, whose expiry concerns it
+    region_i: Int32s  # the arena of buffers
     region_f: Floats  # the same memory
-    free: Int32s
+    free: Int32s  # by size class: the first unused region
 
 
 class SeatChanges(NamedTuple):
-    """The seats that a step concerns, and what was found for each: pairs sorted by message."""
+    """The seats that a step concerns, and the messages found for each, oldest first."""
 
     seats: Int32s
     until: Int32s  # the event with which each ends or is parked, or the number of events
@@ -60,26 +62,23 @@ class SeatChanges(NamedTuple):
 
 
 class SeatOutcomes(NamedTuple):
-    """What became of each of these seats.
+    """What a step did to each of these seats."""
 
-    `event` is the one with which it left its place; its k best before that are in `numbers`.
-    """
-
-    event: Int32s
-    starts: Int64s
+    event: Int32s  # with which it was released, or the number of events
+    starts: Int64s  # the results of seat n before that are numbers[starts[n] : starts[n + 1]]
     numbers: Int32s
     raised: Int32s  # whether its threshold has risen
 
 
 @inner_inlined
 def _low(number: int) -> int:
-    """The lower 32 bits of a number, with the sign that makes of them."""
+    """The lower 32 bits of a number, as a signed number."""
     return ((number + (wide(1) << 31)) & ((wide(1) << 32) - 1)) - (wide(1) << 31)
 
 
 @inner
 def _load(seats: Seats, seat: int, base: int, entries: Entries) -> int:
-    """Read a buffer, without what expired before this step; give how many there are."""
+    """Read a buffer, without what expired before this step; return the number of messages."""
     row = SEAT * seat
     at, size = wide(seats.ints[row + AT]), size_of_class(seats.ints[row + KIND])
     kth_score = seats.floats[SEAT_FLOATS * seat + KTH_SCORE]
@@ -100,9 +99,10 @@ def _store(
     seats: Seats, seat: int, base: int, entries: Entries, begin: int, end: int, kth_score: float,
     kth: int,
 ) -> bool:  # fmt: skip
-    """Write a buffer back, in a larger region or cut if it must be; say whether it was cut."""
+    """Write a buffer back, into a larger region or cut if need be; return whether it was cut."""
     row = SEAT * seat
     k, kind = wide(seats.ints[row + K]), wide(seats.ints[row + KIND])
+    # Take a larger region if the class does not fit any more.
     largest, count = largest_class(k), end - begin
     wanted = kind
     while wanted < largest and (wanted < 0 or size_of_class(wanted) < count):
@@ -114,11 +114,13 @@ def _store(
         seats.ints[row + AT] = take(seats.region_i, seats.free, seats.scalars, END, wanted, size)
         seats.ints[row + KIND] = wanted
     size = size_of_class(wanted)
+    # Cut what does not fit into the largest class, and raise the threshold.
     worst_score, worst = NOTHING, wide(-1)
     if count > size:
         keep = size * 7 // 10
         worst_score, worst = kth_of(entries, begin, end, keep)
         seats.floats[SEAT_FLOATS * seat + THETA] = worst_score
+    # Write the messages that are kept, and find the oldest result.
     at, written, oldest = wide(seats.ints[row + AT]), 0, wide(NEVER)
     for n in range(begin, end):
         score, number = entries.scores[n], wide(entries.numbers[n])
@@ -137,7 +139,7 @@ def _store(
 
 @inner_inlined
 def _release(seats: Seats, seat: int) -> None:
-    """Give the buffer of a seat back."""
+    """Return the buffer of a seat to the arena."""
     row = SEAT * seat
     if seats.ints[row + KIND] >= 0:
         give_back(
@@ -149,7 +151,7 @@ def _release(seats: Seats, seat: int) -> None:
 
 @lean_kernel
 def release(seats: Seats, which: Int32s) -> None:
-    """Give the buffers of seats back."""
+    """Return the buffers of seats to the arena."""
     for n in range(len(which)):
         _release(seats, wide(which[n]))
 
@@ -159,7 +161,11 @@ def fill(
     seats: Seats, which: Int32s, ks: Int32s, thetas: Floats, starts: Int64s, numbers: Int64s,
     scores: Floats, entries: Entries, done: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Give seats buffers with these messages, by age, all of them in the window."""
+    """Give seats `which` new buffers, from number `done` on; return the next, and what must grow.
+
+    The messages of the n-th seat are those at `starts[n] : starts[n + 1]`, oldest first, all of
+    them in the window.
+    """
     for n in range(done, len(which)):
         seat, start, count = wide(which[n]), starts[n], starts[n + 1] - starts[n]
         if seats.scalars[END] + LARGEST > len(seats.region_i):
@@ -185,25 +191,39 @@ def take_step(
     entries: Entries,
     base: int,
     found: SeatChanges,
-    left: SeatOutcomes,
+    outcomes: SeatOutcomes,
     done: int,
     written: int,
 ) -> tuple[int, int, int]:
-    """Lead seats through a step; give how far it came, what is written, and what must grow."""
+    """Take the seats of `found` through a step, from number `done` on.
+
+    `base` is the number of the message from which `clock` counts. `found` has the seats, the event
+    before which each ends, and the messages that finders found, numbered like those of `clock`.
+    `entries` is scratch space for one seat. Changes of results go to `changes` from place `written`
+    on, with owners as `subs`; what becomes of each seat goes to `outcomes`.
+
+    Returns the seat to go on with, the number of changes written, and what must grow first.
+    """
     events = len(clock.first)
     for n in range(done, len(found.seats)):
         seat, last = wide(found.seats[n]), wide(found.until[n])
         row = SEAT * seat
-        left.event[n], left.raised[n], left.starts[n + 1] = events, 0, left.starts[n]
+        outcomes.event[n], outcomes.raised[n], outcomes.starts[n + 1] = (
+            events,
+            0,
+            outcomes.starts[n],
+        )
         if seats.ints[row + KIND] < 0:
             continue
         k, theta = wide(seats.ints[row + K]), seats.floats[SEAT_FLOATS * seat + THETA]
+        # Make sure of room before anything is changed.
         if seats.scalars[END] + LARGEST > len(seats.region_i):
             return n, written, MORE_ROOM
-        if left.starts[n] + k > len(left.numbers):
-            return n, written, MORE_LEFT
+        if outcomes.starts[n] + k > len(outcomes.numbers):
+            return n, written, MORE_RESULTS
         if found.starts[n + 1] - found.starts[n] + LARGEST > len(entries.numbers):
             return n, written, MORE_ENTRIES
+        # Load the buffer, and append the messages found that reach its threshold, each once.
         count = _load(seats, seat, base, entries)
         for m in range(found.starts[n], found.starts[n + 1]):
             number, score = found.numbers[m], found.scores[m]
@@ -212,6 +232,7 @@ def take_step(
                 entries.numbers[count], entries.scores[count] = number, score
                 entries.was[count] = 0
                 count += 1
+        # Go through the events, up to the one with which the seat ends or must be parked.
         walked = walk(
             clock, changes, written, wide(seats.ints[row + OWNER]), entries, count, k,
             theta == NOTHING, wide(0), last, False,
@@ -219,24 +240,25 @@ def take_step(
         if walked.written == NO_ROOM:
             return n, written, MORE_CHANGES
         written = walked.written
+        # Release a seat that ended or is parked, and keep its results; store any other.
         if walked.event < events:
-            left.event[n] = walked.event
-            to = left.starts[n]
+            outcomes.event[n] = walked.event
+            to = outcomes.starts[n]
             for m in range(walked.begin, walked.end):
                 if entries.was[m] != 0:
-                    left.numbers[to] = entries.numbers[m]
+                    outcomes.numbers[to] = entries.numbers[m]
                     to += 1
-            left.starts[n + 1] = to
+            outcomes.starts[n + 1] = to
             _release(seats, seat)
         else:
-            left.raised[n] = _store(
+            outcomes.raised[n] = _store(
                 seats, seat, base, entries, walked.begin, walked.end, walked.kth_score, walked.kth
             )
     return len(found.seats), written, DONE
 
 
 def room_for(count: int) -> Entries:
-    """Room for so many entries."""
+    """Room for `count` entries."""
     return Entries(
         np.empty(count, np.int32),
         np.empty(count),

@@ -1,7 +1,8 @@
-"""The k best of some messages through the events of a step, and what changes with each.
+"""Follow the k best of some messages through the events of a step, and write what each changes.
 
-The messages stand in the order of their arrival, which is that of their expiry. Homes walk through
-a step with what they buffer and what was found, aggregation with what message workers answered.
+Messages are in the order of their arrival, which is also that of their expiry. Buffer shards walk
+through a step with the messages that they buffer and those that finders found, aggregation with
+those that message workers answered.
 """
 
 from __future__ import annotations
@@ -22,38 +23,38 @@ NO_ROOM = -1
 
 
 class BufferChanges(NamedTuple):
-    """What came and went: a score below every other says that it went."""
+    """Changes of results, in flat columns."""
 
     events: Int32s
     subs: Int32s
     numbers: Int32s
-    scores: Floats
+    scores: Floats  # NOTHING where the message leaves the results
 
 
 class Entries(NamedTuple):
-    """Messages of one subscription, by age; whether each was among its k best before."""
+    """Messages of one subscription, oldest first."""
 
     numbers: Int32s
     scores: Floats
-    was: npt.NDArray[np.uint8]
-    some_numbers: Int32s  # as long: for choosing among them
+    was: npt.NDArray[np.uint8]  # whether each is among the k best so far
+    some_numbers: Int32s  # scratch space of the same length, to choose the best
     some_scores: Floats
 
 
-class Walked(NamedTuple):
-    """Where a walk ended: the length of `BufferChanges`, the event, those alive, and the k-th."""
+class WalkResult(NamedTuple):
+    """Where a walk ended."""
 
-    written: int
+    written: int  # the length of `BufferChanges`, or NO_ROOM
     event: int
-    begin: int
-    end: int
+    begin: int  # entries from here
+    end: int  # to before here are alive
     kth_score: float
     kth: int  # -1 while there are fewer than k
 
 
 @inner_inlined
 def kth_of(entries: Entries, begin: int, end: int, k: int) -> tuple[float, int]:
-    """The k-th best of the entries between two places; nothing if there are fewer."""
+    """Score and number of the k-th best entry in `begin:end`; NOTHING and -1 if there are fewer."""
     if end - begin < k:
         return NOTHING, wide(-1)
     for n in range(begin, end):
@@ -67,7 +68,7 @@ def kth_of(entries: Entries, begin: int, end: int, k: int) -> tuple[float, int]:
 def _following(
     clock: StepClock, entries: Entries, count: int, begin: int, end: int, last: int
 ) -> int:
-    """The next event that may change anything: a message comes, or the oldest of the best goes."""
+    """The next event that may change results: a message arrives, or the oldest result expires."""
     event = wide(last)
     if end < count:
         event = min(event, wide(clock.arrives[entries.numbers[end] - clock.came]))
@@ -83,7 +84,7 @@ def _following(
 def _write(
     changes: BufferChanges, at: int, event: int, sub: int, entries: Entries, n: int, enters: bool
 ) -> None:
-    """Write that an entry comes or goes, and note it."""
+    """Write that an entry enters or leaves the results, and mark it."""
     changes.events[at], changes.subs[at] = event, sub
     changes.numbers[at] = entries.numbers[n]
     changes.scores[at] = entries.scores[n] if enters else NOTHING
@@ -94,7 +95,7 @@ def _write(
 def _worst_before(
     entries: Entries, begin: int, end: int, score: float, number: int
 ) -> tuple[int, int]:
-    """The worst entry that ranks before a given one, and the given one; -1 where there is none."""
+    """Places of the worst entry that ranks before a given one, and of that one; -1 for none."""
     worst, given = wide(-1), wide(-1)
     worst_score, worst_number = NOTHING, wide(-1)
     for n in range(begin, end):
@@ -110,7 +111,7 @@ def _worst_before(
 
 @inner_inlined
 def _best_after(entries: Entries, begin: int, end: int, score: float, number: int) -> int:
-    """The best entry that ranks after a given one, or -1."""
+    """The place of the best entry that ranks after a given one, or -1."""
     best, best_score, best_number = wide(-1), NOTHING, wide(-1)
     for n in range(begin, end):
         other_score, other = entries.scores[n], wide(entries.numbers[n])
@@ -134,15 +135,21 @@ def walk(
     start: int,
     last: int,
     afresh: bool,
-) -> Walked:
-    """Walk from an event to the one before `last`, and write what changes.
+) -> WalkResult:
+    """Walk through events `start` to before `last`, and write what changes for `sub`.
 
-    `complete` says that there is nothing else that might be among the best. Otherwise the walk ends
-    at the event after which fewer than k are left; what that event changes is not written. Without
-    `afresh` the walk starts with those that were there before the step as they were.
+    `clock` has the window after each event. The first `count` of `entries` are the candidates,
+    oldest first, numbered like the messages of `clock`; `entries.was` marks the results so far, and
+    is kept up to date. Changes are written to `changes` from place `written` on.
+
+    `complete` means that no other message can be among the k best. Otherwise the walk stops at the
+    first event that leaves fewer than k candidates, and what that event changes is not written.
+    With `afresh` the first event compares the marked results with the k best from scratch; without
+    it the walk goes on from the results before the step, and `start` is not used.
     """
     begin, end, event = wide(0), wide(0), wide(start)
     kth_score, kth = NOTHING, wide(-1)
+    # Begin with the messages from before the step, and find the k-th result among them.
     if not afresh:
         members = 0
         while end < count and entries.numbers[end] < clock.came:
@@ -156,6 +163,7 @@ def walk(
             kth_score, kth = NOTHING, wide(-1)
         event = _following(clock, entries, count, begin, end, last)
     while event < last:
+        # Slide the window: entries arrived:end came, begin:alive expired, `lost` of them results.
         alive, arrived, lost = begin, end, 0
         while end < count and entries.numbers[end] < clock.next[event]:
             end += 1
@@ -163,20 +171,22 @@ def walk(
             lost += entries.was[alive]
             alive += 1
         if end - alive < k and not complete:
-            return Walked(written, event, begin, end, kth_score, kth)
+            return WalkResult(written, event, begin, end, kth_score, kth)
+        # Nothing changes if no result expired and no arrival ranks before the k-th.
         same = lost == 0 and kth >= 0 and not afresh
         for n in range(arrived, end):
             same &= before(kth_score, kth, entries.scores[n], wide(entries.numbers[n]))
         if not same and written + 2 > len(changes.events):
-            return Walked(NO_ROOM, event, begin, end, kth_score, kth)
+            return WalkResult(NO_ROOM, event, begin, end, kth_score, kth)
+        # A single arrival or expiry is the common case, and needs no selection of the k best.
         one = not afresh and kth >= 0 and lost + end - arrived == 1
-        if not same and one and lost == 0:  # it displaces the k-th
+        if not same and one and lost == 0:  # the arrival displaces the k-th
             worst, displaced = _worst_before(entries, alive, end, kth_score, kth)
             _write(changes, written, event, sub, entries, arrived, True)
             _write(changes, written + 1, event, sub, entries, displaced, False)
             kth_score, kth = entries.scores[worst], wide(entries.numbers[worst])
             written += 2
-        elif not same and one:  # the best of the others takes the place of who has expired
+        elif not same and one:  # the best of the others replaces the expired result
             best = _best_after(entries, alive, end, kth_score, kth)
             for n in range(begin, alive):
                 if entries.was[n] != 0:
@@ -187,7 +197,7 @@ def walk(
                 _write(changes, written, event, sub, entries, best, True)
                 kth_score, kth = entries.scores[best], wide(entries.numbers[best])
                 written += 1
-        elif not same:
+        elif not same:  # select the k best again, and write every difference
             afresh = False
             kth_score, kth = kth_of(entries, alive, end, k)
             for n in range(begin, end):
@@ -195,11 +205,12 @@ def walk(
                 now = n >= alive and not before(kth_score, kth, score, number)
                 if now != (entries.was[n] != 0):
                     if written == len(changes.events):
-                        return Walked(NO_ROOM, event, begin, end, kth_score, kth)
+                        return WalkResult(NO_ROOM, event, begin, end, kth_score, kth)
                     _write(changes, written, event, sub, entries, n, now)
                     written += 1
         begin = alive
         event = _following(clock, entries, count, begin, end, last)
+    # Drop what expired after the last event that changed anything.
     while last > 0 and begin < end and entries.numbers[begin] < clock.first[last - 1]:
         begin += 1
-    return Walked(written, event, begin, end, kth_score, kth)
+    return WalkResult(written, event, begin, end, kth_score, kth)

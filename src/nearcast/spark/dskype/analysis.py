@@ -1,4 +1,4 @@
-"""Texts as terms that other workers understand: hashes, in the order of their letters."""
+"""Texts as hashes of their terms in alphabetical order, which all workers understand."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from nearcast.topk.terms import TermNumbers
 
 
 class _Weights:
-    """In the place of a core: takes down what terms weigh."""
+    """Stands in for a core, and records the weights of terms."""
 
     def __init__(self) -> None:
         self.idf = np.ones(1 << 10)
 
     def ensure_terms(self, count: int) -> None:
-        """Make room for so many terms."""
+        """Make room for `count` terms."""
         if count > len(self.idf):
             larger = np.ones(2 * count)
             larger[: len(self.idf)] = self.idf
             self.idf = larger
 
     def weigh(self, terms: Int32s, idf: Floats) -> None:
-        """Note the weights of terms."""
+        """Set the weights of terms."""
         self.idf[terms] = idf
 
 
 def terms_of(
     texts: pa.Array, analyser: Analyser, idf: Callable[[str], float] | None
 ) -> tuple[Terms, Int32s]:
-    """The terms of texts, with their weights where these differ, and how often each occurs."""
+    """The terms of texts, with their weights if `idf` is given, and how often each occurs."""
     weights = _Weights()
     numbers = TermNumbers(cast("Any", weights), analyser, idf)
     bags = numbers.read(texts)

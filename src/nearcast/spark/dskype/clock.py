@@ -1,8 +1,8 @@
 """The window through a step: which messages are in it after each event.
 
-Whoever decides the order of events (the registrar) numbers the messages of the window as they come
-and says after each event which are in it: from `first` on, and before `next`. Workers count
-nothing themselves.
+The registrar, which decides the order of events, numbers the messages of the window as they arrive
+and records after each event which are in it: from `first` to before `next`. Workers count nothing
+themselves.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from nearcast.arrays.types import Int32s, Int64s
 
-_SMALL = 2048  # messages: in a smaller window a step is not cut finely
-_FEWEST = 1024  # events between two cuts then
+_SMALL = 2048  # messages: in a smaller window, cuts are at least `_FEWEST` events apart
+_FEWEST = 1024
 
 
 class StepClock(NamedTuple):
-    """A step as kernels read it; messages are numbered from the oldest before it on."""
+    """A step as kernels read it; number 0 is the oldest message of the window before it."""
 
     first: Int32s  # by event
     next: Int32s
@@ -69,9 +69,10 @@ class Timeline:
 
     @cached_property
     def cuts(self) -> Int64s:
-        """Events between which at least half of the window stays, where it is not small.
+        """Events between which at least half of the window stays, unless it is small.
 
-        Between two of them nobody is among the k best who is worse than the k-th of what stays.
+        Between two cuts, no message is among the k best that ranks after the k-th of those that
+        stay all the while.
         """
         found, at = [0], 0
         while at < len(self):
@@ -87,7 +88,7 @@ class Timeline:
 
 
 def moment(first: int, following: int) -> Timeline:
-    """A step of one event, at which nothing happens to the window."""
+    """A step of one event that does not change the window."""
     return Timeline(
         np.zeros(1, np.int64), np.array([first]), np.array([following]), first, following
     )

@@ -1,7 +1,7 @@
-"""What stages hand to each other: flat arrays, as named tuples.
+"""What stages send to each other: flat arrays in named tuples.
 
-A term is known by 64 bits of hash. Terms stand in the order of their letters, because sums run in
-that order; `idf` has the weight of each, or is empty where every term weighs 1.
+A term is identified by 64 bits of hash. The terms of a text are in alphabetical order, because sums
+run in that order; `idf` has the weight of each, or is empty if every term weighs 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WindowMessages(NamedTuple):
 
 
 class SubscriptionVersions(NamedTuple):
-    """Versions of subscriptions, which keep their ids through all of them."""
+    """Versions of subscriptions; all versions of one have the same id, each its own owner."""
 
     owners: Int32s
     ids: pa.Array
@@ -72,7 +72,7 @@ class SubscriptionVersions(NamedTuple):
 
 
 class ReachedPairs(NamedTuple):
-    """Who reached whose threshold."""
+    """Pairs of a subscription and a message that reaches its threshold, with scores."""
 
     owners: Int32s
     numbers: Int64s
@@ -80,10 +80,10 @@ class ReachedPairs(NamedTuple):
 
 
 class Requests(NamedTuple):
-    """What is to be evaluated: a version from an event on, to before another.
+    """Versions to evaluate, each from event `since` to before event `until`.
 
-    Those of one subscription follow each other. `before` are the numbers of its k best before it,
-    unless the request in front of it says that (`CONTINUES`).
+    The requests of one subscription are consecutive. `before` has the numbers of the k best of each
+    before `since`; with the flag `CONTINUES` they follow from the preceding request instead.
     """
 
     wanted: SubscriptionVersions
@@ -95,7 +95,7 @@ class Requests(NamedTuple):
 
 
 class Replies(NamedTuple):
-    """Messages that may matter to requests: those of request i between its starts."""
+    """Messages that may matter to requests: of request i `numbers[starts[i] : starts[i + 1]]`."""
 
     starts: Int64s
     numbers: Int64s
@@ -103,7 +103,7 @@ class Replies(NamedTuple):
 
 
 class Refills(NamedTuple):
-    """Fresh buffers, each with all messages of the window from its threshold on, by age."""
+    """Fresh buffers, each with all messages of the window that reach its threshold, by age."""
 
     wanted: SubscriptionVersions
     thetas: Floats
@@ -120,7 +120,7 @@ class Refills(NamedTuple):
         )  # fmt: skip
 
     def without_messages(self, which: Int64s | Int32s) -> Refills:
-        """Some of them, as far as a finder needs them."""
+        """Some of them, without messages, which finders do not need."""
         none = np.zeros(len(which) + 1, np.int64)
         return Refills(
             self.wanted.of(which), self.thetas[which], none, self.numbers[:0], self.scores[:0]
@@ -128,7 +128,7 @@ class Refills(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """What a step changes; a score below 0 says that a message left the results."""
+    """Changes of results; a score below 0 means that the message left them."""
 
     seq: Int64s
     owners: Int32s
@@ -137,21 +137,21 @@ class Updates(NamedTuple):
 
 
 def picked(starts: Int64s, which: Int64s | Int32s) -> tuple[Int64s, Int64s]:
-    """New starts for some of many lists, and the places of their entries."""
+    """Starts for a selection of lists, and the places of their entries."""
     sizes = np.diff(starts)[which]
     fresh = starts_of(sizes)
     return fresh, np.repeat(starts[:-1][which] - fresh[:-1], sizes) + np.arange(fresh[-1])
 
 
 def starts_of(sizes: Int64s | Int32s) -> Int64s:
-    """Where lists of these sizes start when they stand in a row, and where the last one ends."""
+    """Where lists of these sizes start when concatenated, and where the last one ends."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
 
 
 def joined_terms(parts: list[Terms]) -> Terms:
-    """The terms of texts, one after the other."""
+    """Concatenate the terms of texts."""
     sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(each.starts) for each in parts)])
     return Terms(
         starts_of(sizes),
@@ -161,7 +161,7 @@ def joined_terms(parts: list[Terms]) -> Terms:
 
 
 def joined_pairs(parts: list[ReachedPairs]) -> ReachedPairs:
-    """Pairs, one after the other."""
+    """Concatenate pairs."""
     return ReachedPairs(
         np.concatenate([np.empty(0, np.int32), *(each.owners for each in parts)]),
         np.concatenate([np.empty(0, np.int64), *(each.numbers for each in parts)]),

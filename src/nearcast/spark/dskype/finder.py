@@ -1,6 +1,7 @@
-"""A finder: who of its subscriptions is met by messages, at their thresholds before the step.
+"""A finder: matches messages with its subscriptions, at their thresholds before the step.
 
-It stays as it is while a step is matched, and never says who is told: a home does. What reaches a
+It is the matching half of a subscription bolt of DSkype; a buffer shard is the other half, and
+decides which results change. A finder does not change while a step is matched. What reaches a
 threshold is found with its exact score.
 """
 
@@ -12,12 +13,12 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.spark.dskype import _find
 from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, squares
-from nearcast.spark.dskype.host import Host
+from nearcast.spark.dskype.core_holder import CoreHolder
 
-_NOBODY = -1
+_NONE = -1
 
 
-class Finder(Host):
+class Finder(CoreHolder):
     """Subscriptions in the lists of their terms, with thresholds."""
 
     columns = {"sub_of": (np.int32, 0), "owner_of": (np.int32, 0)}  # noqa: RUF012 - never changed
@@ -29,17 +30,17 @@ class Finder(Host):
         return int((self._owner_of.array >= 0).sum())
 
     def forget(self, owners: Int32s) -> None:
-        """Forget those of these subscriptions that are here."""
+        """Remove those of these subscriptions that are here."""
         owners = owners[owners < self._sub_of.size]
         subs = self._sub_of.array[owners]
         owners, subs = owners[subs >= 0], subs[subs >= 0]
         _find.withdraw_all(self.core.state, subs)
         self.core.free(subs)
-        self._sub_of.array[owners] = _NOBODY
-        self._owner_of.array[subs] = _NOBODY
+        self._sub_of.array[owners] = _NONE
+        self._owner_of.array[subs] = _NONE
 
     def take(self, refills: Refills) -> None:
-        """Post subscriptions, none of which is here, with their thresholds."""
+        """Index subscriptions, none of which is here, with their thresholds."""
         wanted = refills.wanted
         if not len(wanted.owners):
             return
@@ -65,23 +66,23 @@ class Finder(Host):
         _find.raise_all(self.core.state, subs[subs >= 0], thetas[subs >= 0])
 
     def find(self, messages: WindowMessages) -> ReachedPairs:
-        """Find whom messages concern, with their scores."""
+        """Find the subscriptions whose thresholds messages reach, with exact scores."""
         known = self.numbers.known(messages.terms, messages.counts)
-        coming = _find.Coming(
+        incoming = _find.IncomingMessages(
             messages.points, squares(messages.terms, messages.counts), known.starts, known.terms,
             known.counts,
         )  # fmt: skip
         self.core.ensure_longest(int(np.diff(known.starts).max(initial=0)))
         room, done, written = 4 * len(messages.numbers) + 1024, 0, 0
-        found = _meetings(room)
+        found = _room_for_matches(room)
         while True:
             done, written = _find.find(
-                self.core.state, self.core.work, coming, found, done, written
+                self.core.state, self.core.work, incoming, found, done, written
             )
             if done == len(messages.numbers):
                 break
             room = 2 * room + self.core.subscriptions
-            larger = _meetings(room)
+            larger = _room_for_matches(room)
             larger.subs[:written] = found.subs[:written]
             larger.messages[:written] = found.messages[:written]
             larger.scores[:written] = found.scores[:written]
@@ -93,12 +94,12 @@ class Finder(Host):
         )
 
 
-def _meetings(room: int) -> _find.Meetings:
-    return _find.Meetings(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room))
+def _room_for_matches(room: int) -> _find.FoundMatches:
+    return _find.FoundMatches(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room))
 
 
 def _lengthen(column: Column, size: int) -> None:
     more = size - column.size
     if more > 0:
         column.lengthen(more)
-        column.array[-more:] = _NOBODY
+        column.array[-more:] = _NONE

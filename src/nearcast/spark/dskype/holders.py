@@ -1,4 +1,4 @@
-"""What workers of distributed top-k keep on their nodes, and how it goes from step to step."""
+"""What workers of distributed top-k cache on their nodes, and how each step changes it."""
 
 from __future__ import annotations
 
@@ -14,86 +14,86 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
-from nearcast.events.columns import UPDATE_SCHEMA
-from nearcast.spark.dskype.asking import Operations, lead
+from nearcast.spark.dskype.buffer_shard import BufferShard
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, joined_pairs
+from nearcast.spark.dskype.core_holder import Space
 from nearcast.spark.dskype.finder import Finder
-from nearcast.spark.dskype.home import Home
-from nearcast.spark.dskype.host import Space
+from nearcast.spark.dskype.naming import named_updates
 from nearcast.spark.dskype.packing import pack
 from nearcast.spark.dskype.part import WindowPart
-from nearcast.spark.dskype.telling import named
+from nearcast.spark.dskype.requests import Operations, take_step
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.text.columns import buffers
 
 _UPDATES, _OUTCOME = "updates.arrow", "outcome.packed"
 
 
-class Lost(Exception):  # noqa: N818 - nobody made a mistake
-    """What a worker should have kept is not on its node."""
+class NodeStateLost(Exception):  # noqa: N818 - a restarted node is not an error
+    """The state of a worker is not on its node."""
 
 
-class InSpace(NamedTuple):
-    """Makes holders that depend on the space, or finds them again."""
+class HolderFactory(NamedTuple):
+    """Makes holders that depend on the space, or attaches to existing ones."""
 
     make: Any
     space: Space
 
     def __call__(self, memory: Memory) -> Any:
-        """Make an empty one."""
+        """Make an empty holder."""
         return self.make(memory, self.space)
 
     def attach(self, memory: Memory, described: Mapping[str, Any]) -> Any:
-        """Find one again in memory that is kept in files."""
+        """Attach to a holder in memory that is kept in files."""
         return self.make(memory, self.space, described)
 
 
-class LeftByStep(NamedTuple):
-    """What the step before left to a finder: first who is gone, then who comes."""
+class FinderChanges(NamedTuple):
+    """What the previous step changes in a finder, in this order."""
 
-    gone: list[Int32s]
-    raised: list[tuple[Int32s, Floats]]
+    gone: list[Int32s]  # owners
+    raised: list[tuple[Int32s, Floats]]  # owners and thresholds
     refills: list[Refills]  # without messages
-    homes: list[Int32s]  # by refill: the home of each
+    shards: list[Int32s]  # for each of `refills`: the buffer shard of each subscription
 
     @property
     def nbytes(self) -> int:
-        """About how much room it takes."""
+        """About how many bytes it takes to apply."""
         return sum(32 * int(each.wanted.terms.hashes.nbytes) for each in self.refills)
 
 
-class KeptFinder(Finder):
-    """A finder on its node, which knows the home of each subscription."""
+class CachedFinder(Finder):
+    """A finder on its node, which knows the buffer shard of each subscription."""
 
     columns = Finder.columns | {"home_of": (np.int32, 0)}
-    _home_of: Column  # by owner
+    _home_of: Column  # by owner: the buffer shard
 
-    def apply(self, left: LeftByStep) -> None:
-        """Begin a step."""
-        for gone in left.gone:
+    def apply(self, changes: FinderChanges) -> None:
+        """Take over what the previous step changed."""
+        for gone in changes.gone:
             self.forget(gone)
-        for owners, thetas in left.raised:
+        for owners, thetas in changes.raised:
             self.lift(owners, thetas)
-        for refills, homes in zip(left.refills, left.homes, strict=True):
+        for refills, shards in zip(changes.refills, changes.shards, strict=True):
             owners = refills.wanted.owners
             self.take(refills)
             self._home_of.lengthen(max(0, int(owners.max(initial=-1)) + 1 - self._home_of.size))
-            self._home_of.array[owners] = homes
+            self._home_of.array[owners] = shards
 
-    def by_home(self, pairs: ReachedPairs, homes: int) -> Iterator[ReachedPairs]:
-        """Pairs by the home of their subscription."""
-        home = self._home_of.array[pairs.owners]
-        order = np.argsort(home, kind="stable")
-        edges = np.searchsorted(home[order], np.arange(homes + 1))
+    def by_shard(self, pairs: ReachedPairs, shards: int) -> Iterator[ReachedPairs]:
+        """Divide pairs by the buffer shard of their subscription."""
+        shard = self._home_of.array[pairs.owners]
+        order = np.argsort(shard, kind="stable")
+        edges = np.searchsorted(shard[order], np.arange(shards + 1))
         for start, stop in pairwise(edges.tolist()):
             some = order[start:stop]
             yield ReachedPairs(pairs.owners[some], pairs.numbers[some], pairs.scores[some])
 
 
-class HomeStep(NamedTuple):
-    """What a home needs for a step."""
+class BufferStep(NamedTuple):
+    """What a buffer shard needs for a step."""
 
-    refills: list[Refills]  # with which it begins
+    refills: list[Refills]  # stored before the step
     timeline: Timeline
     pairs: list[ReachedPairs]
     operations: Operations
@@ -102,32 +102,32 @@ class HomeStep(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """About how much room it takes."""
+        """About how many bytes it takes to apply."""
         new = sum(2 * int(column.nbytes) for pairs in self.pairs for column in pairs)
         return new + sum(2 * int(each.scores.nbytes) for each in self.refills)
 
 
-class KeptHome(Home):
-    """A home on its node: what the last step came to lies beside it, for a task that asks again."""
+class CachedBufferShard(BufferShard):
+    """A buffer shard on its node; files beside it keep the last step's results, for retries."""
 
     @classmethod
     def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Find one again in memory that is kept in files."""
+        """Attach to a shard in memory that is kept in files."""
         return cls(memory, described)
 
     def _beside(self, name: str) -> Path:
         assert isinstance(self.memory, MappedMemory)  # noqa: S101 - as nodes keep it
         return self.memory.folder / name
 
-    def apply(self, step: HomeStep) -> None:
-        """Take a step, and write down what it came to."""
+    def apply(self, step: BufferStep) -> None:
+        """Take a step, and write its results to files."""
         for refills in step.refills:
             self.fill(refills)
         operations = step.operations
-        taken, requests = lead(self, step.timeline, joined_pairs(step.pairs), operations)
+        taken, requests = take_step(self, step.timeline, joined_pairs(step.pairs), operations)
         self._beside(_UPDATES).unlink(missing_ok=True)
         with pa.ipc.new_file(str(self._beside(_UPDATES)), UPDATE_SCHEMA) as writer:
-            for table in named(taken.updates, self.names_of, step.ids, step.again):
+            for table in named_updates(taken.updates, self.names_of, step.ids, step.again):
                 writer.write_table(table)
         outcome = pack(
             requests=requests,
@@ -139,50 +139,50 @@ class KeptHome(Home):
         self.forget(operations.ended)
 
     def updates(self) -> Iterator[pa.Table]:
-        """What the last step told."""
+        """The updates of the last step."""
         with pa.memory_map(str(self._beside(_UPDATES))) as file, pa.ipc.open_file(file) as reader:
             for number in range(reader.num_record_batches):
                 yield pa.Table.from_batches([reader.get_batch(number)])
 
     def outcome(self) -> bytes:
-        """What else it came to: requests, who is gone, and whose thresholds rose."""
+        """The other results: requests, versions that ended, and thresholds that rose."""
         return self._beside(_OUTCOME).read_bytes()
 
 
 class PartStep(NamedTuple):
-    """The messages of a step, of one part, and the oldest that is still needed."""
+    """The messages of a step for one part, and the oldest message that is still needed."""
 
     messages: WindowMessages
     first: int
 
     @property
     def nbytes(self) -> int:
-        """About how much room it takes."""
+        """About how many bytes it takes to apply."""
         return 8 * int(self.messages.terms.hashes.nbytes)
 
 
-class KeptPart(WindowPart):
+class CachedWindowPart(WindowPart):
     """A part of the window on its node."""
 
     def apply(self, step: PartStep) -> None:
-        """Take a step."""
+        """Add the messages of a step."""
         self.take(step.messages, step.first)
 
 
 class IdsStep(NamedTuple):
-    """The ids of the messages of a step, and the oldest that is still needed."""
+    """The ids of the messages of a step, and the oldest message that is still needed."""
 
     ids: pa.Array
     first: int
 
     @property
     def nbytes(self) -> int:
-        """About how much room it takes."""
+        """About how many bytes it takes to apply."""
         return int(self.ids.nbytes)
 
 
-class KeptIds:
-    """The ids of the messages of the window: the one thing that every node has of all of it."""
+class CachedMessageIds:
+    """The ids of all messages of the window, which every node has."""
 
     def __init__(self, memory: Memory, described: Mapping[str, int] | None = None) -> None:
         self._memory = memory
@@ -190,18 +190,18 @@ class KeptIds:
 
     @classmethod
     def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
-        """Find them again in memory that is kept in files."""
+        """Attach to ids in memory that is kept in files."""
         return cls(memory, described)
 
     def describe(self) -> dict[str, Any]:
-        """Say what `attach` needs."""
+        """Return what `attach` needs."""
         return self.texts.describe()
 
     def begin(self, first: int) -> None:
-        """Say which number comes first."""
+        """Start empty; `first` is the number of the first message."""
         self.texts = NumberedStrings(first, self._memory, "message_ids")
 
     def apply(self, step: IdsStep) -> None:
-        """Take a step."""
+        """Add the ids of a step, and drop those that are no longer needed."""
         self.texts.drop_before(min(step.first, self.texts.first + len(self.texts)))
         self.texts.extend(*buffers(step.ids))

@@ -16,7 +16,7 @@ _WORTH_TIDYING = 1 << 14
 
 
 class NumberedLists:
-    """Knows a list for each number; `prefix` tells its arrays from others in the memory."""
+    """A list for each number; `prefix` distinguishes its arrays from others in the memory."""
 
     def __init__(
         self, memory: Memory, prefix: str, described: Mapping[str, int] | None = None
@@ -28,7 +28,7 @@ class NumberedLists:
         self._dead = sizes["dead"]
 
     def describe(self) -> dict[str, int]:
-        """Say what is needed to find them again in their memory."""
+        """Return what is needed to attach to them in their memory."""
         return {"start": self._start.size, "words": self._words.size, "dead": self._dead}
 
     @property
@@ -37,7 +37,7 @@ class NumberedLists:
         return self._start.nbytes + self._size.nbytes + self._words.nbytes
 
     def put(self, numbers: Int32s, starts: Int64s, words: Hashes) -> None:
-        """Give numbers these lists."""
+        """Set the lists of some numbers."""
         more = int(numbers.max(initial=-1)) + 1 - self._start.size
         if more > 0:
             self._start.lengthen(more)
@@ -49,7 +49,7 @@ class NumberedLists:
         self._size.array[numbers] = np.diff(starts)
 
     def forget(self, numbers: Int32s) -> None:
-        """Let the lists of some numbers go."""
+        """Remove the lists of some numbers."""
         self._dead += int(self._size.array[numbers].sum())
         self._size.array[numbers] = 0
         if self._dead > max(_WORTH_TIDYING, self._words.size // 2):
@@ -59,7 +59,7 @@ class NumberedLists:
             self._dead = 0
 
     def of(self, numbers: Int32s) -> tuple[Int64s, Hashes]:
-        """The lists of numbers, in a row, and where each starts."""
+        """The lists of some numbers, concatenated: where each starts, and all words."""
         sizes = self._size.array[numbers]
         starts = starts_of(sizes)
         places = np.repeat(self._start.array[numbers] - starts[:-1], sizes)

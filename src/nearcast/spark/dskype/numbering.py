@@ -1,4 +1,4 @@
-"""Terms as small numbers of a core, by their hashes; the numbers of unused ones are given again."""
+"""Numbers terms for a core, by their hashes; numbers of unused terms are reused."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.dskype.columns import Terms
 from nearcast.text.columns import Hashes
 
-_NOBODY = np.uint64(0)
+_UNUSED = np.uint64(0)
 _FEW = 1 << 12
 
 
-class Numbered(NamedTuple):
+class NumberedTerms(NamedTuple):
     """Terms by their numbers."""
 
     starts: Int64s
@@ -29,7 +29,7 @@ class Numbered(NamedTuple):
 
 
 class Numbers:
-    """Gives terms numbers; `idf` by number is for the core to have."""
+    """Maps hashes of terms to small numbers."""
 
     def __init__(self, memory: Memory, described: Mapping[str, int] | None = None) -> None:
         sizes = described or {"slots": 1 << 10, "count": 0, "free": 0}
@@ -41,12 +41,12 @@ class Numbers:
         self._free = Column(np.int32, 0, memory, "term_free", sizes["free"])
 
     def describe(self) -> dict[str, int]:
-        """Say what is needed to find them again in their memory."""
+        """Return what is needed to attach to them in their memory."""
         return {"slots": len(self._slots), "count": self.count, "free": self._free.size}
 
     @property
     def count(self) -> int:
-        """One more than the highest number there was."""
+        """One more than the highest number ever given."""
         return self._hash.size
 
     @property
@@ -55,9 +55,9 @@ class Numbers:
         return int(self._slots.nbytes + self._hash.nbytes + self._free.nbytes)
 
     def take(self, hashes: Hashes) -> Int32s:
-        """The numbers of terms, new ones where there are none yet.
+        """The numbers of terms; terms without one get a new one.
 
-        They are given in the order in which terms come, so that frequent terms have low numbers:
+        Numbers are given in the order in which terms occur, so that frequent terms have low ones:
         lists are read from the highest number down, and the short ones should come first.
         """
         numbers = np.empty(len(hashes), np.int32)
@@ -84,28 +84,28 @@ class Numbers:
             self._slots[:] = empty_slots(1)
             move_slots(old, self._slots)
 
-    def known(self, terms: Terms, counts: Int32s) -> Numbered:
-        """Those terms that have numbers, with their counts."""
+    def known(self, terms: Terms, counts: Int32s) -> NumberedTerms:
+        """The terms that have numbers, with their counts."""
         numbers = np.empty(len(terms.hashes), np.int32)
         _look_up(self._slots, terms.hashes, numbers)
         had = numbers >= 0
         before = np.zeros(len(numbers) + 1, np.int64)
         np.cumsum(had, out=before[1:])
-        return Numbered(before[terms.starts], numbers[had], counts[had])
+        return NumberedTerms(before[terms.starts], numbers[had], counts[had])
 
     def sweep(self, unused: npt.NDArray[np.bool_]) -> None:
-        """Give the numbers back that nothing has, if that is worth while."""
+        """Free the numbers of unused terms, if enough are taken to be worth it."""
         live = self.count - self._free.size
         if live < _FEW or 8 * live <= 3 * len(self._slots):
             return
-        held = self._hash.array != _NOBODY
+        held = self._hash.array != _UNUSED
         gone = np.flatnonzero(unused[: self.count] & held[: len(unused)]).astype(np.int32)
         _forget(self._slots, self._hash.array, gone)
         self._free.extend(gone)
 
 
 def unit(idf: Floats, count: int) -> Floats:
-    """The weights of so many terms."""
+    """The weights of `count` terms: `idf`, or 1 for each if it is empty."""
     return idf if len(idf) else np.ones(count)
 
 
@@ -113,6 +113,7 @@ def unit(idf: Floats, count: int) -> Floats:
 def _take(
     slots: Slots, hashes: Hashes, count: int, free: Int32s, hash_of: Hashes
 ) -> tuple[int, int]:
+    """Number the terms in `hashes` that `slots` lacks; return the new count and free numbers."""
     left = len(free)
     for at in range(len(hashes)):
         first = hashes[at]
@@ -139,4 +140,4 @@ def _look_up(slots: Slots, hashes: Hashes, numbers: Int32s) -> None:
 def _forget(slots: Slots, hash_of: Hashes, numbers: Int32s) -> None:
     for number in numbers:
         remove(slots, hash_of[number], mixed(hash_of[number]))
-        hash_of[number] = _NOBODY
+        hash_of[number] = _UNUSED

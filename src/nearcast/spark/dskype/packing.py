@@ -1,4 +1,4 @@
-"""Arrays as bytes, for files and for the way from one task to another."""
+"""Arrays as bytes, for files and for packets between tasks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def pack(**values: Any) -> bytes:
 
 
 def unpack(data: Any) -> dict[str, Any]:
-    """What was packed."""
+    """The values that were packed, by name."""
     view = memoryview(data)
     (length,) = _HEAD.unpack_from(view)
     at = _HEAD.size + length
@@ -64,7 +64,7 @@ def unpack(data: Any) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads one value after the other."""
+    """Reads packed values one after the other."""
 
     def __init__(self, view: memoryview, at: int) -> None:
         self._view, self._at = view, at
@@ -87,7 +87,7 @@ class _Reader:
     def _array(self, dtype: str, shape: list[int]) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)
         count = int(np.prod(shape))
-        # A copy: kernels that were compiled for arrays that can be written take no others.
+        # A copy, because kernels are compiled for writable arrays only.
         found = np.frombuffer(self._view, kind, count, self._at).reshape(shape).copy()
         self._at += found.nbytes + -found.nbytes % _ALIGNED
         return found

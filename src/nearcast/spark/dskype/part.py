@@ -1,8 +1,8 @@
-"""A message worker: every M-th message of the window, in circles of their terms.
+"""A message worker: holds every M-th message of the window (a message bolt of DSkype).
 
-It has the messages of the step at hand and those that leave with it. What it answers to a request
-is a superset of what may be among the k best of its part at any moment from one event to another,
-and, for those that stay, enough for a fresh buffer.
+It also has the messages of the current step and those that expire in it. Its answer to a request is
+a superset of the messages of its part that may be among the k best at any time from one event to
+another and, for a subscription that stays, enough for a fresh buffer.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from nearcast.arrays.column import Column
 from nearcast.spark.dskype import _answer
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Replies, Requests, WindowMessages, squares
-from nearcast.spark.dskype.host import Host, enough
+from nearcast.spark.dskype.core_holder import CoreHolder, enough
 from nearcast.topk.kernels.layout import CLASSES, FIRST, NEXT, SUB, TopkState
 
 _ROOM = 1 << 12
 
 
-class WindowPart(Host):
+class WindowPart(CoreHolder):
     """One of `parts` parts of the window."""
 
     columns = {"place": (np.int64, 0)}  # noqa: RUF012 - never changed
 
     _place: Column  # which part, of how many, and the number that the core counts from
 
-    def become(self, part: int, parts: int, first: int) -> None:
-        """Say which part this is, of how many, and the oldest message it will get, or one before.
+    def assign(self, part: int, parts: int, first: int) -> None:
+        """Make this part number `part` of `parts`; no message before `first` will be added.
 
         Message v is in part v % parts, as number v // parts.
         """
         self._place.replace(np.array([part, parts, first // parts]))
 
     def __len__(self) -> int:
-        """How many messages there are, with those that have only just left."""
+        """How many messages it has, with those that expire in the current step."""
         scalars = self.core.state.scalars
         return int(scalars[NEXT] - scalars[FIRST])
 
     def _own(self, numbers: np.ndarray) -> np.ndarray:
-        """Of numbers, how many messages of the part, less the base, come before each."""
+        """Convert message numbers: how many messages of the part after the base precede each."""
         part, parts, base = self._place.array.tolist()
         own: np.ndarray = (numbers - part + parts - 1) // parts - base
         return own
 
     def take(self, messages: WindowMessages, first: int) -> None:
-        """Take in the messages that belong here; let those before `first` go."""
+        """Add the messages that belong to this part, and remove those before `first`."""
         self._rebase()
         until = int(self._own(np.array([first]))[0])
         _answer.leave_until(self.core.state, min(until, int(self.core.state.scalars[NEXT])))
@@ -56,7 +56,7 @@ class WindowPart(Host):
             return
         following = int(self.core.state.scalars[NEXT])
         if following == 0:
-            # The first there is: the window may begin anywhere.
+            # The part is empty: the window may begin anywhere.
             self._place.array[2] = int(mine.numbers[0]) // parts
         elif int(mine.numbers[0]) // parts - base != following:
             raise ValueError(
@@ -75,11 +75,11 @@ class WindowPart(Host):
         self._place.array[2] += self.core.rebase_if_due()
 
     def answer(self, requests: Requests, timeline: Timeline) -> Replies:
-        """Say who may matter to each request."""
+        """Find the messages that may matter to each request."""
         count, wanted = len(requests.since), requests.wanted
         once = np.ones(len(wanted.terms.hashes), np.int32)
         known = self.numbers.known(wanted.terms, once)
-        asking = _answer.Asking(
+        kernel_requests = _answer.EvaluationRequests(
             wanted.points, wanted.alphas, squares(wanted.terms, once), wanted.ks, known.starts,
             known.terms, requests.since, requests.until, requests.flags,
         )  # fmt: skip
@@ -92,7 +92,7 @@ class WindowPart(Host):
         scores, numbers, done = np.empty(_ROOM), np.empty(_ROOM, np.int32), 0
         while True:
             done, code = _answer.answer(
-                state, self.core.work, asking, span, answers, scores, numbers, done
+                state, self.core.work, kernel_requests, span, answers, scores, numbers, done
             )
             if code != _answer.MORE_ANSWERS:
                 break
@@ -110,7 +110,7 @@ class WindowPart(Host):
 
 
 def _with_one(state: TopkState, terms: int) -> TopkState:
-    """The state, with room of one's own for one subscription of so many terms."""
+    """A view of the state with its own record for one subscription of up to `terms` terms."""
     record = np.zeros(SUB)
     return state._replace(
         scalars=state.scalars.copy(),

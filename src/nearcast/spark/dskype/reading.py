@@ -1,4 +1,4 @@
-"""What workers read of a step in the state of its pipeline: messages, operations, the window."""
+"""Reads a step from the state of its pipeline: messages, operations, the window."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pyarrow as pa
 from nearcast.arrays.types import Int64s
 from nearcast.spark.columns import mask_of
 from nearcast.spark.dskype.analysis import terms_of
-from nearcast.spark.dskype.asking import Operations
 from nearcast.spark.dskype.clock import Timeline, moment
 from nearcast.spark.dskype.columns import SubscriptionVersions, WindowMessages
+from nearcast.spark.dskype.requests import Operations
 from nearcast.spark.files import Files
 from nearcast.spark.operations import GONE, RANKED, of_kind, ranks
 from nearcast.spark.ranked.reading import tops_in
@@ -24,26 +24,26 @@ from nearcast.spark.ranked.window import MessageFile, read_messages, window_mess
 if TYPE_CHECKING:
     from nearcast.spark.tasks import TaskInput
 
-_NOBODY = -1
+_NO_OWNER = -1
 
 
 class StepReader:
-    """A step, as far as a worker asks for it."""
+    """One step; what a worker asks for is read on first use."""
 
     def __init__(self, work: TaskInput, files: Files) -> None:
-        assert work.ranked is not None  # noqa: S101 - made for those that rank
+        assert work.ranked is not None  # noqa: S101 - made for work with top-k subscriptions
         self.work, self.ranked, self.files = work, work.ranked, files
         self.number = work.steps[-1].number
 
     @cached_property
     def idf(self) -> Callable[[str], float] | None:
-        """What terms weigh, unless all weigh 1."""
+        """The weight of a term, or None if all weigh 1."""
         history = vocabulary_of(self.work.pipeline, self.files, self.ranked)
         return None if history is None else history.idf
 
     @cached_property
     def rows(self) -> pa.Table:
-        """What happens to the window."""
+        """The events of the step that change the window."""
         return read_messages(self.files, self.ranked.files[-1])
 
     @cached_property
@@ -69,7 +69,7 @@ class StepReader:
 
     @cached_property
     def again(self) -> Int64s:
-        """Events with a message whose id was that of one that leaves the window with them."""
+        """Events that bring a message with the id of one that leaves the window with them."""
         seq: Int64s = self.rows["seq"].to_numpy()
         again = mask_of(self.rows["again"].combine_chunks())
         return seq[again]
@@ -83,18 +83,18 @@ class StepReader:
         return WindowMessages(some["number"].to_numpy(), points, terms, counts)
 
     def part_of_step(self, span: MessageFile, part: int, parts: int) -> WindowMessages:
-        """Of the messages of a step, every so many-th."""
+        """The messages of a step that belong to one part of the window."""
         rows = read_messages(self.files, span)
         return self.messages(_every(rows, part, parts))
 
     def part_of_window(self, part: int, parts: int) -> WindowMessages:
-        """Of the messages that are in the window before the step, every so many-th."""
+        """The messages of the window before the step that belong to one part of it."""
         ranked = self.ranked
         rows = window_messages(self.files, ranked.before, ranked.first, ranked.next)
         return self.messages(_every(rows, part, parts))
 
     def wanted(self, begun: pa.Table) -> SubscriptionVersions:
-        """Subscriptions as a log has them."""
+        """The subscriptions of a log."""
         tops = tops_in(begun)
         terms, _ = terms_of(_one(begun, "query"), self.work.analyser, self.idf)
         return SubscriptionVersions(
@@ -107,14 +107,14 @@ class StepReader:
         )
 
     def operations(self, home: int) -> Operations:
-        """What begins in a home, and what ends anywhere."""
+        """The versions that begin in a buffer shard, and all that end, in whatever shard."""
         own = StateReader(self.work, self.files, home).own(self._log)
         begun, gone = of_kind(own, RANKED).sort_by("seq").combine_chunks(), of_kind(own, GONE)
         seq, ends = begun["seq"].to_numpy(), gone["seq"].to_numpy()
         ended = gone["owner"].to_numpy()
         order = np.argsort(ends, kind="stable")
         place = np.searchsorted(ends[order], seq)
-        was = np.full(len(seq), _NOBODY, np.int32)
+        was = np.full(len(seq), _NO_OWNER, np.int32)
         inside = place < len(ends)
         same = np.zeros(len(seq), np.bool_)
         same[inside] = ends[order][place[inside]] == seq[inside]
@@ -123,7 +123,7 @@ class StepReader:
         return Operations(self.wanted(begun), events(seq), was, ended, events(ends))
 
     def standing(self, home: int, portion: int, portions: int) -> SubscriptionVersions:
-        """Some of the subscriptions of a home that stood before the step."""
+        """One portion of the subscriptions that a buffer shard had before the step."""
         buckets = self.ranked.buckets
         mine = (buckets == home) & (np.arange(len(buckets)) % portions == portion)
         return self.wanted(StateReader(self.work, self.files, home).standing(mine))

@@ -1,4 +1,4 @@
-"""Which finders get which subscriptions and messages, by a mechanism's spread."""
+"""Which finders get which subscriptions and messages, according to a distribution mechanism."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from nearcast.spark.dskype.columns import Refills, SubscriptionVersions, WindowM
 from nearcast.spark.dskype.numbering import unit
 from nearcast.topk.kernels.layout import NOTHING
 
-Dealt = list[Int64s]
-"""By finder: which of some things it gets."""
+ByFinder = list[Int64s]
+"""By finder: the places of the items that it gets."""
 
 
-def deal_refills(spread: Spread, refills: Refills) -> Dealt:
-    """Which finders hold subscriptions, with the thresholds they have now."""
-    wishes = ordered(spread, _wishes(refills.wanted, refills.thetas))
-    return _dealt(spread, *place(spread, wishes).holders)
+def assign_refills(spread: Spread, refills: Refills) -> ByFinder:
+    """Which finders hold which subscriptions, given their current thresholds."""
+    queries = ordered(spread, _queries(refills.wanted, refills.thetas))
+    return _by_finder(spread, *place(spread, queries).holders)
 
 
-def _wishes(wanted: SubscriptionVersions, thetas: Floats) -> TopkQueries:
+def _queries(wanted: SubscriptionVersions, thetas: Floats) -> TopkQueries:
     terms = wanted.terms
     return TopkQueries(
         wanted.keys,
@@ -49,16 +49,18 @@ def spread_for(
     mechanism: str, workers: int, space: Box, wanted: SubscriptionVersions, messages: WindowMessages
 ) -> Spread:
     """Make a spread from subscriptions, whose thresholds are not known, and messages."""
-    wishes = _wishes(wanted, np.full(len(wanted.owners), NOTHING))
+    queries = _queries(wanted, np.full(len(wanted.owners), NOTHING))
     terms = messages.terms
-    sample = TopkSample(wishes, messages.points, terms.starts, terms.hashes, _steepness(messages))
+    sample = TopkSample(queries, messages.points, terms.starts, terms.hashes, _steepness(messages))
     return mechanism_named(mechanism)(sample, workers, space)
 
 
-def deal_messages(spread: Spread, messages: WindowMessages) -> Dealt:
-    """Which finders must see messages."""
+def assign_messages(spread: Spread, messages: WindowMessages) -> ByFinder:
+    """Which finders must match which messages."""
     terms = messages.terms
-    return _dealt(spread, *route_messages(spread, terms.starts, terms.hashes, _steepness(messages)))
+    return _by_finder(
+        spread, *route_messages(spread, terms.starts, terms.hashes, _steepness(messages))
+    )
 
 
 def _steepness(messages: WindowMessages) -> Floats:
@@ -66,7 +68,7 @@ def _steepness(messages: WindowMessages) -> Floats:
     return steepness_of(terms.starts, messages.counts, unit(terms.idf, len(terms.hashes)))
 
 
-def _dealt(spread: Spread, things: Int32s, workers: Int32s) -> Dealt:
+def _by_finder(spread: Spread, things: Int32s, workers: Int32s) -> ByFinder:
     order = np.argsort(workers, kind="stable")
     edges = np.searchsorted(workers[order], np.arange(spread.workers + 1))
     return [
@@ -75,7 +77,7 @@ def _dealt(spread: Spread, things: Int32s, workers: Int32s) -> Dealt:
     ]
 
 
-def flat(dealt: Dealt) -> tuple[Int64s, Int64s]:
-    """What each finder gets, in a row, and where that of each starts."""
+def flat(dealt: ByFinder) -> tuple[Int64s, Int64s]:
+    """Where the places of each finder start, and all places, concatenated."""
     starts = starts_of(np.array([len(each) for each in dealt], np.int64))
     return starts, np.concatenate([np.empty(0, np.int64), *dealt])

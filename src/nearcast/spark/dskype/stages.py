@@ -1,14 +1,18 @@
 """A step of distributed top-k as the tasks of one job: five stages, one after the other.
 
-    distribution -> finders -> homes -> message workers -> aggregation
+    distribution -> finders -> buffer shards -> message workers -> aggregation
 
-A task sends packets to those of the next stage. Updates go to files, which the driver makes part of
-the output; requests and refills go to files too, because many read them. What a step leaves to the
-next one (fresh buffers, thresholds that rose) is named in the reports.
+These are the bolts of DSkype (section 7 of the paper), with each subscription bolt in two halves: a
+finder matches messages, a buffer shard holds the buffers. A buffer shard is called `home` in
+packets and reports.
 
-Buffers and thresholds are on nodes only. A task that does not find what it left there says so,
-nobody after it does anything, and the driver lets everything be asked for again at the end of the
-step before, in portions, before it takes the step once more.
+A task sends packets to those of the next stage. Updates go to files, which the driver adds to the
+output; requests and refills go to files too, because many tasks read them. Reports name what a step
+leaves for the next one: fresh buffers, and thresholds that rose.
+
+Buffers and thresholds are on nodes only. A task that does not find its own there reports that, the
+tasks after it do nothing, and the driver rebuilds all buffers as of the end of the previous step,
+in portions, before it repeats the step.
 """
 
 from __future__ import annotations
@@ -18,191 +22,196 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearcast.spark.dskype.asking import silently
+from nearcast.spark.dskype.aggregation import aggregate
 from nearcast.spark.dskype.columns import Requests
-from nearcast.spark.dskype.desk import Desk
-from nearcast.spark.dskype.holders import HomeStep, Lost
+from nearcast.spark.dskype.holders import BufferStep, NodeStateLost
+from nearcast.spark.dskype.naming import named_updates
 from nearcast.spark.dskype.packing import pack, unpack
-from nearcast.spark.dskype.settling import settle
-from nearcast.spark.dskype.spreading import deal_messages, deal_refills, flat
-from nearcast.spark.dskype.telling import named
+from nearcast.spark.dskype.ranking_context import RankingContext
+from nearcast.spark.dskype.requests import buffer_requests
+from nearcast.spark.dskype.spreading import assign_messages, assign_refills, flat
 from nearcast.spark.ranked.work import Packets, Stage
 
 if TYPE_CHECKING:
     from nearcast.spark.tasks import TaskInput
 
 
-class Dskype:
-    """Ranks in five stages; in three when buffers are asked for."""
+class DskypeRanker:
+    """Ranks in five stages; rebuilds buffers in three."""
 
     def stages(self, work: TaskInput) -> list[Stage]:
-        """As the driver says: a step, or a portion of what is asked for."""
-        assert work.ranked is not None  # noqa: S101 - called when somebody ranks
+        """The stages of a step, or of one portion of a rebuild."""
+        assert work.ranked is not None  # noqa: S101 - called for work with top-k subscriptions
         workers = work.ranked.workers
-        last = [Stage(workers, _answer), Stage(workers, _settle)]
+        last = [Stage(workers, _answer), Stage(workers, _aggregate)]
         if work.ranked.extra["portion"] is not None:
-            return [Stage(workers, _recall), *last]
+            return [Stage(workers, _request_buffers), *last]
         finders = work.ranked.extra["finders"]
-        return [Stage(workers, _distribute), Stage(finders, _find), Stage(workers, _lead), *last]
+        first = [Stage(workers, _distribute), Stage(finders, _find)]
+        return [*first, Stage(workers, _update_buffers), *last]
 
 
 def _distribute(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    """Send messages to the finders that must see them."""
+    """Send messages to the finders that must match them."""
     del packets
-    desk = Desk(work, task, attempt)
-    rows, workers = desk.step.rows, desk.workers
+    context = RankingContext(work, task, attempt)
+    rows, workers = context.step.rows, context.workers
     edges = np.linspace(0, len(rows), workers + 1).round().astype(int)
     some = rows.slice(edges[task], edges[task + 1] - edges[task])
-    messages = desk.step.messages(some)
-    for finder, which in enumerate(deal_messages(desk.spread, messages)):
-        if len(which) or task == 0:  # everybody must hear of the step
+    messages = context.step.messages(some)
+    for finder, which in enumerate(assign_messages(context.spread, messages)):
+        if len(which) or task == 0:  # every finder must run, even without messages
             yield finder, pack(messages=messages.of(which))
 
 
 def _find(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    """Find whom messages concern, and send that to their homes."""
-    desk = Desk(work, task, attempt)
+    """Find the subscriptions that messages reach, and send the pairs to their buffer shards."""
+    context = RankingContext(work, task, attempt)
     try:
-        finder = desk.finder()
-    except Lost:
-        yield from _all_lost(desk)
+        finder = context.finder()
+    except NodeStateLost:
+        yield from _report_lost(context)
         return
-    desk.ready()
+    context.ready()
     messages = pairs_found = 0
-    found: list[list[Any]] = [[] for _ in range(desk.workers)]
+    found: list[list[Any]] = [[] for _ in range(context.workers)]
     for packet in packets:
-        coming = unpack(packet)["messages"]
-        pairs = finder.find(coming)
-        messages += len(coming.numbers)
+        incoming = unpack(packet)["messages"]
+        pairs = finder.find(incoming)
+        messages += len(incoming.numbers)
         pairs_found += len(pairs.owners)
-        for home, part in enumerate(finder.by_home(pairs, desk.workers)):
-            found[home].append(part)
-    report = desk.report(
+        for shard, part in enumerate(finder.by_shard(pairs, context.workers)):
+            found[shard].append(part)
+    report = context.report(
         "finder", messages=messages, candidates=pairs_found, rows=len(finder), bytes=finder.nbytes
     )
-    for home, parts in enumerate(found):
-        reports = [report] if home == task % desk.workers else []
-        yield home, pack(pairs=parts, reports=reports)
+    for shard, parts in enumerate(found):
+        reports = [report] if shard == task % context.workers else []
+        yield shard, pack(pairs=parts, reports=reports)
 
 
-def _lead(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    """Lead a home through the step; ask message workers for what it cannot say."""
-    desk = Desk(work, task, attempt)
-    told = [unpack(packet) for packet in packets]
-    if any("lost" in each for each in told):
-        yield from _all_lost(desk)
+def _update_buffers(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+    """Take a buffer shard through the step; request what it cannot know from message workers."""
+    context = RankingContext(work, task, attempt)
+    received = [unpack(packet) for packet in packets]
+    if any("lost" in each for each in received):
+        yield from _report_lost(context)
         return
 
-    def step(refills: list[Any]) -> HomeStep:
-        return HomeStep(
+    def step(refills: list[Any]) -> BufferStep:
+        return BufferStep(
             refills,
-            desk.step.timeline,
-            [pairs for each in told for pairs in each["pairs"]],
-            desk.step.operations(task),
-            desk.ids(),
-            desk.step.again,
+            context.step.timeline,
+            [pairs for each in received for pairs in each["pairs"]],
+            context.step.operations(task),
+            context.ids(),
+            context.step.again,
         )
 
     try:
-        home = desk.home(step)
-    except Lost:
-        yield from _all_lost(desk)
+        shard = context.buffer_shard(step)
+    except NodeStateLost:
+        yield from _report_lost(context)
         return
-    desk.ready()
-    file = desk.update_file(0)
-    for table in home.updates():
+    context.ready()
+    file = context.update_file(0)
+    for table in shard.updates():
         file.write_table(table)
-    outcome = home.outcome()
-    name = desk.keep("outcome", outcome)
+    outcome = shard.outcome()
+    name = context.keep("outcome", outcome)
     asked = len(unpack(outcome)["requests"].since)
-    report = desk.report(
-        "home", name=file.close(), updates=file.rows, bytes=home.nbytes,
+    report = context.report(
+        "home", name=file.close(), updates=file.rows, bytes=shard.nbytes,
         left=[["outcome", task, name]],
     )  # fmt: skip
-    yield from _ask(desk, name if asked else None, [r for t in told for r in t["reports"]], report)
+    reports = [each for packet in received for each in packet["reports"]]
+    yield from _send_requests(context, name if asked else None, reports, report)
 
 
-def _recall(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    """Ask for the buffers of some of the subscriptions of a home, at the end of the step before."""
+def _request_buffers(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+    """Request buffers for a portion of a shard's subscriptions, as of the previous step."""
     del packets
-    desk = Desk(work, task, attempt)
-    wanted = desk.step.standing(task, *work.ranked.extra["portion"])  # type: ignore[union-attr]
-    name = desk.keep("outcome", pack(requests=silently(wanted)))
-    report = desk.report("home")
-    yield from _ask(desk, name if len(wanted.owners) else None, [], report)
+    context = RankingContext(work, task, attempt)
+    wanted = context.step.standing(task, *work.ranked.extra["portion"])  # type: ignore[union-attr]
+    name = context.keep("outcome", pack(requests=buffer_requests(wanted)))
+    report = context.report("home")
+    yield from _send_requests(context, name if len(wanted.owners) else None, [], report)
 
 
-def _ask(desk: Desk, name: str | None, reports: list[Any], report: dict[str, Any]) -> Packets:
-    for part in range(desk.workers):
-        told = [*reports, report] if part == desk.task % desk.workers else []
-        yield part, pack(home=desk.task, requests=name, reports=told)
+def _send_requests(
+    context: RankingContext, name: str | None, reports: list[Any], report: dict[str, Any]
+) -> Packets:
+    """Send the name of a file with requests to all message workers, and reports to one of them."""
+    for part in range(context.workers):
+        some = [*reports, report] if part == context.task % context.workers else []
+        yield part, pack(home=context.task, requests=name, reports=some)
 
 
 def _answer(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    """Answer the requests of all homes from one part of the window."""
-    desk = Desk(work, task, attempt)
-    told = [unpack(packet) for packet in packets]
-    if any("lost" in each for each in told):
+    """Answer the requests of all buffer shards from one part of the window."""
+    context = RankingContext(work, task, attempt)
+    received = [unpack(packet) for packet in packets]
+    if any("lost" in each for each in received):
         yield 0, pack(lost=True)
         return
-    part = desk.part()
-    desk.ready()
+    part = context.part()
+    context.ready()
     replies, asked = [], 0
-    for each in told:
+    for each in received:
         found = None
         if each["requests"] is not None:
-            requests: Requests = unpack(desk.files.map(each["requests"]))["requests"]
-            found = part.answer(requests, desk.timeline)
+            requests: Requests = unpack(context.files.map(each["requests"]))["requests"]
+            found = part.answer(requests, context.timeline)
             asked += len(requests.since)
         replies.append(found)
-    report = desk.report("window", candidates=asked, active=len(part), bytes=part.nbytes)
-    for each, found in zip(told, replies, strict=True):
-        reports = each["reports"] + ([report] if each["home"] == task % desk.workers else [])
+    report = context.report("window", candidates=asked, active=len(part), bytes=part.nbytes)
+    for each, found in zip(received, replies, strict=True):
+        reports = each["reports"] + ([report] if each["home"] == task % context.workers else [])
         yield each["home"], pack(requests=each["requests"], replies=found, reports=reports)
 
 
-def _settle(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    """Put the answers together: updates, and the buffers with which the next step begins."""
+def _aggregate(work: TaskInput, task: int, packets: Iterator[bytes], attempt: int) -> Packets:
+    """Aggregate the answers into updates, and into the buffers with which the next step begins."""
     from nearcast.spark.tasks import TaskReport
 
-    desk = Desk(work, task, attempt)
-    told = [unpack(packet) for packet in packets]
-    if any("lost" in each for each in told):
-        yield task, TaskReport(**desk.report("lost")).to_packet()
+    context = RankingContext(work, task, attempt)
+    received = [unpack(packet) for packet in packets]
+    if any("lost" in each for each in received):
+        yield task, TaskReport(**context.report("lost")).to_packet()
         return
-    desk.ready()
-    for each in told:
+    context.ready()
+    for each in received:
         for report in each["reports"]:
             yield task, TaskReport(**report).to_packet()
-    names = {each["requests"] for each in told} - {None}
+    names = {each["requests"] for each in received} - {None}
     if not names:
         return
-    requests: Requests = unpack(desk.files.map(names.pop()))["requests"]
-    settled = settle(requests, [each["replies"] for each in told], desk.timeline)
-    file = desk.update_file(1)
+    requests: Requests = unpack(context.files.map(names.pop()))["requests"]
+    aggregated = aggregate(requests, [each["replies"] for each in received], context.timeline)
+    file = context.update_file(1)
     if (
         work.ranked is not None
         and work.ranked.extra["portion"] is None
-        and len(settled.updates.seq)
+        and len(aggregated.updates.seq)
     ):
-        ids = desk.ids()
+        ids = context.ids()
         wanted = requests.wanted
         place = np.argsort(wanted.owners)
 
         def names_of(owners: Any) -> Any:
             return wanted.ids.take(place[np.searchsorted(wanted.owners[place], owners)])
 
-        for table in named(settled.updates, names_of, ids, desk.step.again):
+        for table in named_updates(aggregated.updates, names_of, ids, context.step.again):
             file.write_table(table)
-    starts, dealt = flat(deal_refills(desk.spread, settled.refills))
-    name = desk.keep("refills", pack(refills=settled.refills, starts=starts, dealt=dealt))
-    report = desk.report(
+    starts, dealt = flat(assign_refills(context.spread, aggregated.refills))
+    name = context.keep("refills", pack(refills=aggregated.refills, starts=starts, dealt=dealt))
+    report = context.report(
         "aggregation", name=file.close(), updates=file.rows,
         left=[["refills", task, name]],
     )  # fmt: skip
     yield task, TaskReport(**report).to_packet()
 
 
-def _all_lost(desk: Desk) -> Packets:
-    for worker in range(desk.workers):
+def _report_lost(context: RankingContext) -> Packets:
+    for worker in range(context.workers):
         yield worker, pack(lost=True)

@@ -1,1 +1,1 @@
-"""Top-k on Spark: what the driver writes down of it, and the ways in which workers rank."""
+"""Top-k on Spark: what the driver records, and the schemes by which workers rank."""

@@ -1,4 +1,4 @@
-"""How a pipeline ranks: by which scheme, on how many workers, and what tasks are told of a step."""
+"""The driver's part of ranking: the scheme, the number of workers, and the work of each step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearcast.engine.settings import Settings
 from nearcast.partition.plan import Plan
 from nearcast.spark.history import History
 from nearcast.spark.node import LogStep
-from nearcast.spark.ranked.dealing import MOST_AT_ONCE, Dealing
+from nearcast.spark.ranked.bucket_assignment import MOST_AT_ONCE, BucketAssignment
 from nearcast.spark.ranked.work import RankedWork
 from nearcast.spark.report import WorkerReport
 from nearcast.spark.state import PipelineState
@@ -35,27 +35,27 @@ class RankingTaskRunner(Protocol):
 
 
 class RankingDriver:
-    """Goes beside the history of a pipeline, and tells the tasks that rank what they need."""
+    """Follows the history of a pipeline, and prepares the work of the tasks that rank."""
 
     at_once = MOST_AT_ONCE
-    """Buckets that may change hands with one step."""
+    """Buckets that may move with one step."""
 
     def __init__(self, scheme: str, workers: int, *, adjust: bool = False) -> None:
         self.scheme = scheme
-        self._dealing = Dealing(workers)
+        self._assignment = BucketAssignment(workers)
         self._adjust = adjust
-        self._since = 0  # the step with which buckets last changed hands
+        self._since = 0  # the step with which buckets last moved
         self._vocabulary: str | None = None
         self.moved = 0
-        """How many buckets changed hands with the last step."""
+        """How many buckets moved with the last step."""
         self.spread = 0
-        """How often subscriptions were spread over those that find for them."""
+        """How often subscriptions were distributed over finders."""
         self.recalled = 0
-        """How many were asked for from nothing before the last step."""
+        """How many subscriptions had their buffers rebuilt before the last step."""
 
     def begin(self, state: PipelineState, settings: Settings) -> None:
-        """Keep what tasks have to know of the settings where they can find it."""
-        self._dealing.recall(state)
+        """Store the settings that tasks need in the state of the pipeline."""
+        self._assignment.restore(state)
         history = settings.history
         if history is None or not history.documents:
             return
@@ -67,14 +67,14 @@ class RankingDriver:
                 state.files.write(_VOCABULARY, path.read_bytes())
 
     def work(self, history: History, step: LogStep, log: pa.Table) -> RankedWork | None:
-        """What is to be done in the step after those that are done; None if nobody ranks."""
+        """The work of the step after those that are done; None without top-k subscriptions."""
         if not history.ranks_in(log):
             return None
-        settings, dealing = history.settings, self._dealing
-        self.moved = dealing.move(history.state, self.at_once)
+        settings, assignment = history.settings, self._assignment
+        self.moved = assignment.move(history.state, self.at_once)
         files = history.window.following(step.number)
         known = [*history.steps, step][-len(files) - 1 :]
-        # Buckets are handed over by those that have just taken the step before, and nobody else.
+        # Only workers that have just taken the previous step can hand buckets over.
         first = step.number - 1 if self.moved else self._since
         known = [each for each in known if each.number >= first]
         if self.moved:
@@ -83,8 +83,8 @@ class RankingDriver:
         first, next = history.before
         return RankedWork(
             scheme=self.scheme,
-            workers=dealing.workers,
-            buckets=dealing.buckets,
+            workers=assignment.workers,
+            buckets=assignment.buckets,
             window=settings.window,
             space=settings.space,
             vocabulary=self._vocabulary,
@@ -96,17 +96,17 @@ class RankingDriver:
         )
 
     def run(self, runner: RankingTaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
-        """Let a step be matched and ranked."""
+        """Run the tasks of a step, which match and rank."""
         return runner.run(work, plan)
 
-    def look(self, workers: Sequence[WorkerReport]) -> None:
-        """See what workers did in a step that is done."""
+    def observe(self, workers: Sequence[WorkerReport]) -> None:
+        """Look at the loads of workers in a step that is done."""
         if self._adjust:
-            self._dealing.look(workers)
+            self._assignment.observe(workers)
 
 
 def digest_of(history: Vocabulary) -> str:
-    """Tells a history from any other that would weigh terms otherwise."""
+    """A digest that differs for histories that weigh terms differently."""
     counted = (f"{term} {history.document_frequency(term)}" for term in _terms(history))
     text = "\n".join([str(history.documents), *sorted(counted)])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""The ways to rank, by name."""
+"""The ranking schemes, by name."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 from nearcast.errors import InvalidValue
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.topk.mechanisms import MECHANISMS
-from nearcast.spark.dskype.stages import Dskype
-from nearcast.spark.ranked.shared import MESSAGE_BYTES, Shared
+from nearcast.spark.dskype.stages import DskypeRanker
+from nearcast.spark.node_folders import cache_root
+from nearcast.spark.ranked.shared import MESSAGE_BYTES, SharedWindowRanker
 from nearcast.spark.ranked.work import Ranker, Stage
-from nearcast.spark.rooms import cache_root
 from nearcast.topk import Window
 
 if TYPE_CHECKING:
     from nearcast.spark.tasks import TaskInput
 
-RANKERS: dict[str, Ranker] = {"shared": Shared(), **dict.fromkeys(MECHANISMS, Dskype())}
+RANKERS: dict[str, Ranker] = {
+    "shared": SharedWindowRanker(),
+    **dict.fromkeys(MECHANISMS, DskypeRanker()),
+}
 
 AUTO = "auto"
 
@@ -36,10 +39,10 @@ def stages_of(work: TaskInput) -> list[Stage]:
 
 
 def names_in(partitioner: str) -> tuple[str, str]:
-    """Read the name of a partitioner, of a way to rank, or both with a comma between them.
+    """Read the name of a partitioner, of a ranking scheme, or of both with a comma between them.
 
-    The side that is not named is `auto`. A name that both sides have is that of a partitioner
-    unless it comes second.
+    Whichever is not named is `auto`. A name that both have means a partitioner unless it comes
+    second.
     """
     boolean, ranked = {AUTO, *PARTITIONERS}, {AUTO, *RANKERS}
     parts = [part.strip() for part in partitioner.split(",")]
@@ -57,11 +60,11 @@ def _listed(names: set[str]) -> list[str]:
 
 
 def ranker_for(name: str, window: Window, workers: int) -> str:
-    """The way to rank that a name means: `auto` is the cheapest one.
+    """The ranking scheme of a name: `auto` is the cheapest one.
 
-    With the window on every worker nothing is asked of others, and a step costs two thirds; but
-    each of them takes in every message. Beyond so many workers that costs more, and a window that
-    does not fit costs more than anything.
+    With the whole window on every worker, workers need nothing from each other and a step costs two
+    thirds; but each of them takes in every message. Beyond `_MOST_SHARING` workers that costs more,
+    and a window that does not fit is out of the question.
     """
     if name != AUTO:
         return name
@@ -71,7 +74,7 @@ def ranker_for(name: str, window: Window, workers: int) -> str:
 
 
 def _there(path: Path) -> Path:
-    """A folder, or the nearest above it that there is."""
+    """A folder, or its nearest parent that exists."""
     while not path.exists():
         path = path.parent
     return path

@@ -1,7 +1,7 @@
-"""Every worker has the whole window, and the top-k subscriptions of some buckets.
+"""Ranking with a shared window: every worker has all of it, and the subscriptions of some buckets.
 
-Nothing is asked of others: what enters, leaves or has to be looked up again is found where the
-subscription is. Where one machine has all workers, nothing is faster.
+Workers need nothing from each other: arrivals, expiries and re-evaluations are handled where the
+subscription is. This is the fastest scheme if all workers are on one machine.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import pyarrow as pa
 
 from nearcast.spark.files import Files
 from nearcast.spark.node import LogStep, Recipe
+from nearcast.spark.node_folders import make_sure_of_room
 from nearcast.spark.operations import GONE, RANKED, completed
 from nearcast.spark.operations import LOG as LOGGED
-from nearcast.spark.ranked.building import told
-from nearcast.spark.ranked.holder import RankedShard, Rules
+from nearcast.spark.ranked.build_progress import reporting_progress
+from nearcast.spark.ranked.holder import RankedShard, RankingRules
 from nearcast.spark.ranked.steps import Mask, RankedStep
 from nearcast.spark.ranked.window import read_messages, window_messages
 from nearcast.spark.ranked.work import Packets, RankedWork, Stage, buckets_of
-from nearcast.spark.rooms import make_sure_of_room
 from nearcast.text import Vocabulary
 
 if TYPE_CHECKING:
     from nearcast.spark.tasks import TaskInput
 
 _COLUMNS = ["kind", "owner", "seq", "id", "query", "top"]
-_FIRST_TASK = 1 << 20  # files of those that rank are told from others by it
+_FIRST_TASK = 1 << 20  # added to worker numbers, so that files of ranking tasks have own names
 
-MESSAGE_BYTES, _SUBSCRIPTION = 500, 1000  # that each takes, more or less
+MESSAGE_BYTES, _SUBSCRIPTION = 500, 1000  # bytes that each takes, approximately
 
 _vocabularies: dict[tuple[str, str], Vocabulary] = {}
 
 
-class Shared:
-    """Ranks in one stage, of one task for each worker."""
+class SharedWindowRanker:
+    """Ranks in one stage, with one task for each worker."""
 
     def stages(self, work: TaskInput) -> list[Stage]:
-        """One stage."""
-        assert work.ranked is not None  # noqa: S101 - called when somebody ranks
+        """The single stage."""
+        assert work.ranked is not None  # noqa: S101 - called for work with top-k subscriptions
         return [Stage(work.ranked.workers, _rank)]
 
 
@@ -72,39 +72,39 @@ def _rank(work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int) 
 
 
 class StateReader:
-    """Where a worker finds what it is told, in the state of its pipeline."""
+    """Reads what a worker needs from the state of its pipeline."""
 
     def __init__(self, work: TaskInput, files: Files, worker: int) -> None:
-        assert work.ranked is not None  # noqa: S101 - made for those that rank
+        assert work.ranked is not None  # noqa: S101 - made for work with top-k subscriptions
         self._work, self._ranked = work, work.ranked
         self._files = files
         self._worker = worker
         self._mine: Mask = work.ranked.buckets == worker
 
-    def rules(self) -> Rules:
+    def rules(self) -> RankingRules:
         """What scores depend on."""
         ranked = self._ranked
         history = vocabulary_of(self._work.pipeline, self._files, ranked)
         idf = None if history is None else history.idf
-        return Rules(ranked.window, ranked.space, self._work.analyser, idf)
+        return RankingRules(ranked.window, ranked.space, self._work.analyser, idf)
 
     def step(self, step: LogStep) -> RankedStep:
-        """What a step that can be followed has for the worker."""
+        """What a step, one of `RankedWork.steps`, changes for the worker."""
         place = self._ranked.steps.index(step)
         messages = read_messages(self._files, self._ranked.files[place - 1])
         log = self.logged(f"log/{step.number:09}.arrow")
         return RankedStep(messages, _within(log, self._mine), self._mine, self.standing)
 
     def start(self, shard: RankedShard) -> int:
-        """Build what the worker has before the last step; give how many steps that are."""
+        """Build the shard as of before the last step; return how many steps it includes."""
         ranked = self._ranked
         messages = window_messages(self._files, ranked.before, ranked.first, ranked.next)
         begun = self.standing(self._mine)
         make_sure_of_room(
             shard.file.parent, MESSAGE_BYTES * len(messages) + _SUBSCRIPTION * len(begun)
         )
-        with told(self._files, self._worker) as tell:
-            shard.build(messages, begun, self._mine, tell)
+        with reporting_progress(self._files, self._worker) as progress:
+            shard.build(messages, begun, self._mine, progress)
         return len(ranked.steps) - 1
 
     def standing(self, buckets: Mask) -> pa.Table:
@@ -129,17 +129,17 @@ class StateReader:
         return pa.concat_tables(begun).take(pa.array(rows)).combine_chunks()
 
     def logged(self, name: str) -> pa.Table:
-        """A log, as far as it concerns those that rank."""
+        """The columns of a log that ranking needs."""
         with pa.ipc.open_file(self._files.map(name)) as reader:
             return completed(reader.read_all(), LOGGED).select(_COLUMNS)
 
     def own(self, log: pa.Table) -> pa.Table:
-        """Of a log, what begins here, and whatever ends anywhere."""
+        """The rows of a log that begin in the worker's buckets, and all that end."""
         return _within(log, self._mine)
 
 
 def _within(log: pa.Table, buckets: Mask) -> pa.Table:
-    """Of a log, what begins in some buckets, and whatever ends anywhere."""
+    """The rows of a log that begin in some buckets, and all that end."""
     kinds = log["kind"].to_numpy()
     inside = kinds == GONE
     rows = np.flatnonzero(kinds == RANKED)
@@ -149,7 +149,7 @@ def _within(log: pa.Table, buckets: Mask) -> pa.Table:
 
 
 def vocabulary_of(pipeline: str, files: Files, ranked: RankedWork) -> Vocabulary | None:
-    """The history that weighs terms, read once by each process."""
+    """The history from which terms get their weights, read once by each process."""
     if ranked.vocabulary is None:
         return None
     if (pipeline, ranked.vocabulary) not in _vocabularies:

@@ -1,4 +1,4 @@
-"""What a worker is told of a step, as the core takes it, and what it tells, as numbers."""
+"""The input of a worker for a step, in the form the core takes, and its updates as numbers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _NO_BAGS = Bags(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int
 
 
 class RankedStep(NamedTuple):
-    """What a worker is told of a step."""
+    """The input of a worker for a step."""
 
     messages: pa.Table  # in the schema `window.MESSAGES`
     operations: pa.Table  # its own, of the log: what begins and what ends
     mine: Mask  # the buckets that it has from this step on
-    standing: Callable[[Mask], pa.Table]  # what stood in some buckets before the step
+    standing: Callable[[Mask], pa.Table]  # the subscriptions of some buckets before the step
 
     @property
     def nbytes(self) -> int:
-        """About how much room it takes."""
+        """About how many bytes it takes to apply."""
         return int(self.messages.nbytes + 8 * self.operations.nbytes)
 
 
-class Told(NamedTuple):
-    """Updates as numbers: when, whose, which message, what it scores; negative ops remove."""
+class RankedUpdates(NamedTuple):
+    """Updates as numbers; an op below 0 removes a message from the results."""
 
     seq: Int64s
     ops: Int32s
@@ -42,22 +42,22 @@ class Told(NamedTuple):
     scores: Floats
 
 
-class Begun(NamedTuple):
-    """Subscriptions that begin, as the core takes them."""
+class NewSubscriptions(NamedTuple):
+    """Subscriptions that begin, in the form the core takes."""
 
     owners: Int32s
     tops: Floats
     bags: Bags
 
     @classmethod
-    def read(cls, begun: pa.Table, terms: TermNumbers) -> Begun:
-        """Take them from a log."""
+    def read(cls, begun: pa.Table, terms: TermNumbers) -> NewSubscriptions:
+        """Read them from a log."""
         bags = terms.read(begun["query"].combine_chunks()) if len(begun) else _NO_BAGS
         return cls(begun["owner"].to_numpy(), tops_in(begun), bags)
 
 
 class CoreMessages(NamedTuple):
-    """Messages as the core takes them."""
+    """Messages in the form the core takes."""
 
     points: Floats
     at: Floats
@@ -65,7 +65,7 @@ class CoreMessages(NamedTuple):
 
     @classmethod
     def read(cls, messages: pa.Table, terms: TermNumbers) -> CoreMessages:
-        """Take them from the messages of a step."""
+        """Read them from the messages of a step."""
         texts = messages["text"].combine_chunks()
         points = np.column_stack([messages["lon"].to_numpy(), messages["lat"].to_numpy()])
         bags = terms.read(texts) if len(messages) else _NO_BAGS

@@ -1,9 +1,9 @@
 """The messages of the window, kept with every step while they are in it.
 
-A file has the messages that a step brought into the window and, while somebody ranks, whatever else
-made the window slide: so it tells, event by event, which messages are in the window after it. Its
-name says of which step it is and which numbers it has. While nobody ranks, only messages that are
-still in the window at the end of the step are kept.
+A file has the messages that a step brought into the window and, while there are top-k
+subscriptions, all other events that made the window slide: so it records which messages are in the
+window after each event. Its name has the number of the step and the message numbers. Without top-k
+subscriptions, only messages that are still in the window at the end of the step are kept.
 """
 
 from __future__ import annotations
@@ -69,28 +69,28 @@ class WindowLog:
         self.spans: list[MessageFile] = []
 
     def keep(self, step: int, reading: Reading, first: int, next: int, ranking: bool) -> None:
-        """Write what a step brought; `first` is the oldest in the window after it."""
+        """Write the messages of a step; `first` is the oldest in the window after it."""
         table = arrivals(reading, 0 if ranking else first, slides=ranking)
         numbers = table["number"].to_numpy()
         start = next - int((numbers >= 0).sum())
         self.spans = [each for each in self.spans if each.step < step]
         if ranking or start < next:
             span = MessageFile(step, start, next, ranking)
-            # While nobody ranks it need not survive a power failure at any price.
+            # Without top-k subscriptions it need not survive a power failure.
             _write(self._files, span.name, table, durable=ranking)
             self.spans.append(span)
 
     def damaged(self, step: int) -> bool:
-        """Whether the messages of a step should be there and are not whole."""
+        """Whether a file with messages of a step is damaged."""
         return any(not _is_sound(self._files, each) for each in self._found() if each.step == step)
 
     def skip(self, step: int, next: int) -> None:
-        """Know nothing of the messages before a number: an earlier release kept only their ids."""
+        """Do without the messages before a number: an earlier release kept only their ids."""
         span = MessageFile(step, 0, next, False)
         _write(self._files, span.name, MESSAGES.empty_table(), durable=True)
 
     def recover(self, step: int, first: int, next: int, ranking: bool) -> None:
-        """Find what there is up to a step; what lies beyond it was never committed.
+        """Find the files up to a step, and remove later ones, which were never committed.
 
         The window has the messages from `first` to before `next`.
         """
@@ -100,7 +100,7 @@ class WindowLog:
         spans: list[MessageFile] = []
         for each in sorted((each for each in found if each.step <= step), key=_by_extent):
             if spans and each.next <= spans[-1].next and each.first < each.next:
-                self._files.remove(each.name)  # it was put together with others
+                self._files.remove(each.name)  # it was merged with others
             elif _is_sound(self._files, each):
                 spans.append(each)
             elif ranking:
@@ -109,8 +109,8 @@ class WindowLog:
                     "empty folder as state"
                 )
             else:
-                told = logging.getLogger("nearcast.spark")
-                told.warning("%s: damaged; its messages will not be ranked", each.name)
+                logger = logging.getLogger("nearcast.spark")
+                logger.warning("%s: damaged; its messages will not be ranked", each.name)
         self.spans = sorted(spans)
         reached = first
         for each in self.covering(first, next):
@@ -123,14 +123,14 @@ class WindowLog:
             )
 
     def forget(self, first: int) -> None:
-        """Remove messages before a number; put the others together if they are in many files."""
+        """Remove messages before a number; merge the other files if there are many."""
         kept = [each for each in self.spans if each.next > first or each == self.spans[-1]]
         gone, self.spans = [each for each in self.spans if each not in kept], kept
         for each in gone:
             self._files.remove(each.name)
         if len(self.spans) > _MOST_FILES:
             some = self.spans[: -_MOST_FILES // 4]
-            # A large one is left as it is until there is as much again: each is copied seldom.
+            # A large file is left alone until the others are as large, so that it is copied seldom.
             while len(some) > 2 and 2 * _size(some[0]) > sum(map(_size, some)):
                 some = some[1:]
             self._put_together(some, first)
@@ -140,7 +140,7 @@ class WindowLog:
         return [each for each in self.spans if each.first < next and each.next > first]
 
     def following(self, step: int) -> list[MessageFile]:
-        """The files of the last steps up to one, as far as they are whole and lack none."""
+        """The files of the last steps up to one, as far back as they are whole and consecutive."""
         whole = {each.step: each for each in self.spans if each.whole}
         found: list[MessageFile] = []
         while step in whole:
@@ -180,7 +180,7 @@ def _by_extent(span: MessageFile) -> tuple[int, int, int]:
 def arrivals(reading: Reading, first: int, slides: bool) -> pa.Table:
     """The messages of a step from number `first` on and, with `slides`, what else moved the window.
 
-    That is any event by whose time something left it.
+    That is any event at whose time a message expired.
     """
     wanted = reading.number >= max(first, 0)
     if slides and len(wanted):
@@ -200,13 +200,13 @@ def arrivals(reading: Reading, first: int, slides: bool) -> pa.Table:
 
 def _points(column: pa.ListArray) -> Floats:
     flat = column.flatten()
-    if len(flat) == 2 * len(column):  # as all messages have them
+    if len(flat) == 2 * len(column):  # all rows are messages with a point
         return np.asarray(flat.to_numpy(), np.float64).reshape(-1, 2)
     return points_of(column)[0]
 
 
 def read_messages(files: Files, span: MessageFile) -> pa.Table:
-    """The messages of a file, as they lie in memory that is mapped."""
+    """The messages of a file, in mapped memory."""
     data = files.map(span.name)
     with pa.ipc.open_file(data.slice(0, data.size - _SEAL)) as reader:
         return reader.read_all()

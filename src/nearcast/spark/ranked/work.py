@@ -1,4 +1,4 @@
-"""What the tasks that rank are told of a step, and the stages in which they do it."""
+"""The work of the tasks that rank in a step, and the stages in which they run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nearcast.spark.tasks import TaskInput
 
 BUCKETS = 1024
-"""Top-k subscriptions are dealt out by the bucket that their id falls into."""
+"""Top-k subscriptions are assigned to workers by the bucket of their id."""
 
 Buckets = npt.NDArray[np.int16]
 """By bucket: the worker that has it."""
@@ -29,7 +29,7 @@ Buckets = npt.NDArray[np.int16]
 
 @dataclass
 class RankedWork:
-    """One step, as the tasks that rank are told; `TaskInput` has the rest.
+    """One step for the tasks that rank; `TaskInput` has the rest.
 
     A worker's state after a step follows from what is in the state of the pipeline: subscriptions
     from `definitions` of the base and the `log` of each step since, messages from files.
@@ -40,13 +40,13 @@ class RankedWork:
     buckets: Buckets
     window: Window
     space: Box
-    vocabulary: str | None  # the file with the history that weighs terms
-    steps: list[LogStep]  # that one who has taken the first of them can follow, up to this one
+    vocabulary: str | None  # the file with the history from which terms get their weights
+    steps: list[LogStep]  # a worker that has taken the first of them can take the others
     files: list[MessageFile]  # of each of these steps but the first: all that concerns the window
     before: list[MessageFile]  # that have the messages of the window as it was before this step
-    first: int  # of them are in it: those from `first`
+    first: int  # the window before this step has the messages from `first`
     next: int  # to before `next`
-    extra: dict[str, Any] = field(default_factory=dict)  # what a scheme tells its own tasks
+    extra: dict[str, Any] = field(default_factory=dict)  # for the tasks of one scheme
 
 
 Packets = Iterator[tuple[int, bytes]]
@@ -54,10 +54,10 @@ Packets = Iterator[tuple[int, bytes]]
 
 
 class Stage(NamedTuple):
-    """So many tasks, each run with its number, the packets sent to it, and the attempt's number.
+    """`width` tasks, each run with its number, the packets sent to it, and the attempt's number.
 
-    All tasks of the first stage are run, of a later one those that something was sent to. What the
-    last stage sends are reports (`tasks.Report.to_packet`), to nobody in particular.
+    All tasks of the first stage are run, and those of a later one that were sent a packet. The last
+    stage sends reports (`TaskReport.to_packet`), whose target does not matter.
     """
 
     width: int
@@ -65,10 +65,10 @@ class Stage(NamedTuple):
 
 
 class Ranker(Protocol):
-    """One way to rank on Spark."""
+    """A ranking scheme on Spark."""
 
     def stages(self, work: TaskInput) -> list[Stage]:
-        """Say in which stages the tasks of a step are run; the same on the driver and in tasks."""
+        """The stages in which the tasks of a step run; the same on the driver and in tasks."""
         ...
 
 
@@ -80,5 +80,5 @@ def buckets_of(ids: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def evenly(workers: int) -> Buckets:
-    """Deal all buckets out to so many workers."""
+    """Assign all buckets evenly to `workers` workers."""
     return (np.arange(BUCKETS) * workers // BUCKETS).astype(np.int16)

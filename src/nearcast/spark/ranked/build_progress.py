@@ -1,6 +1,7 @@
-"""How far workers are that build what they hold anew: told while they do it, for who waits.
+"""The progress of workers that rebuild their state, for users who wait for it.
 
-Each writes one small file in the state of its pipeline, every second, and removes it in the end.
+Each worker writes one small file in the state of its pipeline, every second, and removes it at the
+end.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import msgspec
 from nearcast.errors import SourceError
 from nearcast.spark.files import Files
 
-EVERYBODY = -1
-"""The worker for whom the driver tells that buffers are asked for."""
+ALL_WORKERS = -1
+"""The worker number under which the driver reports that it rebuilds buffers on all workers."""
 
 _FOLDER, _ENDING = "building", ".json"
 _EVERY_S = 1.0
-_STALE_S = 60.0  # a worker that was killed says nothing any more
+_STALE_S = 60.0  # a file that old is from a worker that was killed
 
 
 @dataclass(frozen=True)
-class Building:
-    """How many of how many messages and subscriptions a worker has entered, and when it said so.
+class BuildProgress:
+    """How many (`done`) of how many (`of`) messages and subscriptions a worker has added, and when.
 
-    Of `EVERYBODY` it is how many subscriptions have their buffers again, wherever these are.
+    For `ALL_WORKERS` it is how many subscriptions of all workers have their buffers again.
     """
 
     worker: int
@@ -37,46 +38,46 @@ class Building:
 
 
 @contextmanager
-def told(files: Files, worker: int) -> Iterator[Callable[[int, int], None]]:
-    """Let a worker say how far it is, until the block ends."""
+def reporting_progress(files: Files, worker: int) -> Iterator[Callable[[int, int], None]]:
+    """Give a function by which a worker reports its progress, until the block ends."""
     name = f"{_FOLDER}/{worker:05}{_ENDING}"
     last = 0.0
 
-    def tell(done: int, of: int) -> None:
+    def progress(done: int, of: int) -> None:
         nonlocal last
         now = time.time()
         if now - last >= _EVERY_S:
             last = now
-            data = msgspec.json.encode(Building(worker, done, of, now))
+            data = msgspec.json.encode(BuildProgress(worker, done, of, now))
             files.write(name, data, durable=False)
 
     try:
-        yield tell
+        yield progress
     finally:
         if last:
             files.remove(name)
 
 
-def under_way(files: Files, now: float) -> list[Building]:
+def builds_under_way(files: Files, now: float) -> list[BuildProgress]:
     """The workers that are building now."""
     found = []
     for name in files.names(_FOLDER):
         if name.endswith(_ENDING) and not name.startswith("."):
             try:
-                one = msgspec.json.decode(files.read(f"{_FOLDER}/{name}"), type=Building)
+                one = msgspec.json.decode(files.read(f"{_FOLDER}/{name}"), type=BuildProgress)
             except (SourceError, msgspec.DecodeError):
-                continue  # it has just come to its end
+                continue  # the worker has just finished
             if now - one.at < _STALE_S:
                 found.append(one)
     return found
 
 
-def in_words(building: list[Building]) -> str:
-    """Say how far they are together."""
+def progress_text(building: list[BuildProgress]) -> str:
+    """Describe the progress of all of them in one line."""
     for one in building:
-        if one.worker == EVERYBODY:
+        if one.worker == ALL_WORKERS:
             share = one.done / max(one.of, 1)
-            return f"top-k buffers are asked for anew: {share:.0%} of {one.of:,} subscriptions"
+            return f"rebuilding top-k buffers: {share:.0%} of {one.of:,} subscriptions"
     done, of = sum(one.done for one in building), sum(one.of for one in building)
     who = "1 worker builds its" if len(building) == 1 else f"{len(building)} workers build their"
     return f"{who} top-k state: {done / max(of, 1):.0%} of {of:,} messages and subscriptions"

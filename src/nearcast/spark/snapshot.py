@@ -1,4 +1,4 @@
-"""Looking at a pipeline from outside, running or not: its plan, and what stands."""
+"""Reads the plan and the subscriptions of a pipeline from outside, running or not."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from nearcast.spark.state import PipelineState
 _TIMES = 5  # a running pipeline may remove what is being read
 
 
-class Standing(NamedTuple):
-    """The plan of the last step that is done, and the boolean subscriptions that stood after it."""
+class PipelineSnapshot(NamedTuple):
+    """The plan of the last committed step, and the boolean subscriptions after it."""
 
     step: int
     plan: Plan
     begun: pa.Table
 
 
-def standing(state: PipelineState) -> Standing:
-    """Read what a pipeline has, without being in its way."""
+def standing(state: PipelineState) -> PipelineSnapshot:
+    """Read the state of a pipeline without blocking it."""
     for _ in range(_TIMES - 1):
         try:
             return _read(state)
@@ -36,7 +36,7 @@ def standing(state: PipelineState) -> Standing:
     return _read(state)
 
 
-def _read(state: PipelineState) -> Standing:
+def _read(state: PipelineState) -> PipelineSnapshot:
     commits = state.commits()
     if not commits:
         raise SourceError(f"{state.path}: no batch was committed here; run the stream first")
@@ -51,7 +51,7 @@ def _read(state: PipelineState) -> Standing:
         alive[begun] = True
         alive[ended] = False
     live: Int32s = np.flatnonzero(alive).astype(np.int32)
-    return Standing(last.step, state.plan(last.plan), registrar.definitions(live))
+    return PipelineSnapshot(last.step, state.plan(last.plan), registrar.definitions(live))
 
 
 def _logs(state: PipelineState, last: int) -> list[pa.Table]:
@@ -61,5 +61,7 @@ def _logs(state: PipelineState, last: int) -> list[pa.Table]:
     found = [state.read_definitions(base)] if base else []
     found += [state.read_log(number, state.commit(number).log) for number in since]
     if any(each is None for each in found):
-        raise SourceError(f"{state.path}: a log of it cannot be read; start the stream to mend it")
+        raise SourceError(
+            f"{state.path}: a log of it cannot be read; start the stream to repair it"
+        )
     return [each for each in found if each is not None]

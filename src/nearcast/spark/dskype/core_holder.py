@@ -1,4 +1,4 @@
-"""The core of the embedded engine in one of its roles: subscriptions alone, or messages alone."""
+"""The core of the embedded engine with subscriptions only (a finder), or messages only (a part)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Space = tuple[float, float, float]
 
 
 class CoreArrays(TopK):
-    """The core, for kernels of others."""
+    """The core, with its arrays open to the kernels of this package."""
 
     @property
     def state(self) -> TopkState:
-        """Its arrays; ask again after every call."""
+        """Its arrays; read it again after every call, which may replace them."""
         return self._state
 
     @property
     def work(self) -> TopkScratch:
-        """What a call needs meanwhile."""
+        """Its scratch space."""
         return self._work
 
     @property
@@ -41,19 +41,19 @@ class CoreArrays(TopK):
         return self._subs
 
     def take_numbers(self, count: int) -> Int32s:
-        """Numbers for so many subscriptions."""
+        """Take numbers for `count` subscriptions."""
         return self._take_numbers(count)
 
     def free(self, subs: Int32s) -> None:
-        """Let others have the numbers of subscriptions that were withdrawn."""
+        """Return the numbers of withdrawn subscriptions for reuse."""
         self._free.extend(subs)
 
     def ensure_longest(self, length: int) -> None:
-        """Make room for messages of so many terms."""
+        """Make room for messages of `length` terms."""
         self._ensure_longest(length)
 
     def rebase_if_due(self) -> int:
-        """Count messages from a later one on before numbers get too large; give by how many."""
+        """Renumber messages from a later base before numbers overflow; return by how much."""
         if self._state.scalars[NEXT] < _MANY:
             return 0
         before = self._base
@@ -61,15 +61,15 @@ class CoreArrays(TopK):
         return self._base - before
 
     def until_done(self, run: Callable[[int], tuple[int, int]]) -> None:
-        """Call a kernel again, from where it came to, with what it asks for, until it is done."""
+        """Call a kernel until it is done, from where it stopped, and grow what it asks for."""
         done, code = run(0)
         while code != DONE:
             self._grow(code)
             done, code = run(done)
 
 
-class Host:
-    """A core, the numbers of terms in it, and columns of one's own, in some memory."""
+class CoreHolder:
+    """A core, the numbers of its terms, and the columns of a subclass, in some memory."""
 
     columns: ClassVar[dict[str, tuple[type, int]]] = {}
 
@@ -79,7 +79,7 @@ class Host:
         space: Space = (0.0, 0.0, 1.0),
         described: Mapping[str, Any] | None = None,
     ) -> None:
-        """Make an empty one, or find the one again that `describe` told of."""
+        """Make an empty one, or attach to the one that `describe` described."""
         self.memory = memory or Memory()
         if described is None:
             self.core = CoreArrays(Window(1), *space, memory=self.memory)
@@ -99,14 +99,14 @@ class Host:
         return int(core + self.numbers.nbytes + own)
 
     def number(self, terms: Terms) -> Int32s:
-        """Number terms, and tell the core what they weigh."""
+        """Number terms, and set their weights in the core."""
         numbers = self.numbers.take(terms.hashes)
         self.core.ensure_terms(self.numbers.count)
         self.core.weigh(numbers, unit(terms.idf, len(numbers)))
         return numbers
 
     def describe(self) -> dict[str, Any]:
-        """Say what is needed to find it again in its memory."""
+        """Return what is needed to attach to it in its memory."""
         return {
             "core": self.core.describe(),
             "numbers": self.numbers.describe(),
@@ -115,5 +115,5 @@ class Host:
 
 
 def enough(array: np.ndarray, size: int) -> np.ndarray:
-    """An array of at least that size, which need not hold anything."""
+    """The array if it has at least that size, or an uninitialised one that does."""
     return array if len(array) >= size else np.empty(size, array.dtype)

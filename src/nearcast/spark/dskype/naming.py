@@ -1,4 +1,4 @@
-"""Updates with the names of subscriptions and messages, as they are written."""
+"""Adds the ids of subscriptions and messages to updates, for output."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _AT_ONCE = 1 << 19
 _OPS = pa.array(["remove", "add"])
 
 
-def named(
+def named_updates(
     updates: Updates, names: Callable[[Int32s], pa.Array], ids: NumberedStrings, again: Int64s
 ) -> Iterator[pa.Table]:
-    """Give updates their names; `names` are those of owners.
+    """Updates as tables with ids; `names` maps owners to the ids of subscriptions.
 
-    With an event in `again`, a message comes whose id was that of one that leaves. Where both are
-    results, the one after the other, nothing has changed.
+    With an event in `again`, a message arrives with the id of one that expires. If one replaces the
+    other in the results, nothing has changed.
     """
     kept = _net(updates, ids, again)
     for first in range(0, len(kept), _AT_ONCE):
@@ -42,7 +42,7 @@ def named(
 
 
 def _net(updates: Updates, ids: NumberedStrings, again: Int64s) -> npt.NDArray[np.int64]:
-    """The places of all updates but those that take each other back."""
+    """The places of all updates except those that cancel each other."""
     odd = np.flatnonzero(np.isin(updates.seq, again)) if len(again) else np.empty(0, np.int64)
     if not len(odd):
         return np.arange(len(updates.seq))

@@ -1,8 +1,8 @@
 """Which worker has which bucket of top-k subscriptions, and how that changes while a stream runs.
 
-Buckets change hands between two steps, a few at a time: whoever comes to have one looks its
-subscriptions up in the window it has, in silence, and whoever had it forgets them. Nobody is told,
-because nothing has changed for a subscription.
+Buckets move between two steps, a few at a time: the worker that gets one evaluates its
+subscriptions against its window, and the worker that had it forgets them. No updates are written,
+because nothing changes for a subscription.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from nearcast.spark.report import WorkerReport
 from nearcast.spark.state import PipelineState
 
 MOST_AT_ONCE = 32
-"""Buckets that change hands with one step."""
+"""Buckets that move with one step."""
 
 _DEALT, _TARGET = "ranked.json", "ranked-target.json"
-_UNEVEN = 1.2  # the busiest worker by the average, from which on it is worth something
-_TIMES = 2  # in a row; twice as often after each time that did not make it even
-_IDLE_S = 0.05  # what all do in a step, below which nothing can be said
-_KEPT = 0.5  # of what was measured before
+_UNEVEN = 1.2  # load of the busiest worker, divided by the average, from which moving is worth it
+_TIMES = 2  # steps in a row; doubled after each move that did not even the loads out
+_IDLE_S = 0.05  # total load in a step, below which it says nothing
+_KEPT = 0.5  # weight of earlier loads in the moving average
 
 
-class Dealing:
-    """The buckets as they are dealt out, and as they are to be."""
+class BucketAssignment:
+    """The worker of each bucket, now and as it should become."""
 
     def __init__(self, workers: int) -> None:
         self.asked = workers
@@ -40,22 +40,22 @@ class Dealing:
 
     @property
     def workers(self) -> int:
-        """How many workers have a bucket, or had one between others."""
+        """One more than the highest worker that has a bucket."""
         return int(self.buckets.max()) + 1
 
     @property
     def left(self) -> int:
-        """How many buckets are still to change hands."""
+        """How many buckets are still to move."""
         return int((self.buckets != self._target).sum())
 
-    def recall(self, state: PipelineState) -> None:
-        """Take up what an earlier run came to, if it was asked for as many workers."""
-        told = _read(state, _DEALT)
-        if told.get("asked") == self.asked and len(told.get("buckets", [])) == BUCKETS:
-            self.buckets = self._target = np.array(told["buckets"], np.int16)
+    def restore(self, state: PipelineState) -> None:
+        """Restore the assignment of an earlier run, if that had the same number of workers."""
+        stored = _read(state, _DEALT)
+        if stored.get("asked") == self.asked and len(stored.get("buckets", [])) == BUCKETS:
+            self.buckets = self._target = np.array(stored["buckets"], np.int16)
 
     def move(self, state: PipelineState, most: int = MOST_AT_ONCE) -> int:
-        """Let some buckets change hands, if any are to; give how many."""
+        """Move at most `most` of the buckets that are to move; return how many."""
         wanted = _read(state, _TARGET).get("workers")
         if isinstance(wanted, int) and 0 < wanted < 1 << 15:
             state.files.remove(_TARGET)
@@ -64,13 +64,13 @@ class Dealing:
         if len(some):
             self.buckets = self.buckets.copy()
             self.buckets[some] = self._target[some]
-            told = {"asked": self.asked, "buckets": self.buckets.tolist()}
-            state.files.write(_DEALT, json.dumps(told).encode(), durable=False)
+            stored = {"asked": self.asked, "buckets": self.buckets.tolist()}
+            state.files.write(_DEALT, json.dumps(stored).encode(), durable=False)
             self._loads, self._uneven = None, 0
         return len(some)
 
-    def look(self, workers: Sequence[WorkerReport]) -> None:
-        """See what workers did in a step; if one of them has too much, let it give buckets away."""
+    def observe(self, workers: Sequence[WorkerReport]) -> None:
+        """Look at the loads of workers in a step; plan to move buckets if they stay uneven."""
         loads = np.zeros(max(self.workers, len(workers)))
         for one in workers:
             if one.worker < len(loads):
@@ -87,44 +87,44 @@ class Dealing:
             return
         self._uneven += 1
         if self._uneven >= self._patience:
-            # One bucket may be all of it, and must not go round for ever.
+            # One bucket may be the whole load: it must not move from worker to worker for ever.
             self._target = relieved(self.buckets, loads)
             self._uneven, self._patience = 0, 2 * self._patience
 
 
 def relieved(buckets: Buckets, loads: np.ndarray) -> Buckets:
-    """Let those with more than the average to do give buckets to those with less, for as much.
+    """Move buckets from workers above the average load to those below, in proportion.
 
-    What a bucket has to do is not known, so they are taken from all over what a worker has.
+    The load of a single bucket is not known, so they are taken evenly from those of a worker.
     """
     mean = loads.mean()
-    going = [np.empty(0, np.int64)]
+    moving = [np.empty(0, np.int64)]
     for busy in np.flatnonzero(loads > mean).tolist():
         own = np.flatnonzero(buckets == busy)
         count = min(int(len(own) * (1 - mean / loads[busy])), len(own) - 1)
-        going.append(own[np.arange(count) * len(own) // max(count, 1)])
-    all_going = np.concatenate(going)
+        moving.append(own[np.arange(count) * len(own) // max(count, 1)])
+    all_moving = np.concatenate(moving)
     lacking = np.cumsum(np.maximum(mean - loads, 0.0))
-    edges = np.round(lacking / lacking[-1] * len(all_going)).astype(np.int64)
+    edges = np.round(lacking / lacking[-1] * len(all_moving)).astype(np.int64)
     after = buckets.copy()
-    after[all_going] = np.repeat(np.arange(len(loads)), np.diff(edges, prepend=0))
+    after[all_moving] = np.repeat(np.arange(len(loads)), np.diff(edges, prepend=0))
     return after
 
 
 def spread(buckets: Buckets, workers: int) -> Buckets:
-    """Deal buckets out to so many workers, moving as few as can be."""
+    """Assign buckets evenly to `workers` workers, moving as few as possible."""
     quota = np.bincount(evenly(workers), minlength=workers)
     after = buckets.copy()
     over = [np.flatnonzero(after == worker)[quota[worker] :] for worker in range(workers)]
-    going = np.concatenate([np.flatnonzero(after >= workers), *over])
-    after[going] = -1
+    moving = np.concatenate([np.flatnonzero(after >= workers), *over])
+    after[moving] = -1
     lacking = quota - np.bincount(after[after >= 0], minlength=workers)
-    after[going] = np.repeat(np.arange(workers), lacking)
+    after[moving] = np.repeat(np.arange(workers), lacking)
     return after
 
 
-def ask_for(state: PipelineState, workers: int) -> None:
-    """Have a stream, running or when it runs again, rank on so many workers."""
+def request_workers(state: PipelineState, workers: int) -> None:
+    """Have a stream rank on `workers` workers, now if it runs, or else when it runs again."""
     state.files.write(_TARGET, json.dumps({"workers": workers}).encode())
 
 
@@ -132,7 +132,7 @@ def _read(state: PipelineState, name: str) -> dict[str, Any]:
     if not state.files.exists(name):
         return {}
     try:
-        told = json.loads(state.files.read(name))
+        stored = json.loads(state.files.read(name))
     except (SourceError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return stored if isinstance(stored, dict) else {}

@@ -1,9 +1,10 @@
-"""A home: what each of its subscriptions buffers, and what every event of a step changes for them.
+"""A buffer shard: the result buffers of some subscriptions, and how a step changes them.
 
-It takes what finders found and what expires, in order. A subscription whose buffer can no longer
-say what its k best are, or that begins, is replaced or moves, is asked for: message workers find
-what it has from that event on, aggregation says what changes, and its buffer comes back as a
-refill, with which the next step begins.
+It is the buffering half of a subscription bolt of DSkype. It takes what finders found and what
+expires, in order. For a subscription that begins, is replaced or moves, or whose buffer no longer
+contains its k best, it makes a re-evaluation request: message workers find its messages from that
+event on, aggregation finds what changes, and the buffer comes back as a refill before the next
+step.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from nearcast.spark.dskype.lists import NumberedLists
 from nearcast.spark.names import Names
 from nearcast.topk.kernels.layout import CLASSES
 
-_NOBODY = -1
+_NONE = -1
 _ROOM = 1 << 12
 
 _COLUMNS: dict[str, tuple[type, int]] = {
@@ -45,8 +46,8 @@ _COLUMNS: dict[str, tuple[type, int]] = {
 }
 
 
-class Leaving(NamedTuple):
-    """Versions that left their seats, with which event, and their k best before it."""
+class ReleasedVersions(NamedTuple):
+    """Versions whose seats were released, with which event, and their k best before it."""
 
     owners: Int32s
     events: Int32s
@@ -54,22 +55,22 @@ class Leaving(NamedTuple):
     numbers: Int64s
 
 
-class Taken(NamedTuple):
-    """What a step came to in a home."""
+class BufferStepResult(NamedTuple):
+    """What a step changed in a buffer shard."""
 
     updates: Updates
-    leaving: Leaving
+    released: ReleasedVersions
     raised: Int32s  # owners whose thresholds have risen
     thetas: Floats
 
 
-class Home:
+class BufferShard:
     """The buffers of some subscriptions."""
 
     def __init__(
         self, memory: Memory | None = None, described: Mapping[str, Any] | None = None
     ) -> None:
-        """Make an empty one, or find the one again that `describe` told of."""
+        """Make an empty one, or attach to the one that `describe` described."""
         self.memory = memory or Memory()
         sizes: Mapping[str, Any] = described or dict.fromkeys(_COLUMNS, 0)
         for name, (dtype, width) in _COLUMNS.items():
@@ -92,7 +93,7 @@ class Home:
     _regions: Column
 
     def describe(self) -> dict[str, Any]:
-        """Say what is needed to find it again in its memory."""
+        """Return what is needed to attach to it in its memory."""
         return {name: getattr(self, f"_{name}").size for name in _COLUMNS} | {
             "names": self._names.describe(),
             "terms": self._terms.describe(),
@@ -106,7 +107,7 @@ class Home:
         return int(own + self._names.nbytes + self._terms.nbytes + self._weights.nbytes)
 
     def __len__(self) -> int:
-        """How many have a seat."""
+        """How many subscriptions have a seat."""
         return self._waits.size - self._free_seats.size
 
     def _arrays(self) -> _seats.Seats:
@@ -121,11 +122,11 @@ class Home:
         self._regions.lengthen(max(self._regions.size, 4 * _seats.LARGEST))
 
     def _seats_of(self, owners: Int32s) -> Int32s:
-        """The seats of owners, new ones where they have none."""
+        """The seats of owners; those without one get a new one."""
         more = int(owners.max(initial=-1)) + 1 - self._seat_of.size
         if more > 0:
             self._seat_of.lengthen(more)
-            self._seat_of.array[-more:] = _NOBODY
+            self._seat_of.array[-more:] = _NONE
         seats = self._seat_of.array[owners]
         missing = np.flatnonzero(seats < 0)
         free = self._free_seats.array
@@ -144,7 +145,7 @@ class Home:
         return seats
 
     def fill(self, refills: Refills) -> None:
-        """Take fresh buffers, as they are at the end of the step before."""
+        """Store fresh buffers, as of the end of the previous step."""
         wanted = refills.wanted
         seats, done, code = self._seats_of(wanted.owners), 0, _seats.DONE
         self._names.forget(seats[seats < self._names.size])
@@ -164,7 +165,7 @@ class Home:
                 self._entries = _seats.room_for(int(np.diff(refills.starts).max()))
 
     def wanted(self, owners: Int32s) -> SubscriptionVersions:
-        """What versions that have a seat ask for."""
+        """The definitions of versions that have a seat."""
         seats = self._seat_of.array[owners]
         places = self._places.array[seats]
         starts, hashes = self._terms.of(seats)
@@ -179,24 +180,26 @@ class Home:
         return self._names.of(self._seat_of.array[owners])
 
     def forget(self, owners: Int32s) -> None:
-        """Let versions go that have ended."""
+        """Remove versions that have ended."""
         owners = owners[owners < self._seat_of.size]
         seats = self._seat_of.array[owners]
         owners, seats = owners[seats >= 0], seats[seats >= 0]
         _seats.release(self._arrays(), seats)
-        self._ints.array[seats, _seats.OWNER] = _NOBODY
+        self._ints.array[seats, _seats.OWNER] = _NONE
         self._names.forget(seats)
         self._terms.forget(seats)
         if self._weights.nbytes:
             self._weights.forget(seats)
-        self._seat_of.array[owners] = _NOBODY
+        self._seat_of.array[owners] = _NONE
         self._free_seats.extend(seats)
 
-    def step(self, timeline: Timeline, pairs: ReachedPairs, ended: Int32s, events: Int32s) -> Taken:
-        """Take a step in which versions end with events; forget them afterwards."""
+    def step(
+        self, timeline: Timeline, pairs: ReachedPairs, ended: Int32s, events: Int32s
+    ) -> BufferStepResult:
+        """Take a step in which versions `ended` end with `events`; `forget` them afterwards."""
         found = self._concerned(timeline, pairs, ended, events)
         count = len(found.seats)
-        left = _seats.SeatOutcomes(
+        outcomes = _seats.SeatOutcomes(
             np.empty(count, np.int32), np.zeros(count + 1, np.int64),
             np.empty(_ROOM, np.int32), np.zeros(count, np.int32),
         )  # fmt: skip
@@ -205,27 +208,29 @@ class Home:
         while done < count:
             done, written, code = _seats.take_step(
                 self._arrays(), timeline.clock, changes, self._entries, timeline.was_first, found,
-                left, done, written,
+                outcomes, done, written,
             )  # fmt: skip
             if code == _seats.MORE_ROOM:
                 self._more_room()
             elif code == _seats.MORE_ENTRIES:
                 most = int(np.diff(found.starts).max()) + _seats.LARGEST
                 self._entries = _seats.room_for(most)
-            elif code == _seats.MORE_LEFT:
-                left = left._replace(numbers=longer(left.numbers, left.starts[done]))
+            elif code == _seats.MORE_RESULTS:
+                outcomes = outcomes._replace(
+                    numbers=longer(outcomes.numbers, outcomes.starts[done])
+                )
             elif code == _seats.MORE_CHANGES:
                 changes = BufferChanges(*(longer(column, written) for column in changes))
         owners = self._ints.array[found.seats, _seats.OWNER]
-        gone = np.flatnonzero(left.event < len(timeline))
-        raised = np.flatnonzero(left.raised)
-        return Taken(
+        gone = np.flatnonzero(outcomes.event < len(timeline))
+        raised = np.flatnonzero(outcomes.raised)
+        return BufferStepResult(
             Updates(
                 timeline.seq[changes.events[:written]], changes.subs[:written].copy(),
                 changes.numbers[:written] + np.int64(timeline.was_first),
                 changes.scores[:written].copy(),
             ),
-            _leaving(owners, left, gone, timeline.was_first),
+            _released(owners, outcomes, gone, timeline.was_first),
             owners[raised],
             self._floats.array[found.seats[raised], _seats.THETA],
         )  # fmt: skip
@@ -233,9 +238,9 @@ class Home:
     def _concerned(
         self, timeline: Timeline, pairs: ReachedPairs, ended: Int32s, events: Int32s
     ) -> _seats.SeatChanges:
-        """The seats of all that are met by a message, wait for one that expires, or end."""
+        """The seats for which a message was found, whose oldest result expires, or that end."""
         known = pairs.owners < self._seat_of.size
-        pair_seats = np.full(len(known), _NOBODY, np.int32)
+        pair_seats = np.full(len(known), _NONE, np.int32)
         pair_seats[known] = self._seat_of.array[pairs.owners[known]]
         waiting = np.flatnonzero(self._waits.array < timeline.end_first)
         here = ended < self._seat_of.size
@@ -261,7 +266,7 @@ class Home:
 
 
 def room_for_changes(count: int) -> BufferChanges:
-    """Room for so many changes."""
+    """Room for `count` changes."""
     return BufferChanges(
         np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32),
         np.empty(count),
@@ -269,16 +274,18 @@ def room_for_changes(count: int) -> BufferChanges:
 
 
 def longer(array: np.ndarray, used: int) -> np.ndarray:
-    """The used part of an array, with twice the room."""
+    """A copy of the used part of an array, with twice the room."""
     larger = np.empty(2 * len(array), array.dtype)
     larger[:used] = array[:used]
     return larger
 
 
-def _leaving(owners: Int32s, left: _seats.SeatOutcomes, gone: Int64s, base: int) -> Leaving:
-    sizes = np.diff(left.starts)
+def _released(
+    owners: Int32s, outcomes: _seats.SeatOutcomes, gone: Int64s, base: int
+) -> ReleasedVersions:
+    sizes = np.diff(outcomes.starts)
     starts = np.zeros(len(gone) + 1, np.int64)
     np.cumsum(sizes[gone], out=starts[1:])
-    # Only those that left have anything listed, so the lists of all of them stand in a row.
-    numbers = left.numbers[: left.starts[-1]] + np.int64(base)
-    return Leaving(owners[gone], left.event[gone], starts, numbers)
+    # Only released seats have results listed, so their lists are contiguous.
+    numbers = outcomes.numbers[: outcomes.starts[-1]] + np.int64(base)
+    return ReleasedVersions(owners[gone], outcomes.event[gone], starts, numbers)

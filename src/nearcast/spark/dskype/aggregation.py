@@ -1,4 +1,4 @@
-"""Aggregation: the answers of all message workers to a request become updates and a refill."""
+"""Aggregation: turns the answers of all message workers to requests into updates and refills."""
 
 from __future__ import annotations
 
@@ -6,39 +6,49 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcast.spark.dskype import _seats, _settle
+from nearcast.spark.dskype import _aggregate, _seats
 from nearcast.spark.dskype._walk import BufferChanges
+from nearcast.spark.dskype.buffer_shard import longer, room_for_changes
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Refills, Replies, Requests, Updates, starts_of
-from nearcast.spark.dskype.home import longer, room_for_changes
 
 _ROOM = 1 << 12
 _LARGEST_K = 1000
 
 
-class Settlement(NamedTuple):
-    """What requests came to."""
+class AggregatedStep(NamedTuple):
+    """The updates of requests, and the fresh buffers."""
 
     updates: Updates
     refills: Refills
 
 
-def settle(requests: Requests, replies: list[Replies], timeline: Timeline) -> Settlement:
-    """Put together what the message workers answered, each to all requests."""
+def aggregate(requests: Requests, replies: list[Replies], timeline: Timeline) -> AggregatedStep:
+    """Aggregate `replies`, one of each message worker, to all requests."""
     count = len(requests.since)
-    answered = _by_age(replies, count, timeline.was_first)
-    asked = _settle.RefillRequests(
+    answers = _by_age(replies, count, timeline.was_first)
+    kernel_requests = _aggregate.RefillRequests(
         requests.wanted.ks, requests.since, requests.until, requests.flags,
         requests.before_starts, (requests.before - timeline.was_first).astype(np.int32),
     )  # fmt: skip
-    settled = _settle.Settled(np.zeros(len(answered.numbers), np.uint8), np.empty(count))
-    entries = _seats.room_for(max(_ROOM, int(np.diff(answered.starts).max(initial=0))))
+    selection = _aggregate.RefillSelection(
+        np.zeros(len(answers.numbers), np.uint8), np.empty(count)
+    )
+    entries = _seats.room_for(max(_ROOM, int(np.diff(answers.starts).max(initial=0))))
     carried = np.empty(_LARGEST_K, np.int32)
-    changes = room_for_changes(2 * len(answered.numbers) + _ROOM)
+    changes = room_for_changes(2 * len(answers.numbers) + _ROOM)
     done, written = 0, 0
     while True:
-        done, written, code = _settle.settle(
-            timeline.clock, changes, entries, asked, answered, settled, carried, done, written
+        done, written, code = _aggregate.aggregate(
+            timeline.clock,
+            changes,
+            entries,
+            kernel_requests,
+            answers,
+            selection,
+            carried,
+            done,
+            written,
         )
         if code == _seats.DONE:
             break
@@ -48,20 +58,20 @@ def settle(requests: Requests, replies: list[Replies], timeline: Timeline) -> Se
         timeline.seq[changes.events[:written]], owners,
         changes.numbers[:written] + np.int64(timeline.was_first), changes.scores[:written].copy(),
     )  # fmt: skip
-    stays = np.flatnonzero(requests.flags & _settle.STAYS)
-    kept = settled.kept != 0
+    stays = np.flatnonzero(requests.flags & _aggregate.STAYS)
+    kept = selection.kept != 0
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])
     refills = Refills(
-        requests.wanted.of(stays), settled.thetas[stays],
-        starts_of(np.diff(before[answered.starts])[stays]),
-        answered.numbers[kept] + np.int64(timeline.was_first), answered.scores[kept],
+        requests.wanted.of(stays), selection.thetas[stays],
+        starts_of(np.diff(before[answers.starts])[stays]),
+        answers.numbers[kept] + np.int64(timeline.was_first), answers.scores[kept],
     )  # fmt: skip
-    return Settlement(updates, refills)
+    return AggregatedStep(updates, refills)
 
 
-def _by_age(replies: list[Replies], count: int, base: int) -> _settle.Answered:
-    """All answers to each request by age, each message once."""
+def _by_age(replies: list[Replies], count: int, base: int) -> _aggregate.RequestAnswers:
+    """All answers to each request, oldest message first, each message once."""
     which = np.concatenate(
         [np.empty(0, np.int64), *(np.repeat(np.arange(count), np.diff(r.starts)) for r in replies)]
     )
@@ -72,7 +82,7 @@ def _by_age(replies: list[Replies], count: int, base: int) -> _settle.Answered:
     fresh = np.ones(len(which), np.bool_)
     fresh[1:] = (which[1:] != which[:-1]) | (numbers[1:] != numbers[:-1])
     which = which[fresh]
-    return _settle.Answered(
+    return _aggregate.RequestAnswers(
         np.searchsorted(which, np.arange(count + 1)).astype(np.int64),
         (numbers[fresh] - base).astype(np.int32),
         scores[fresh],

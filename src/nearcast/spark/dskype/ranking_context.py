@@ -1,4 +1,4 @@
-"""What a task of distributed top-k has at hand: its step, its holder, its files, its report."""
+"""The context of a task of distributed top-k: its step, cached state, files and report."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nearcast.partition.topk.spread import Spread
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import Refills
 from nearcast.spark.dskype.holders import (
-    HomeStep,
+    BufferStep,
+    CachedBufferShard,
+    CachedFinder,
+    CachedMessageIds,
+    CachedWindowPart,
+    FinderChanges,
+    HolderFactory,
     IdsStep,
-    InSpace,
-    KeptFinder,
-    KeptHome,
-    KeptIds,
-    KeptPart,
-    LeftByStep,
-    Lost,
+    NodeStateLost,
     PartStep,
 )
 from nearcast.spark.dskype.packing import unpack
@@ -38,17 +38,19 @@ if TYPE_CHECKING:
 FOLDER = "ranked"
 """Where in the state requests and refills are, by step."""
 
-_TASKS = 1 << 20  # files of those that rank are told from others by it
+_TASKS = (
+    1 << 20
+)  # added to the numbers of ranking tasks, so that their files have names of their own
 _spreads: dict[bytes, Spread] = {}
 
 
-class Desk:
-    """The place of a task."""
+class RankingContext:
+    """What one attempt at a task needs."""
 
     def __init__(self, work: TaskInput, task: int, attempt: int) -> None:
         from nearcast.spark.tasks import TaskNode
 
-        assert work.ranked is not None  # noqa: S101 - made for those that rank
+        assert work.ranked is not None  # noqa: S101 - made for work with top-k subscriptions
         self._began, self._cpu = time.perf_counter(), time.process_time()
         self._ready = self._began
         self.work, self._ranked, self.task, self._attempt = work, work.ranked, task, attempt
@@ -60,7 +62,7 @@ class Desk:
 
     @property
     def spread(self) -> Spread:
-        """Who finds for whom."""
+        """Which finders hold which subscriptions."""
         data: bytes = self._extra["spread"]
         if data not in _spreads:
             _spreads.clear()
@@ -69,77 +71,79 @@ class Desk:
 
     @property
     def timeline(self) -> Timeline:
-        """The step, or the moment before it where only buffers are asked for."""
+        """The step, or the moment before it if buffers are rebuilt."""
         return self.step.timeline if self._extra["portion"] is None else self.step.before
 
-    def _in_space(self, kind: type) -> InSpace:
+    def _in_space(self, kind: type) -> HolderFactory:
         box = self._ranked.space
         diagonal = planar_distance(box.west, box.south, box.east, box.north)
-        return InSpace(kind, (box.west, box.south, diagonal))
+        return HolderFactory(kind, (box.west, box.south, diagonal))
 
     def _marks(self) -> list[Mark]:
-        """The step before and this one, as far as buffers go back."""
+        """The previous step and this one, marked with the epoch of their buffers."""
         epoch = self._extra["epoch"]
         return [Mark(each.number, f"{each.key} {epoch}") for each in self._ranked.steps[-2:]]
 
     def _read(self, key: str, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        for found, home, name in self._extra[key] or []:
+        for found, shard, name in self._extra[key] or []:
             if found == kind:
-                yield home, unpack(self.files.map(name))
+                yield shard, unpack(self.files.map(name))
 
-    def finder(self) -> KeptFinder:
-        """The finder of this task, as it is for this step."""
+    def finder(self) -> CachedFinder:
+        """The finder of this task, ready for this step."""
 
-        def start(finder: KeptFinder) -> int:
+        def start(finder: CachedFinder) -> int:
             if self._extra["base"] is None:
-                raise Lost
-            finder.apply(self._left("base"))
+                raise NodeStateLost
+            finder.apply(self._finder_changes("base"))
             return 1
 
         recipe = Recipe(self.files, f"finder-{self.task:05}", None, self._marks(), start)
-        kind = self._in_space(KeptFinder)
-        found: KeptFinder = self._node.cache.get(kind, recipe, lambda _: self._left("left"))
+        kind = self._in_space(CachedFinder)
+        found: CachedFinder = self._node.cache.get(
+            kind, recipe, lambda _: self._finder_changes("left")
+        )
         return found
 
-    def _left(self, key: str) -> LeftByStep:
-        """What is left to the finder of this task."""
-        left = LeftByStep([], [], [], [])
+    def _finder_changes(self, key: str) -> FinderChanges:
+        """What files under `key` change in the finder of this task."""
+        changes = FinderChanges([], [], [], [])
         for _, outcome in self._read(key, "outcome"):
-            left.gone.append(outcome["gone"])
-            left.raised.append((outcome["raised"], outcome["thetas"]))
+            changes.gone.append(outcome["gone"])
+            changes.raised.append((outcome["raised"], outcome["thetas"]))
         for _, file in self._read(key, "refills"):
             refills: Refills = file["refills"]
-            left.gone.append(refills.wanted.owners)
+            changes.gone.append(refills.wanted.owners)
             start, stop = file["starts"][self.task : self.task + 2]
             some = refills.without_messages(file["dealt"][start:stop])
-            left.refills.append(some)
+            changes.refills.append(some)
             buckets = buckets_of(some.wanted.ids)
-            left.homes.append(self._ranked.buckets[buckets].astype(np.int32))
-        return left
+            changes.shards.append(self._ranked.buckets[buckets].astype(np.int32))
+        return changes
 
-    def home(self, step: Callable[[list[Refills]], HomeStep]) -> KeptHome:
-        """The home of this task, after this step."""
+    def buffer_shard(self, step: Callable[[list[Refills]], BufferStep]) -> CachedBufferShard:
+        """The buffer shard of this task, after this step."""
 
         def refills(key: str) -> list[Refills]:
             found = self._read(key, "refills")
-            return [file["refills"] for home, file in found if home == self.task]
+            return [file["refills"] for shard, file in found if shard == self.task]
 
-        def start(home: KeptHome) -> int:
+        def start(shard: CachedBufferShard) -> int:
             if self._extra["base"] is None:
-                raise Lost
+                raise NodeStateLost
             for each in refills("base"):
-                home.fill(each)
+                shard.fill(each)
             return 1
 
         recipe = Recipe(self.files, f"home-{self.task:05}", None, self._marks(), start)
-        return self._node.cache.get(KeptHome, recipe, lambda _: step(refills("left")))
+        return self._node.cache.get(CachedBufferShard, recipe, lambda _: step(refills("left")))
 
-    def part(self) -> KeptPart:
-        """The part of the window of this task, with this step."""
+    def part(self) -> CachedWindowPart:
+        """The part of the window of this task, including this step."""
         ranked, part, parts = self._ranked, self.task, self.workers
 
-        def start(empty: KeptPart) -> int:
-            empty.become(part, parts, ranked.first)
+        def start(empty: CachedWindowPart) -> int:
+            empty.assign(part, parts, ranked.first)
             empty.take(self.step.part_of_window(part, parts), ranked.first)
             return len(ranked.steps) - 1
 
@@ -149,18 +153,20 @@ class Desk:
             return PartStep(messages, self._oldest(mark))
 
         recipe = Recipe(self.files, f"part-{part:05}-of-{parts}", None, ranked.steps, start)
-        found: KeptPart = self._node.cache.get(self._in_space(KeptPart), recipe, change)
+        found: CachedWindowPart = self._node.cache.get(
+            self._in_space(CachedWindowPart), recipe, change
+        )
         return found
 
     def _oldest(self, mark: Mark) -> int:
-        """The oldest message that is needed from a step on; before the last it is any."""
+        """The oldest message that is needed after a step; before the last step, all are."""
         return self._ranked.first if mark == self._ranked.steps[-1] else 0
 
     def ids(self) -> NumberedStrings:
-        """The ids of all messages of the window, and of those that leave it with this step."""
+        """The ids of all messages of the window, and of those that expire in this step."""
         ranked = self._ranked
 
-        def start(empty: KeptIds) -> int:
+        def start(empty: CachedMessageIds) -> int:
             empty.begin(ranked.first)
             rows = window_messages(self.files, ranked.before, ranked.first, ranked.next)
             empty.apply(IdsStep(rows["id"].combine_chunks(), ranked.first))
@@ -172,10 +178,10 @@ class Desk:
             return IdsStep(some["id"].combine_chunks(), self._oldest(mark))
 
         recipe = Recipe(self.files, "message-ids", None, ranked.steps, start)
-        return self._node.cache.get(KeptIds, recipe, change).texts
+        return self._node.cache.get(CachedMessageIds, recipe, change).texts
 
     def keep(self, kind: str, data: bytes) -> str:
-        """Write a file for tasks of this step and of the next, and give its name."""
+        """Write a file for tasks of this step and of the next, and return its name."""
         portion = self._extra["portion"]
         part = "" if portion is None else f"-{portion[0]}"
         epoch = self._extra["epoch"]
@@ -191,7 +197,7 @@ class Desk:
         return UpdateFile(self.work, _TASKS * (stage + 1) + self.task, self._attempt)
 
     def ready(self) -> None:
-        """Say that the task has what it needs, and begins."""
+        """Note that the cached state is up to date and the work begins."""
         self._ready = time.perf_counter()
 
     def report(self, role: str, **facts: Any) -> dict[str, Any]:

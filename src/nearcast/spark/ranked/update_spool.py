@@ -1,4 +1,4 @@
-"""What a step told, gathered and written beside the holder that took it."""
+"""Gathers the updates of a step, and writes them to a file beside the shard."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.events.columns import UPDATE_SCHEMA
-from nearcast.spark.ranked.steps import Told
+from nearcast.spark.ranked.steps import RankedUpdates
 
 _WORTH_WRITING = 1 << 19  # updates that are held in memory before they are written
 
 
-class Tellings:
-    """Gathers updates, and writes them beside a holder."""
+class UpdateSpool:
+    """Gathers updates, and writes them to a file; `name` gives them their ids."""
 
-    def __init__(self, path: Path, name: Callable[[Told], pa.Table]) -> None:
+    def __init__(self, path: Path, name: Callable[[RankedUpdates], pa.Table]) -> None:
         self._path, self._name = path, name
-        self._parts: list[Told] = []
+        self._parts: list[RankedUpdates] = []
         self._held = 0
         self._file: Any = None
         self._writer: Any = None
         self.rows = 0
 
-    def __enter__(self) -> Tellings:
+    def __enter__(self) -> UpdateSpool:
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -36,19 +36,19 @@ class Tellings:
             self._writer.close()
             self._file.close()
 
-    def add(self, told: Told) -> None:
-        """Take some more."""
-        if len(told.seq):
-            self._parts.append(told)
-            self._held += len(told.seq)
+    def add(self, updates: RankedUpdates) -> None:
+        """Add some updates."""
+        if len(updates.seq):
+            self._parts.append(updates)
+            self._held += len(updates.seq)
             if self._held > _WORTH_WRITING:
                 self._write()
 
     def _write(self) -> None:
-        told = Told(*map(np.concatenate, zip(*self._parts, strict=True)))
+        updates = RankedUpdates(*map(np.concatenate, zip(*self._parts, strict=True)))
         if self._writer is None:
             self._file = pa.OSFile(str(self._path), "wb")
             self._writer = pa.ipc.new_file(self._file, UPDATE_SCHEMA)
-        self._writer.write_table(self._name(told))
-        self.rows += len(told.seq)
+        self._writer.write_table(self._name(updates))
+        self.rows += len(updates.seq)
         self._parts, self._held = [], 0

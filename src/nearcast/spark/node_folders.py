@@ -1,8 +1,8 @@
-"""Folders of a node in which pipelines keep what they need there: `ROOT/PIPELINE/RUN`.
+"""Folders of a node in which pipelines cache their state: `ROOT/PIPELINE/RUN`.
 
-They lie in memory, so none must stay for longer than it is used. A process that uses one holds a
-lock in it. When Spark stops a node's Python workers, the process they came from removes what they
-made; whatever is left, because that one was killed too, goes when a pipeline next starts there.
+They are usually in memory, so none must stay for longer than it is used. A process that uses one
+holds a lock in it. When Spark stops the Python workers of a node, their parent process removes
+their folders. If that was killed too, they are removed when a pipeline next starts on the node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FORGOTTEN_S = 3600.0
 
 
 def cache_root() -> Path:
-    """The folder for what a node keeps: in memory where there is room, or a temporary one."""
+    """The root of all folders: in memory if there is room, or else a temporary folder."""
     chosen = os.environ.get(_PLACE_VARIABLE)
     if chosen:
         return Path(chosen)
@@ -37,7 +37,7 @@ def cache_root() -> Path:
 
 
 def occupy(folder: Path) -> int:
-    """Make a folder, and say that this process uses it; a descriptor holds it until closed."""
+    """Make a folder, and mark it as used until the returned descriptor is closed."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mark = folder / _IN_USE
     with suppress(FileExistsError), mark.open("x") as file:
@@ -49,7 +49,7 @@ def occupy(folder: Path) -> int:
 
 
 def still_occupy(folder: Path) -> None:
-    """Say that a folder was used just now."""
+    """Mark a folder as used just now."""
     with suppress(OSError):
         os.utime(folder / _IN_USE)
 
@@ -59,14 +59,14 @@ def remove_forgotten(mine: Path) -> None:
     pipeline = mine.parent
     for other in _folders(pipeline.parent):
         for run in _folders(other):
-            # Runs are numbered, and one at a time has the state of a pipeline.
+            # Runs are numbered, and only one at a time works on the state of a pipeline.
             older = other == pipeline and run.name < mine.name
             if older or (other != pipeline and _forgotten(run)):
                 _remove_run(run)
 
 
 def make_sure_of_room(place: Path, size: int) -> None:
-    """Refuse to go on without room: to write to a mapped file then would end the process."""
+    """Raise an error unless there is room: a write to a mapped file would kill the process."""
     free = shutil.disk_usage(place).free
     if free < size + _ROOM:
         raise SourceError(
@@ -83,7 +83,7 @@ def _folders(place: Path) -> list[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, at once for those that look; what they have mapped they keep."""
+    """Remove a folder; its name is free at once, and files that are mapped stay readable."""
     gone = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
     with suppress(OSError):
         folder.rename(gone)
@@ -100,7 +100,7 @@ def _forgotten(run: Path) -> bool:
     """Whether no process uses the folder of a run, nor has for a while."""
     mark = run / _IN_USE
     try:
-        if not mark.exists():  # the process that made it has yet to say so, or never will
+        if not mark.exists():  # its process has yet to mark it, or was killed
             return _age(run) > _FORGOTTEN_S
         with mark.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,7 +114,7 @@ def _age(path: Path) -> float:
 
 
 def remove_what_children_made() -> None:
-    """Remove the folders that children of this process made: they are gone, or about to be."""
+    """Remove the folders of child processes, which have ended or are about to."""
     for pipeline in _folders(cache_root()):
         for run in _folders(pipeline):
             with suppress(OSError):
