@@ -76,7 +76,7 @@ class _Library(_LIBRARY):  # type: ignore[misc]  # numba ships no type informati
                 passes.run(function, builder)
 
 
-class _Whole(_Library):
+class _KernelLibrary(_Library):
     """The code of a kernel, with everything below it."""
 
     def add_linking_library(self, library: Any) -> None:
@@ -108,7 +108,7 @@ class _Whole(_Library):
                 self._codegen.set_env(each.name, found)
 
 
-class _Part(_Library):
+class _FunctionLibrary(_Library):
     """The code of one function as it was lowered, beside that of all it calls."""
 
     def add_linking_library(self, library: Any) -> None:
@@ -135,7 +135,7 @@ class _Part(_Library):
     @property
     def codegen(self) -> Any:
         """What would set the environment of the machine code, if there were any."""
-        return _Unset
+        return _NoEnvironment
 
     def serialize_using_object_code(self) -> tuple[str, str, bytes]:
         """The code with all that it calls, as LLVM writes it down."""
@@ -146,7 +146,7 @@ class _Part(_Library):
         return self.name, _KIND, together.as_bitcode()
 
 
-class _Unset:
+class _NoEnvironment:
     @staticmethod
     def set_env(name: str, objects: Any) -> None:
         """Do nothing: a kernel does it for what is linked into it."""
@@ -162,7 +162,7 @@ def _link(library: Any, other: Any) -> None:
     below = library._linking_libraries
     if other not in below:
         whole = dict.fromkeys(
-            [other, *(other._linking_libraries if isinstance(other, _Part) else ())]
+            [other, *(other._linking_libraries if isinstance(other, _FunctionLibrary) else ())]
         )
         library._linking_libraries = [*(each for each in below if each not in whole), *whole]
 
@@ -256,10 +256,10 @@ def _made_by(library: type, name: str) -> Any:
     return Own
 
 
-INNER = _made_by(_Part, "inner_lowering")
+INNER = _made_by(_FunctionLibrary, "inner_lowering")
 """The compiler of functions that only kernels call."""
 
-OUTER = _made_by(_Whole, "outer_lowering")
+OUTER = _made_by(_KernelLibrary, "outer_lowering")
 """The compiler of kernels."""
 
 
@@ -271,7 +271,7 @@ def rebuild(context: Any, data: tuple[Any, ...]) -> Any:
     fndesc, objects, signature, mode, lifted, notes, reload, used = data[1:]
     for each in reload:
         each()
-    library = _Part(context.codegen(), name)
+    library = _FunctionLibrary(context.codegen(), name)
     library._final_module = binding.parse_bitcode(code)
     library.finalize()
     return _Result(

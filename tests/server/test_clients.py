@@ -90,7 +90,7 @@ def test_whether_a_server_is_ready(server: Served) -> None:
         asyncio.run(check_async(url))
 
     check(server.url)
-    server.front.ready = False
+    server.state.ready = False
     for url, reason in ((server.url, "still starting"), ("http://127.0.0.1:9", "refused")):
         with pytest.raises(UnreachableError, match=reason):
             check(url)
@@ -113,9 +113,9 @@ def test_listening_goes_on_through_a_break(server: Served) -> None:
             for number in range(3):
                 publisher.publish(f"a{number}", "ipad", POINT)
             thread.start()
-            while len(server.front.tenants.find("default").hub) == 0:  # type: ignore[union-attr]
+            while len(server.state.tenants.find("default").hub) == 0:  # type: ignore[union-attr]
                 pass
-            server.front.tenants.find("default").hub.listeners()[0].close()  # type: ignore[union-attr]
+            server.state.tenants.find("default").hub.listeners()[0].close()  # type: ignore[union-attr]
             for number in range(3):
                 publisher.publish(f"b{number}", "ipad", POINT)
             thread.join(30)

@@ -96,7 +96,7 @@ def demo(
     run(plan, typer.echo)
 
 
-class _Chosen(NamedTuple):
+class _EngineChoice(NamedTuple):
     """What matches, whether Spark does so beside it, and how to say that."""
 
     engine: str
@@ -104,10 +104,10 @@ class _Chosen(NamedTuple):
     said: str
 
 
-def _chosen(engine: DemoEngine, *, installed_later: bool) -> _Chosen:
+def _chosen(engine: DemoEngine, *, installed_later: bool) -> _EngineChoice:
     """The embedded engine, with Spark beside it where that can be had, unless told otherwise."""
     if engine is DemoEngine.embedded:
-        return _Chosen("embedded", False, "the embedded engine")
+        return _EngineChoice("embedded", False, "the embedded engine")
     from nearcast.cli.spark_setup import need_spark
     from nearcast.spark.java import find_java
 
@@ -119,8 +119,8 @@ def _chosen(engine: DemoEngine, *, installed_later: bool) -> _Chosen:
         if engine is DemoEngine.spark:
             raise
         why = str(error).split(";", 1)[0]
-        return _Chosen("embedded", False, f"the embedded engine alone ({why})")
+        return _EngineChoice("embedded", False, f"the embedded engine alone ({why})")
     spark = f"the pipeline on Spark, with Java {java.version}"
     if engine is DemoEngine.spark:
-        return _Chosen("spark", False, spark)
-    return _Chosen("embedded", True, f"the embedded engine, and beside it on {spark}")
+        return _EngineChoice("spark", False, spark)
+    return _EngineChoice("embedded", True, f"the embedded engine, and beside it on {spark}")

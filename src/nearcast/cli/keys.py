@@ -62,9 +62,9 @@ def add(
       nearcast keys add publisher --data deals --scope publish --rate 1000
     """
     need("fastapi", "server")
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
 
-    opened = Keys(data / "keys.db")
+    opened = KeyStore(data / "keys.db")
     try:
         scopes = scope or ["publish", "subscribe"]
         token = opened.add(name, tenant=tenant, scopes=scopes, rate=rate, body_bytes=max_body)
@@ -85,11 +85,11 @@ def list_keys(
       nearcast keys list --data deals
     """
     need("fastapi", "server")
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
 
     if not (data / "keys.db").is_file():
         raise InvalidValue("--data", str(data), "a folder of a server with keys in it")
-    opened = Keys(data / "keys.db")
+    opened = KeyStore(data / "keys.db")
     found = opened.all()
     opened.close()
     if as_json or not sys.stdout.isatty():
@@ -117,9 +117,9 @@ def remove(
       nearcast keys remove phone --data deals
     """
     need("fastapi", "server")
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
 
-    opened = Keys(data / "keys.db")
+    opened = KeyStore(data / "keys.db")
     try:
         opened.remove(name)
     finally:

@@ -14,7 +14,7 @@ from nearcast.events import EventLog
 _EVENTS_PER_REFRESH = 500
 
 
-class Shown:
+class ProgressDisplay:
     """Counts events and updates, and shows them now and then if there is a bar to show them on."""
 
     def __init__(self, log: EventLog, bar: Progress | None, label: str) -> None:
@@ -44,10 +44,10 @@ class Shown:
 
 
 @contextmanager
-def progress_of(log: EventLog, label: str) -> Iterator[Shown]:
+def progress_of(log: EventLog, label: str) -> Iterator[ProgressDisplay]:
     """Show how far a log has been read while the block runs."""
     if not sys.stderr.isatty():
-        yield Shown(log, None, label)
+        yield ProgressDisplay(log, None, label)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -56,4 +56,4 @@ def progress_of(log: EventLog, label: str) -> Iterator[Shown]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield Shown(log, bar, label)
+        yield ProgressDisplay(log, bar, label)

@@ -91,9 +91,9 @@ def serve_command(
     """
     need("fastapi", "server")
     from nearcast.engine import history_from
-    from nearcast.engine.settings import Given
+    from nearcast.engine.settings import GivenSettings
     from nearcast.server.config import LOOPBACK_NAMES, Config, is_loopback
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
     from nearcast.server.logs import LEVELS, set_up_logs
     from nearcast.server.run import address_of, bound, serve
 
@@ -105,7 +105,7 @@ def serve_command(
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
     options.check_window(window_count, window_seconds)
     is_open = is_loopback(host) and not require_key
-    if not is_open and (data is None or not len(Keys(data / "keys.db"))):
+    if not is_open and (data is None or not len(KeyStore(data / "keys.db"))):
         raise InvalidValue(
             "--host",
             host,
@@ -123,7 +123,7 @@ def serve_command(
         workers=workers,
         partitioner=partitioner,
         master=master,
-        given=Given(
+        given=GivenSettings(
             window_count,
             window_seconds,
             None if space is None else options.box(space, "--space"),

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from nearcast.demo.city import City, Point
-from nearcast.demo.happenings import Happenings
+from nearcast.demo.messages import MessageGenerator
 from nearcast.demo.people import Mover, standing, yours
 
 _TICK_S = 0.25
@@ -69,7 +69,7 @@ class CityFeed:
 
     def play(self, people: int, movers: int, rate: float) -> None:
         """Let things happen until told to stop; most of the people arrive in the first seconds."""
-        city, happenings = self._city, Happenings(self._city)
+        city, happenings = self._city, MessageGenerator(self._city)
         moving = [Mover(f"way-{number}", city) for number in range(movers)]
         arriving = standing(city, people)
         self._send("/v1/subscriptions", [*yours(), *(each.subscription() for each in moving)])

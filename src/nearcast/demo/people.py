@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nearcast.demo.city import CENTRE, SUBURBS, City, Point
-from nearcast.demo.happenings import THINGS
+from nearcast.demo.messages import THINGS
 
 _WISHES = (
     "{thing}", "{thing} sale", "{thing} AND (discount OR sale)", "{thing} OR {other}",

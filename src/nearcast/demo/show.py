@@ -15,11 +15,11 @@ from time import monotonic
 
 import httpx
 
-from nearcast.demo.beside import SparkComparison
 from nearcast.demo.city import CENTRE, SPACE, ZOOM, shore
 from nearcast.demo.feed import CityFeed
 from nearcast.demo.people import yours
-from nearcast.engine.settings import Given
+from nearcast.demo.spark_comparison import SparkComparison
+from nearcast.engine.settings import GivenSettings
 from nearcast.geo import Box
 from nearcast.server.config import Config
 from nearcast.server.logs import set_up_logs
@@ -61,19 +61,19 @@ def run(plan: DemoOptions, say: Callable[[str], None]) -> None:
     set_up_logs("error")
     with (
         TemporaryDirectory(prefix="nearcast-demo-") as folder,
-        bound("127.0.0.1", plan.port) as door,
+        bound("127.0.0.1", plan.port) as listening,
     ):
-        port = door.getsockname()[1]
+        port = listening.getsockname()[1]
         page = address(port, beside=plan.beside)
         say(f"Map: {page}")
-        given = Given(window_count=_WINDOW, space=Box(*SPACE))
+        given = GivenSettings(window_count=_WINDOW, space=Box(*SPACE))
         server = Server(Config(data=Path(folder), given=given, engine=plan.engine))
         beside = _watch(server, Path(folder), plan, say) if plan.beside else None
-        story = _Story(plan, port, say, server.stop, beside)
+        story = _FeedThread(plan, port, say, server.stop, beside)
         if plan.browser and has_browser():
             webbrowser.open(page)
         with suppress(KeyboardInterrupt):  # how a server ends that was told to with Ctrl-C
-            server.run(sockets=[door])
+            server.run(sockets=[listening])
         if beside is not None:
             beside.end()
         story.end()
@@ -83,11 +83,11 @@ def _watch(
     server: Server, folder: Path, plan: DemoOptions, say: Callable[[str], None]
 ) -> SparkComparison:
     beside = SparkComparison(folder / "beside", plan.install, say, plan.since)
-    beside.watch(server.application, server.front)
+    beside.watch(server.application, server.state)
     return beside
 
 
-class _Story(Thread):
+class _FeedThread(Thread):
     """Feeds the server from a thread of its own, for as long as there is time, then ends it."""
 
     def __init__(

@@ -9,12 +9,12 @@ import numpy as np
 
 from nearcast.active import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.engine.standing import Arrived, Interest, Results
+from nearcast.engine.matching import ArrivedMessage, BooleanSubscription, Results
 from nearcast.events import Message
 from nearcast.geo import Box
 
 if TYPE_CHECKING:
-    from nearcast.engine.indexed import IndexedPopulation
+    from nearcast.engine.indexed import IndexedSubscriptions
 
 _AT_A_TIME = 64  # ended messages that one event takes out: expiry is never a pause
 
@@ -28,7 +28,7 @@ class Placement(NamedTuple):
     whole: bool  # whether each row is all there is of the region, not one side of a border
 
 
-class Arrivals(NamedTuple):
+class ActiveColumns(NamedTuple):
     """Messages that last, as columns; `numbers` say the order of their arrival."""
 
     ids: list[str]
@@ -46,7 +46,7 @@ class IndexedMessages:
     A range message across the antimeridian is two boxes; those few are asked one by one.
     """
 
-    def __init__(self, population: IndexedPopulation) -> None:
+    def __init__(self, population: IndexedSubscriptions) -> None:
         self._population = population
         self._store = ActiveStore()
         self._names: list[str] = []  # by slot
@@ -55,7 +55,7 @@ class IndexedMessages:
         self._times: Floats = np.zeros((64, 2))  # by slot: when it came, and how long it lasts
         self._regions: dict[int, Box] = {}  # by slot, of those that are not at a point
         self._slots: dict[str, int] = {}
-        self._split: dict[str, Arrived] = {}
+        self._split: dict[str, ArrivedMessage] = {}
         self._now = 0.0
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class IndexedMessages:
         point = (lon, lat) if region is None else None
         return Message(id, self._texts[slot], point, region, at, ttl)
 
-    def add(self, arrived: Arrived) -> None:
+    def add(self, arrived: ArrivedMessage) -> None:
         """Take in a message that lasts."""
         message = arrived.message
         if message.point is not None:
@@ -110,7 +110,7 @@ class IndexedMessages:
             bounds = sides[0]
         terms = self._population.terms.lend(sorted(arrived.terms))
         starts = np.array([0, len(terms)], np.int64)
-        arrivals = Arrivals(
+        arrivals = ActiveColumns(
             [message.id], [message.text], MessageTerms(starts, terms), np.array([bounds]),
             np.array([arrived.at]), np.array([message.ttl]), np.array([arrived.number], np.int64),
         )  # fmt: skip
@@ -118,7 +118,7 @@ class IndexedMessages:
         if message.region is not None:
             self._regions[int(slots[0])] = message.region
 
-    def add_columns(self, arrivals: Arrivals) -> Int32s:
+    def add_columns(self, arrivals: ActiveColumns) -> Int32s:
         """Take in many messages whose terms have been lent, all at points; give their slots."""
         ids, texts, terms, boxes, at, ttl, numbers = arrivals
         slots = self._store.add(terms, boxes, at + ttl)
@@ -162,7 +162,7 @@ class IndexedMessages:
         # Two may have the same id, one of which has ended.
         self._slots = {id: slots[was] for id, was in self._slots.items()}
 
-    def wanted_by(self, interest: Interest) -> Results:
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
         """The active messages that a subscription of the table wants."""
         if not len(self):
             return {}

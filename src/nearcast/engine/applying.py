@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from nearcast.engine.changes import Accepted, EngineChanges
+from nearcast.engine.changes import AcceptedMessage, EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import NearcastError
@@ -23,7 +23,7 @@ def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Upd
     match event:
         case Publish(message):
             if message.point is not None or message.ttl:
-                changes.messages.append(Accepted(changes.seq, at, message))
+                changes.messages.append(AcceptedMessage(changes.seq, at, message))
         case _:
             id = event.subscription.id if hasattr(event, "subscription") else event.id
             changes.subscriptions[id] = core.subscription(id)

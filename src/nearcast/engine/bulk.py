@@ -18,9 +18,9 @@ from nearcast._jit import kernel
 from nearcast.active import ActiveChanges, MessageTerms
 from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s
-from nearcast.engine.active import Arrivals
+from nearcast.engine.active import ActiveColumns
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
-from nearcast.engine.indexed import Indexed, IndexedPopulation
+from nearcast.engine.indexed import Indexed, IndexedSubscriptions
 from nearcast.engine.ranked_updates import ranked_updates
 from nearcast.engine.schema import UPDATE_SCHEMA
 from nearcast.engine.terms import TextBatch
@@ -70,7 +70,7 @@ def note(core: Indexed, changes: EngineChanges, now: Floats, updates: pa.Table) 
 
 
 def put_boxes(
-    population: IndexedPopulation, ids: list[str], queries: pa.StringArray, boxes: Floats
+    population: IndexedSubscriptions, ids: list[str], queries: pa.StringArray, boxes: Floats
 ) -> tuple[list[str], Int32s] | None:
     """Add new subscriptions of plain words and a plain box each; give their queries and rows."""
     if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
@@ -177,7 +177,7 @@ def _keep(
         return None
     kept = texts.take(pa.array(which))
     batch = core.boolean.terms.read(kept, lend=True)
-    arrivals = Arrivals(
+    arrivals = ActiveColumns(
         [ids[row] for row in which.tolist()], kept.to_pylist(), MessageTerms(*batch),
         boxes[which], now[which], ttl[which], core.numbers_ahead(which),
     )  # fmt: skip
@@ -193,7 +193,7 @@ def _together(one: pa.Table, other: pa.Table) -> pa.Table:
     return pa.concat_tables([one, other]).sort_by(keys)
 
 
-def _updates(population: IndexedPopulation, matches: Matches, ids: pa.StringArray) -> pa.Table:
+def _updates(population: IndexedSubscriptions, matches: Matches, ids: pa.StringArray) -> pa.Table:
     """Name the pairs, in the order in which single calls would report them."""
     names, rank = population.names_in_order(matches.owners)
     ranks = rank[matches.owners]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from nearcast.engine.update_log import Caused, Rows
+from nearcast.engine.update_log import CausedUpdate, Rows
 from nearcast.events import Message, Subscription, Update
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LARGEST_CHUNK = 1 << 16
 
 
-class Accepted(NamedTuple):
+class AcceptedMessage(NamedTuple):
     """A message that was taken in: the number and the time of its event."""
 
     seq: int
@@ -56,7 +56,7 @@ class EngineChanges:
         self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
         self.boxes: list[Boxes] = []
         self.moved: list[str] = []  # ids of subscriptions that the core knows to stand elsewhere
-        self.messages: list[Accepted | PublishedColumns] = []
+        self.messages: list[AcceptedMessage | PublishedColumns] = []
         self.updates: list[Rows] = []
 
     def add_updates(self, seq: int, at: float, updates: list[Update]) -> int:
@@ -65,7 +65,7 @@ class EngineChanges:
         if updates:
             if not self.updates or not isinstance(self.updates[-1], list):
                 self.updates.append([])
-            self.updates[-1] += [Caused(seq, at, update) for update in updates]
+            self.updates[-1] += [CausedUpdate(seq, at, update) for update in updates]
             self.last += len(updates)
         return first
 

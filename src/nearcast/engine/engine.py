@@ -15,8 +15,8 @@ from nearcast.engine.directory import Directory
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
 from nearcast.engine.names import INDEX_NAMES
 from nearcast.engine.outcome import EventOutcome
-from nearcast.engine.plain import ROWS, Plain, begins_plain, go_over, is_due
-from nearcast.engine.settings import Given, Settings
+from nearcast.engine.plain import ROWS, CountingScan, begins_plain, go_over, is_due
+from nearcast.engine.settings import GivenSettings, Settings
 from nearcast.engine.update_log import UpdateLog
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.events import (
@@ -90,7 +90,7 @@ class Engine:
     ) -> None:
         if index not in INDEX_NAMES:
             raise InvalidValue("index", index, f"one of {', '.join(INDEX_NAMES)}")
-        given = Given(window_count, window_seconds, space, history, analyser)
+        given = GivenSettings(window_count, window_seconds, space, history, analyser)
         self._index = index
         self._journal: Journal
         if path is None:
@@ -119,13 +119,13 @@ class Engine:
 
     def _new_core(self, settings: Settings) -> EventCore:
         if self._index == "auto" and begins_plain(*self._journal.size()):
-            return Plain(settings)
+            return CountingScan(settings)
         return make_core(self._index, settings)
 
     def _grown(self, rows: int = 0) -> EventCore:
         """The core, once with an index if it is time for that; so many rows come together."""
         core = self._ready()
-        if isinstance(core, Plain) and (rows >= ROWS or is_due(core)):
+        if isinstance(core, CountingScan) and (rows >= ROWS or is_due(core)):
             self.go_over()
         return self._ready()
 
@@ -136,7 +136,7 @@ class Engine:
         which may have to be compiled first.
         """
         core = self._ready()
-        if isinstance(core, Plain):
+        if isinstance(core, CountingScan):
             self._core = go_over(core)
             self._directory = Directory(self._core)
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import IndexedMessages, Placement
+from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
 from nearcast.events import Point, Subscription, Update
@@ -30,7 +30,7 @@ from nearcast.text import Analyser, parse_bag, parse_query
 from nearcast.topk.core import TopkChanges
 
 if TYPE_CHECKING:
-    from nearcast.engine.plain import Plain
+    from nearcast.engine.plain import CountingScan
 
 _NONE = np.empty(0, np.int32)
 _decode = msgspec.json.Decoder().decode
@@ -45,7 +45,7 @@ class LateRegion:
         self.json = json
 
 
-class IndexedPopulation:
+class IndexedSubscriptions:
     """Knows each subscription by an *owner* number, and lets an index find those that match.
 
     What a subscription is made of is kept once: its query as text, its region in the table if it
@@ -79,12 +79,12 @@ class IndexedPopulation:
     def __contains__(self, id: str) -> bool:
         return id in self._owners
 
-    def find(self, id: str) -> Interest | None:
+    def find(self, id: str) -> BooleanSubscription | None:
         """Put a subscription together again."""
         subscription = self.subscription(id)
         if subscription is None:
             return None
-        return Interest(subscription, parse_query(subscription.query, self.analyser))
+        return BooleanSubscription(subscription, parse_query(subscription.query, self.analyser))
 
     def subscription(self, id: str) -> Subscription | None:
         """Put a subscription together again, without its query in parts."""
@@ -110,7 +110,7 @@ class IndexedPopulation:
             return None
         return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
 
-    def put(self, interest: Interest) -> None:
+    def put(self, interest: BooleanSubscription) -> None:
         """Add a subscription, replace one, or move one."""
         subscription = interest.subscription
         id, region = subscription.id, subscription.region
@@ -274,7 +274,7 @@ class IndexedPopulation:
         self._order = None
         self._take_out(rows)
 
-    def wanting(self, arrived: Arrived) -> list[str]:
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """Ask the index who wants one message."""
         self.settle(1)
         known = self.terms.known(arrived.terms)
@@ -393,12 +393,12 @@ class Indexed(Scan):
 
     def __init__(self, settings: Settings | None, index: str) -> None:
         settings = settings or Settings()
-        self.boolean = IndexedPopulation(index, settings.analyser)
+        self.boolean = IndexedSubscriptions(index, settings.analyser)
         self.ranked = FastRankings(settings)
         self.active = IndexedMessages(self.boolean)
         super().__init__(settings, self.boolean, self.ranked, self.active)
 
-    def take_over(self, plain: Plain) -> None:
+    def take_over(self, plain: CountingScan) -> None:
         """Come from nothing to the state of an engine without an index."""
         for interest in plain.everyone:
             self.boolean.put(interest)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from nearcast import _kernel_builder
 from nearcast._kernel_files import at_hand
+from nearcast.engine.matching import ScannedMessages, ScannedSubscriptions
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Everyone, Remembered
 from nearcast.events import Event, Publish, Update
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ ROWS = 1_000
 _MESSAGES = 50_000  # of a file: as many are read back faster as columns
 
 
-class Plain(Scan):
+class CountingScan(Scan):
     """The reference, with a count of how often a message and a subscription were compared."""
 
     def __init__(self, settings: Settings) -> None:
-        self.everyone, self.remembered = Everyone(), Remembered()
+        self.everyone, self.remembered = ScannedSubscriptions(), ScannedMessages()
         self.rankings_of_all = PlainRankings(settings)
         super().__init__(settings, self.everyone, self.rankings_of_all, self.remembered)
         self.looks = 0
@@ -66,13 +66,13 @@ def begins_plain(subscriptions: int, messages: int) -> bool:
     return subscriptions <= SUBSCRIPTIONS // 10 or not at_hand(PART)
 
 
-def is_due(core: Plain) -> bool:
+def is_due(core: CountingScan) -> bool:
     """Whether it is time to go over, and kernels are at hand; if not, they are being built."""
     large = core.looks >= LOOKS or len(core) >= SUBSCRIPTIONS
     return large and _kernel_builder.prepared(PART)
 
 
-def go_over(plain: Plain) -> Indexed:
+def go_over(plain: CountingScan) -> Indexed:
     """Make an engine with an index that is in the same state."""
     from nearcast.engine.indexed import Indexed
 

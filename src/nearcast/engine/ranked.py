@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from nearcast._jit import announced_compilation
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
+from nearcast.engine.matching import ArrivedMessage, Results
 from nearcast.engine.message_ids import MessageIds, NumberedStrings, bytes_of
 from nearcast.engine.ordered import in_order
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Results
 from nearcast.engine.window import Columns, SlidingWindow
 from nearcast.events import Message, Subscription, Top, Update
 from nearcast.text import idf_of
@@ -106,7 +106,7 @@ class FastRankings:
         self._order = None
         self._pending = [_without(changes, number) for changes in self._pending]
 
-    def enter(self, arrived: Arrived) -> None:
+    def enter(self, arrived: ArrivedMessage) -> None:
         """Let a message enter the window; the oldest may have to leave it."""
         if self._core is None:
             self._waiting.append(arrived)
@@ -270,7 +270,7 @@ class FastRankings:
             with announced_compilation():
                 warm_up()
                 for part in self._waiting.parts():
-                    if isinstance(part, Arrived):
+                    if isinstance(part, ArrivedMessage):
                         self.enter(part)
                     else:
                         self._enter_rest(part)

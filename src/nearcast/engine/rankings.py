@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from nearcast.engine.matching import ArrivedMessage, Ranking, Results, difference
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Ranking, Results, difference
 from nearcast.engine.window import SlidingWindow
 from nearcast.events import Message, Subscription, Update
 
@@ -37,7 +37,7 @@ class Rankings(Protocol):
         """Forget one that is there."""
         ...
 
-    def enter(self, arrived: Arrived) -> None:
+    def enter(self, arrived: ArrivedMessage) -> None:
         """Let a message at a point enter the window; the oldest may have to leave it."""
         ...
 
@@ -106,7 +106,7 @@ class PlainRankings:
         del self._rankings[id]
         self._told.pop(id, None)
 
-    def enter(self, arrived: Arrived) -> None:
+    def enter(self, arrived: ArrivedMessage) -> None:
         """Let a message enter the window, and the oldest leave it."""
         self._window.append(arrived)
         for ranking in self._rankings.values():

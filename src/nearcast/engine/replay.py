@@ -14,7 +14,7 @@ from nearcast.events.streams import ByteSink
 _json = msgspec.json.Encoder().encode
 
 
-class Applies(Protocol):
+class EventApplier(Protocol):
     """Anything that takes events one by one and answers with their updates."""
 
     def apply(self, event: Event) -> list[Update]:
@@ -26,7 +26,7 @@ Refusal = Callable[[Record, NearcastError], None]
 
 
 def replay(
-    records: Iterable[Record], engine: Applies, refuse: Refusal
+    records: Iterable[Record], engine: EventApplier, refuse: Refusal
 ) -> Iterator[tuple[int, list[Update]]]:
     """Apply the events in order; give each position with its updates.
 

@@ -27,7 +27,7 @@ def outcomes_in_runs(
     core: EventCore, events: Iterable[Event], changes: EngineChanges
 ) -> Iterator[EventOutcome]:
     """Apply events as their outcomes are asked for, or a run of messages before that."""
-    run = _Run(cast("Indexed", core))
+    run = _PublishRun(cast("Indexed", core))
     for event in events:
         if isinstance(event, Publish) and run.takes(event.message):
             continue
@@ -37,7 +37,7 @@ def outcomes_in_runs(
     yield from run.apply(changes)
 
 
-class _Run:
+class _PublishRun:
     """Messages at points that follow each other and may be matched together."""
 
     def __init__(self, core: Indexed) -> None:
@@ -104,17 +104,20 @@ class _Run:
         )
         if updates is None:
             return None
-        cells = _Cells(updates, None if self._core.has_rankings else ids)
+        cells = _UpdateColumns(updates, None if self._core.has_rankings else ids)
         edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
         return [
             EventOutcome(
-                seq + row, None, _Some(cells, start, stop) if start < stop else (), first + start
+                seq + row,
+                None,
+                _MessageUpdates(cells, start, stop) if start < stop else (),
+                first + start,
             )
             for row, (start, stop) in enumerate(pairwise(edges))
         ]
 
 
-class _Cells:
+class _UpdateColumns:
     """A table of updates whose columns become lists when somebody asks."""
 
     def __init__(self, updates: pa.Table, plain: list[str] | None) -> None:
@@ -137,12 +140,12 @@ class _Cells:
         return map(Update, rest[0], who, what, rest[1])
 
 
-class _Some(Sequence[Update]):
+class _MessageUpdates(Sequence[Update]):
     """The updates of one message, made when somebody asks."""
 
     __slots__ = ("_cells", "_start", "_stop")
 
-    def __init__(self, cells: _Cells, start: int, stop: int) -> None:
+    def __init__(self, cells: _UpdateColumns, start: int, stop: int) -> None:
         self._cells, self._start, self._stop = cells, start, stop
 
     def __len__(self) -> int:

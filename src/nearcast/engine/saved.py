@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.arrays.types import Int32s
-from nearcast.engine.indexed import IndexedPopulation, LateRegion
+from nearcast.engine.indexed import IndexedSubscriptions, LateRegion
 from nearcast.engine.terms import KeptTerms, TermIds
 from nearcast.errors import SourceError
 from nearcast.geo import Region, region_to_json
@@ -22,7 +22,7 @@ from nearcast.index import Table
 _encode = msgspec.json.Encoder().encode
 
 
-def save_population(population: IndexedPopulation, folder: Path) -> None:
+def save_population(population: IndexedSubscriptions, folder: Path) -> None:
     """Write everything about the boolean subscriptions into a folder that is there."""
     population.settle()
     population.table.save(folder / "table")
@@ -54,7 +54,7 @@ def save_population(population: IndexedPopulation, folder: Path) -> None:
 _NO_ROWS = np.empty(0, np.int32)
 
 
-def load_population(population: IndexedPopulation, folder: Path) -> None:
+def load_population(population: IndexedSubscriptions, folder: Path) -> None:
     """Give an empty population what `save_population` wrote; an error leaves it empty."""
     table = Table.load(folder / "table")
     index = type(population.index).load(folder / "index", table)

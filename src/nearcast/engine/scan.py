@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nearcast.engine.rankings import PlainRankings, Rankings
-from nearcast.engine.settings import Settings
-from nearcast.engine.standing import (
-    Active,
-    Arrived,
-    Everyone,
-    Interest,
-    Population,
-    Remembered,
+from nearcast.engine.matching import (
+    ActiveMessageSet,
+    ArrivedMessage,
+    BooleanSubscription,
+    BooleanSubscriptions,
+    ScannedMessages,
+    ScannedSubscriptions,
     difference,
 )
+from nearcast.engine.rankings import PlainRankings, Rankings
+from nearcast.engine.settings import Settings
 from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
 from nearcast.events import (
     Event,
@@ -46,14 +46,16 @@ class Scan:
     def __init__(
         self,
         settings: Settings | None = None,
-        population: Population | None = None,
+        population: BooleanSubscriptions | None = None,
         rankings: Rankings | None = None,
-        active: Active | None = None,
+        active: ActiveMessageSet | None = None,
     ) -> None:
         self.settings = settings or Settings()
-        self.population: Population = Everyone() if population is None else population
+        self.population: BooleanSubscriptions = (
+            ScannedSubscriptions() if population is None else population
+        )
         self.rankings: Rankings = PlainRankings(self.settings) if rankings is None else rankings
-        self.active: Active = Remembered() if active is None else active
+        self.active: ActiveMessageSet = ScannedMessages() if active is None else active
         self.now: float | None = None
         self._arrivals = 0
 
@@ -116,8 +118,10 @@ class Scan:
         interest = self.population.find(id)
         return interest is not None and interest.wants(self._arrive(message, 0.0))
 
-    def _arrive(self, message: Message, now: float) -> Arrived:
-        return Arrived(message, self._arrivals, now, self.settings.analyser.tokens(message.text))
+    def _arrive(self, message: Message, now: float) -> ArrivedMessage:
+        return ArrivedMessage(
+            message, self._arrivals, now, self.settings.analyser.tokens(message.text)
+        )
 
     def _publish(self, message: Message, now: float) -> list[Update]:
         if message.point is not None:
@@ -146,7 +150,7 @@ class Scan:
             self.rankings.put(subscription, terms)
             return []  # what it gains and loses is found with all other rankings
         self._refuse_other_kind(id, id in self.rankings)
-        interest = Interest(subscription, parse_query(subscription.query, analyser))
+        interest = BooleanSubscription(subscription, parse_query(subscription.query, analyser))
         self.advance(now)
         old = self.population.find(id)
         before = self.active.wanted_by(old) if old else {}

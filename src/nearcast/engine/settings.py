@@ -45,7 +45,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenSettings:
     """The settings an engine was given by whoever makes it; None where nothing was said."""
 
     window_count: int | None = None

@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     score: float | None
 
 
-class Caused(NamedTuple):
+class CausedUpdate(NamedTuple):
     """An update with the event that caused it."""
 
     seq: int
@@ -41,7 +41,7 @@ class Caused(NamedTuple):
     update: Update
 
 
-Rows: TypeAlias = "list[Caused] | pa.RecordBatch"
+Rows: TypeAlias = "list[CausedUpdate] | pa.RecordBatch"
 """A chunk of the log: a few updates, or the columns of `chunks.CHUNK_SCHEMA`."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nearcast.engine.standing import Arrived
+from nearcast.engine.matching import ArrivedMessage
 from nearcast.events import Message
 from nearcast.text import Analyser
 from nearcast.topk import Window
@@ -35,13 +35,13 @@ class Columns:
     number: int = 0
     row: int = 0
 
-    def arrived(self, row: int) -> Arrived:
+    def arrived(self, row: int) -> ArrivedMessage:
         """Make an object of one message."""
         text, at = self.texts[row].as_py(), self.at[row]
         lon, lat = self.points[row].tolist()
         ttl = 0.0 if self.ttl is None else float(self.ttl[row])
         message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl)
-        return Arrived(message, self.number + row, at, self.analyser.tokens(text))
+        return ArrivedMessage(message, self.number + row, at, self.analyser.tokens(text))
 
 
 class SlidingWindow:
@@ -49,20 +49,20 @@ class SlidingWindow:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._parts: deque[Arrived | Columns] = deque()
+        self._parts: deque[ArrivedMessage | Columns] = deque()
         self._times: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._times)
 
-    def __iter__(self) -> Iterator[Arrived]:
+    def __iter__(self) -> Iterator[ArrivedMessage]:
         for part in self._parts:
-            if isinstance(part, Arrived):
+            if isinstance(part, ArrivedMessage):
                 yield part
             else:
                 yield from (part.arrived(row) for row in range(part.row, len(part.ids)))
 
-    def parts(self) -> Iterator[Arrived | Columns]:
+    def parts(self) -> Iterator[ArrivedMessage | Columns]:
         """All messages, oldest first, those of a table together."""
         return iter(self._parts)
 
@@ -71,7 +71,7 @@ class SlidingWindow:
         at = self._times.get(id)
         return at is not None and self._still_in(at, now)
 
-    def leaving(self, now: float) -> Iterator[Arrived]:
+    def leaving(self, now: float) -> Iterator[ArrivedMessage]:
         """Take out what no longer belongs in the window, oldest first."""
         while self._is_over(now):
             yield self.drop_oldest()
@@ -90,12 +90,12 @@ class SlidingWindow:
     def _still_in(self, at: float, now: float) -> bool:
         return self._window.seconds is None or at > now - self._window.seconds
 
-    def find(self, id: str) -> Arrived | None:
+    def find(self, id: str) -> ArrivedMessage | None:
         """The message with an id, if it is there."""
         if id not in self._times:
             return None
         for part in reversed(self._parts):
-            if isinstance(part, Arrived):
+            if isinstance(part, ArrivedMessage):
                 if part.message.id == id:
                     return part
             elif id in part.ids:
@@ -106,7 +106,7 @@ class SlidingWindow:
         """Whether a message with one of these ids is there."""
         return not self._times.keys().isdisjoint(ids)
 
-    def append(self, arrived: Arrived) -> None:
+    def append(self, arrived: ArrivedMessage) -> None:
         """Take in one message."""
         self._parts.append(arrived)
         self._times[arrived.message.id] = arrived.at
@@ -122,12 +122,12 @@ class SlidingWindow:
     def oldest_time(self) -> float:
         """The time of the oldest message; there must be one."""
         part = self._parts[0]
-        return part.at if isinstance(part, Arrived) else part.at[part.row]
+        return part.at if isinstance(part, ArrivedMessage) else part.at[part.row]
 
-    def drop_oldest(self) -> Arrived:
+    def drop_oldest(self) -> ArrivedMessage:
         """Take out the oldest message; there must be one."""
         part = self._parts[0]
-        if isinstance(part, Arrived):
+        if isinstance(part, ArrivedMessage):
             self._parts.popleft()
             del self._times[part.message.id]
             return part
@@ -139,7 +139,7 @@ class SlidingWindow:
         """Take out so many of the oldest messages, unseen."""
         while count > 0:
             part = self._parts[0]
-            if isinstance(part, Arrived):
+            if isinstance(part, ArrivedMessage):
                 self.drop_oldest()
                 count -= 1
             else:

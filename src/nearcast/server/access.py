@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from starlette.requests import HTTPConnection
 
 from nearcast.server.config import Limits
-from nearcast.server.keys import SCOPES, Keys
+from nearcast.server.keys import SCOPES, KeyStore
 from nearcast.server.problems import Problem
 
 ANYONE = "anyone"  # the scope of what needs no key
@@ -17,7 +17,7 @@ _RELOAD_S = 1.0
 _BURST_S = 2.0
 
 
-class Bucket:
+class TokenBucket:
     """Lets `rate` events a second through, and what was saved up in two seconds at once."""
 
     def __init__(self, rate: float, clock: Callable[[], float]) -> None:
@@ -49,7 +49,7 @@ class Caller:
     name: str
     tenant: str
     scopes: frozenset[str]
-    bucket: Bucket | None
+    bucket: TokenBucket | None
     body_bytes: int
 
     def may(self, scope: str) -> bool:
@@ -76,12 +76,12 @@ class Caller:
             )
 
 
-class Door:
+class Authenticator:
     """Lets callers in by their keys or, where it is open, without."""
 
     def __init__(
         self,
-        keys: Keys | None,
+        keys: KeyStore | None,
         *,
         is_open: bool,
         limits: Limits,
@@ -94,7 +94,7 @@ class Door:
         self._checked = clock()
         self._local = Caller("local", "default", frozenset(SCOPES), None, limits.body_bytes)
         self._nobody = Caller("nobody", "default", frozenset(), None, limits.body_bytes)
-        self._buckets: dict[tuple[str, float], Bucket] = {}
+        self._buckets: dict[tuple[str, float], TokenBucket] = {}
 
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
         """Let a request in as the holder of its key, or raise a problem."""
@@ -131,7 +131,7 @@ class Door:
         if key.rate is not None:
             bucket = self._buckets.get((key.name, key.rate))
             if bucket is None:
-                bucket = self._buckets[key.name, key.rate] = Bucket(key.rate, self._clock)
+                bucket = self._buckets[key.name, key.rate] = TokenBucket(key.rate, self._clock)
         most = self._limits.body_bytes if key.body_bytes is None else key.body_bytes
         return Caller(key.name, key.tenant, key.scopes, bucket, most)
 

@@ -18,7 +18,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 _EXPECTED = "an address such as https://example.org/hook"
 
 
-class Forbidden(Exception):  # noqa: N818 - what the address is
+class ForbiddenAddress(Exception):  # noqa: N818 - what the address is
     """An address that must not be called."""
 
 
@@ -75,11 +75,13 @@ async def pinned(
     try:
         addresses = await (resolve or _look_up)(host, port)
     except OSError as error:
-        raise Forbidden(f"{host}: cannot be found ({error})") from None
+        raise ForbiddenAddress(f"{host}: cannot be found ({error})") from None
     if not addresses:
-        raise Forbidden(f"{host}: has no address")
+        raise ForbiddenAddress(f"{host}: has no address")
     if not private and not all(is_public(address) for address in addresses):
-        raise Forbidden(f"{host}: leads to a private address, which the server does not allow")
+        raise ForbiddenAddress(
+            f"{host}: leads to a private address, which the server does not allow"
+        )
     address = addresses[0]
     netloc = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     called = urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, ""))

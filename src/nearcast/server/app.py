@@ -31,12 +31,12 @@ from nearcast.server import (
 )
 from nearcast.server.config import Config
 from nearcast.server.docs import install_docs
-from nearcast.server.front import Front
 from nearcast.server.health import install_health
 from nearcast.server.problems import Problem, plain_problem, problem_of
+from nearcast.server.request_log import RequestLog
 from nearcast.server.routes import install
 from nearcast.server.socket import install_socket
-from nearcast.server.watch import RequestLog
+from nearcast.server.state import ServerState
 
 NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview)
 WEB = Path(__file__).parent / "web"
@@ -54,18 +54,18 @@ class Page(Mount):
 
 def create_app(config: Config) -> FastAPI:
     """Make the application that answers for a configuration."""
-    front = Front(config)
+    state = ServerState(config)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         del app
-        opening = asyncio.ensure_future(front.open())
+        opening = asyncio.ensure_future(state.open())
         try:
             yield
         finally:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
-            await front.close()
+            await state.close()
 
     app = FastAPI(
         title="Nearcast",
@@ -75,11 +75,11 @@ def create_app(config: Config) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.state.front = front
+    app.state.server_state = state
     for noun in NOUNS:
-        install(app, front, noun.routes)
-    install_health(app, front)
-    install_socket(app, front)
+        install(app, state, noun.routes)
+    install_health(app, state)
+    install_socket(app, state)
     install_docs(app)
     if WEB.is_dir():
         app.router.routes.append(Page("/", StaticFiles(directory=WEB, html=True)))
@@ -93,7 +93,7 @@ def create_app(config: Config) -> FastAPI:
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "Idempotency-Key"],
         )
-    app.add_middleware(RequestLog, metrics=front.metrics)
+    app.add_middleware(RequestLog, metrics=state.metrics)
     return app
 
 

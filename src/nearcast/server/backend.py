@@ -7,7 +7,7 @@ the busier the server, the larger the batches. Reads go through the same thread,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -27,47 +27,8 @@ Remember = Callable[[Sequence[EventOutcome]], bytes | None]
 LARGEST_BATCH = 4096
 
 
-class Backend(Protocol):
-    """Takes events, keeps them, and tells what they caused."""
-
-    log: UpdateLog
-
-    def apply(
-        self, events: Sequence[Event], *, stop: bool = False
-    ) -> Awaitable[Sequence[EventOutcome]]:
-        """Take events in order; they are durable when the answer is there.
-
-        With `stop` those after one that is refused are left alone, and have no outcome.
-        """
-        ...
-
-    def apply_once(
-        self,
-        key: str,
-        events: Sequence[Event],
-        remember: Remember,
-        *,
-        stop: bool = False,
-        stamped: bool = True,
-    ) -> Awaitable[bytes | Sequence[EventOutcome]]:
-        """Take events, unless something is remembered under the key: then give that."""
-        ...
-
-    def ask(self, question: Callable[[Engine], T]) -> Awaitable[T]:
-        """Have a question answered between two batches."""
-        ...
-
-    async def backup(self, path: Path) -> None:
-        """Write a consistent copy, while everything goes on."""
-        ...
-
-    def close(self) -> None:
-        """Finish what waits, and let go of everything."""
-        ...
-
-
 @dataclass(slots=True)
-class Committed:
+class CommittedBatch:
     """Events that were applied together, what became of each, and at what time."""
 
     events: Sequence[Event]
@@ -94,7 +55,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class _Events:
+class _ApplyJob:
     events: Sequence[Event]
     answer: asyncio.Future[Any]
     key: str | None = None
@@ -104,31 +65,35 @@ class _Events:
 
 
 @dataclass(slots=True)
-class _Question:
+class _ReadJob:
     ask: Callable[[Engine], Any]
     answer: asyncio.Future[Any]
 
 
-class Watcher(Protocol):
+class CommitObserver(Protocol):
     """Hears of every batch, in the thread of the server, in order."""
 
-    def committed(self, batch: Committed) -> None:
+    def committed(self, batch: CommittedBatch) -> None:
         """Take note of a batch."""
         ...
 
 
-class Embedded:
+class EngineThread:
     """An engine in this process, owned by one thread."""
 
     def __init__(
-        self, engine: Engine, watcher: Watcher, clock: Callable[[], float], name: str = "default"
+        self,
+        engine: Engine,
+        observer: CommitObserver,
+        clock: Callable[[], float],
+        name: str = "default",
     ) -> None:
         self.log: UpdateLog = engine.log
         self._engine = engine
-        self._watcher = watcher
+        self._observer = observer
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[_Events | _Question | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_ApplyJob | _ReadJob | None] = SimpleQueue()
         self._closed = False
         self._thread = Thread(target=self._work, name=f"writer-{name}", daemon=True)
         self._thread.start()
@@ -143,7 +108,7 @@ class Embedded:
     ) -> asyncio.Future[Sequence[EventOutcome]]:
         """Take events in order; they are durable when the answer is there."""
         answer: asyncio.Future[Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_Events(events, answer, stop=stop, stamped=stamped))
+        self._put(_ApplyJob(events, answer, stop=stop, stamped=stamped))
         return answer
 
     def apply_once(
@@ -157,16 +122,16 @@ class Embedded:
     ) -> asyncio.Future[bytes | Sequence[EventOutcome]]:
         """Take events, unless something is remembered under the key: then give that."""
         answer: asyncio.Future[bytes | Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_Events(events, answer, key, remember, stop, stamped))
+        self._put(_ApplyJob(events, answer, key, remember, stop, stamped))
         return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
         """Have a question answered between two batches."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._put(_Question(question, answer))
+        self._put(_ReadJob(question, answer))
         return answer
 
-    def _put(self, job: _Events | _Question) -> None:
+    def _put(self, job: _ApplyJob | _ReadJob) -> None:
         if self._closed:
             raise StateError("the server is stopping; try again when it is back")
         self._jobs.put(job)
@@ -186,10 +151,10 @@ class Embedded:
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
-            waiting: list[_Events] = []
+            waiting: list[_ApplyJob] = []
             count = 0
             while job is not None:
-                if isinstance(job, _Question):
+                if isinstance(job, _ReadJob):
                     self._commit(waiting)
                     waiting, count = [], 0
                     self._answer(job)
@@ -210,7 +175,7 @@ class Embedded:
             if job is None:
                 return
 
-    def _answer(self, job: _Question) -> None:
+    def _answer(self, job: _ReadJob) -> None:
         try:
             answer = job.ask(self._engine)
         except Exception as error:
@@ -218,7 +183,7 @@ class Embedded:
         else:
             self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
 
-    def _commit(self, jobs: list[_Events]) -> None:
+    def _commit(self, jobs: list[_ApplyJob]) -> None:
         """Apply what waits as one batch; who shows the key of another in it waits for the next."""
         while jobs:
             now, later, keys = [], [], set()
@@ -236,7 +201,7 @@ class Embedded:
                 self._apply(now)
             jobs = later
 
-    def _recall(self, job: _Events) -> bool:
+    def _recall(self, job: _ApplyJob) -> bool:
         """Answer a job with what is remembered under its key."""
         try:
             kept = self._engine.recall(job.key or "")
@@ -248,7 +213,7 @@ class Embedded:
         self._loop.call_soon_threadsafe(_resolve, job.answer, kept)
         return True
 
-    def _apply(self, jobs: list[_Events]) -> None:
+    def _apply(self, jobs: list[_ApplyJob]) -> None:
         events = [event for job in jobs for event in job.events]
         started = perf_counter()
         try:
@@ -261,11 +226,11 @@ class Embedded:
         took = perf_counter() - started
         events = events[: len(outcomes)]
         times = _times(events, outcomes, before)
-        batch = Committed(events, outcomes, times, self.log.last, self._engine.seq, took)
+        batch = CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took)
         self._loop.call_soon_threadsafe(self._finish, jobs, batch)
 
-    def _finish(self, jobs: list[_Events], batch: Committed) -> None:
-        self._watcher.committed(batch)
+    def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch) -> None:
+        self._observer.committed(batch)
         start = 0
         for job in jobs:
             stop = start + len(job.events)
@@ -275,7 +240,7 @@ class Embedded:
 
 
 def _remembering(
-    jobs: list[_Events],
+    jobs: list[_ApplyJob],
 ) -> Callable[[list[EventOutcome]], dict[str, bytes]] | None:
     """What makes the answers to remember of the outcomes of a batch."""
     if all(job.key is None for job in jobs):

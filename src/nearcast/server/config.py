@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -50,7 +50,7 @@ class Config:
     workers: int | None = None
     partitioner: str = "auto"
     master: str | None = None
-    given: Given = field(default_factory=Given)
+    given: GivenSettings = field(default_factory=GivenSettings)
     limits: Limits = field(default_factory=Limits)
     keep_alive_s: float = 15.0
     stalled_s: float = 120.0

@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nearcast.server.bodies import json_response
-from nearcast.server.front import Front
 from nearcast.server.metrics import CONTENT_TYPE
+from nearcast.server.state import ServerState
 
 
-def install_health(app: FastAPI, front: Front) -> None:
+def install_health(app: FastAPI, state: ServerState) -> None:
     """Answer whether the process lives, and whether it can work."""
 
     async def healthz(request: Request) -> Response:
@@ -20,15 +20,15 @@ def install_health(app: FastAPI, front: Front) -> None:
 
     async def readyz(request: Request) -> Response:
         del request
-        if not front.ready:
-            return front.not_ready().response()
+        if not state.ready:
+            return state.not_ready().response()
         return json_response({"status": "ready"})
 
     async def metrics(request: Request) -> Response:
-        front.admit(request, "admin")
-        for tenant in front.tenants:
+        state.admit(request, "admin")
+        for tenant in state.tenants:
             await tenant.look()
-        return Response(front.metrics.page(), media_type=CONTENT_TYPE)
+        return Response(state.metrics.page(), media_type=CONTENT_TYPE)
 
     app.router.add_route("/metrics", metrics, methods=["GET"])
     app.router.add_route("/healthz", healthz, methods=["GET"])

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Protocol
 
 from nearcast.engine.update_log import Entry, UpdateLog
-from nearcast.server.backend import Committed
+from nearcast.server.backend import CommittedBatch
 
 Encode = Callable[[Entry], bytes]
 
@@ -145,7 +145,7 @@ class Hub:
                 if not others:
                     del self._by_subscription[id]
 
-    def committed(self, batch: Committed) -> None:
+    def committed(self, batch: CommittedBatch) -> None:
         """Offer the updates of a batch to those who want them."""
         if self._all and batch.last > self.last:
             self._offer(batch.entries())

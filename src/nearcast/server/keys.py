@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS keys (
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ApiKey:
     """What is known of a key: `rate` is in events a second, None for no limit."""
 
     name: str
@@ -50,13 +50,13 @@ def check_name(value: str, field: str) -> str:
     return value
 
 
-class Keys:
+class KeyStore:
     """The keys of a server, in `DIR/keys.db`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Lock()
-        self._known: dict[bytes, Key] = {}
+        self._known: dict[bytes, ApiKey] = {}
         self._version = -1
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,18 +81,18 @@ class Keys:
             "SELECT hash, name, tenant, scopes, rate, body_bytes, created FROM keys ORDER BY name"
         )
         self._known = {
-            hash: Key(name, tenant, frozenset(scopes.split()), rate, body_bytes, created)
+            hash: ApiKey(name, tenant, frozenset(scopes.split()), rate, body_bytes, created)
             for hash, name, tenant, scopes, rate, body_bytes, created in rows
         }
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, token: str) -> Key | None:
+    def find(self, token: str) -> ApiKey | None:
         """Look up the key that somebody shows."""
         return self._known.get(_hash(token))
 
-    def all(self) -> list[Key]:
+    def all(self) -> list[ApiKey]:
         """Every key, by name."""
         return list(self._known.values())
 

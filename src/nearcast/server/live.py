@@ -13,7 +13,7 @@ from typing import Any
 from nearcast.engine.update_log import Entry
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Unsubscribe
 from nearcast.geo import Box, region_to_json
-from nearcast.server.backend import Committed
+from nearcast.server.backend import CommittedBatch
 from nearcast.server.shapes import meets, subscription_to_json
 from nearcast.server.wire import sse_event
 
@@ -63,7 +63,7 @@ class LiveListener:
         self.awake.set()
 
 
-class Live:
+class LiveMap:
     """Those who look at the map of one tenant."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = monotonic) -> None:
@@ -93,7 +93,7 @@ class Live:
             listener.closed = True
             listener.awake.set()
 
-    def committed(self, batch: Committed) -> None:
+    def committed(self, batch: CommittedBatch) -> None:
         """Show a batch to everyone whose part of the map it concerns."""
         if not self._listeners:
             return
@@ -180,7 +180,7 @@ def update_to_json(update: Any, at: float) -> dict[str, Any]:
 
 
 async def live_events(
-    live: Live, listener: LiveListener, keep_alive_s: float
+    live: LiveMap, listener: LiveListener, keep_alive_s: float
 ) -> AsyncGenerator[bytes, None]:
     """Everything a listener gets to see; every second what it did not."""
     yield b": live\n\n"

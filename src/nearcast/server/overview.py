@@ -22,7 +22,7 @@ from nearcast.geo import WORLD, Box
 from nearcast.server.bodies import JSON, box_parameter, json_response
 from nearcast.server.describe import BBOX, describe, parameter
 from nearcast.server.live import place_of
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.schemas import Schema, ref
 from nearcast.server.shapes import subscription_to_json
 from nearcast.server.tenants import Tenant
@@ -38,7 +38,7 @@ _FRESH_S = 2.0  # a map that is moved about asks often
 _FRESH_S_PER_MILLION = 10.0  # a million boxes take the writer some 40 ms
 
 
-class _Boxes:
+class _CachedBoxes:
     """The boxes of a tenant's subscriptions as they were a moment ago."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class _Boxes:
         return self.boxes
 
 
-_kept: WeakKeyDictionary[Tenant, _Boxes] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Tenant, _CachedBoxes] = WeakKeyDictionary()
 
 
 _IDS = parameter(
@@ -90,16 +90,16 @@ def _object(**properties: Schema) -> Schema:
         parameters=(BBOX,),
     ),
 )
-async def overview(visit: Visit) -> Response:
+async def overview(context: RequestContext) -> Response:
     """Tell how many subscriptions meet a box, and how dense they lie.
 
     `count` is the number whose bounding box meets `bbox`; `cells` is a list of
     `[longitude, latitude, count]`, the middle of the subscriptions in a cell of `size` degrees.
     It may be a few seconds old.
     """
-    visit.caller.pay()
-    box = box_parameter(visit.request) or WORLD
-    boxes = await _kept.setdefault(visit.tenant, _Boxes()).get(visit.tenant)
+    context.caller.pay()
+    box = box_parameter(context.request) or WORLD
+    boxes = await _kept.setdefault(context.tenant, _CachedBoxes()).get(context.tenant)
     return json_response(await asyncio.to_thread(summary, boxes, box))
 
 
@@ -115,10 +115,10 @@ async def overview(visit: Visit) -> Response:
         parameters=(_IDS,),
     ),
 )
-async def some_subscriptions(visit: Visit) -> Response:
+async def some_subscriptions(context: RequestContext) -> Response:
     """Show the subscriptions with these ids (`id`, repeated); unknown ones are left out."""
-    ids = _ids(visit)
-    found = await visit.tenant.backend.ask(lambda engine: [engine.get(id) for id in ids])
+    ids = _ids(context)
+    found = await context.tenant.backend.ask(lambda engine: [engine.get(id) for id in ids])
     known = [subscription_to_json(each) for each in found if each is not None]
     return json_response({"subscriptions": known})
 
@@ -135,17 +135,17 @@ async def some_subscriptions(visit: Visit) -> Response:
         parameters=(_IDS,),
     ),
 )
-async def some_messages(visit: Visit) -> Response:
+async def some_messages(context: RequestContext) -> Response:
     """Show the messages with these ids that still last, or are in the window."""
-    ids = _ids(visit)
-    found = await visit.tenant.backend.ask(lambda engine: [engine.message(id) for id in ids])
+    ids = _ids(context)
+    found = await context.tenant.backend.ask(lambda engine: [engine.message(id) for id in ids])
     known = [{"id": each.id, **place_of(each)} for each in found if each is not None]
     return json_response({"messages": known})
 
 
-def _ids(visit: Visit) -> list[str]:
-    visit.caller.pay()
-    ids = [check_id(id) for id in visit.request.query_params.getlist("id")]
+def _ids(context: RequestContext) -> list[str]:
+    context.caller.pay()
+    ids = [check_id(id) for id in context.request.query_params.getlist("id")]
     if len(ids) > MOST_IDS:
         raise InvalidValue("id", f"{len(ids)} of them", f"at most {MOST_IDS}")
     return ids

@@ -1,6 +1,6 @@
 """Routes: each with the scope that it needs and the words that describe it.
 
-A route is a plain function of a visit. FastAPI finds it and documents it, but neither parses nor
+A route is a plain function of a context. FastAPI finds it and documents it, but neither parses nor
 validates for it: bodies are read by msgspec and checked by the model, as in an event log.
 """
 
@@ -24,22 +24,22 @@ from nearcast.server.config import Limits
 from nearcast.server.tenants import Tenant
 
 if TYPE_CHECKING:
-    from nearcast.server.front import Front
+    from nearcast.server.state import ServerState
 
 
 @dataclass(slots=True)
-class Visit:
+class RequestContext:
     """One request, who made it, and the world that they live in."""
 
     request: Request
-    front: Front
+    state: ServerState
     caller: Caller
     tenant: Tenant
 
     @property
     def limits(self) -> Limits:
         """What a request may ask for."""
-        return self.front.config.limits
+        return self.state.config.limits
 
     def path_id(self) -> str:
         """The id in the path, which may hold any character, percent-encoded."""
@@ -50,7 +50,7 @@ class Visit:
             raise InvalidValue("id", given, "UTF-8, percent-encoded") from None
 
 
-Handler = Callable[[Visit], Awaitable[Response]]
+Handler = Callable[[RequestContext], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class PlainRoute(APIRoute):
         return self.endpoint
 
 
-def install(app: FastAPI, front: Front, routes: Routes) -> None:
+def install(app: FastAPI, state: ServerState, routes: Routes) -> None:
     """Make an application answer these routes."""
     for route in routes:
         text = inspect.getdoc(route.handler) or ""
         summary, _, description = text.partition("\n\n")
         app.router.add_api_route(
             route.path,
-            _endpoint(front, route),
+            _endpoint(state, route),
             methods=[route.method],
             name=route.handler.__name__,
             operation_id=route.handler.__name__,
@@ -112,14 +112,14 @@ def _status(doc: dict[str, Any]) -> int:
     return int(next(iter(doc["responses"])))
 
 
-def _endpoint(front: Front, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable[Response]]:
     handler, scope = route.handler, route.scope
 
     async def answer(request: Request) -> Response:
-        caller = front.admit(request, scope)
-        tenant = front.tenants.find(caller.tenant)
+        caller = state.admit(request, scope)
+        tenant = state.tenants.find(caller.tenant)
         if tenant is None:
-            tenant = await front.tenant(caller.tenant)
-        return await handler(Visit(request, front, caller, tenant))
+            tenant = await state.tenant(caller.tenant)
+        return await handler(RequestContext(request, state, caller, tenant))
 
     return answer

@@ -12,7 +12,7 @@ import uvicorn
 from nearcast.errors import SourceError, StateError
 from nearcast.server.app import create_app
 from nearcast.server.config import Config
-from nearcast.server.front import Front
+from nearcast.server.state import ServerState
 
 _GRACE_S = 5
 _BACKLOG = 4096
@@ -28,8 +28,8 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: Config) -> None:
         self.application = create_app(config)
-        self.front: Front = self.application.state.front
-        self.front.on_failure = self.stop
+        self.state: ServerState = self.application.state.server_state
+        self.state.on_failure = self.stop
         super().__init__(
             uvicorn.Config(
                 self.application,
@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop taking requests, end streams, finish the rest."""
-        self.front.stop_streams()
+        self.state.stop_streams()
         await super().shutdown(sockets)
 
 
@@ -86,8 +86,8 @@ def serve(
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(*_COLLECT)
     server = Server(config)
-    server.front.on_ready = gc.freeze  # what is there now stays: no need to look at it again
+    server.state.on_ready = gc.freeze  # what is there now stays: no need to look at it again
     started()
     server.run(sockets=[listening])
-    if server.front.trouble is not None:
-        raise StateError(server.front.trouble)
+    if server.state.trouble is not None:
+        raise StateError(server.state.trouble)

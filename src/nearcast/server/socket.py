@@ -20,9 +20,9 @@ from nearcast.server.backend import accepted
 from nearcast.server.bodies import encode, json_object
 from nearcast.server.checks import check_fields
 from nearcast.server.feed import UpdateFeed
-from nearcast.server.front import Front
 from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem, problem_of
+from nearcast.server.state import ServerState
 from nearcast.server.tenants import Tenant
 from nearcast.server.updates import resume_after, wanted
 from nearcast.server.wire import socket_gap, socket_update
@@ -31,38 +31,40 @@ PATH = "/v1/updates/ws"
 _OPS = "one of subscribe, move, unsubscribe, publish, listen, ack"
 
 
-def install_socket(app: FastAPI, front: Front) -> None:
+def install_socket(app: FastAPI, state: ServerState) -> None:
     """Answer those who want to talk."""
 
     async def talk(websocket: WebSocket) -> None:
         try:
-            if foreign(websocket.headers, front.config.origins):
+            if foreign(websocket.headers, state.config.origins):
                 raise Problem(403, "foreign-origin", "origin: web pages of others may not connect")
-            caller = front.admit(websocket, "subscribe")
-            tenant = await front.tenant(caller.tenant)
-            front.check_room()
-            conversation = Conversation(websocket, front, caller, tenant)
+            caller = state.admit(websocket, "subscribe")
+            tenant = await state.tenant(caller.tenant)
+            state.check_room()
+            session = SocketSession(websocket, state, caller, tenant)
         except (Problem, NearcastError) as error:
             problem = error if isinstance(error, Problem) else problem_of(error)
             await websocket.send_denial_response(problem.response())
             return
-        await conversation.run()
+        await session.run()
 
     app.router.add_websocket_route(PATH, talk)
 
 
-class Conversation:
+class SocketSession:
     """One connection: updates go out while operations come in."""
 
-    def __init__(self, websocket: WebSocket, front: Front, caller: Caller, tenant: Tenant) -> None:
+    def __init__(
+        self, websocket: WebSocket, state: ServerState, caller: Caller, tenant: Tenant
+    ) -> None:
         self._websocket = websocket
-        self._front = front
+        self._state = state
         self._caller = caller
         self._tenant = tenant
-        self._window = _window(websocket, front.config.limits.unacknowledged)
+        self._window = _window(websocket, state.config.limits.unacknowledged)
         self._acknowledged = asyncio.Event()
         self._sent: list[int] = []  # updates that the client has not acknowledged, if it does so
-        subscriptions = wanted(websocket, front.config.limits)
+        subscriptions = wanted(websocket, state.config.limits)
         after = resume_after(websocket)
         self._feed = UpdateFeed(tenant.hub, subscriptions, after, socket_update, socket_gap)
 
@@ -82,7 +84,7 @@ class Conversation:
 
     async def _send(self) -> None:
         await self._say({"type": "hello", "after": self._feed.place})
-        config = self._front.config
+        config = self._state.config
         try:
             while (found := await self._feed.next(config.keep_alive_s)) is not None:
                 for id, data in found:
@@ -139,7 +141,7 @@ class Conversation:
         self._caller.pay()
         if op == "listen":
             return self._listen(fields.get("subscriptions"))
-        check_fields(fields, self._front.config.limits)
+        check_fields(fields, self._state.config.limits)
         if fields.get("id") is None and op in ("publish", "subscribe"):
             fields["id"] = new_id("s" if op == "subscribe" else "m")
         event = event_from_json(fields)
@@ -155,7 +157,7 @@ class Conversation:
 
     def _listen(self, subscriptions: object) -> dict[str, Any]:
         """Hear of other subscriptions from here on; null is all of them."""
-        most = self._front.config.limits.listened
+        most = self._state.config.limits.listened
         if subscriptions is None:
             self._feed.change(None)
         elif isinstance(subscriptions, list) and len(subscriptions) <= most:

@@ -27,7 +27,7 @@ _SERVED = {"/": "stream.html", "/js/cells.js": "js/cells.js", "/icon.svg": "icon
 _BATCHES = 60
 
 
-class Watched:
+class StreamStatus:
     """A stream as its page shows it; what was read of it once is not read again."""
 
     def __init__(self, path: str) -> None:
@@ -36,7 +36,7 @@ class Watched:
         self._reports: dict[int, BatchReport] = {}
         self._plan: Plan | None = None
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """All that the page needs, as JSON would have it."""
         numbers = reported_batches(self._path)[-_BATCHES:]
         self._reports = {
@@ -95,15 +95,15 @@ def _loads(report: BatchReport, workers: int) -> list[float]:
     return loads
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+class _PageHandler(BaseHTTPRequestHandler):
+    server: _PageServer
 
     def do_GET(self) -> None:
         """Answer with the page, what belongs to it, or how the stream is doing."""
         path = self.path.partition("?")[0]
         if path == "/stream.json":
             try:
-                self._send("application/json", msgspec.json.encode(self.server.watched.told()))
+                self._send("application/json", msgspec.json.encode(self.server.status.as_json()))
             except (NearcastError, OSError) as error:  # it is being changed; the page asks again
                 self.send_error(503, type(error).__name__)
         elif path in _SERVED:
@@ -125,21 +125,21 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet: a page asks every second."""
 
 
-class _Server(ThreadingHTTPServer):
+class _PageServer(ThreadingHTTPServer):
     daemon_threads = True
-    watched: Watched
+    status: StreamStatus
 
 
 class StreamPage:
     """Serves the page at `http://host:port/` until it is closed; port 0 takes any free one."""
 
     def __init__(self, path: str, port: int = 0, host: str = "127.0.0.1") -> None:
-        watched = Watched(path)
+        status = StreamStatus(path)
         try:
-            self._server = _Server((host, port), _Handler)
+            self._server = _PageServer((host, port), _PageHandler)
         except (OSError, OverflowError) as error:
             raise InvalidValue("port", port, f"a port that is free on {host} ({error})") from None
-        self._server.watched = watched
+        self._server.status = status
         self.port: int = self._server.server_address[1]
         self._thread = Thread(target=self._server.serve_forever, name="page", daemon=True)
         self._thread.start()

@@ -13,10 +13,14 @@ from nearcast.engine.update_log import Entry
 from nearcast.events import Message
 from nearcast.kernels.rehearsal import rehearse
 from nearcast.server import hub
-from nearcast.server.backend import Committed, Embedded
+from nearcast.server.backend import CommittedBatch, EngineThread
 from nearcast.server.config import Config
-from nearcast.server.live import Live
-from nearcast.server.spark.piping import Piping, open_register, start_piping
+from nearcast.server.live import LiveMap
+from nearcast.server.spark.tenant_pipeline import (
+    TenantPipeline,
+    open_pipeline_engine,
+    start_pipeline,
+)
 
 DEFAULT = "default"
 
@@ -24,7 +28,7 @@ DEFAULT = "default"
 class TenantObserver(hub.ListenerObserver, Protocol):
     """Hears of what happens in any tenant."""
 
-    def committed(self, batch: Committed, tenant: Tenant) -> None:
+    def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
         """A batch was committed."""
         ...
 
@@ -39,24 +43,24 @@ class Tenant:
     def __init__(self, name: str, engine: Engine, config: Config, observer: TenantObserver) -> None:
         self.name = name
         self.hub = hub.Hub(engine.log, config.limits.queued_bytes, observer)
-        self.live = Live(config.limits.live_per_second)
+        self.live = LiveMap(config.limits.live_per_second)
         self.settings = engine.settings
-        self.backend = Embedded(engine, self, config.clock, name)
+        self.backend = EngineThread(engine, self, config.clock, name)
         self.figures: dict[str, float] = {}
-        self.piping: Piping | None = None
+        self.pipeline: TenantPipeline | None = None
         self._seq = engine.seq
         self._observer = observer
 
     @property
     def seq(self) -> int:
         """The number of an event: the updates of all up to it are in the log."""
-        return self._seq if self.piping is None else self.piping.tail.settled
+        return self._seq if self.pipeline is None else self.pipeline.tail.settled
 
     async def look(self) -> None:
         """Look up figures about the engine, for whoever watches."""
         self.figures = await self.backend.ask(lambda engine: engine.figures())
 
-    def committed(self, batch: Committed) -> None:
+    def committed(self, batch: CommittedBatch) -> None:
         """Tell everyone of a batch."""
         self._seq = batch.seq
         self.hub.committed(batch)
@@ -106,7 +110,7 @@ class Tenants:
             engine = await asyncio.to_thread(open_engine, self._config, name)
             self._open[name] = tenant = Tenant(name, engine, self._config, self._observer)
             if self._config.engine == "spark":
-                tenant.piping = start_piping(tenant, self._config)
+                tenant.pipeline = start_pipeline(tenant, self._config)
         finally:
             del self._opening[name]
         return tenant
@@ -115,8 +119,8 @@ class Tenants:
         """Close all of them."""
         for tenant in self._open.values():
             tenant.stop_streams()
-            if tenant.piping is not None:
-                await tenant.piping.stop()
+            if tenant.pipeline is not None:
+                await tenant.pipeline.stop()
             await asyncio.to_thread(tenant.backend.close)
 
 
@@ -143,7 +147,7 @@ def open_engine(config: Config, name: str) -> Engine:
         "clock": config.clock,
     }
     if config.engine == "spark":
-        return open_register(config, name, options)
+        return open_pipeline_engine(config, name, options)
     if config.index == "auto":
         _kernel_builder.prepared("engine")  # they are built meanwhile, if they are not at hand
     elif config.index != "scan":

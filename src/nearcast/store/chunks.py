@@ -19,7 +19,7 @@ _TOGETHER = 256  # as many of them make one
 _LARGEST = 1 << 14
 
 
-class Kept(NamedTuple):
+class ChunkSummary(NamedTuple):
     """What is known of a chunk without looking into it."""
 
     first: int
@@ -41,28 +41,28 @@ class ChunkTable:
 
     def reload(self) -> None:
         """Take note of what the file holds."""
-        self._tail: list[tuple[Kept, pa.RecordBatch]] = []
+        self._tail: list[tuple[ChunkSummary, pa.RecordBatch]] = []
         self.oldest = self._find_oldest()
 
-    def _find_oldest(self) -> Kept | None:
+    def _find_oldest(self) -> ChunkSummary | None:
         found = self._connection.execute(
             f"SELECT first, count, mark FROM {self._table} ORDER BY first LIMIT 1"  # noqa: S608 - a name of ours
         ).fetchone()
-        return None if found is None else Kept(*found)
+        return None if found is None else ChunkSummary(*found)
 
     def put(self, first: int, batch: pa.RecordBatch, mark: float) -> None:
         """Add a chunk at the end."""
         for start in range(0, len(batch), _LARGEST):
             part = batch.slice(start, _LARGEST)
-            self._insert(Kept(first + start, len(part), mark), part)
+            self._insert(ChunkSummary(first + start, len(part), mark), part)
         if len(batch) >= _SMALL:
             self._tail.clear()
             return
-        self._tail.append((Kept(first, len(batch), mark), batch))
+        self._tail.append((ChunkSummary(first, len(batch), mark), batch))
         if len(self._tail) >= _TOGETHER:
             self._join()
 
-    def _insert(self, kept: Kept, batch: pa.RecordBatch) -> None:
+    def _insert(self, kept: ChunkSummary, batch: pa.RecordBatch) -> None:
         size, data = pack(batch)
         self._connection.execute(
             f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?)",  # noqa: S608 - a name of ours
@@ -84,12 +84,12 @@ class ChunkTable:
             f"DELETE FROM {self._table} WHERE first BETWEEN ? AND ?",  # noqa: S608 - a name of ours
             span,
         )
-        joined = Kept(chunks[0].first, len(whole), chunks[-1].mark)
+        joined = ChunkSummary(chunks[0].first, len(whole), chunks[-1].mark)
         self._insert(joined, whole)
         if self.oldest is not None and self.oldest.first >= joined.first:
             self.oldest = joined
 
-    def prune(self, done: Callable[[Kept], bool]) -> None:
+    def prune(self, done: Callable[[ChunkSummary], bool]) -> None:
         """Let go of the oldest chunks, up to one that is not done with."""
         while self.oldest is not None and done(self.oldest):
             self._connection.execute(

@@ -13,7 +13,7 @@ from heapq import merge
 from itertools import chain
 from pathlib import Path
 
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 from nearcast.errors import StoreError
 from nearcast.events import Event, Message, Publish, Subscribe
 from nearcast.store.connect import open_reader, told
@@ -31,7 +31,7 @@ def export_events(path: Path) -> Iterator[Event]:
     with closing(open_reader(path)) as reader, told(path):
         reader.execute("BEGIN")
         _check(path, reader)
-        window = settle(path, reader, Given()).window
+        window = settle(path, reader, GivenSettings()).window
         now = reader.execute("SELECT now FROM state").fetchone()[0]
         yield from map(Publish, _messages(reader, window, now))
         for row in all_rows(reader):

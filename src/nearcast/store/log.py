@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nearcast.engine.chunks import CHUNK_SCHEMA, as_columns
 from nearcast.engine.update_log import Entry, RecentUpdates, Rows, entries_of
-from nearcast.store.chunks import ChunkTable, Kept
+from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.connect import Reader
 from nearcast.store.packing import unpack
 
@@ -69,7 +69,7 @@ class StoredLog:
             self._chunks.put(first, as_columns(rows), now)
             first += len(rows)
 
-        def done(chunk: Kept) -> bool:
+        def done(chunk: ChunkSummary) -> bool:
             enough = first - (chunk.first + chunk.rows) >= self._updates
             return enough or chunk.mark <= now - self._seconds
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.changes import Accepted, PublishedColumns
+from nearcast.engine.changes import AcceptedMessage, PublishedColumns
 from nearcast.events import Message
 from nearcast.geo import Box
 from nearcast.store.chunks import ChunkTable
@@ -42,11 +42,11 @@ class MessageStore:
         found = self._connection.execute("SELECT points FROM state").fetchone()
         self.points = int(found[0])
 
-    def add(self, accepted: Iterable[Accepted | PublishedColumns]) -> None:
+    def add(self, accepted: Iterable[AcceptedMessage | PublishedColumns]) -> None:
         """Write messages in the order of their events."""
-        single: list[Accepted] = []
+        single: list[AcceptedMessage] = []
         for item in accepted:
-            if isinstance(item, Accepted):
+            if isinstance(item, AcceptedMessage):
                 single.append(item)
             else:
                 self._add_single(single)
@@ -54,7 +54,7 @@ class MessageStore:
                 self._add_columns(item)
         self._add_single(single)
 
-    def _add_single(self, some: list[Accepted]) -> None:
+    def _add_single(self, some: list[AcceptedMessage]) -> None:
         lasting = [_row(item) for item in some if item.message.ttl]
         if lasting:
             self._connection.executemany(_PUT_LASTING, lasting)
@@ -121,7 +121,7 @@ def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
         yield (some.seq + row, some.ids[row], text, at, life, at + life, lon, lat, *around)
 
 
-def _row(item: Accepted) -> tuple[Any, ...]:
+def _row(item: AcceptedMessage) -> tuple[Any, ...]:
     message, at = item.message, item.at
     box = message.region
     lon, lat = message.point or (None, None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.journal import KEYS_FOR, Clock
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 from nearcast.errors import InvalidValue, StoreError
 from nearcast.store.backup import copy_file
 from nearcast.store.connect import Reader, open_writer, told, transaction
@@ -28,7 +28,7 @@ _MANY = 50_000  # as many subscriptions that change at once are not noted one by
 
 def open_store(
     path: str | Path,
-    given: Given,
+    given: GivenSettings,
     clock: Clock,
     retain_seconds: float | None = None,
     retain_updates: int | None = None,
@@ -49,7 +49,12 @@ class Store:
     heals = True
 
     def __init__(
-        self, path: Path, given: Given, clock: Clock, retain_seconds: float, retain_updates: int
+        self,
+        path: Path,
+        given: GivenSettings,
+        clock: Clock,
+        retain_seconds: float,
+        retain_updates: int,
     ) -> None:
         self.path = path
         self._clock = clock

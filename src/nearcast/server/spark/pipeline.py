@@ -16,7 +16,7 @@ from functools import partial
 
 import structlog
 
-from nearcast.server.spark.places import PipelineFolders
+from nearcast.server.spark.folders import PipelineFolders
 from nearcast.spark.claims import is_claimed
 
 log = structlog.get_logger("nearcast")
@@ -37,27 +37,27 @@ def _end_with_parent(nice: int) -> None:
 class PipelineProcess:
     """Keeps a pipeline running, the nicer to other processes the higher `nice` is."""
 
-    def __init__(self, places: PipelineFolders, options: list[str], nice: int = 0) -> None:
-        self._places = places
+    def __init__(self, folders: PipelineFolders, options: list[str], nice: int = 0) -> None:
+        self._folders = folders
         self._command = [
             sys.executable, "-m", "nearcast", "spark", "run",
-            "--input", str(places.events),
-            "--output", str(places.updates),
-            "--state", str(places.state),
-            "--quarantine", str(places.refused),
+            "--input", str(folders.events),
+            "--output", str(folders.updates),
+            "--state", str(folders.state),
+            "--quarantine", str(folders.refused),
             *options,
         ]  # fmt: skip
         self._nice = nice
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = places.state.with_name("pipeline.log")
+        self._log = folders.state.with_name("pipeline.log")
 
     async def keep_running(self) -> None:
         """Start it, and again whenever it ends; a call for the life of the server."""
         pause, loop = 1.0, asyncio.get_running_loop()
         while True:
-            if is_claimed(self._places.state):
-                log.info("joined a pipeline that runs already", state=str(self._places.state))
-                while is_claimed(self._places.state):
+            if is_claimed(self._folders.state):
+                log.info("joined a pipeline that runs already", state=str(self._folders.state))
+                while is_claimed(self._folders.state):
                     await asyncio.sleep(1.0)
             began = loop.time()
             self.start()

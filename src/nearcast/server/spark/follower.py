@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearcast.server.spark.places import PipelineFolders
-from nearcast.server.spark.register import Row
+from nearcast.server.spark.engine import Row
+from nearcast.server.spark.folders import PipelineFolders
 from nearcast.spark.files import Files
 from nearcast.spark.sealed import unseal
 
@@ -23,14 +23,14 @@ Take = Callable[[list[Row], int], Awaitable[None]]
 """Takes the updates of a step, and how many events were settled by the steps before it."""
 
 
-class Tail:
+class OutputFollower:
     """Follows the output of a pipeline, step by step."""
 
-    def __init__(self, places: PipelineFolders, take: Take) -> None:
+    def __init__(self, folders: PipelineFolders, take: Take) -> None:
         self.settled = 0
         """How many events are done: no update of theirs will come any more."""
-        self._output = places.updates
-        self._commits = Files(str(places.state / "commits"))
+        self._output = folders.updates
+        self._commits = Files(str(folders.state / "commits"))
         self._take = take
 
     async def follow(self) -> None:

@@ -39,7 +39,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """An update that could not be delivered."""
 
     id: int
@@ -50,7 +50,7 @@ class Letter:
     at: float
 
 
-class Hooks:
+class WebhookStore:
     """All webhooks of a server, and its dead letters."""
 
     def __init__(self, path: Path | None) -> None:
@@ -112,14 +112,14 @@ class Hooks:
             (hook.tenant, hook.subscription, place, body, error, at),
         )
 
-    def letters(self, tenant: str, after: int, limit: int) -> list[Letter]:
+    def letters(self, tenant: str, after: int, limit: int) -> list[DeadLetter]:
         """Dead letters in the order in which they died."""
         rows = self._run(
             "SELECT id, subscription, update_id, body, error, at FROM letters "
             "WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?",
             (tenant, after, limit),
         )
-        return [Letter(*row) for row in rows]
+        return [DeadLetter(*row) for row in rows]
 
     def discard(self, tenant: str, id: int) -> bool:
         """Throw a dead letter away, and say whether there was one."""

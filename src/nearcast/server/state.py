@@ -11,36 +11,36 @@ from starlette.requests import HTTPConnection
 
 from nearcast.errors import NearcastError
 from nearcast.events import Unsubscribe
-from nearcast.server.access import Caller, Door, check_origin
-from nearcast.server.backend import Committed
+from nearcast.server.access import Authenticator, Caller, check_origin
+from nearcast.server.backend import CommittedBatch
 from nearcast.server.config import Config
-from nearcast.server.delivery import Postman
-from nearcast.server.hooks import Hooks
-from nearcast.server.keys import Keys
+from nearcast.server.keys import KeyStore
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
+from nearcast.server.webhook_delivery import WebhookDispatcher
+from nearcast.server.webhook_store import WebhookStore
 
 log = structlog.get_logger("nearcast")
 _TURNS = 64  # all listeners are woken in so many turns
 
 
-class Front:
+class ServerState:
     """The parts of a running server."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.keys = None if config.data is None else Keys(config.data / "keys.db")
-        self.door = Door(self.keys, is_open=config.open, limits=config.limits)
+        self.keys = None if config.data is None else KeyStore(config.data / "keys.db")
+        self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
         self.tenants = Tenants(config, self)
-        hooks = None if config.data is None else config.data / "webhooks.db"
-        self.hooks = Hooks(hooks)
-        self.postman = Postman(self.hooks, self.tenants, config)
+        store = None if config.data is None else config.data / "webhooks.db"
+        self.webhook_store = WebhookStore(store)
+        self.dispatcher = WebhookDispatcher(self.webhook_store, self.tenants, config)
         self.metrics = ServerMetrics(self)
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None
-        self.on_committed: Callable[[Committed], None] = lambda _: None
+        self.on_committed: Callable[[CommittedBatch], None] = lambda _: None
         self.on_ready: Callable[[], None] = lambda: None
         self.on_failure: Callable[[], None] = lambda: None
 
@@ -52,16 +52,16 @@ class Front:
         """A listener did not keep up."""
         self.metrics.overflows.inc()
 
-    def committed(self, batch: Committed, tenant: Tenant) -> None:
+    def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
         """Count a batch; a subscription that has ended takes its webhook along."""
         self.metrics.committed(batch)
         self.on_committed(batch)
         for event, outcome in zip(batch.events, batch.outcomes, strict=True):
             if not isinstance(event, Unsubscribe) or outcome.error is not None:
                 continue
-            if self.postman.has(tenant.name, event.id):
-                self.hooks.remove(tenant.name, event.id)
-                self.postman.end(tenant.name, event.id)
+            if self.dispatcher.has(tenant.name, event.id):
+                self.webhook_store.remove(tenant.name, event.id)
+                self.dispatcher.end(tenant.name, event.id)
 
     def delivered(self, updates: int) -> None:
         """Count updates that came from a pipeline."""
@@ -70,7 +70,7 @@ class Front:
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
         """Let a request in, or raise a problem."""
         check_origin(connection, self.config.hosts, is_open=self.config.open)
-        return self.door.admit(connection, scope)
+        return self.authenticator.admit(connection, scope)
 
     async def tenant(self, name: str) -> Tenant:
         """A tenant, once the server is ready."""
@@ -88,7 +88,7 @@ class Front:
         """Open what everybody needs."""
         try:
             await self.tenants.get(DEFAULT)
-            await self.postman.start()
+            await self.dispatcher.start()
         except (NearcastError, OSError) as error:
             self.trouble = str(error)
             self.on_failure()
@@ -110,9 +110,9 @@ class Front:
     async def close(self) -> None:
         """Let go of everything."""
         self.ready = False
-        await self.postman.close()
+        await self.dispatcher.close()
         await self.tenants.close()
-        self.hooks.close()
+        self.webhook_store.close()
         if self.keys is not None:
             self.keys.close()
 

@@ -47,7 +47,7 @@ _CONCERTS = (
 )
 
 
-class Happenings:
+class MessageGenerator:
     """An endless stream of messages, as the API takes them."""
 
     def __init__(self, city: City) -> None:

@@ -16,7 +16,7 @@ from nearcast.topk import Bag, Scorer
 Results = Mapping[str, float | None]  # message id -> score, or None where nothing is scored
 
 
-class Arrived:
+class ArrivedMessage:
     """A message with what is derived from it: its time, its tokens, its terms, its weights."""
 
     def __init__(self, message: Message, number: int, at: float, tokens: list[str]) -> None:
@@ -35,14 +35,14 @@ class Arrived:
         return self._bag
 
 
-class Interest:
+class BooleanSubscription:
     """A boolean subscription: a query within a region."""
 
     def __init__(self, subscription: Subscription, query: Query) -> None:
         self.subscription = subscription
         self.query = query
 
-    def wants(self, arrived: Arrived) -> bool:
+    def wants(self, arrived: ArrivedMessage) -> bool:
         """Whether the text satisfies the query and the place lies in the region."""
         if not self.query.matches(arrived.terms):
             return False
@@ -52,7 +52,7 @@ class Interest:
             return region.contains(*message.point)
         return message.region is not None and region.meets(message.region)
 
-    def among(self, active: Iterable[Arrived]) -> Results:
+    def among(self, active: Iterable[ArrivedMessage]) -> Results:
         """The lasting messages it wants."""
         return {arrived.message.id: None for arrived in active if self.wants(arrived)}
 
@@ -67,19 +67,19 @@ class Ranking:
         self._ranked: list[tuple[float, int, str]] = []  # (-score, -number, message id)
         self._best: Results | None = {}
 
-    def _place(self, arrived: Arrived) -> tuple[float, int, str] | None:
+    def _place(self, arrived: ArrivedMessage) -> tuple[float, int, str] | None:
         here, top, there = self.subscription.point, self.subscription.top, arrived.message.point
         assert here is not None and top is not None and there is not None  # noqa: S101, PT018 - by kind
         score = self._scorer.score(top.alpha, self._bag, here, arrived.bag(self._scorer), there)
         return None if score is None else (-score, -arrived.number, arrived.message.id)
 
-    def enter(self, arrived: Arrived) -> None:
+    def enter(self, arrived: ArrivedMessage) -> None:
         """Score a message that enters the window."""
         if (place := self._place(arrived)) is not None:
             insort(self._ranked, place)
             self._best = None
 
-    def leave(self, arrived: Arrived) -> None:
+    def leave(self, arrived: ArrivedMessage) -> None:
         """Forget a message that leaves the window."""
         if (place := self._place(arrived)) is not None:
             del self._ranked[bisect_left(self._ranked, place)]
@@ -93,18 +93,18 @@ class Ranking:
         return self._best
 
 
-class Population(Protocol):
+class BooleanSubscriptions(Protocol):
     """The boolean subscriptions of an engine: the one part that an index does faster."""
 
     def __len__(self) -> int:
         """How many there are."""
         ...
 
-    def find(self, id: str) -> Interest | None:
+    def find(self, id: str) -> BooleanSubscription | None:
         """Look one up."""
         ...
 
-    def put(self, interest: Interest) -> None:
+    def put(self, interest: BooleanSubscription) -> None:
         """Add one, or replace the one with its id."""
         ...
 
@@ -112,7 +112,7 @@ class Population(Protocol):
         """Forget one that is there."""
         ...
 
-    def wanting(self, arrived: Arrived) -> list[str]:
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """The ids of all that want a message."""
         ...
 
@@ -121,7 +121,7 @@ class Population(Protocol):
         ...
 
 
-class Active(Protocol):
+class ActiveMessageSet(Protocol):
     """The lasting messages of an engine that have not ended: the other part done faster."""
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class Active(Protocol):
         """Look up an active message."""
         ...
 
-    def add(self, arrived: Arrived) -> None:
+    def add(self, arrived: ArrivedMessage) -> None:
         """Take in a message that lasts."""
         ...
 
@@ -144,16 +144,16 @@ class Active(Protocol):
         """Let messages end."""
         ...
 
-    def wanted_by(self, interest: Interest) -> Results:
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
         """The active messages that a subscription wants, in the order of their arrival."""
         ...
 
 
-class Remembered:
+class ScannedMessages:
     """The lasting messages without an index: a subscription is asked about every one of them."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, Arrived] = {}
+        self._messages: dict[str, ArrivedMessage] = {}
         self._ends: list[tuple[float, str]] = []  # a heap: when which of them ends
 
     def __len__(self) -> int:
@@ -169,7 +169,7 @@ class Remembered:
         arrived = self._messages.get(id)
         return None if arrived is None else replace(arrived.message, at=arrived.at)
 
-    def add(self, arrived: Arrived) -> None:
+    def add(self, arrived: ArrivedMessage) -> None:
         """Take in a message that lasts."""
         self._messages[arrived.message.id] = arrived
         heappush(self._ends, (arrived.end, arrived.message.id))
@@ -179,28 +179,28 @@ class Remembered:
         while self._ends and self._ends[0][0] <= now:
             del self._messages[heappop(self._ends)[1]]
 
-    def wanted_by(self, interest: Interest) -> Results:
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
         """Ask about each of them."""
         return interest.among(self._messages.values())
 
-    def __iter__(self) -> Iterator[Arrived]:
+    def __iter__(self) -> Iterator[ArrivedMessage]:
         return iter(self._messages.values())
 
 
-class Everyone:
+class ScannedSubscriptions:
     """The population without an index: every subscription is asked about every message."""
 
     def __init__(self) -> None:
-        self._interests: dict[str, Interest] = {}
+        self._interests: dict[str, BooleanSubscription] = {}
 
     def __len__(self) -> int:
         return len(self._interests)
 
-    def find(self, id: str) -> Interest | None:
+    def find(self, id: str) -> BooleanSubscription | None:
         """Look one up."""
         return self._interests.get(id)
 
-    def put(self, interest: Interest) -> None:
+    def put(self, interest: BooleanSubscription) -> None:
         """Add one, or replace the one with its id."""
         self._interests[interest.subscription.id] = interest
 
@@ -208,7 +208,7 @@ class Everyone:
         """Forget one that is there."""
         del self._interests[id]
 
-    def wanting(self, arrived: Arrived) -> list[str]:
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """Ask everyone."""
         return [id for id, interest in self._interests.items() if interest.wants(arrived)]
 
@@ -216,7 +216,7 @@ class Everyone:
         """All of them, in the order in which they first came."""
         return (interest.subscription for interest in self._interests.values())
 
-    def __iter__(self) -> Iterator[Interest]:
+    def __iter__(self) -> Iterator[BooleanSubscription]:
         return iter(self._interests.values())
 
 

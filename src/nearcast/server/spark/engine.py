@@ -16,11 +16,18 @@ from typing import Any, Literal
 from nearcast.engine import Engine
 from nearcast.engine.core import EventCore
 from nearcast.engine.engine import Answers
+from nearcast.engine.matching import (
+    ArrivedMessage,
+    BooleanSubscription,
+    Ranking,
+    Results,
+    ScannedMessages,
+    ScannedSubscriptions,
+)
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Everyone, Interest, Ranking, Remembered, Results
 from nearcast.engine.update_log import Entry
 from nearcast.events import Event, Message, Publish, Result, Subscription, Update
 from nearcast.server.spark.event_files import EventFiles
@@ -34,23 +41,23 @@ Row = tuple[int, Literal["add", "remove"], str, str, float | None]
 """An update as the pipeline gives it: event, op, subscription, message, and score if it has one."""
 
 
-class _Silent(Everyone):
+class _UnmatchedPopulation(ScannedSubscriptions):
     """A population of which nobody answers."""
 
-    def wanting(self, arrived: Arrived) -> list[str]:
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """Nobody: that is for the pipeline to find out."""
         del arrived
         return []
 
 
-class _Found(Remembered):
+class _MessagesByTerm(ScannedMessages):
     """Active messages that can be found by their terms, and of which nobody is told."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._with: dict[str, dict[str, Arrived]] = {}  # by term
+        self._with: dict[str, dict[str, ArrivedMessage]] = {}  # by term
 
-    def add(self, arrived: Arrived) -> None:
+    def add(self, arrived: ArrivedMessage) -> None:
         """Take in a message that lasts."""
         super().add(arrived)
         for term in arrived.terms:
@@ -66,27 +73,27 @@ class _Found(Remembered):
                 if not some:
                     del self._with[term]
 
-    def wanted_by(self, interest: Interest) -> Results:
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
         """Nothing: what a subscription gains and loses is for the pipeline to find out."""
         del interest
         return {}
 
-    def results_of(self, interest: Interest) -> Results:
+    def results_of(self, interest: BooleanSubscription) -> Results:
         """The active messages that a subscription wants, in the order of their arrival."""
-        found: dict[int, Arrived] = {}
+        found: dict[int, ArrivedMessage] = {}
         for conjunct in interest.query.conjuncts:
             some = min((self._with.get(term, {}) for term in conjunct.required), key=len)
             found |= {each.number: each for each in some.values()}
         return interest.among(found[number] for number in sorted(found))
 
 
-class _Unranked(PlainRankings):
+class _UnrankedWindow(PlainRankings):
     """Top-k subscriptions that are told nothing, and a window in which messages have their ids."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._bags: dict[str, Bag] = {}
-        self._arrived: dict[str, Arrived] = {}  # those of the window, by id
+        self._arrived: dict[str, ArrivedMessage] = {}  # those of the window, by id
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
         """Add one, or replace the one with its id; it is ranked when somebody asks."""
@@ -98,7 +105,7 @@ class _Unranked(PlainRankings):
         super().drop(id)
         del self._bags[id]
 
-    def enter(self, arrived: Arrived) -> None:
+    def enter(self, arrived: ArrivedMessage) -> None:
         """Let a message enter the window, and the oldest leave it."""
         self._window.append(arrived)
         self._arrived[arrived.message.id] = arrived
@@ -128,12 +135,12 @@ class _Unranked(PlainRankings):
         return []
 
 
-class Register(Scan):
+class CheckingCore(Scan):
     """Knows the subscriptions, the ids in use and the messages that count, and matches nothing."""
 
     def __init__(self, settings: Settings) -> None:
-        self._found = _Found()
-        super().__init__(settings, _Silent(), _Unranked(settings), self._found)
+        self._found = _MessagesByTerm()
+        super().__init__(settings, _UnmatchedPopulation(), _UnrankedWindow(settings), self._found)
 
     def results(self, id: str) -> list[Result]:
         """What is in a subscription's results, after all events accepted so far."""
@@ -144,7 +151,7 @@ class Register(Scan):
         return [Result(message, None) for message in self._found.results_of(interest)]
 
 
-class RegisterEngine(Engine):
+class PipelineEngine(Engine):
     """An engine whose events go to a pipeline, and whose updates come from there."""
 
     def __init__(self, folder: EventFiles, path: Path, **options: Any) -> None:
@@ -157,7 +164,7 @@ class RegisterEngine(Engine):
         self._mend()
 
     def _new_core(self, settings: Settings) -> EventCore:
-        return Register(settings)
+        return CheckingCore(settings)
 
     def _last_delivered(self) -> int:
         """The number of the latest event whose updates are in the log."""

@@ -33,7 +33,7 @@ class RequestLog:
         started = perf_counter()
         status = 0
 
-        async def watched(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -41,7 +41,7 @@ class RequestLog:
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send_with_headers)
         except ClientDisconnect:
             return  # it broke off while sending, and will not hear an answer
         except Exception:
@@ -49,7 +49,7 @@ class RequestLog:
             if status:
                 raise
             answer = plain_problem(500, "something went wrong here; it was written to the log")
-            await answer.response()(scope, receive, watched)
+            await answer.response()(scope, receive, send_with_headers)
         self._measure(scope, status, perf_counter() - started)
 
     def _measure(self, scope: Scope, status: int, seconds: float) -> None:

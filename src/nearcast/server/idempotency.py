@@ -13,12 +13,12 @@ from nearcast.errors import InvalidValue, NearcastError
 from nearcast.events import Event
 from nearcast.server.bodies import JSON
 from nearcast.server.problems import Problem
-from nearcast.server.routes import Visit
+from nearcast.server.routes import RequestContext
 
 _LONGEST_KEY = 255
 
 
-class Answer(msgspec.Struct, array_like=True):
+class SavedResponse(msgspec.Struct, array_like=True):
     """A good answer: its status, its body, and where what was made can be found."""
 
     status: int
@@ -33,12 +33,12 @@ class Answer(msgspec.Struct, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Answer).decode
-Respond = Callable[[Sequence[EventOutcome]], Answer]
+_decode = msgspec.msgpack.Decoder(SavedResponse).decode
+Respond = Callable[[Sequence[EventOutcome]], SavedResponse]
 
 
 async def act(
-    visit: Visit,
+    context: RequestContext,
     body: bytes,
     events: Sequence[Event],
     respond: Respond,
@@ -51,10 +51,10 @@ async def act(
     `respond` raises the error of an event that was refused: that has changed nothing, and is not
     remembered.
     """
-    key = visit.request.headers.get("idempotency-key")
+    key = context.request.headers.get("idempotency-key")
     if key is None:
         return respond(
-            await visit.tenant.backend.apply(events, stop=stop, stamped=stamped)
+            await context.tenant.backend.apply(events, stop=stop, stamped=stamped)
         ).response()
     if not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
         raise InvalidValue("Idempotency-Key", key, f"1 to {_LONGEST_KEY} printable characters")
@@ -68,8 +68,8 @@ async def act(
         answer.request = fingerprint
         return _encode(answer)
 
-    path = visit.request.scope["path"]
-    found = await visit.tenant.backend.apply_once(
+    path = context.request.scope["path"]
+    found = await context.tenant.backend.apply_once(
         f"{path} {key}", events, remember, stop=stop, stamped=stamped
     )
     if not isinstance(found, bytes):

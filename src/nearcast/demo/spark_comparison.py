@@ -21,15 +21,15 @@ from starlette.responses import Response
 from nearcast.demo.comparison import Comparison
 from nearcast.errors import NearcastError, SetupError
 from nearcast.events import Event
-from nearcast.server.backend import Committed
+from nearcast.server.backend import CommittedBatch
 from nearcast.server.bodies import json_response
-from nearcast.server.front import Front
+from nearcast.server.spark.engine import Row
 from nearcast.server.spark.event_files import EventFiles
+from nearcast.server.spark.folders import PipelineFolders
+from nearcast.server.spark.follower import OutputFollower
 from nearcast.server.spark.pipeline import PipelineProcess
-from nearcast.server.spark.piping import pipeline_options
-from nearcast.server.spark.places import PipelineFolders
-from nearcast.server.spark.register import Row
-from nearcast.server.spark.tail import Tail
+from nearcast.server.spark.tenant_pipeline import pipeline_options
+from nearcast.server.state import ServerState
 from nearcast.server.tenants import DEFAULT
 
 PATH = "/v1/demo/beside"
@@ -64,9 +64,9 @@ class SparkComparison:
         self._install = install
         self._say = say
         self._folder = folder
-        self._places = PipelineFolders.below(folder)
-        self._files = EventFiles(self._places.events)
-        self._tail = Tail(self._places, self._take)
+        self._folders = PipelineFolders.below(folder)
+        self._files = EventFiles(self._folders.events)
+        self._tail = OutputFollower(self._folders, self._take)
         self._pipeline: PipelineProcess | None = None
         self._installing: subprocess.Popen[bytes] | None = None
         self._trouble = ""
@@ -77,16 +77,16 @@ class SparkComparison:
         self._to_write: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue()
         self._tasks: list[asyncio.Future[None]] = []
 
-    def watch(self, app: Starlette, front: Front) -> None:
+    def watch(self, app: Starlette, state: ServerState) -> None:
         """Hear of every batch of a server that is about to start, and tell its page."""
 
         async def tell(request: Request) -> Response:
-            front.admit(request, "subscribe")
+            state.admit(request, "subscribe")
             return json_response(self.as_json())
 
         app.router.add_route(PATH, tell, methods=["GET"])
-        front.on_committed = self.committed
-        front.on_ready = lambda: self._start(front)
+        state.on_committed = self.committed
+        state.on_ready = lambda: self._start(state)
 
     def as_json(self) -> dict[str, Any]:
         """How far the pipeline is, and what was compared so far."""
@@ -107,7 +107,7 @@ class SparkComparison:
             f"{self.comparison.same:,} updates from both engines, {self.comparison.differ:,} differ"
         )
 
-    def committed(self, batch: Committed) -> None:
+    def committed(self, batch: CommittedBatch) -> None:
         """Take the accepted events of a batch, in order, and their updates."""
         accepted = [
             (event, outcome, outcome.seq)
@@ -124,8 +124,8 @@ class SparkComparison:
         self._seq = accepted[-1][2]
         self._sent.append((self._seq, self._clock()))
 
-    def _start(self, front: Front) -> None:
-        works = (self._write(), self._run(front), self._tail.follow(), self._look())
+    def _start(self, state: ServerState) -> None:
+        works = (self._write(), self._run(state), self._tail.follow(), self._look())
         self._tasks = [asyncio.ensure_future(self._guarded(work)) for work in works]
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -143,13 +143,13 @@ class SparkComparison:
         first, events = await self._to_write.get()
         await asyncio.to_thread(self._files.write, first, events)
 
-    async def _run(self, front: Front) -> None:
+    async def _run(self, state: ServerState) -> None:
         if self._install:
             await self._installed(self._install)
         self.state = "starting"
-        tenant = await front.tenants.get(DEFAULT)
-        options = pipeline_options(front.config, tenant.settings, self._places)
-        self._pipeline = PipelineProcess(self._places, options, _NICE)
+        tenant = await state.tenants.get(DEFAULT)
+        options = pipeline_options(state.config, tenant.settings, self._folders)
+        self._pipeline = PipelineProcess(self._folders, options, _NICE)
         self._pipeline.start()
         raise SetupError(f"the pipeline has ended: {await self._pipeline.ended()}")
 

@@ -17,11 +17,11 @@ import structlog
 from standardwebhooks.webhooks import Webhook as Signer
 
 from nearcast.engine.update_log import Entry
-from nearcast.server.addresses import Forbidden, Resolve, pinned
+from nearcast.server.addresses import ForbiddenAddress, Resolve, pinned
 from nearcast.server.config import Config
 from nearcast.server.feed import UpdateFeed
-from nearcast.server.hooks import Hooks, Letter, Webhook
 from nearcast.server.tenants import Tenant, Tenants
+from nearcast.server.webhook_store import DeadLetter, Webhook, WebhookStore
 
 log = structlog.get_logger("nearcast.webhooks")
 _encode = msgspec.json.Encoder().encode
@@ -43,25 +43,25 @@ def letter(entry: Entry) -> bytes:
     return _encode({"type": kind, "id": entry.id, "timestamp": entry.at, "data": data})
 
 
-def gap_letter(first: int, last: int, place: int) -> bytes:
+def gap_payload(first: int, last: int, place: int) -> bytes:
     """What is posted where the log no longer reaches back."""
     del place
     return _encode({"type": "gap", "data": {"from": first, "to": last}})
 
 
-class Postman:
+class WebhookDispatcher:
     """Delivers the updates of all webhooks."""
 
     def __init__(
         self,
-        hooks: Hooks,
+        store: WebhookStore,
         tenants: Tenants,
         config: Config,
         *,
         resolve: Resolve | None = None,
         sleep: Callable[[float], asyncio.Future[None]] | None = None,
     ) -> None:
-        self._hooks = hooks
+        self._store = store
         self._tenants = tenants
         self._config = config
         self._resolve = resolve
@@ -77,7 +77,7 @@ class Postman:
 
     async def start(self) -> None:
         """Take up the rounds of all webhooks."""
-        for hook in self._hooks.all():
+        for hook in self._store.all():
             self.begin(await self._tenants.get(hook.tenant), hook)
 
     def begin(self, tenant: Tenant, hook: Webhook) -> None:
@@ -107,12 +107,12 @@ class Postman:
             await self._client.aclose()
 
     async def _round(self, tenant: Tenant, hook: Webhook) -> None:
-        feed = UpdateFeed(tenant.hub, [hook.subscription], hook.place, letter, gap_letter)
+        feed = UpdateFeed(tenant.hub, [hook.subscription], hook.place, letter, gap_payload)
         try:
             while (found := await feed.next(self._config.keep_alive_s)) is not None:
                 for id, body in found:
                     await self._insist(hook, id, body)
-                    self._hooks.delivered(hook, id)
+                    self._store.delivered(hook, id)
         except Exception:
             log.exception("webhook stopped", tenant=hook.tenant, subscription=hook.subscription)
         finally:
@@ -130,12 +130,12 @@ class Postman:
                 pause = min(_LONGEST_PAUSE_S, self._config.webhook_pause_s * 2.0 ** (attempt - 1))
                 await self._sleep(pause * self._random.uniform(0.5, 1.5))
         self.dead += 1
-        self._hooks.bury(hook, id, body, error or "", self._config.clock())
+        self._store.bury(hook, id, body, error or "", self._config.clock())
         log.warning("webhook gave up", tenant=hook.tenant, subscription=hook.subscription, id=id)
 
-    async def again(self, tenant: Tenant, letter: Letter) -> bool:
+    async def again(self, tenant: Tenant, letter: DeadLetter) -> bool:
         """Post a dead letter once more, and say whether that went well."""
-        hook = self._hooks.find(tenant.name, letter.subscription)
+        hook = self._store.find(tenant.name, letter.subscription)
         if hook is None:
             return False
         return await self._post(hook, letter.update_id, letter.body) is None
@@ -162,7 +162,7 @@ class Postman:
                     url, content=body, headers=headers | host, extensions=extensions
                 )
             error = None if answer.is_success else f"answered {answer.status_code}"
-        except Forbidden as problem:
+        except ForbiddenAddress as problem:
             error = str(problem)
         except (httpx.HTTPError, OSError, ValueError) as problem:
             error = f"{type(problem).__name__}: {problem}"
