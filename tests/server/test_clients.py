@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterator
 from itertools import islice
 
+import httpx
 import pytest
+from httpx_sse import EventSource
 
 from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, Subscription, Top
 from nearcast.client import Gap, Received, ServerError, UnreachableError
-from nearcast.client.wire import EventReader
+from nearcast.client.wire import UpdateReader
 from nearcast.events import Publish, Unsubscribe
 from served import Served, serving
 
@@ -138,9 +140,11 @@ def test_the_reader_of_events_takes_any_pieces() -> None:
         b"id: 10\nevent: remove\ndata: again\n\n"
     )
     for size in (1, 7, 1000):
-        reader = EventReader(None)
-        pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
-        found = [each for piece in pieces for each in reader.feed(piece)]
+        reader = UpdateReader(None)
+        pieces = (stream[start : start + size] for start in range(0, len(stream), size))
+        answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=pieces)
+        events = EventSource(answer).iter_sse()
+        found = [each for event in events for each in reader.read(event)]
         assert found == [
             Received(4, "add", "s", "m", 1.0),
             Gap(5, 9),

@@ -54,6 +54,7 @@ def connect(
 ) -> Client:
     """A client for a server that is there; what it needs is said if it is not installed."""
     need("httpx", "client")
+    need("httpx_sse", "client")
     from nearcast.client import Client
 
     client = Client(url, key, retries=retries, sleep=sleep)

@@ -9,6 +9,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import httpx
+from httpx_sse import connect_sse
 
 from nearcast.client import wire
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
@@ -188,23 +189,23 @@ class Client:
         still kept (0 for all); otherwise with what happens from now on. Each update comes once.
         With `gaps` it is also told which updates the server no longer had.
         """
-        reader = wire.EventReader(after)
+        reader = wire.UpdateReader(after)
         for attempt in count():
             params: dict[str, Any] = {"subscription": list(subscriptions)}
             if reader.after is not None:
                 params["after"] = reader.after
-            reader.restart()
             before = reader.after
             try:
                 timeout = httpx.Timeout(10.0, read=60.0)
-                with self._http.stream(
-                    "GET", "/v1/updates", params=params, timeout=timeout
-                ) as answer:
+                with connect_sse(
+                    self._http, "GET", "/v1/updates", params=params, timeout=timeout
+                ) as source:
+                    answer = source.response
                     if answer.status_code not in wire.RETRIED and not answer.is_success:
                         raise wire.failure(answer.status_code, answer.read())
                     if answer.is_success:
-                        for data in answer.iter_bytes():
-                            for each in reader.feed(data):
+                        for event in source.iter_sse():
+                            for each in reader.read(event):
                                 if gaps or isinstance(each, Received):
                                     yield each
             except httpx.TransportError:

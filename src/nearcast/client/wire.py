@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from httpx_sse import ServerSentEvent
 
 from nearcast.client.received import (
     Bulk,
@@ -253,42 +254,24 @@ def read_results(body: bytes) -> list[CurrentResult]:
     ]
 
 
-class EventReader:
-    """Reads Server-Sent Events from chunks of bytes, and remembers how far it has come."""
+class UpdateReader:
+    """Turns Server-Sent Events into updates and gaps, and remembers the id to resume after."""
 
     def __init__(self, after: int | None) -> None:
         self.after = after
-        self._rest = b""
 
-    def restart(self) -> None:
-        """Forget half an event: the connection has broken off."""
-        self._rest = b""
-
-    def feed(self, data: bytes) -> Iterator[Received | Gap]:
-        """Take in some bytes, and give what they complete; nothing is given twice."""
-        *events, self._rest = (self._rest + data).split(b"\n\n")
-        for event in events:
-            yield from self._read(event)
-
-    def _read(self, event: bytes) -> Iterator[Received | Gap]:
-        name, data, id = b"", b"", None
-        for line in event.split(b"\n"):
-            field, _, value = line.partition(b": ")
-            if field == b"id":
-                id = int(value)
-            elif field == b"event":
-                name = value
-            elif field == b"data":
-                data = value
+    def read(self, event: ServerSentEvent) -> Iterator[Received | Gap]:
+        """Give the update or gap of an event; an update that was given before is left out."""
+        id = int(event.id) if event.id.isdigit() else None
         seen = self.after is not None and id is not None and id <= self.after
         if id is not None and not seen:
             self.after = id
-        if name == b"gap":
-            fields = _decode(data)
+        if event.event == "gap":
+            fields = _decode(event.data)
             self.after = id
             yield Gap(fields["from"], fields["to"])
-        elif data and name in (b"add", b"remove") and id is not None and not seen:
-            fields = _decode(data)
+        elif event.event in ("add", "remove") and event.data and id is not None and not seen:
+            fields = _decode(event.data)
             yield Received(
                 id,
                 fields["op"],
