@@ -1,4 +1,4 @@
-"""The application: its routes, what wraps them, and its life."""
+"""The application: its routes, middleware, error handlers and lifespan."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ WEB = Path(__file__).parent / "web"
 
 
 class Page(Mount):
-    """The files of the live map: everything that is not the API."""
+    """Serves the files of the live map on every path outside the API."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Leave the API alone, so that it answers for its own paths."""
+        """Skip paths of the API, so that it answers for unknown ones itself."""
         if scope["path"].startswith("/v1/"):
             return Match.NONE, {}
         return super().matches(scope)
 
 
 def create_app(config: Config) -> FastAPI:
-    """Make the application that answers for a configuration."""
+    """Create the application for a configuration."""
     state = ServerState(config)
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         del app
         opening = asyncio.ensure_future(state.open())
         try:
@@ -70,7 +70,7 @@ def create_app(config: Config) -> FastAPI:
     app = FastAPI(
         title="Nearcast",
         version=__version__,
-        lifespan=life,
+        lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -119,7 +119,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """What the path of a request can be asked for."""
+    """The methods that the path of a request supports."""
     found: set[str] = set()
     for route in request.app.router.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:

@@ -1,4 +1,4 @@
-"""`/v1/backups`: a copy of a tenant's file, taken while everything goes on."""
+"""`/v1/backups`: a copy of a tenant's file, taken while the server runs."""
 
 from __future__ import annotations
 

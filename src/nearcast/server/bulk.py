@@ -1,4 +1,4 @@
-"""Many events in one request, a line each: bad lines are told, good ones are never lost."""
+"""Many events in one request, one a line: bad lines are reported, good ones applied."""
 
 from __future__ import annotations
 
@@ -19,31 +19,34 @@ from nearcast.server.ids import new_id
 from nearcast.server.problems import problem_of
 from nearcast.server.routes import RequestContext
 
-_MOST_TOLD = 1000
+_MOST_REPORTED = 1000
 
 
 class LineTally:
-    """What became of the lines of a request; `seqs` has the number of each event if asked for."""
+    """Counts the accepted and refused lines of a request.
+
+    If `numbered`, `seqs` has the sequence number of each event, None for a refused one.
+    """
 
     def __init__(self, *, numbered: bool = False) -> None:
         self.accepted = self.updates = self.refused = 0
-        self.told: list[dict[str, Any]] = []
+        self.errors: list[dict[str, Any]] = []
         self.seqs: list[int | None] | None = [] if numbered else None
 
     def refuse(self, line: int, error: NearcastError) -> None:
-        """Take note of a bad line."""
+        """Count a bad line."""
         self.refused += 1
-        if len(self.told) < _MOST_TOLD:
+        if len(self.errors) < _MOST_REPORTED:
             problem = problem_of(error).as_json()
-            self.told.append({"line": line, "type": problem["type"], "detail": problem["detail"]})
+            self.errors.append({"line": line, "type": problem["type"], "detail": problem["detail"]})
 
     def answer(self) -> SavedResponse:
-        """The answer; of very many refusals the first are told."""
+        """The response; it reports the first refused lines only."""
         fields: dict[str, Any] = {
             "accepted": self.accepted,
             "refused": self.refused,
             "updates": self.updates,
-            "errors": sorted(self.told, key=lambda told: int(told["line"])),
+            "errors": sorted(self.errors, key=lambda error: int(error["line"])),
         }
         if self.seqs is not None:
             fields["seqs"] = self.seqs
@@ -51,7 +54,7 @@ class LineTally:
 
 
 class ParsedLines:
-    """The events of some lines, with the numbers of the lines, and what is wrong with others."""
+    """The events of some lines with their line numbers, and the errors of the other lines."""
 
     def __init__(self, op: str | None, data: bytes, first: int, context: RequestContext) -> None:
         self.events: list[Event] = []
@@ -70,7 +73,7 @@ class ParsedLines:
     def count(
         self, outcomes: Sequence[EventOutcome], tally: LineTally, *, others: bool = True
     ) -> None:
-        """Add what became of them to a tally, and of the lines that were no events."""
+        """Add the outcomes of the events to a tally and, with `others`, the bad lines."""
         seqs: dict[int, int | None] = {}
         for number, error in self.errors if others else ():
             tally.refuse(number, error)
@@ -89,9 +92,10 @@ class ParsedLines:
 async def take_lines(
     context: RequestContext, op: str | None, *, numbered: bool = False, stamped: bool = True
 ) -> Response:
-    """Apply the lines of a body in slices, each with one commit; without `op` each names its own.
+    """Apply the lines of a body in slices, each with one commit.
 
-    Under an idempotency key all of them are one commit: half of it is never done.
+    Without `op` each line names its own. Under an idempotency key the whole body is one commit,
+    so that it is applied either completely or not at all.
     """
     context.caller.pay(0)
     limits = context.limits
@@ -112,7 +116,7 @@ async def take_lines(
 
 
 async def take_until_error(context: RequestContext, *, stamped: bool) -> Response:
-    """Apply the lines of a body, in one commit, up to the first that is bad."""
+    """Apply the lines of a body up to the first bad one, in one commit."""
     context.caller.pay(0)
     body = await whole_body(context.request, context.limits.keyed_bytes)
     lines = ParsedLines(None, body, 1, context)
@@ -143,7 +147,7 @@ async def _take_whole(
 
 
 async def _pace(context: RequestContext, events: int) -> None:
-    """Keep to the rate of the key by reading more slowly, instead of refusing half a body."""
+    """Keep to the rate limit of the key by reading more slowly, not by refusing half a body."""
     bucket = context.caller.bucket
     if bucket is not None:
         bucket.take(events)

@@ -1,4 +1,4 @@
-"""`/v1/events`: a part of an event log, as it is."""
+"""`/v1/events`: events in the format of the event log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1/explain`: why a message is for a subscription, or is not."""
+"""`/v1/explain`: why a message matches a subscription, or does not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ routes = Routes()
     ),
 )
 async def explain(context: RequestContext) -> Response:
-    """Explain why a message is for a subscription, or is not."""
+    """Explain why a message matches a subscription, or does not."""
     context.caller.pay()
     message_id, subscription_id = _needed(context, "message"), _needed(context, "subscription")
 

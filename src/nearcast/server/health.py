@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: for whoever watches over the process."""
+"""`/healthz`, `/readyz` and `/metrics`, for monitoring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearcast.server.state import ServerState
 
 
 def install_health(app: FastAPI, state: ServerState) -> None:
-    """Answer whether the process lives, and whether it can work."""
+    """Add the routes for liveness, readiness and metrics."""
 
     async def healthz(request: Request) -> Response:
         del request
@@ -27,7 +27,7 @@ def install_health(app: FastAPI, state: ServerState) -> None:
     async def metrics(request: Request) -> Response:
         state.admit(request, "admin")
         for tenant in state.tenants:
-            await tenant.look()
+            await tenant.refresh_figures()
         return Response(state.metrics.page(), media_type=CONTENT_TYPE)
 
     app.router.add_route("/metrics", metrics, methods=["GET"])

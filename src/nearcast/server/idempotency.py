@@ -1,4 +1,4 @@
-"""Answers to requests that change something, remembered under their idempotency keys."""
+"""Responses to requests that change something, stored under their idempotency keys."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LONGEST_KEY = 255
 
 
 class SavedResponse(msgspec.Struct, array_like=True):
-    """A good answer: its status, its body, and where what was made can be found."""
+    """A successful response: its status, its body, and the `Location` of what was created."""
 
     status: int
     body: bytes
     location: str | None = None
-    request: bytes = b""  # a hash of the request that it answers
+    request: bytes = b""  # a hash of the request body
 
     def response(self) -> Response:
-        """The answer over HTTP."""
+        """The HTTP response."""
         headers = None if self.location is None else {"Location": self.location}
         return Response(self.body, self.status, headers=headers, media_type=JSON)
 
@@ -46,10 +46,10 @@ async def act(
     stop: bool = False,
     stamped: bool = True,
 ) -> Response:
-    """Apply events and answer; what was asked under this key before is answered as before.
+    """Apply events and respond; a repeated idempotency key gets the stored response.
 
-    `respond` raises the error of an event that was refused: that has changed nothing, and is not
-    remembered.
+    `respond` raises the error of a refused event. Such a request changed nothing and is not
+    stored.
     """
     key = context.request.headers.get("idempotency-key")
     if key is None:

@@ -1,4 +1,4 @@
-"""`/v1/messages`: things that happen somewhere."""
+"""`/v1/messages`: publishing of messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ routes = Routes()
 
 
 def read_publish(fields: dict[str, Any], context: RequestContext) -> Publish:
-    """Make an event of a body."""
+    """Build the event from the fields of a body."""
     check_fields(fields, context.limits)
     if fields.get("id") is None:
         fields["id"] = new_id("m")
@@ -48,7 +48,7 @@ def read_publish(fields: dict[str, Any], context: RequestContext) -> Publish:
 async def publish(context: RequestContext) -> Response:
     """Publish a message.
 
-    Many at once come as lines of JSON.
+    Send many at once as lines of JSON.
     """
     if media_type(context.request, JSON, NDJSON) == NDJSON:
         return await take_lines(context, "publish")

@@ -1,4 +1,4 @@
-"""What can be seen of a server from outside: counters, gauges and histograms for Prometheus."""
+"""Counters, gauges and histograms of a server for Prometheus."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4096)
 
 
 class ServerMetrics:
-    """Counts as things happen; what can be looked up is looked up when somebody asks."""
+    """The metrics of a server: some are counted as events happen, others read on request."""
 
     def __init__(self, state: ServerState) -> None:
         self.registry = CollectorRegistry()
@@ -87,18 +87,18 @@ class ServerMetrics:
             self.refused.inc(refused)
 
     def page(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
 class _StateCollector(Collector):
-    """What is looked up when somebody asks."""
+    """Reads gauges and totals from the state of the server on each request."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
 
     def collect(self) -> Iterator[Metric]:
-        """Look it all up."""
+        """Yield the current values."""
         state = self._state
         tenants = list(state.tenants)
         figures = [tenant.figures for tenant in tenants]

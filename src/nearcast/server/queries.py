@@ -1,4 +1,4 @@
-"""`/v1/queries`: whether a query can be understood, asked while it is being typed."""
+"""`/v1/queries`: checks a query, for example while it is being typed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ routes = Routes()
     ),
 )
 async def check(context: RequestContext) -> Response:
-    """Check a query, and tell which terms it looks for."""
+    """Check a query, and list its terms."""
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     query = check_text(fields.get("query"), "query")

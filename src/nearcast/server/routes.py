@@ -1,7 +1,7 @@
-"""Routes: each with the scope that it needs and the words that describe it.
+"""Routes, each with its scope and its description.
 
-A route is a plain function of a context. FastAPI finds it and documents it, but neither parses nor
-validates for it: bodies are read by msgspec and checked by the model, as in an event log.
+A route is a plain function of a request context. FastAPI routes and documents it, but neither
+parses nor validates: msgspec reads the bodies, and the model checks them as in an event log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request, who made it, and the world that they live in."""
+    """A request with its caller, its tenant and the state of the server."""
 
     request: Request
     state: ServerState
@@ -38,11 +38,11 @@ class RequestContext:
 
     @property
     def limits(self) -> Limits:
-        """What a request may ask for."""
+        """The limits of requests."""
         return self.state.config.limits
 
     def path_id(self) -> str:
-        """The id in the path, which may hold any character, percent-encoded."""
+        """The id in the path; it may hold any character, percent-encoded."""
         given = self.request.path_params["id"]
         try:
             return check_id(unquote(given, errors="strict"))
@@ -55,7 +55,7 @@ Handler = Callable[[RequestContext], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What answers one method of one path."""
+    """The handler of one method of one path."""
 
     method: str
     path: str
@@ -65,7 +65,7 @@ class Route:
 
 
 class Routes(list[Route]):
-    """The routes of one noun, gathered by decorators."""
+    """The routes of one module, collected by decorators."""
 
     def add(
         self, method: str, path: str, scope: str, doc: dict[str, Any]
@@ -80,7 +80,7 @@ class Routes(list[Route]):
 
 
 class PlainRoute(APIRoute):
-    """A route whose function gets the request and gives the response, with nothing between."""
+    """A route whose function takes the request and returns the response directly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function itself."""
@@ -88,7 +88,7 @@ class PlainRoute(APIRoute):
 
 
 def install(app: FastAPI, state: ServerState, routes: Routes) -> None:
-    """Make an application answer these routes."""
+    """Add routes to an application."""
     for route in routes:
         text = inspect.getdoc(route.handler) or ""
         summary, _, description = text.partition("\n\n")
@@ -108,7 +108,7 @@ def install(app: FastAPI, state: ServerState, routes: Routes) -> None:
 
 
 def _status(doc: dict[str, Any]) -> int:
-    """The first answer that is described: what FastAPI takes for the usual one."""
+    """The first described response: FastAPI documents it as the default."""
     return int(next(iter(doc["responses"])))
 
 

@@ -1,4 +1,4 @@
-"""What all requests share: the configuration, the door, the tenants."""
+"""The state that all requests share: configuration, authentication, tenants, webhooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nearcast.server.webhook_delivery import WebhookDispatcher
 from nearcast.server.webhook_store import WebhookStore
 
 log = structlog.get_logger("nearcast")
-_TURNS = 64  # all listeners are woken in so many turns
+_TURNS = 64  # listeners are woken in this many turns, not all at once
 
 
 class ServerState:
@@ -45,15 +45,15 @@ class ServerState:
         self.on_failure: Callable[[], None] = lambda: None
 
     def lagged(self, seconds: float) -> None:
-        """An update was handed over so long after it was committed."""
+        """Record the time from the commit of an update to its delivery."""
         self.metrics.lag.observe(seconds)
 
     def overflowed(self) -> None:
-        """A listener did not keep up."""
+        """Count a listener that did not keep up."""
         self.metrics.overflows.inc()
 
     def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
-        """Count a batch; a subscription that has ended takes its webhook along."""
+        """Count a batch, and remove the webhooks of subscriptions that it ended."""
         self.metrics.committed(batch)
         self.on_committed(batch)
         for event, outcome in zip(batch.events, batch.outcomes, strict=True):
@@ -68,24 +68,24 @@ class ServerState:
         self.metrics.updates.inc(updates)
 
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
-        """Let a request in, or raise a problem."""
+        """Return the caller of a request, or raise a problem."""
         check_origin(connection, self.config.hosts, is_open=self.config.open)
         return self.authenticator.admit(connection, scope)
 
     async def tenant(self, name: str) -> Tenant:
-        """A tenant, once the server is ready."""
+        """A tenant by name; raises a problem while the server is not ready."""
         if not self.ready:
             raise self.not_ready()
         return await self.tenants.get(name)
 
     def not_ready(self) -> Problem:
-        """Say that it takes a moment longer, or what is in the way."""
+        """The problem of a server that is still starting, or that failed to start."""
         starting = "the server is still starting: it reads its data; try again in a moment"
         detail = self.trouble or starting
         return Problem(503, "not-ready", detail, headers={"Retry-After": "1"})
 
     async def open(self) -> None:
-        """Open what everybody needs."""
+        """Open the default tenant and the webhooks, then wake listeners until cancelled."""
         try:
             await self.tenants.get(DEFAULT)
             await self.dispatcher.start()
@@ -108,7 +108,7 @@ class ServerState:
             tenant.stop_streams()
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close webhooks, tenants and files."""
         self.ready = False
         await self.dispatcher.close()
         await self.tenants.close()
@@ -117,7 +117,7 @@ class ServerState:
             self.keys.close()
 
     def check_room(self) -> None:
-        """Refuse one listener too many, and anyone who comes while the server is stopping."""
+        """Refuse a listener above the limit, or while the server is stopping."""
         if self.stopping:
             raise self.not_ready()
         if self.listeners() >= self.config.limits.listeners:
@@ -126,5 +126,5 @@ class ServerState:
             )
 
     def listeners(self) -> int:
-        """How many listen, in all tenants."""
+        """The number of listeners of all tenants."""
         return sum(len(tenant.hub) + len(tenant.live) for tenant in self.tenants)

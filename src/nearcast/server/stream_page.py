@@ -1,6 +1,6 @@
-"""A live page of a stream on Spark, made of what the stream leaves in its state.
+"""A live page of a stream on Spark, built from the files of its state.
 
-It only reads: the stream may be running, on this machine or another, or not at all.
+It only reads them: the stream may run on this machine, on another, or not at all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BATCHES = 60
 
 
 class StreamStatus:
-    """A stream as its page shows it; what was read of it once is not read again."""
+    """The status of a stream for its page; reports are read once and then cached."""
 
     def __init__(self, path: str) -> None:
         self._state: PipelineState = open_state(path)
@@ -37,7 +37,7 @@ class StreamStatus:
         self._plan: Plan | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """All that the page needs, as JSON would have it."""
+        """The status as JSON values."""
         numbers = reported_batches(self._path)[-_BATCHES:]
         self._reports = {
             number: self._reports.get(number) or read_report(self._path, number)
@@ -80,7 +80,7 @@ class StreamStatus:
 
 
 def _cells(plan: Plan | None) -> list[list[int]]:
-    """For each cell the workers that have something of it."""
+    """The workers of each cell."""
     if plan is None or plan.kind != "grid":
         return []
     shared = [sorted(main_workers(each)) for each in plan.maps]
@@ -99,12 +99,15 @@ class _PageHandler(BaseHTTPRequestHandler):
     server: _PageServer
 
     def do_GET(self) -> None:
-        """Answer with the page, what belongs to it, or how the stream is doing."""
+        """Serve the page, its files, and the status of the stream."""
         path = self.path.partition("?")[0]
         if path == "/stream.json":
             try:
                 self._send("application/json", msgspec.json.encode(self.server.status.as_json()))
-            except (NearcastError, OSError) as error:  # it is being changed; the page asks again
+            except (
+                NearcastError,
+                OSError,
+            ) as error:  # the state is being changed; the page asks again
                 self.send_error(503, type(error).__name__)
         elif path in _SERVED:
             name = _SERVED[path]

@@ -1,4 +1,4 @@
-"""`/v1/subscriptions`: standing interests."""
+"""`/v1/subscriptions`: subscriptions and their current results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CURSOR = parameter("after", {"type": "string"}, "`next` of the page before.")
 
 
 def read_subscribe(fields: dict[str, Any], context: RequestContext) -> Subscribe:
-    """Make an event of a body."""
+    """Build the event from the fields of a body."""
     check_fields(fields, context.limits)
     if fields.get("id") is None:
         fields["id"] = new_id("s")
@@ -78,7 +78,7 @@ def read_subscribe(fields: dict[str, Any], context: RequestContext) -> Subscribe
 async def subscribe(context: RequestContext) -> Response:
     """Subscribe.
 
-    With an id in use the subscription is replaced. Many at once come as lines of JSON.
+    With an id in use the subscription is replaced. Send many at once as lines of JSON.
     """
     if media_type(context.request, JSON, NDJSON) == NDJSON:
         return await take_lines(context, "subscribe")
@@ -150,12 +150,12 @@ async def _all_lines(
 
 
 def to_cursor(id: str) -> str:
-    """Where a page ended, for a client that need not look inside."""
+    """Encode the id that a page ended with as an opaque cursor."""
     return urlsafe_b64encode(b"1" + id.encode()).decode().rstrip("=")
 
 
 def from_cursor(cursor: str) -> str:
-    """The id that a page ended with."""
+    """Decode the id that a page ended with."""
     try:
         data = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
         if data[:1] == b"1" and to_cursor(data[1:].decode()) == cursor:
@@ -187,7 +187,7 @@ async def _found(context: RequestContext) -> Subscription:
     ),
 )
 async def show_results(context: RequestContext) -> Response:
-    """What is in a subscription's results now: lasting messages, or the ranked k best."""
+    """Show the current results of a subscription: active messages, or the k best."""
     context.caller.pay()
     id = context.path_id()
     await _found(context)
@@ -200,9 +200,9 @@ async def show_results(context: RequestContext) -> Response:
 
 
 def results_of(engine: Any, id: str, now: float) -> list[dict[str, Any]]:
-    """Results with what they say; a lasting message is none any more once its time is over.
+    """The results with their messages, without active messages that have ended by `now`.
 
-    The engine learns of the time with the next event, which may be a while.
+    The engine only learns of the time with its next event, so it may still hold them.
     """
     ranked = engine.get(id).top is not None
     results = []
@@ -261,7 +261,7 @@ async def show_subscription(context: RequestContext) -> Response:
     ),
 )
 async def put_subscription(context: RequestContext) -> Response:
-    """Make a subscription, or replace it; doing so again changes nothing."""
+    """Create or replace a subscription; repeating the request changes nothing."""
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     id = context.path_id()

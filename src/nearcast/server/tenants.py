@@ -1,4 +1,4 @@
-"""Tenants: worlds of their own, each with an engine, listeners and a map."""
+"""Tenants, separate from each other: each has an engine, listeners and a live map."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ DEFAULT = "default"
 
 
 class TenantObserver(hub.ListenerObserver, Protocol):
-    """Hears of what happens in any tenant."""
+    """Receives the batches and deliveries of all tenants."""
 
     def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
-        """A batch was committed."""
+        """Handle a committed batch."""
         ...
 
     def delivered(self, updates: int) -> None:
-        """So many updates came from a pipeline."""
+        """Count updates that arrived from a pipeline."""
         ...
 
 
 class Tenant:
-    """One world: its engine, who listens to it, who looks at it."""
+    """A tenant: its engine, the listeners to its updates, and those of its live map."""
 
     def __init__(self, name: str, engine: Engine, config: Config, observer: TenantObserver) -> None:
         self.name = name
@@ -53,35 +53,35 @@ class Tenant:
 
     @property
     def seq(self) -> int:
-        """The number of an event: the updates of all up to it are in the log."""
+        """The sequence number up to which the updates of all events are in the log."""
         return self._seq if self.pipeline is None else self.pipeline.tail.settled
 
-    async def look(self) -> None:
-        """Look up figures about the engine, for whoever watches."""
+    async def refresh_figures(self) -> None:
+        """Read the figures of the engine, for metrics."""
         self.figures = await self.backend.ask(lambda engine: engine.figures())
 
     def committed(self, batch: CommittedBatch) -> None:
-        """Tell everyone of a batch."""
+        """Pass a batch on to listeners and the observer."""
         self._seq = batch.seq
         self.hub.committed(batch)
         self.live.committed(batch)
         self._observer.committed(batch, self)
 
     def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
-        """Tell everyone of updates that came from a pipeline."""
+        """Pass updates of a pipeline on to listeners and the observer."""
         self.hub.delivered(entries)
         self.live.delivered(entries, messages)
         self._observer.delivered(len(entries))
 
     def stop_streams(self) -> None:
-        """Send everybody who listens or looks home."""
+        """End the streams of all listeners."""
         for listener in self.hub.listeners():
             listener.close()
         self.live.close()
 
 
 class Tenants:
-    """All tenants of a server, opened when somebody needs them."""
+    """All tenants of a server, opened on first use."""
 
     def __init__(self, config: Config, observer: TenantObserver) -> None:
         self._config = config
@@ -93,11 +93,11 @@ class Tenants:
         return iter(list(self._open.values()))
 
     def find(self, name: str) -> Tenant | None:
-        """A tenant that is open."""
+        """Return a tenant if it is open."""
         return self._open.get(name)
 
     async def get(self, name: str) -> Tenant:
-        """A tenant, opened if need be."""
+        """Return a tenant, and open it if necessary."""
         tenant = self._open.get(name)
         if tenant is not None:
             return tenant
@@ -116,7 +116,7 @@ class Tenants:
         return tenant
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all tenants."""
         for tenant in self._open.values():
             tenant.stop_streams()
             if tenant.pipeline is not None:
@@ -125,12 +125,12 @@ class Tenants:
 
 
 def engine_path(data: Path, name: str) -> Path:
-    """Where a tenant keeps its engine."""
+    """The path of a tenant's engine file."""
     return data / "tenants" / f"{name}.nearcast"
 
 
 def open_engine(config: Config, name: str) -> Engine:
-    """Open the engine of a tenant and make it ready for its first message."""
+    """Open the engine of a tenant and prepare it for its first message."""
     path = None if config.data is None else engine_path(config.data, name)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,9 @@ def open_engine(config: Config, name: str) -> Engine:
     if config.engine == "spark":
         return open_pipeline_engine(config, name, options)
     if config.index == "auto":
-        _kernel_builder.prepared("engine")  # they are built meanwhile, if they are not at hand
+        _kernel_builder.prepared(
+            "engine"
+        )  # if kernels are missing, they are built in the background
     elif config.index != "scan":
         rehearse(config.index)
     return Engine(index=config.index, **options)

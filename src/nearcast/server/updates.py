@@ -1,4 +1,4 @@
-"""`/v1/updates` and `/v1/live`: what happens, as it happens."""
+"""`/v1/updates` and `/v1/live`: streams of updates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wanted(connection: HTTPConnection, limits: Limits) -> list[str] | None:
 
 
 def resume_after(connection: HTTPConnection) -> int | None:
-    """The last update that a listener has seen; a browser says it in a header when it is back."""
+    """The id to resume after: browsers send it as a header when they reconnect."""
     given = connection.headers.get("last-event-id") or connection.query_params.get("after")
     if given is None:
         return None
@@ -65,8 +65,8 @@ def resume_after(connection: HTTPConnection) -> int | None:
 async def listen(context: RequestContext) -> Response:
     """Listen to updates as Server-Sent Events.
 
-    A stream that breaks off is taken up again with `Last-Event-ID`. An event `gap` says which
-    updates are no longer kept.
+    An interrupted stream is resumed with `Last-Event-ID`. An event `gap` says which updates are
+    no longer kept.
     """
     context.caller.pay()
     subscriptions = wanted(context.request, context.limits)
@@ -89,7 +89,7 @@ async def _events(feed: UpdateFeed, keep_alive_s: float) -> AsyncGenerator[bytes
 
 
 async def _lines(context: RequestContext, subscriptions: list[str] | None, after: int) -> Response:
-    """A page of the log as it is now, for those who fetch instead of listening."""
+    """A page of the log, for clients that poll instead of listening."""
     most = whole_number(context.request, "limit", context.limits.page, 1, 10 * context.limits.page)
     log, last, seq = context.tenant.hub.log, context.tenant.hub.last, context.tenant.seq
     names = None if subscriptions is None else frozenset(subscriptions)
@@ -117,10 +117,10 @@ async def _lines(context: RequestContext, subscriptions: list[str] | None, after
     ),
 )
 async def look(context: RequestContext) -> Response:
-    """Look at a part of the map: messages, updates and subscriptions as they come.
+    """Stream the messages, updates and changed subscriptions of a part of the map.
 
-    A busy map is sampled; an event `sampled` tells how much was left out. Updates of the
-    subscriptions that are named come whether they happen in the box or not, all of them.
+    A busy map is sampled; an event `sampled` says how many events were left out. Updates of the
+    named subscriptions are all sent, whether they happen in the box or not.
     """
     context.caller.pay()
     box = box_parameter(context.request)

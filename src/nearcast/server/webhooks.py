@@ -23,7 +23,7 @@ _PATH = "/v1/subscriptions/{id}/webhook"
 _LETTER = parameter(
     "letter",
     {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
-    "The number of the letter.",
+    "The number of the dead letter.",
     where="path",
 )
 
@@ -70,10 +70,11 @@ def _shown(context: RequestContext, hook: Webhook) -> dict[str, Any]:
     ),
 )
 async def put_webhook(context: RequestContext) -> Response:
-    """Have the updates of a subscription posted to an address.
+    """Post the updates of a subscription to an address.
 
-    Each is signed after the Standard Webhooks specification, tried again when it fails, and in
-    the end kept among the dead letters. `after` starts with older updates that are still kept.
+    Each post is signed as the Standard Webhooks specification says. One that keeps failing is
+    retried and finally stored as a dead letter. `after` starts with older updates, as far as
+    they are still kept.
     """
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
@@ -99,7 +100,7 @@ async def put_webhook(context: RequestContext) -> Response:
     describe("webhooks", 200, "The webhook.", answer="Webhook", parameters=(ID,), problems=(404,)),
 )
 async def show_webhook(context: RequestContext) -> Response:
-    """Show the webhook of a subscription, and how it is doing."""
+    """Show the webhook of a subscription, and its latest failures."""
     context.caller.pay()
     hook = context.state.webhook_store.find(context.tenant.name, context.path_id())
     if hook is None:
@@ -114,7 +115,7 @@ async def show_webhook(context: RequestContext) -> Response:
     describe("webhooks", 204, "It is gone.", parameters=(ID,), problems=(404,)),
 )
 async def remove_webhook(context: RequestContext) -> Response:
-    """Post no more updates of a subscription."""
+    """Remove the webhook of a subscription."""
     context.caller.pay()
     id = context.path_id()
     if not context.state.webhook_store.remove(context.tenant.name, id):
@@ -170,13 +171,13 @@ async def list_dead_letters(context: RequestContext) -> Response:
     describe("webhooks", 200, "How many went out this time.", answer="Replayed"),
 )
 async def replay_dead_letters(context: RequestContext) -> Response:
-    """Try all dead letters once more; those that go out are no longer kept."""
+    """Post all dead letters once more; those that are delivered are deleted."""
     context.caller.pay()
     state, tenant, replayed, after = context.state, context.tenant, 0, 0
     while letters := state.webhook_store.letters(tenant.name, after, 100):
         for letter in letters:
             after = letter.id
-            if await state.dispatcher.again(tenant, letter):
+            if await state.dispatcher.retry(tenant, letter):
                 state.webhook_store.discard(tenant.name, letter.id)
                 replayed += 1
     return json_response({"replayed": replayed})
@@ -189,7 +190,7 @@ async def replay_dead_letters(context: RequestContext) -> Response:
     describe("webhooks", 204, "It is gone.", parameters=(_LETTER,), problems=(404,)),
 )
 async def discard_dead_letter(context: RequestContext) -> Response:
-    """Throw a dead letter away."""
+    """Delete a dead letter."""
     context.caller.pay()
     given = context.request.path_params["letter"]
     number = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else 0

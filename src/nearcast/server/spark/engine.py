@@ -1,7 +1,7 @@
-"""The engine behind a door before Spark: it checks and keeps, and others do the matching.
+"""The engine of a server on Spark: it checks and stores events, and the pipeline matches them.
 
-Every event is checked as `scan` would, so that the pipeline refuses nothing that was accepted
-here, and numbered as the pipeline will number it. Updates come back later, and into the same log.
+Every event is checked as by `scan`, so that the pipeline refuses nothing that was accepted here,
+and numbered as the pipeline will number it. Updates come back later, into the same log.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from nearcast.server.spark.event_files import EventFiles
 from nearcast.topk.score import Bag
 
 _KEPT = 1_000_000
-"""Events that are kept behind the latest update, for a pipeline that must read them again."""
+"""Events that are kept before the latest update, for a pipeline that must read them again."""
 
 
 Row = tuple[int, Literal["add", "remove"], str, str, float | None]
-"""An update as the pipeline gives it: event, op, subscription, message, and score if it has one."""
+"""An update of the pipeline: event, op, subscription, message, and score if it has one."""
 
 
 class _UnmatchedPopulation(ScannedSubscriptions):
-    """A population of which nobody answers."""
+    """Boolean subscriptions that are stored but not matched."""
 
     def wanting(self, arrived: ArrivedMessage) -> list[str]:
-        """Nobody: that is for the pipeline to find out."""
+        """Always empty: the pipeline matches."""
         del arrived
         return []
 
 
 class _MessagesByTerm(ScannedMessages):
-    """Active messages that can be found by their terms, and of which nobody is told."""
+    """Active messages, indexed by term for `results`; they cause no updates here."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,12 +74,12 @@ class _MessagesByTerm(ScannedMessages):
                     del self._with[term]
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
-        """Nothing: what a subscription gains and loses is for the pipeline to find out."""
+        """Always empty: the pipeline finds what a subscription gains and loses."""
         del interest
         return {}
 
     def results_of(self, interest: BooleanSubscription) -> Results:
-        """The active messages that a subscription wants, in the order of their arrival."""
+        """The active messages that a subscription matches, in order of arrival."""
         found: dict[int, ArrivedMessage] = {}
         for conjunct in interest.query.conjuncts:
             some = min((self._with.get(term, {}) for term in conjunct.required), key=len)
@@ -88,7 +88,7 @@ class _MessagesByTerm(ScannedMessages):
 
 
 class _UnrankedWindow(PlainRankings):
-    """Top-k subscriptions that are told nothing, and a window in which messages have their ids."""
+    """Top-k subscriptions that are ranked on request only, and a window of messages by id."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -96,7 +96,7 @@ class _UnrankedWindow(PlainRankings):
         self._arrived: dict[str, ArrivedMessage] = {}  # those of the window, by id
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id; it is ranked when somebody asks."""
+        """Add a subscription, or replace the one with its id."""
         bag = self._bags[subscription.id] = self._scorer.bag(terms)
         self._rankings[subscription.id] = Ranking(subscription, bag, self._scorer)
 
@@ -131,19 +131,19 @@ class _UnrankedWindow(PlainRankings):
         return ranking.best()
 
     def changes(self) -> list[Update]:
-        """Nothing: that is for the pipeline to find out."""
+        """Always empty: the pipeline ranks."""
         return []
 
 
 class CheckingCore(Scan):
-    """Knows the subscriptions, the ids in use and the messages that count, and matches nothing."""
+    """Checks events against subscriptions, ids in use and active messages, without matching."""
 
     def __init__(self, settings: Settings) -> None:
         self._found = _MessagesByTerm()
         super().__init__(settings, _UnmatchedPopulation(), _UnrankedWindow(settings), self._found)
 
     def results(self, id: str) -> list[Result]:
-        """What is in a subscription's results, after all events accepted so far."""
+        """The results of a subscription after all events accepted so far."""
         self._known(id)
         interest = self.population.find(id)
         if interest is None:
@@ -161,7 +161,7 @@ class PipelineEngine(Engine):
         self._time = 0.0
         super().__init__(path=path, **options)
         self.delivered = self._last_delivered()
-        self._mend()
+        self._recover()
 
     def _new_core(self, settings: Settings) -> EventCore:
         return CheckingCore(settings)
@@ -171,8 +171,8 @@ class PipelineEngine(Engine):
         latest = self.log.read(self.log.last - 1, 1)
         return latest[0].seq if latest else 0
 
-    def _mend(self) -> None:
-        """Take in what was on its way to the pipeline when the process ended."""
+    def _recover(self) -> None:
+        """Apply the events that were written for the pipeline but not stored before a crash."""
         known, late = self._journal.seq, []
         for number, event in self._files.after(min(known, self.delivered)):
             if number > known:
@@ -189,7 +189,7 @@ class PipelineEngine(Engine):
         *,
         stop: bool = False,
     ) -> list[EventOutcome]:
-        """Check events, and hand those that are accepted over before anybody hears of it."""
+        """Check events; accepted ones are written for the pipeline before they are acknowledged."""
         events = list(events)
 
         def hand_over(outcomes: list[EventOutcome]) -> Any:
@@ -208,7 +208,7 @@ class PipelineEngine(Engine):
         return {}
 
     def _send(self, number: int, event: Event) -> None:
-        """Remember an event until its updates have come; if only its time causes any."""
+        """Remember an event until its updates arrive; any event's time may cause some."""
         self._time = self._time if event.at is None else event.at
         message = event.message if isinstance(event, Publish) else None
         self.sent.append((number, self._time, message))
@@ -216,11 +216,11 @@ class PipelineEngine(Engine):
     def deliver(
         self, updates: Sequence[Row], settled: int = 0
     ) -> tuple[list[Entry], dict[str, Message]]:
-        """Take updates of the pipeline into the log, in order.
+        """Add updates of the pipeline to the log, in order.
 
-        Those that are there are passed over: they come again after a crash. Gives the others as
-        the log has them, and their messages as far as they are known. So many events are
-        `settled`: no update of theirs will come any more, so they need not be remembered.
+        Updates that are already there are skipped: they come again after a crash. Returns the
+        new entries of the log, and their messages as far as they are known. None of the first
+        `settled` events has updates still to come, so they need not be remembered.
         """
         while self.sent and self.sent[0][0] <= settled:
             self.sent.popleft()

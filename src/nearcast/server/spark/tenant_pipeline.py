@@ -1,4 +1,4 @@
-"""A tenant and its pipeline: events go one way, updates come the other."""
+"""The connection of a tenant to its pipeline: events go out, updates come back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TenantPipeline:
-    """What runs beside a tenant: its pipeline, and the tail of its output."""
+    """The background tasks of a tenant: its pipeline, and the follower of its output."""
 
     def __init__(self, pipeline: PipelineProcess, tail: OutputFollower) -> None:
         self._pipeline = pipeline
@@ -41,7 +41,7 @@ class TenantPipeline:
         ]
 
     async def stop(self) -> None:
-        """Let the pipeline end; updates that it commits meanwhile are taken in by the next run."""
+        """Stop the pipeline; updates that it commits meanwhile are read by the next run."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -51,7 +51,7 @@ class TenantPipeline:
 
 
 async def persistently(work: Callable[[], Awaitable[None]]) -> None:
-    """Do something for the life of the server, again after a failure such as a full disk."""
+    """Run a task forever, and restart it after a failure such as a full disk."""
     while True:
         try:
             await work()
@@ -61,7 +61,7 @@ async def persistently(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def folders_of(config: Config, name: str) -> PipelineFolders:
-    """Where a tenant and its pipeline meet."""
+    """The folders that a tenant shares with its pipeline."""
     assert config.data is not None  # noqa: S101 - `serve` asks for it
     return PipelineFolders.below(config.data / "spark" / name)
 
@@ -78,7 +78,7 @@ def start_pipeline(tenant: Tenant, config: Config) -> TenantPipeline:
     ask = cast("Ask", tenant.backend.ask)
 
     async def take(rows: list[Row], settled: int) -> None:
-        """Take updates into the log, and to those who listen."""
+        """Add updates to the log, and pass them to listeners."""
         entries, messages = await ask(lambda engine: engine.deliver(rows, settled))
         if entries:
             tenant.delivered(entries, messages)
@@ -87,7 +87,7 @@ def start_pipeline(tenant: Tenant, config: Config) -> TenantPipeline:
 
 
 def pipeline_options(config: Config, settings: Settings, folders: PipelineFolders) -> list[str]:
-    """Tell the pipeline what the engine was told."""
+    """The command-line options that give the pipeline the settings of the engine."""
     given: list[str] = ["--partitioner", config.partitioner]
     if config.workers is not None:
         given += ["--workers", str(config.workers)]
