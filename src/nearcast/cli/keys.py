@@ -1,4 +1,4 @@
-"""`nearcast keys`: who may use a server."""
+"""`nearcast keys`: the API keys of a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 @keys.callback()
 def _keys() -> None:
-    """Make, list and remove the keys of a server; it takes note at once.
+    """Make, list and remove the keys of a server; changes take effect at once.
 
     [bold]Example[/bold]
 
@@ -55,7 +55,7 @@ def add(
         int | None, typer.Option(metavar="BYTES", min=1, help="The largest body of one event.")
     ] = None,
 ) -> None:
-    """Make a key and print it, this once: only a hash of it is kept.
+    """Make a key and print it. It is shown once: only a hash of it is kept.
 
     [bold]Example[/bold]
 
@@ -110,7 +110,7 @@ def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What you called it.")],
     data: DataOption,
 ) -> None:
-    """Remove a key: whoever shows it is turned away from now on.
+    """Remove a key: requests with it are refused from now on.
 
     [bold]Example[/bold]
 

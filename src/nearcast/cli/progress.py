@@ -1,4 +1,4 @@
-"""Progress on standard error, and only where a person is looking."""
+"""Progress on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVENTS_PER_REFRESH = 500
 
 
 class ProgressDisplay:
-    """Counts events and updates, and shows them now and then if there is a bar to show them on."""
+    """Counts events and updates, and shows them on a progress bar if there is one."""
 
     def __init__(self, log: EventLog, bar: Progress | None, label: str) -> None:
         self._log = log
@@ -26,7 +26,7 @@ class ProgressDisplay:
         self.updates = 0
 
     def step(self, updates: int) -> None:
-        """One more event is done, with so many updates."""
+        """Count an event and its updates."""
         self.events += 1
         self.updates += updates
         if self._bar is not None and self.events % _EVENTS_PER_REFRESH == 0:

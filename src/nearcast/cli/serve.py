@@ -59,11 +59,11 @@ def serve_command(
     ] = False,
     retain_hours: Annotated[
         float | None,
-        typer.Option(metavar="H", min=0.0, show_default="a week", help="Updates are kept so long."),
+        typer.Option(metavar="H", min=0.0, show_default="a week", help="Keep updates this long."),
     ] = None,
     retain_updates: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, show_default="10 million", help="And at most so many."),
+        typer.Option(metavar="N", min=1, show_default="10 million", help="And at most N of them."),
     ] = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
@@ -146,7 +146,7 @@ def serve_command(
 
 
 def _check_spark(data: Path | None, partitioner: str) -> None:
-    """Say now what the pipeline would say when it starts."""
+    """Check the settings of the pipeline now, before it starts."""
     from nearcast.cli.spark_replay import check_partitioner
     from nearcast.cli.spark_setup import need_spark
 
