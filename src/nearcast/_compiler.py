@@ -84,7 +84,7 @@ class _KernelLibrary(_Library):
         _link(self, library)
 
     def _optimize_final_module(self) -> None:
-        """Optimise what is linked in as the kernel's own: nobody else calls these copies."""
+        """Make the linked functions private to the kernel, so that they are optimised with it."""
         module = self._final_module
         environments = [each for each in module.global_variables if _is_environment(each)]
         by_name = {each.name.removeprefix(_UNRESOLVED) for each in module.global_variables}
@@ -109,10 +109,10 @@ class _KernelLibrary(_Library):
 
 
 class _FunctionLibrary(_Library):
-    """The code of one function as it was lowered, beside that of all it calls."""
+    """The code of one function as it was lowered, with a list of the libraries it calls."""
 
     def add_linking_library(self, library: Any) -> None:
-        """Note a library that whoever links this one has to link, and all below it."""
+        """Note a library, and all below it, that must be linked together with this one."""
         _link(self, library)
 
     def finalize(self) -> None:
@@ -213,7 +213,7 @@ def _is_needed(kind: type, state: Any) -> bool:
     """Whether a pass could do something for a function.
 
     Kernels have no `with` and no functions of their own but for those that Python makes of a
-    comprehension, nobody looks at their types in the source, and array expressions make arrays.
+    comprehension, types annotated in the source are not used, and array expressions make arrays.
     """
     if kind.__name__ in _NESTED:
         constants = state.func_id.func.__code__.co_consts
@@ -264,7 +264,7 @@ OUTER = _made_by(_KernelLibrary, "outer_lowering")
 
 
 def rebuild(context: Any, data: tuple[Any, ...]) -> Any:
-    """Make a compiled function from what was kept of it, whichever compiler it is by."""
+    """Rebuild a compiled function from its stored form, of either compiler."""
     name, kind, code = data[0]
     if kind != _KIND:
         return _Result._rebuild(context, *data)

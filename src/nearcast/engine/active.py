@@ -1,4 +1,4 @@
-"""The lasting messages of an engine with an index: kept by slot, found by term and place."""
+"""The active messages of an engine with an index: stored by slot, found by term and place."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nearcast.geo import Box
 if TYPE_CHECKING:
     from nearcast.engine.indexed import IndexedSubscriptions
 
-_AT_A_TIME = 64  # ended messages that one event takes out: expiry is never a pause
+_AT_A_TIME = 64  # ended messages that one event removes, so that expiry never causes a pause
 
 
 class Placement(NamedTuple):
-    """Where a subscription is to stand: the rows it has, with other boxes, or circles."""
+    """The target of a move: the rows of a subscription, and their new boxes or circles."""
 
     rows: Int32s
     boxes: Floats
@@ -29,7 +29,7 @@ class Placement(NamedTuple):
 
 
 class ActiveColumns(NamedTuple):
-    """Messages that last, as columns; `numbers` say the order of their arrival."""
+    """Active messages as columns; `numbers` give their order of arrival."""
 
     ids: list[str]
     texts: list[str]
@@ -41,9 +41,9 @@ class ActiveColumns(NamedTuple):
 
 
 class IndexedMessages:
-    """Knows each lasting message by a *slot*.
+    """Stores each active message in a *slot*.
 
-    A range message across the antimeridian is two boxes; those few are asked one by one.
+    A range message across the antimeridian is two boxes; those few are checked one by one.
     """
 
     def __init__(self, population: IndexedSubscriptions) -> None:
@@ -84,7 +84,7 @@ class IndexedMessages:
         return any(self.has(id, now) for id in used) or not self._split.keys().isdisjoint(ids)
 
     def message(self, id: str) -> Message | None:
-        """Put an active message together again."""
+        """Rebuild an active message."""
         if not self.has(id, self._now):
             return None
         slot = self._slots.get(id)
@@ -98,7 +98,7 @@ class IndexedMessages:
         return Message(id, self._texts[slot], point, region, at, ttl)
 
     def add(self, arrived: ArrivedMessage) -> None:
-        """Take in a message that lasts."""
+        """Add an active message."""
         message = arrived.message
         if message.point is not None:
             bounds: tuple[float, ...] = (*message.point, *message.point)
@@ -119,7 +119,7 @@ class IndexedMessages:
             self._regions[int(slots[0])] = message.region
 
     def add_columns(self, arrivals: ActiveColumns) -> Int32s:
-        """Take in many messages whose terms have been lent, all at points; give their slots."""
+        """Add many messages at points, whose terms have numbers already; return their slots."""
         ids, texts, terms, boxes, at, ttl, numbers = arrivals
         slots = self._store.add(terms, boxes, at + ttl)
         missing = self._store.slots - len(self._names)
@@ -137,7 +137,7 @@ class IndexedMessages:
         return slots
 
     def advance(self, now: float, events: int = 1) -> None:
-        """Let time pass, and take out some of the messages that have ended."""
+        """Advance the time, and remove some of the messages that have ended."""
         self._now = now
         if self._split:
             self._split = {id: one for id, one in self._split.items() if one.end > now}
@@ -163,7 +163,7 @@ class IndexedMessages:
         self._slots = {id: slots[was] for id, was in self._slots.items()}
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
-        """The active messages that a subscription of the table wants."""
+        """The active messages that a subscription of the table matches."""
         if not len(self):
             return {}
         rows = self._population.rows_of(interest.subscription.id)
@@ -181,7 +181,7 @@ class IndexedMessages:
         return self._store.evaluate(self._population.table.rows, rows, events, times)
 
     def moved(self, placement: Placement, events: Int32s, times: Floats) -> ActiveChanges:
-        """What changes when rows stand elsewhere; see `ActiveStore.moves`."""
+        """The changes when rows move; see `ActiveStore.moves`."""
         rows, boxes, circles, _ = placement
         table = self._population.table.rows
         return self._store.moves(table, rows, events, times, boxes, circles)

@@ -1,6 +1,6 @@
-"""Many events in order, each by itself.
+"""Applies events in order, one by one.
 
-Every event is applied to the core and noted in `EngineChanges`. A refused one changes nothing.
+Every event is applied to the core and recorded in `EngineChanges`. A refused one changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nearcast.events import Event, Publish, Update
 
 
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
-    """Apply one event, and note what it changed."""
+    """Apply one event, and record what it changed."""
     updates = core.apply(event)
     changes.seq += 1
     changes.now = core.now
@@ -34,7 +34,7 @@ def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Upd
 def apply_events(
     core: EventCore, events: Iterable[Event], changes: EngineChanges, stop: bool = False
 ) -> list[EventOutcome]:
-    """Apply events in order, and say what became of each; with `stop`, up to one refused."""
+    """Apply events in order and return their outcomes; with `stop`, up to the first refused one."""
     outcomes: list[EventOutcome] = []
     for outcome in _outcomes(core, events, changes):
         outcomes.append(outcome)
@@ -46,7 +46,7 @@ def apply_events(
 def _outcomes(
     core: EventCore, events: Iterable[Event], changes: EngineChanges
 ) -> Iterator[EventOutcome]:
-    """Apply events as their outcomes are asked for, or a run of messages before that."""
+    """Yield the outcomes of events; each is applied when its outcome is requested, or earlier."""
     if core.plain:
         return (apply_single(core, event, changes) for event in events)
     from nearcast.engine.runs import outcomes_in_runs
@@ -55,7 +55,7 @@ def _outcomes(
 
 
 def apply_single(core: EventCore, event: Event, changes: EngineChanges) -> EventOutcome:
-    """Apply one event, and say what became of it."""
+    """Apply one event, and return its outcome."""
     first = changes.last + 1
     try:
         updates = apply_one(core, event, changes)

@@ -1,8 +1,8 @@
-"""Whole columns at once: the fast paths of `publish_table`, `subscribe_table` and `apply_all`.
+"""The fast paths of `publish_table`, `subscribe_table` and `apply_all`, on whole columns.
 
-Each takes only what it can take without looking at single rows: new subscriptions of plain words
-and plain boxes, messages at points. For anything else it gives None, has changed nothing,
-and the caller goes row by row, which also finds the words for what is wrong.
+Each handles only what needs no look at single rows: new subscriptions of plain words and plain
+boxes, messages at points. For anything else it changes nothing and returns None, and the caller
+goes row by row, which also reports errors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FEW = 2000  # messages that are not worth a second thread
 
 
 def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
-    """Take in new subscriptions of plain words and plain boxes, or of top-k ones."""
+    """Add new subscriptions of plain words and plain boxes, or top-k ones."""
     if ambiguous(table):
         return None
     if used(table, "top", "point"):
@@ -63,7 +63,7 @@ def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) ->
 
 
 def note(core: Indexed, changes: EngineChanges, now: Floats, updates: pa.Table) -> None:
-    """Note events at these times, and the updates of them all."""
+    """Record events at these times, with all their updates."""
     changes.add_table(changes.seq + 1, now, updates)
     changes.seq += len(now)
     changes.now = core.now
@@ -72,12 +72,12 @@ def note(core: Indexed, changes: EngineChanges, now: Floats, updates: pa.Table) 
 def put_boxes(
     population: IndexedSubscriptions, ids: list[str], queries: pa.StringArray, boxes: Floats
 ) -> tuple[list[str], Int32s] | None:
-    """Add new subscriptions of plain words and a plain box each; give their queries and rows."""
+    """Add new subscriptions of plain words and one plain box; return their queries and rows."""
     if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
         return None
     texts = population.terms.read(queries, intern=True)
     if (np.diff(texts.starts) == 0).any():
-        return None  # nothing but stop words: the slow way has the words for it
+        return None  # only stop words: the slow path reports the error
     wanted: list[str] = queries.to_pylist()
     return wanted, population.put_boxes(ids, wanted, texts, boxes)
 
@@ -101,7 +101,7 @@ def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Tab
 
 
 def _subscribe_ranked(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
-    """Take in new top-k subscriptions, at a time at which nothing expires."""
+    """Add new top-k subscriptions, at a time when nothing expires."""
     ids, queries, points = ids_of(table), _strings(table, "query"), _points(table)
     tops, now = _tops(table), times_of(table, core)
     if ids is None or queries is None or points is None or tops is None or now is None:
@@ -170,7 +170,7 @@ def publish_messages(
 def _keep(
     core: Indexed, messages: PublishedColumns, boxes: Floats, ttl: Floats
 ) -> TextBatch | None:
-    """Keep those messages that last; give the terms of all, if all do."""
+    """Store the active messages; return the terms of all messages if all are active."""
     _, ids, texts, _, now, _ = messages
     which = np.flatnonzero(now + ttl > now)
     if not len(which):
@@ -225,7 +225,7 @@ def used(table: pa.Table, *names: str) -> bool:
 
 
 def ambiguous(table: pa.Table) -> bool:
-    """Whether a name stands over several columns."""
+    """Whether several columns have the same name."""
     return bool(len(set(table.column_names)) < table.num_columns)
 
 

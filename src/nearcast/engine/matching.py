@@ -1,4 +1,4 @@
-"""What waits for messages: boolean interests, rankings, and the population without an index."""
+"""Subscriptions and messages as they are matched, with sets of them that need no index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearcast.events import Message, Subscription, Update
 from nearcast.text import Query
 from nearcast.topk import Bag, Scorer
 
-Results = Mapping[str, float | None]  # message id -> score, or None where nothing is scored
+Results = Mapping[str, float | None]  # message id -> score, None for boolean subscriptions
 
 
 class ArrivedMessage:
@@ -29,7 +29,7 @@ class ArrivedMessage:
         self._bag: Bag | None = None
 
     def bag(self, scorer: Scorer) -> Bag:
-        """Its tf-idf weights, made when first asked for."""
+        """Its tf-idf weights, computed on first use."""
         if self._bag is None:
             self._bag = scorer.bag(self.tokens)
         return self._bag
@@ -53,7 +53,7 @@ class BooleanSubscription:
         return message.region is not None and region.meets(message.region)
 
     def among(self, active: Iterable[ArrivedMessage]) -> Results:
-        """The lasting messages it wants."""
+        """The messages among these that it matches."""
         return {arrived.message.id: None for arrived in active if self.wants(arrived)}
 
 
@@ -80,7 +80,7 @@ class Ranking:
             self._best = None
 
     def leave(self, arrived: ArrivedMessage) -> None:
-        """Forget a message that leaves the window."""
+        """Remove a message that leaves the window."""
         if (place := self._place(arrived)) is not None:
             del self._ranked[bisect_left(self._ranked, place)]
             self._best = None
@@ -94,35 +94,35 @@ class Ranking:
 
 
 class BooleanSubscriptions(Protocol):
-    """The boolean subscriptions of an engine: the one part that an index does faster."""
+    """The boolean subscriptions of an engine, with or without an index."""
 
     def __len__(self) -> int:
         """How many there are."""
         ...
 
     def find(self, id: str) -> BooleanSubscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         ...
 
     def put(self, interest: BooleanSubscription) -> None:
-        """Add one, or replace the one with its id."""
+        """Add a subscription, or replace the one with its id."""
         ...
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         ...
 
     def wanting(self, arrived: ArrivedMessage) -> list[str]:
-        """The ids of all that want a message."""
+        """The ids of all that match a message."""
         ...
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
+        """All subscriptions."""
         ...
 
 
 class ActiveMessageSet(Protocol):
-    """The lasting messages of an engine that have not ended: the other part done faster."""
+    """The active messages of an engine, with or without an index."""
 
     def __len__(self) -> int:
         """How many there are, perhaps with some that have ended."""
@@ -137,24 +137,24 @@ class ActiveMessageSet(Protocol):
         ...
 
     def add(self, arrived: ArrivedMessage) -> None:
-        """Take in a message that lasts."""
+        """Add an active message."""
         ...
 
     def advance(self, now: float) -> None:
-        """Let messages end."""
+        """Remove messages that have ended by `now`."""
         ...
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
-        """The active messages that a subscription wants, in the order of their arrival."""
+        """The active messages that a subscription matches, in order of arrival."""
         ...
 
 
 class ScannedMessages:
-    """The lasting messages without an index: a subscription is asked about every one of them."""
+    """Active messages without an index: every one is compared with a subscription."""
 
     def __init__(self) -> None:
         self._messages: dict[str, ArrivedMessage] = {}
-        self._ends: list[tuple[float, str]] = []  # a heap: when which of them ends
+        self._ends: list[tuple[float, str]] = []  # a heap of (end, id)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -170,17 +170,17 @@ class ScannedMessages:
         return None if arrived is None else replace(arrived.message, at=arrived.at)
 
     def add(self, arrived: ArrivedMessage) -> None:
-        """Take in a message that lasts."""
+        """Add an active message."""
         self._messages[arrived.message.id] = arrived
         heappush(self._ends, (arrived.end, arrived.message.id))
 
     def advance(self, now: float) -> None:
-        """Let messages end."""
+        """Remove messages that have ended by `now`."""
         while self._ends and self._ends[0][0] <= now:
             del self._messages[heappop(self._ends)[1]]
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
-        """Ask about each of them."""
+        """Compare each message with the subscription."""
         return interest.among(self._messages.values())
 
     def __iter__(self) -> Iterator[ArrivedMessage]:
@@ -188,7 +188,7 @@ class ScannedMessages:
 
 
 class ScannedSubscriptions:
-    """The population without an index: every subscription is asked about every message."""
+    """Boolean subscriptions without an index: every one is compared with every message."""
 
     def __init__(self) -> None:
         self._interests: dict[str, BooleanSubscription] = {}
@@ -197,23 +197,23 @@ class ScannedSubscriptions:
         return len(self._interests)
 
     def find(self, id: str) -> BooleanSubscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         return self._interests.get(id)
 
     def put(self, interest: BooleanSubscription) -> None:
-        """Add one, or replace the one with its id."""
+        """Add a subscription, or replace the one with its id."""
         self._interests[interest.subscription.id] = interest
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         del self._interests[id]
 
     def wanting(self, arrived: ArrivedMessage) -> list[str]:
-        """Ask everyone."""
+        """Compare every subscription with the message."""
         return [id for id, interest in self._interests.items() if interest.wants(arrived)]
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them, in the order in which they first came."""
+        """All subscriptions, in the order in which they were first added."""
         return (interest.subscription for interest in self._interests.values())
 
     def __iter__(self) -> Iterator[BooleanSubscription]:

@@ -36,7 +36,7 @@ class FastRankings:
         self.make = make  # what makes the core, for comparing others with ours
         self._waiting = SlidingWindow(settings.window)
         self._numbers: dict[str, int] = {}
-        self._ids: list[str] = []  # by number; one that is free has an empty one
+        self._ids: list[str] = []  # by number; empty for an unused one
         self._queries: list[str] = []
         self._pending: list[TopkChanges] = []
         self._ttl: OrderedDict[int, float] = OrderedDict()  # of messages that have one, by number
@@ -58,7 +58,7 @@ class FastRankings:
         return iter(self._numbers)
 
     def find(self, id: str) -> Subscription | None:
-        """Put a subscription together again."""
+        """Rebuild a subscription."""
         number = self._numbers.get(id)
         if number is None or self._core is None:
             return None
@@ -66,7 +66,7 @@ class FastRankings:
         return Subscription(id, self._queries[number], point=point, top=Top(k, alpha))
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id."""
+        """Add a subscription, or replace the one with its id."""
         core, id = self._active(), subscription.id
         known = self._numbers.get(id)
         if known is not None:
@@ -213,7 +213,7 @@ class FastRankings:
         self.forget_expired()
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
+        """All subscriptions."""
         return (found for id in self._numbers if (found := self.find(id)) is not None)
 
     def message_names(self, numbers: Int64s) -> pa.LargeStringArray:
@@ -227,7 +227,7 @@ class FastRankings:
     def names_in_order(self, subscriptions: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these subscriptions at least, and their ranks there.
 
-        The order of all ids is worked out when it pays, and kept until somebody comes or goes.
+        The order of all ids is computed when that pays, and kept until the ids change.
         """
         if self._order is None and len(subscriptions) * 16 < len(self._ids):
             some = np.unique(subscriptions)

@@ -26,7 +26,7 @@ class Rankings(Protocol):
     def __iter__(self) -> Iterator[str]: ...
 
     def find(self, id: str) -> Subscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         ...
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
@@ -34,7 +34,7 @@ class Rankings(Protocol):
         ...
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         ...
 
     def enter(self, arrived: ArrivedMessage) -> None:
@@ -62,7 +62,7 @@ class Rankings(Protocol):
         ...
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
+        """All subscriptions."""
         ...
 
 
@@ -85,12 +85,12 @@ class PlainRankings:
         return iter(self._rankings)
 
     def find(self, id: str) -> Subscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         ranking = self._rankings.get(id)
         return None if ranking is None else ranking.subscription
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id."""
+        """Add a subscription, or replace the one with its id."""
         ranking = Ranking(subscription, self._scorer.bag(terms), self._scorer)
         self._rankings[subscription.id] = ranking
         for arrived in self._window:
@@ -102,7 +102,7 @@ class PlainRankings:
         return self._window
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         del self._rankings[id]
         self._told.pop(id, None)
 
@@ -141,5 +141,5 @@ class PlainRankings:
         return updates
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them, in the order in which they first came."""
+        """All subscriptions, in the order in which they were first added."""
         return (ranking.subscription for ranking in self._rankings.values())

@@ -26,7 +26,7 @@ _WORTH_COLUMNS = 8  # fewer messages are faster one by one
 def outcomes_in_runs(
     core: EventCore, events: Iterable[Event], changes: EngineChanges
 ) -> Iterator[EventOutcome]:
-    """Apply events as their outcomes are asked for, or a run of messages before that."""
+    """Yield the outcomes of events; each is applied when its outcome is requested, or earlier."""
     run = _PublishRun(cast("Indexed", core))
     for event in events:
         if isinstance(event, Publish) and run.takes(event.message):

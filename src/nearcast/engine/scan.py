@@ -60,7 +60,7 @@ class Scan:
         self._arrivals = 0
 
     def apply(self, event: Event) -> list[Update]:
-        """Take one event and give its updates in order; one that is refused changes nothing."""
+        """Apply one event and return its updates in order; a refused one changes nothing."""
         now = self._time(event.at)
         match event:
             case Publish(message):
@@ -91,7 +91,7 @@ class Scan:
         return len(self.population) + len(self.rankings)
 
     def subscription(self, id: str) -> Subscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         interest = self.population.find(id)
         return self.rankings.find(id) if interest is None else interest.subscription
 

@@ -31,7 +31,7 @@ class Columns:
     points: Floats
     at: list[float]
     analyser: Analyser
-    ttl: Floats | None = None  # None if none of them lasts
+    ttl: Floats | None = None  # None if none of them is active
     number: int = 0
     row: int = 0
 

@@ -54,7 +54,7 @@ class Tenant:
     @property
     def seq(self) -> int:
         """The sequence number up to which the updates of all events are in the log."""
-        return self._seq if self.pipeline is None else self.pipeline.tail.settled
+        return self._seq if self.pipeline is None else self.pipeline.follower.settled
 
     async def refresh_figures(self) -> None:
         """Read the figures of the engine, for metrics."""

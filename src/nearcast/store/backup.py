@@ -11,7 +11,7 @@ from nearcast.store.connect import in_words, open_reader, told
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy the latest committed state to a file that is not there yet; it appears when whole."""
+    """Copy the latest committed state to a new file, which appears when it is complete."""
     if target.exists():
         raise StoreError(f"{target}: exists already; choose another path for the copy")
     unfinished = target.with_name(target.name + ".unfinished")

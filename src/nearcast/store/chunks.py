@@ -1,4 +1,4 @@
-"""A table of chunks: columns that are added at one end and let go at the other.
+"""A table of chunks: columns that are added at one end and removed at the other.
 
 What comes in single events would leave as many chunks of one row. Small chunks that follow each
 other are joined now and then, so that a row costs what its columns take.
@@ -15,12 +15,12 @@ import pyarrow as pa
 from nearcast.store.packing import pack
 
 _SMALL = 64  # rows; a chunk that has fewer will be joined with its neighbours
-_TOGETHER = 256  # as many of them make one
+_TOGETHER = 256  # this many small chunks are merged into one
 _LARGEST = 1 << 14
 
 
 class ChunkSummary(NamedTuple):
-    """What is known of a chunk without looking into it."""
+    """A chunk without its columns: the number of its first row, its rows, and its mark."""
 
     first: int
     rows: int
@@ -40,7 +40,7 @@ class ChunkTable:
         self.reload()
 
     def reload(self) -> None:
-        """Take note of what the file holds."""
+        """Read what the file holds."""
         self._tail: list[tuple[ChunkSummary, pa.RecordBatch]] = []
         self.oldest = self._find_oldest()
 
@@ -72,7 +72,7 @@ class ChunkTable:
             self.oldest = kept
 
     def _join(self) -> None:
-        """Make one of the small chunks at the end."""
+        """Merge the small chunks at the end into one."""
         chunks = [kept for kept, _ in self._tail]
         table = pa.Table.from_batches([batch for _, batch in self._tail], self._schema)
         whole, *more = table.combine_chunks().to_batches()
@@ -90,7 +90,7 @@ class ChunkTable:
             self.oldest = joined
 
     def prune(self, done: Callable[[ChunkSummary], bool]) -> None:
-        """Let go of the oldest chunks, up to one that is not done with."""
+        """Remove the oldest chunks, up to the first that is still needed."""
         while self.oldest is not None and done(self.oldest):
             self._connection.execute(
                 f"DELETE FROM {self._table} WHERE first = ?",  # noqa: S608 - a name of ours

@@ -25,7 +25,7 @@ from nearcast.topk import Window
 
 
 def export_events(path: Path) -> Iterator[Event]:
-    """Give the state of a file as events; it may be in use, and later changes are left out."""
+    """Yield the state of a file as events; it may be in use, and later changes are left out."""
     if not path.is_file():
         raise StoreError(f"{path}: no such file; expected the file of an engine")
     with closing(open_reader(path)) as reader, told(path):

@@ -85,13 +85,13 @@ CREATE TABLE remembered (
 Migration = Callable[[Connection], None]
 
 MIGRATIONS: Mapping[int, Migration] = {}
-"""By version: what makes a file of that version one of the next. Never removed."""
+"""By version: the statements that upgrade a file of that version to the next. Never removed."""
 
 
 def migrate(
     connection: Connection, found: int, wanted: int, migrations: Mapping[int, Migration]
 ) -> None:
-    """Bring an open file from one version to another, in the transaction that is open."""
+    """Upgrade an open file from one version to another, in the open transaction."""
     for version in range(found, wanted):
         migrations[version](connection)
     connection.execute(f"PRAGMA user_version = {wanted:d}")

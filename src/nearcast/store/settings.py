@@ -49,7 +49,7 @@ def _settings(kept: dict[str, Any], history: bytes | None) -> Settings:
 
 
 def _compare(path: Path, kept: dict[str, Any], history: bytes | None, given: GivenSettings) -> None:
-    """Refuse settings that say something else than the file; what was not given says nothing."""
+    """Refuse settings that differ from those of the file; settings not given are not compared."""
     said: dict[str, Any] = {}
     described = _described(given.settings())
     if given.window_count is not None or given.window_seconds is not None:

@@ -1,4 +1,4 @@
-"""The file of a durable engine: what a call changed is committed before the call returns."""
+"""The file of a durable engine: changes are committed before the call returns."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Store:
             restore(core, self._connection, self._snapshots)
 
     def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
-        """Write what a call changed, and the answers to remember with it, to the disk."""
+        """Write the changes of a call, and the answers to store with them, to the disk."""
         now = self._clock()
         self._sound = False
         with told(self.path), transaction(self._connection):
@@ -121,7 +121,7 @@ class Store:
             self._save_snapshot(core)
 
     def _save_snapshot(self, core: EventCore) -> None:
-        """Write a snapshot of the index and let it count; the state must be as committed."""
+        """Write a snapshot of the index and make it current; the state must be as committed."""
         name = self._snapshots.save(core)
         if name is not None:
             with told(self.path), transaction(self._connection):
@@ -161,7 +161,7 @@ class Store:
             )
 
     def remember(self, key: str, answer: bytes, at: float | None) -> None:
-        """Keep an answer under an idempotency key."""
+        """Store an answer under an idempotency key."""
         with told(self.path), transaction(self._connection):
             self._remember({key: answer}, self._clock() if at is None else at)
 
@@ -177,10 +177,10 @@ class Store:
         copy_file(self.path, Path(path))
 
     def close(self, core: EventCore | None) -> None:
-        """Let go of the file, with a snapshot for the next opening if that needs one."""
+        """Close the file; first write a snapshot if the next opening needs one."""
         self._reader.close()
         if core is not None and self._sound and self._snapshots.worth_closing_with(core):
-            with suppress(StoreError):  # nothing depends on it but time
+            with suppress(StoreError):  # it only saves time
                 self._save_snapshot(core)
         try:
             with told(self.path):

@@ -1,4 +1,4 @@
-"""How a text becomes terms."""
+"""The analyser, which turns a text into terms."""
 
 from __future__ import annotations
 

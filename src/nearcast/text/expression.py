@@ -18,7 +18,7 @@ class Expression:
     position: int
 
     def evaluate(self, terms: AbstractSet[str]) -> bool:
-        """Tell whether a text with these terms satisfies the expression."""
+        """Whether a text with these terms satisfies the expression."""
         values: list[bool] = []
         for node in postorder(self):
             if isinstance(node, Term):

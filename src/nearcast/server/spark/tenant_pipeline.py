@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 class TenantPipeline:
     """The background tasks of a tenant: its pipeline, and the follower of its output."""
 
-    def __init__(self, pipeline: PipelineProcess, tail: OutputFollower) -> None:
+    def __init__(self, pipeline: PipelineProcess, follower: OutputFollower) -> None:
         self._pipeline = pipeline
-        self.tail = tail
+        self.follower = follower
         self._tasks = [
             asyncio.ensure_future(persistently(pipeline.keep_running)),
-            asyncio.ensure_future(persistently(tail.follow)),
+            asyncio.ensure_future(persistently(follower.follow)),
         ]
 
     async def stop(self) -> None:
