@@ -112,7 +112,7 @@ def test_a_few_subscriptions_need_no_kernels() -> None:
 @pytest.mark.usefixtures("kernels_at_hand")
 def test_traffic_lets_an_engine_go_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as messages and subscriptions were compared often enough, in the middle of a call."""
-    monkeypatch.setattr(plain_module, "LOOKS", 2000)
+    monkeypatch.setattr(plain_module, "COMPARISONS", 2000)
     engine = Engine()
     for number in range(10):
         engine.subscribe(f"s{number}", "a", HERE)
@@ -124,7 +124,7 @@ def test_traffic_lets_an_engine_go_over_once(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(before, CountingScan)
     outcomes = engine.apply_all(events)
     assert isinstance(core_of(engine), Indexed)
-    assert before.looks < 3000
+    assert before.comparisons < 3000
     assert [len(outcome.updates) for outcome in outcomes] == [10] * 600
 
 
@@ -161,7 +161,7 @@ def test_kernels_that_are_not_at_hand_are_waited_for_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Plain code goes on answering until a process beside it has built them."""
-    monkeypatch.setattr(plain_module, "LOOKS", 1)
+    monkeypatch.setattr(plain_module, "COMPARISONS", 1)
     there: list[bool] = []
     monkeypatch.setattr("nearcast._kernel_builder.prepared", lambda _: bool(there))
     engine = Engine()

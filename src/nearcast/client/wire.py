@@ -263,7 +263,7 @@ class UpdateReader:
         self.after = after
 
     def read(self, event: ServerSentEvent) -> Iterator[Received | Gap]:
-        """Give the update or gap of an event; an update that was given before is left out."""
+        """Yield the update or gap of an event; an update that was given before is left out."""
         id = int(event.id) if event.id.isdigit() else None
         seen = self.after is not None and id is not None and id <= self.after
         if id is not None and not seen:

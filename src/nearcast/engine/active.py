@@ -52,7 +52,7 @@ class IndexedMessages:
         self._names: list[str] = []  # by slot
         self._texts: list[str] = []  # by slot
         self._numbers: Int64s = np.zeros(64, np.int64)  # by slot: the order of arrival
-        self._times: Floats = np.zeros((64, 2))  # by slot: when it came, and how long it lasts
+        self._times: Floats = np.zeros((64, 2))  # by slot: its time and its ttl
         self._regions: dict[int, Box] = {}  # by slot, of those that are not at a point
         self._slots: dict[str, int] = {}
         self._split: dict[str, ArrivedMessage] = {}

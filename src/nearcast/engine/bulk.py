@@ -230,7 +230,7 @@ def ambiguous(table: pa.Table) -> bool:
 
 
 def _lives(table: pa.Table) -> Floats | None:
-    """How long each message lasts, if all of that is valid."""
+    """The `ttl` of each message, if all are valid."""
     if not used(table, "ttl"):
         return np.zeros(len(table))
     column = table["ttl"]

@@ -214,10 +214,7 @@ class IndexedSubscriptions:
             self.index.move(rows)
 
     def settle(self, messages: int = 0) -> None:
-        """Add the waiting rows to the index: that is cheaper for all of them at once.
-
-        The index may also do some maintenance, in proportion to the `messages` to match.
-        """
+        """Add the waiting rows to the index; it may tidy up in proportion to `messages`."""
         if self._waiting:
             self.terms.settle()
             rows = np.array(self._waiting, np.int32)
@@ -400,10 +397,10 @@ class Indexed(Scan):
 
     def take_over(self, plain: CountingScan) -> None:
         """Take over the state of an engine without an index; this one must be empty."""
-        for interest in plain.everyone:
+        for interest in plain.scanned_subscriptions:
             self.boolean.put(interest)
         self.boolean.settle()
-        for arrived in plain.remembered:
+        for arrived in plain.scanned_messages:
             self.active.add(arrived)
         for arrived in plain.rankings_of_all.window:
             self.ranked.enter(arrived)

@@ -1,7 +1,7 @@
-"""The top-k side of an engine: who ranks messages, and the window they choose from.
+"""The top-k side of an engine: its top-k subscriptions, and the window they choose from.
 
-`Rankings` is what an engine asks of it. `PlainRankings` answers by scoring every message for
-everybody: the definition of right.
+`Rankings` is the interface. `PlainRankings` scores every message for every subscription, and is
+the reference.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rankings(Protocol):
         ...
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id; `terms` are those of its query, in order."""
+        """Add a subscription, or replace the one with its id; `terms` are those of its query."""
         ...
 
     def drop(self, id: str) -> None:
@@ -38,11 +38,11 @@ class Rankings(Protocol):
         ...
 
     def enter(self, arrived: ArrivedMessage) -> None:
-        """Let a message at a point enter the window; the oldest may have to leave it."""
+        """Add a message at a point to the window; the oldest may have to leave it."""
         ...
 
     def advance(self, now: float) -> None:
-        """Let time pass: the window moves on."""
+        """Advance the time, and with it the window."""
         ...
 
     def uses(self, id: str, now: float) -> bool:
@@ -54,11 +54,11 @@ class Rankings(Protocol):
         ...
 
     def best(self, id: str) -> Results:
-        """The results of one that is there, best first."""
+        """The results of a known subscription, best first."""
         ...
 
     def changes(self) -> list[Update]:
-        """What changed since this was last asked."""
+        """The updates since the last call."""
         ...
 
     def subscriptions(self) -> Iterator[Subscription]:
@@ -67,7 +67,7 @@ class Rankings(Protocol):
 
 
 class PlainRankings:
-    """Every message scored for every subscription."""
+    """Scores every message for every subscription."""
 
     def __init__(self, settings: Settings) -> None:
         self._scorer = settings.scorer()
@@ -107,7 +107,7 @@ class PlainRankings:
         self._told.pop(id, None)
 
     def enter(self, arrived: ArrivedMessage) -> None:
-        """Let a message enter the window, and the oldest leave it."""
+        """Add a message to the window, and drop the oldest if it is full."""
         self._window.append(arrived)
         for ranking in self._rankings.values():
             ranking.enter(arrived)
@@ -129,11 +129,11 @@ class PlainRankings:
         return None if arrived is None else replace(arrived.message, at=arrived.at)
 
     def best(self, id: str) -> Results:
-        """The results of one that is there, best first."""
+        """The results of a known subscription, best first."""
         return self._rankings[id].best()
 
     def changes(self) -> list[Update]:
-        """The difference between what everybody has and what they were told."""
+        """The differences between current and reported results."""
         updates = []
         for id, ranking in self._rankings.items():
             updates += difference(id, self._told.get(id, {}), ranking.best())

@@ -1,4 +1,4 @@
-"""Events for an engine with an index: messages that follow each other go as columns."""
+"""Applies events to an engine with an index; consecutive messages are applied as columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outcomes_in_runs(
 
 
 class _PublishRun:
-    """Messages at points that follow each other and may be matched together."""
+    """Consecutive messages at points that may be matched together."""
 
     def __init__(self, core: Indexed) -> None:
         self._core = core
@@ -47,7 +47,7 @@ class _PublishRun:
         self._open, self._now = False, -inf
 
     def takes(self, message: Message) -> bool:
-        """Take a message in, if there is no reason yet to look closer at it."""
+        """Add a message, unless it has to be checked on its own."""
         if not self._messages:
             core = self._core
             self._open = core.takes_columns
@@ -65,11 +65,11 @@ class _PublishRun:
         return True
 
     def apply(self, changes: EngineChanges) -> Iterator[EventOutcome]:
-        """Apply what was taken in, and begin anew."""
+        """Apply the collected messages, and start over."""
         if not self._core.uses_any(list(self._messages)):
             yield from self._flush(changes)
             return
-        # One that is refused does not even move time on: those after it are taken in anew.
+        # A refused one does not even advance the time: the messages after it are added again.
         messages = list(self._messages.values())
         self._messages, self._at = {}, []
         for message in messages:
@@ -118,7 +118,7 @@ class _PublishRun:
 
 
 class _UpdateColumns:
-    """A table of updates whose columns become lists when somebody asks."""
+    """A table of updates whose columns are converted to lists on first use."""
 
     def __init__(self, updates: pa.Table, plain: list[str] | None) -> None:
         self._updates = updates
@@ -141,7 +141,7 @@ class _UpdateColumns:
 
 
 class _MessageUpdates(Sequence[Update]):
-    """The updates of one message, made when somebody asks."""
+    """The updates of one message, created on first use."""
 
     __slots__ = ("_cells", "_start", "_stop")
 

@@ -1,4 +1,4 @@
-"""What an engine is told once, when it is made."""
+"""The settings of an engine, fixed when it is created."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class GivenSettings:
-    """The settings an engine was given by whoever makes it; None where nothing was said."""
+    """The settings that were given explicitly; None for the others."""
 
     window_count: int | None = None
     window_seconds: float | None = None

@@ -1,7 +1,7 @@
-"""The messages that top-k subscriptions choose from, oldest first, and which ids they use.
+"""The window of messages that top-k subscriptions choose from, oldest first, and their ids.
 
-Messages come one by one or as columns of a table. Those of a table stay columns: all that is kept
-of each is its id and its time, until somebody wants the message itself.
+Messages are added one by one or as columns of a table. Those of a table stay columns: only the
+id and the time of each are stored apart, until the message itself is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Columns:
     row: int = 0
 
     def arrived(self, row: int) -> ArrivedMessage:
-        """Make an object of one message."""
+        """Create the object of one message."""
         text, at = self.texts[row].as_py(), self.at[row]
         lon, lat = self.points[row].tolist()
         ttl = 0.0 if self.ttl is None else float(self.ttl[row])
@@ -72,12 +72,12 @@ class SlidingWindow:
         return at is not None and self._still_in(at, now)
 
     def leaving(self, now: float) -> Iterator[ArrivedMessage]:
-        """Take out what no longer belongs in the window, oldest first."""
+        """Remove and yield the messages that have left the window, oldest first."""
         while self._is_over(now):
             yield self.drop_oldest()
 
     def slide(self, now: float) -> None:
-        """Take out what no longer belongs in the window, unseen."""
+        """Remove the messages that have left the window, without yielding them."""
         while self._is_over(now):
             self.forget(1)
 
@@ -107,12 +107,12 @@ class SlidingWindow:
         return not self._times.keys().isdisjoint(ids)
 
     def append(self, arrived: ArrivedMessage) -> None:
-        """Take in one message."""
+        """Append one message."""
         self._parts.append(arrived)
         self._times[arrived.message.id] = arrived.at
 
     def extend(self, columns: Columns) -> None:
-        """Take in the messages of a table, in their order, from `columns.row` on."""
+        """Append the messages of a table, in their order, from `columns.row` on."""
         if columns.row < len(columns.ids):
             self._parts.append(columns)
             self._times.update(
@@ -125,7 +125,7 @@ class SlidingWindow:
         return part.at if isinstance(part, ArrivedMessage) else part.at[part.row]
 
     def drop_oldest(self) -> ArrivedMessage:
-        """Take out the oldest message; there must be one."""
+        """Remove and return the oldest message; there must be one."""
         part = self._parts[0]
         if isinstance(part, ArrivedMessage):
             self._parts.popleft()
@@ -136,7 +136,7 @@ class SlidingWindow:
         return arrived
 
     def forget(self, count: int) -> None:
-        """Take out so many of the oldest messages, unseen."""
+        """Remove the `count` oldest messages, without returning them."""
         while count > 0:
             part = self._parts[0]
             if isinstance(part, ArrivedMessage):

@@ -124,7 +124,7 @@ class EventLog:
 
 
 def _broken_off(start: bytes, error: SourceError) -> Iterator[bytes]:
-    """Give chunks that end in an error, as those of any damaged file do."""
+    """Yield chunks that end in an error, as those of any damaged file do."""
     yield start
     raise error
 
@@ -145,7 +145,7 @@ def open_log(path: str | Path) -> Iterator[EventLog]:
 
 
 def events_of(log: Iterable[Record], name: str) -> Iterator[Event]:
-    """Give the events of a log, and stop at the first record that is not one."""
+    """Yield the events of a log, and stop at the first record that is not one."""
     for record in log:
         if record.event is None:
             raise SourceError(f"{name}:{record.line}: {record.error}")

@@ -110,7 +110,7 @@ class Chunks:
                 plain = member.decompress(now)
             except (zlib.error, zstandard.ZstdError) as error:
                 raise SourceError(
-                    f"damaged {kind} data ({error}); what stands before it was read, "
+                    f"damaged {kind} data ({error}); the data before it was read, "
                     "get a complete copy of the file for the rest"
                 ) from None
             if plain:

@@ -40,7 +40,7 @@ def orientation(ax: float, ay: float, bx: float, by: float, px: float, py: float
 
 
 def exact_orientation(ax: float, ay: float, bx: float, by: float, px: float, py: float) -> int:
-    """Give the sign of the determinant, from the exact sum of its six products."""
+    """Return the sign of the determinant, from the exact sum of its six products."""
     ax *= _LIFT
     ay *= _LIFT
     bx *= _LIFT

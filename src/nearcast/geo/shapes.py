@@ -77,7 +77,7 @@ class Box:
         )
 
     def bounds(self) -> tuple[Bounds, ...]:
-        """Give the box as plain boxes: itself, or its two sides of the antimeridian."""
+        """Return the box as plain boxes: itself, or its two sides of the antimeridian."""
         if self.west <= self.east:
             return ((self.west, self.south, self.east, self.north),)
         return (
@@ -129,7 +129,7 @@ class Circle:
         )
 
     def bounds(self) -> tuple[Bounds, ...]:
-        """Give one or two plain boxes that contain every point of the circle.
+        """Return one or two plain boxes that contain every point of the circle.
 
         They are the smallest such boxes, rounded outward; a circle that holds a pole has all
         longitudes, and one that touches the antimeridian has a box on both sides of it.
@@ -214,7 +214,7 @@ class Polygon:
         )
 
     def bounds(self) -> tuple[Bounds, ...]:
-        """Give the smallest plain box around the polygon."""
+        """Return the smallest plain box around the polygon."""
         return (self.box,)
 
 
@@ -223,7 +223,7 @@ Region: TypeAlias = Box | Circle | Polygon
 
 
 def _rings(given: object) -> tuple[Ring, ...]:
-    """Give the rings as tuples of floats, each of them closed."""
+    """Return the rings as tuples of floats, each of them closed."""
     values = checks.sequence(given)
     if not values:
         raise InvalidValue("coordinates", given, _RINGS)

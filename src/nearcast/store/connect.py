@@ -26,7 +26,7 @@ _WORDS = {
 }
 
 
-def in_words(path: Path, error: sqlite3.Error) -> StoreError:
+def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     """Turn an error of SQLite into one that names the file and says what to do."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF in _WORDS:
@@ -35,12 +35,12 @@ def in_words(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
     """Raise errors of SQLite, and of the contents of the file, with its path."""
     try:
         yield
     except sqlite3.Error as error:
-        raise in_words(path, error) from None
+        raise store_error(path, error) from None
     except StoreError as error:
         if str(error).startswith(str(path)):
             raise
@@ -56,7 +56,7 @@ def open_writer(
 
     The caller holds the lock.
     """
-    with told(path):
+    with naming_file(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             _prepare(path, connection, version, migrations)
@@ -98,7 +98,7 @@ def _prepare(
 
 def open_reader(path: Path) -> sqlite3.Connection:
     """Open the file for reading, while another connection may write it."""
-    with told(path):
+    with naming_file(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA query_only = ON")
         return connection
@@ -116,7 +116,7 @@ class Reader:
     @contextmanager
     def rows(self, query: str, *values: object) -> Iterator[sqlite3.Cursor]:
         """The rows of a query; other threads wait until the block is left."""
-        with self._lock, told(self._path):
+        with self._lock, naming_file(self._path):
             if self._closed:
                 raise StateError(f"{self._path}: the engine is closed; make another one")
             if self._connection is None:

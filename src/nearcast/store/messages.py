@@ -111,9 +111,9 @@ class MessageStore:
 
 def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
     """The rows of those messages that are active."""
-    lasting = np.flatnonzero(ttl)
-    texts = some.texts.take(pa.array(lasting)).to_pylist()
-    columns = (lasting, some.at[lasting], ttl[lasting], *some.points[lasting].T)
+    active = np.flatnonzero(ttl)
+    texts = some.texts.take(pa.array(active)).to_pylist()
+    columns = (active, some.at[active], ttl[active], *some.points[active].T)
     for text, row, at, life, lon, lat in zip(
         texts, *(column.tolist() for column in columns), strict=True
     ):

@@ -1,7 +1,7 @@
-"""From the file back to memory: subscriptions first, all at once, then the messages in order.
+"""Restores an engine from its file: all subscriptions first, then the messages in order.
 
-Messages are published again, at their own times, with nobody listening: so the window and the
-lasting messages come to be what they were by the same way that made them.
+Messages are published again at their own times, without reporting updates: so the window and the
+active messages are rebuilt in the same way in which they were first built.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def restore_messages(
                 _publish(core, *outside)
                 done = place
             else:
-                late = next(lasting, None)  # the same message, kept twice
+                late = next(lasting, None)  # the same message, stored twice
         _publish_columns(core, batch.slice(done))
     if late is not None:
         _publish(core, late[1], *(message for _, message in lasting))

@@ -1,7 +1,7 @@
-"""The tables of the file, its version, and how files of earlier versions become this one.
+"""The tables of the file, its version, and the upgrades from earlier versions.
 
-Subscriptions are rows, so that anybody can look at them with the `sqlite3` command. Messages of
-the window and updates come and go by the million: they lie in chunks of columns (`packing.py`).
+Subscriptions are rows, so that they can be inspected with the `sqlite3` command. Messages of the
+window and updates come and go by the million: they are stored in chunks of columns (`packing.py`).
 """
 
 from __future__ import annotations

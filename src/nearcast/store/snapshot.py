@@ -1,9 +1,8 @@
 """Snapshots of the boolean subscriptions and their index, so that opening is faster.
 
-A snapshot is a folder in `PATH-index/`, whose name stands in the file; it counts from the commit
-that says so. Which subscriptions changed since then stands in the file too. Snapshots are
-disposable: one that is missing, torn or of another version is passed over, and the index is built
-from the rows of the file.
+A snapshot is a folder in `PATH-index/`. The file records the name of the current one, and which
+subscriptions changed since. Snapshots are disposable: one that is missing, torn or of another
+version is ignored, and the index is built from the rows of the file.
 """
 
 from __future__ import annotations

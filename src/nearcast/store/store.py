@@ -12,7 +12,7 @@ from nearcast.engine.journal import KEYS_FOR, Clock
 from nearcast.engine.settings import GivenSettings
 from nearcast.errors import InvalidValue, StoreError
 from nearcast.store.backup import copy_file
-from nearcast.store.connect import Reader, open_writer, told, transaction
+from nearcast.store.connect import Reader, naming_file, open_writer, transaction
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
 from nearcast.store.messages import MessageStore
@@ -63,7 +63,7 @@ class Store:
         try:
             self._connection = open_writer(path)
             try:
-                with told(path):
+                with naming_file(path):
                     with transaction(self._connection):
                         self.settings = settle(path, self._connection, given)
                     self._messages = MessageStore(self._connection, self.settings.window)
@@ -85,7 +85,7 @@ class Store:
 
     def size(self) -> tuple[int, int]:
         """How many subscriptions and messages there are, counted up to what is many."""
-        with told(self.path):
+        with naming_file(self.path):
             subscriptions, window, lasting = self._connection.execute(
                 "SELECT (SELECT count(*) FROM (SELECT 1 FROM subscription LIMIT :most)),"
                 " (SELECT coalesce(sum(count), 0) FROM window_chunk),"
@@ -96,7 +96,7 @@ class Store:
 
     def restore(self, core: EventCore) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
-        with told(self.path):
+        with naming_file(self.path):
             if not self._sound:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -111,7 +111,7 @@ class Store:
         """Write the changes of a call, and the answers to store with them, to the disk."""
         now = self._clock()
         self._sound = False
-        with told(self.path), transaction(self._connection):
+        with naming_file(self.path), transaction(self._connection):
             self._write(core, changes, now)
             self._remember(answers, now)
         self._sound = True
@@ -124,7 +124,7 @@ class Store:
         """Write a snapshot of the index and make it current; the state must be as committed."""
         name = self._snapshots.save(core)
         if name is not None:
-            with told(self.path), transaction(self._connection):
+            with naming_file(self.path), transaction(self._connection):
                 self._snapshots.counts(name)
             self._snapshots.settled(name)
 
@@ -162,7 +162,7 @@ class Store:
 
     def remember(self, key: str, answer: bytes, at: float | None) -> None:
         """Store an answer under an idempotency key."""
-        with told(self.path), transaction(self._connection):
+        with naming_file(self.path), transaction(self._connection):
             self._remember({key: answer}, self._clock() if at is None else at)
 
     def recall(self, key: str) -> bytes | None:
@@ -183,7 +183,7 @@ class Store:
             with suppress(StoreError):  # it only saves time
                 self._save_snapshot(core)
         try:
-            with told(self.path):
+            with naming_file(self.path):
                 self._connection.close()
         finally:
             self._lock.release()

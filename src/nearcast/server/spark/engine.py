@@ -58,13 +58,13 @@ class _MessagesByTerm(ScannedMessages):
         self._with: dict[str, dict[str, ArrivedMessage]] = {}  # by term
 
     def add(self, arrived: ArrivedMessage) -> None:
-        """Take in a message that lasts."""
+        """Add an active message."""
         super().add(arrived)
         for term in arrived.terms:
             self._with.setdefault(term, {})[arrived.message.id] = arrived
 
     def advance(self, now: float) -> None:
-        """Let messages end."""
+        """Remove messages that have ended by `now`."""
         while self._ends and self._ends[0][0] <= now:
             id = heappop(self._ends)[1]
             for term in self._messages.pop(id).terms:
@@ -101,7 +101,7 @@ class _UnrankedWindow(PlainRankings):
         self._rankings[subscription.id] = Ranking(subscription, bag, self._scorer)
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         super().drop(id)
         del self._bags[id]
 
