@@ -1,4 +1,4 @@
-"""The door before a real pipeline on Spark: the same API, ids and resume."""
+"""A server on a real pipeline on Spark: the same API, ids and resume."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 
 def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -> None:
     """Acknowledged when durable, delivered when committed, also by the next server.
 
-    A pipeline takes long to start: whatever else goes through the door is tried on the second.
+    A pipeline takes long to start: all other requests are tried on the second one.
     """
     with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
         assert ear.place() == 0
