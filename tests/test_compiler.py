@@ -196,7 +196,7 @@ def test_types_are_remembered_apart_for_other_arguments_and_functions() -> None:
         asked.append((function, args, named))
         return f"{function} {args} {named}"
 
-    recall = _compiler_shortcuts._Memory(find).recall
+    recall = _compiler_shortcuts._ResolvedCalls(find).recall
     plus, minus = "plus", "minus"
     calls = [(plus, ("a", "b"), {}), (plus, ("a", "c"), {}), (minus, ("a", "b"), {}),
              (plus, ("a", "b"), {"out": "c"})]  # fmt: skip
@@ -208,7 +208,7 @@ def test_types_are_remembered_apart_for_other_arguments_and_functions() -> None:
 def test_another_numba_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the parts that this leans on are missing, numba's own compiler does it all."""
     monkeypatch.setattr(_compiler, "_KNOWN", False)
-    assert _compiler._made_by(_compiler._Part, "of no use") is _compiler.Compiler
+    assert _compiler._made_by(_compiler._FunctionLibrary, "of no use") is _compiler.Compiler
     assert ir.Inst in [owner for owner, _, _ in _compiler_shortcuts._shortcuts()]
     monkeypatch.delattr(ir.Inst, "_rec_list_vars")
     assert ir.Inst not in [owner for owner, _, _ in _compiler_shortcuts._shortcuts()]

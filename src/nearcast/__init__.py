@@ -29,17 +29,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the clients when somebody asks: they need httpx, which not everybody has."""
+    """Import the clients on first use: they need httpx, an optional dependency."""
     if name not in ("AsyncClient", "Client"):
         raise AttributeError(f"module 'nearcast' has no attribute {name!r}")
     try:
         from nearcast import client
     except ModuleNotFoundError as error:
-        if error.name != "httpx":
+        if error.name not in ("httpx", "httpx_sse"):
             raise
         from nearcast.errors import SetupError
 
         raise SetupError(
-            "httpx: is not installed; the clients need: pip install 'nearcast[client]'"
+            f"{error.name}: is not installed; the clients need: pip install 'nearcast[client]'"
         ) from None
     return getattr(client, name)

@@ -76,7 +76,7 @@ class _Library(_LIBRARY):  # type: ignore[misc]  # numba ships no type informati
                 passes.run(function, builder)
 
 
-class _Whole(_Library):
+class _KernelLibrary(_Library):
     """The code of a kernel, with everything below it."""
 
     def add_linking_library(self, library: Any) -> None:
@@ -84,7 +84,7 @@ class _Whole(_Library):
         _link(self, library)
 
     def _optimize_final_module(self) -> None:
-        """Optimise what is linked in as the kernel's own: nobody else calls these copies."""
+        """Make the linked functions private to the kernel, so that they are optimised with it."""
         module = self._final_module
         environments = [each for each in module.global_variables if _is_environment(each)]
         by_name = {each.name.removeprefix(_UNRESOLVED) for each in module.global_variables}
@@ -108,11 +108,11 @@ class _Whole(_Library):
                 self._codegen.set_env(each.name, found)
 
 
-class _Part(_Library):
-    """The code of one function as it was lowered, beside that of all it calls."""
+class _FunctionLibrary(_Library):
+    """The code of one function as it was lowered, with a list of the libraries it calls."""
 
     def add_linking_library(self, library: Any) -> None:
-        """Note a library that whoever links this one has to link, and all below it."""
+        """Note a library, and all below it, that must be linked together with this one."""
         _link(self, library)
 
     def finalize(self) -> None:
@@ -135,7 +135,7 @@ class _Part(_Library):
     @property
     def codegen(self) -> Any:
         """What would set the environment of the machine code, if there were any."""
-        return _Unset
+        return _NoEnvironment
 
     def serialize_using_object_code(self) -> tuple[str, str, bytes]:
         """The code with all that it calls, as LLVM writes it down."""
@@ -146,7 +146,7 @@ class _Part(_Library):
         return self.name, _KIND, together.as_bitcode()
 
 
-class _Unset:
+class _NoEnvironment:
     @staticmethod
     def set_env(name: str, objects: Any) -> None:
         """Do nothing: a kernel does it for what is linked into it."""
@@ -162,7 +162,7 @@ def _link(library: Any, other: Any) -> None:
     below = library._linking_libraries
     if other not in below:
         whole = dict.fromkeys(
-            [other, *(other._linking_libraries if isinstance(other, _Part) else ())]
+            [other, *(other._linking_libraries if isinstance(other, _FunctionLibrary) else ())]
         )
         library._linking_libraries = [*(each for each in below if each not in whole), *whole]
 
@@ -213,7 +213,7 @@ def _is_needed(kind: type, state: Any) -> bool:
     """Whether a pass could do something for a function.
 
     Kernels have no `with` and no functions of their own but for those that Python makes of a
-    comprehension, nobody looks at their types in the source, and array expressions make arrays.
+    comprehension, types annotated in the source are not used, and array expressions make arrays.
     """
     if kind.__name__ in _NESTED:
         constants = state.func_id.func.__code__.co_consts
@@ -256,22 +256,22 @@ def _made_by(library: type, name: str) -> Any:
     return Own
 
 
-INNER = _made_by(_Part, "inner_lowering")
+INNER = _made_by(_FunctionLibrary, "inner_lowering")
 """The compiler of functions that only kernels call."""
 
-OUTER = _made_by(_Whole, "outer_lowering")
+OUTER = _made_by(_KernelLibrary, "outer_lowering")
 """The compiler of kernels."""
 
 
 def rebuild(context: Any, data: tuple[Any, ...]) -> Any:
-    """Make a compiled function from what was kept of it, whichever compiler it is by."""
+    """Rebuild a compiled function from its stored form, of either compiler."""
     name, kind, code = data[0]
     if kind != _KIND:
         return _Result._rebuild(context, *data)
     fndesc, objects, signature, mode, lifted, notes, reload, used = data[1:]
     for each in reload:
         each()
-    library = _Part(context.codegen(), name)
+    library = _FunctionLibrary(context.codegen(), name)
     library._final_module = binding.parse_bitcode(code)
     library.finalize()
     return _Result(

@@ -19,7 +19,7 @@ _Var: Any = ir.Var
 _Inst: Any = ir.Inst
 
 
-class _Memory:
+class _ResolvedCalls:
     """What functions such as `+` were found to give for arguments of some kinds."""
 
     def __init__(self, find: Callable[..., Any]) -> None:
@@ -64,15 +64,15 @@ def _list_vars(self: Any, value: Any) -> Any:
 
 
 def _shortcuts() -> list[tuple[Any, str, Any]]:
-    """What stands where numba's own functions do: their owners, names and substitutes."""
+    """The replaced functions of numba: their owners, names and substitutes."""
     found: list[tuple[Any, str, Any]] = []
     if hasattr(_Function, "get_call_type") and hasattr(_Options, "top_or_none"):
-        recall = _Memory(_Function.get_call_type).recall
+        recall = _ResolvedCalls(_Function.get_call_type).recall
         # bound, as methods of a class are
         found.append((_Function, "get_call_type", lambda *asked: recall(*asked)))
     if hasattr(_Inst, "_rec_list_vars"):
         found.append((_Inst, "_rec_list_vars", _list_vars))
-    if hasattr(event, "broadcast"):  # who takes how long in which pass: nobody asks
+    if hasattr(event, "broadcast"):  # timing events of the passes are unused
         found.append((event, "broadcast", lambda _: None))
     return found
 

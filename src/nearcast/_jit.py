@@ -1,11 +1,11 @@
 """The policies by which every numba kernel of the package is compiled, and how it is kept.
 
-A function is compiled by one policy only: its name on the disk does not tell of which, and two
-would take each other's machine code for their own.
+A function is compiled by one policy only: its file name does not contain the policy, so two
+policies would load each other's machine code.
 
-Processes that start together wait for each other's kernels: one compiles, the others read what it
-wrote. Numba alone would compile in each of them. And numba would compile a kernel anew for every
-constant that another kernel calls it with; here most have one version for all values.
+Processes that start together wait for each other's kernels: one compiles, the others load the
+result. Numba alone would compile in each of them. Numba would also compile a kernel again for
+every constant that another kernel calls it with; here most have one version for all values.
 """
 
 import hashlib
@@ -97,12 +97,12 @@ class KernelCache(_Cache):
             if json.loads(head)["signature"] != _spelled(sig):
                 return None
             return rebuild(target_context, pickle.loads(code))  # noqa: S301 - ours
-        except Exception:  # a torn file can fail in any way, and is then written anew
+        except Exception:  # a torn file can fail in any way, and is then written again
             logging.getLogger("nearcast").warning("%s: damaged, it is compiled again", path)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the machine code for a signature, where that is possible."""
+        """Store the machine code for a signature, where that is possible."""
         if not self._enabled or data.lifted or data.library.has_dynamic_globals:
             return
         took = time.thread_time() - _started[-1] if _started else 0.0
@@ -115,17 +115,17 @@ class KernelCache(_Cache):
         folder = Path(self.cache_path)
         path = folder / self._file(sig, _kernel_files.targets()[0])
         passing = path.with_suffix(f".{uuid.uuid4().hex[:12]}")
-        with suppress(OSError):  # nothing depends on it but time
+        with suppress(OSError):  # it only saves time
             folder.mkdir(parents=True, exist_ok=True)
             passing.write_bytes(json.dumps(head).encode() + b"\n" + _dumps(data._reduce()))
             passing.replace(path)
 
     def enable(self) -> None:
-        """Look on the disk again."""
+        """Use the disk."""
         self._enabled = True
 
     def disable(self) -> None:
-        """Do without the disk."""
+        """Do not use the disk."""
         self._enabled = False
 
     def flush(self) -> None:
@@ -135,7 +135,7 @@ class KernelCache(_Cache):
 
 
 def _spelled(signature: Any) -> str:
-    """A signature in letters, with where the classes of named tuples come from."""
+    """A signature as text, with the modules of the classes of named tuples."""
     classes = [getattr(kind, "instance_class", None) for kind in signature]
     modules = [f"{each.__module__}.{each.__qualname__}" for each in classes if each is not None]
     return " ".join([str(signature), *modules])
@@ -144,8 +144,8 @@ def _spelled(signature: Any) -> str:
 def _njit(by_flags: bool = False, **options: Any) -> Callable[[Callable[..., object]], Any]:
     """Numba's decorator, with the option `_nrt` that its stubs do not know.
 
-    Nobody calls a kernel from C: the function for that is left out. With `by_flags` it is compiled
-    apart for True and for False, where other kernels call it with these.
+    Kernels are never called from C, so that entry point is left out. With `by_flags` a kernel is
+    compiled separately for True and for False where other kernels pass them as constants.
     """
 
     def decorate(function: Callable[..., object]) -> Any:
@@ -162,7 +162,7 @@ def _njit(by_flags: bool = False, **options: Any) -> Callable[[Callable[..., obj
 
 
 def _for_any_value(dispatcher: Any, but_flags: bool) -> Any:
-    """Let kernels that call this one with a constant use the version for any value."""
+    """Make kernels that call this one with a constant use the version for any value."""
     resolve = dispatcher.get_call_template
 
     def plain(kind: Any) -> Any:
@@ -181,7 +181,7 @@ def _compiled_once(dispatcher: Any) -> Any:
     cache: KernelCache = dispatcher._cache
 
     def compile_once(signature: Any) -> Any:
-        # Numba's own lock first: a thread with a file and another with this one would both wait.
+        # Numba's own lock first: in the other order two threads could wait for each other.
         with global_compiler_lock, _timed(dispatcher):
             if cache.find(signature) is not None:
                 return compile_or_load(signature)
@@ -195,7 +195,7 @@ def _compiled_once(dispatcher: Any) -> Any:
 
 @contextmanager
 def _timed(dispatcher: Any) -> Iterator[None]:
-    """Take note of a compilation, without those that it causes."""
+    """Record a compilation and its time, without the compilations that it causes."""
     before, start = sum(dispatcher._cache_misses.values()), time.thread_time()
     _started.append(start)
     try:
@@ -210,7 +210,7 @@ def _timed(dispatcher: Any) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Keep other processes from a kernel; where files cannot be locked, do without."""
+    """Lock a kernel against other processes, where files can be locked."""
     if path in _being_compiled:
         yield
         return
@@ -232,12 +232,12 @@ def kernel(function: F) -> F:
 
 
 def lean_kernel(function: F) -> F:
-    """Compile, as `kernel` does, a function that makes no arrays or lists, without counting uses.
+    """Compile as `kernel` does, without reference counting: the function makes no arrays or lists.
 
-    Handing a tuple of a dozen arrays to another function otherwise counts every array up and
-    down again, atomically: that made the exact check of a row 80 times as dear, and threads
-    wait for each other. Whoever calls from Python holds the arrays meanwhile. It may call
-    functions compiled by `kernel`, which count for themselves.
+    With reference counting, passing a tuple of a dozen arrays to another function increments and
+    decrements the count of every array atomically: that made the exact check of a row 80 times as
+    expensive, and threads wait for each other. The Python caller holds the arrays meanwhile. It
+    may call functions compiled by `kernel`, which count for themselves.
     """
     return cast("F", _njit(_nrt=False)(function))
 
@@ -245,9 +245,9 @@ def lean_kernel(function: F) -> F:
 def inner(function: F) -> F:
     """Compile, as `lean_kernel` does, a function that only other kernels call.
 
-    Python cannot call it: what would take the arguments from Python is as long to compile as a
-    small kernel, and is left out. Many of these are called for every message or row: flags that
-    they are called with are compiled into them.
+    Python cannot call it: the wrapper that unpacks Python's arguments takes as long to compile as
+    a small kernel, and is left out. Many of these run for every message or row: constant flags
+    are compiled into them.
     """
     return cast(
         "F",
@@ -261,15 +261,15 @@ def inner_counting(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a small function that becomes part of each kernel that calls it.
+    """Compile a small function that is inlined into each kernel that calls it.
 
-    A call hands over every field of every array: several times the work of a small function.
+    A call passes every field of every array, which costs several times a small function.
     """
     return cast("F", _njit(forceinline=True)(function))
 
 
 def inner_inlined(function: F) -> F:
-    """Compile, as `inner` does, a small function that becomes part of each kernel that calls it."""
+    """Compile, as `inner` does, a small function that is inlined into each kernel that calls it."""
     return cast(
         "F",
         _njit(_nrt=False, forceinline=True, no_cpython_wrapper=True)(function),
@@ -277,9 +277,9 @@ def inner_inlined(function: F) -> F:
 
 
 def read_only(array: npt.NDArray[D]) -> npt.NDArray[D]:
-    """The same array, side by side and not to be written, as those of Arrow are.
+    """Return the array as contiguous and read-only, as those of Arrow are.
 
-    Numba compiles a kernel apart for arrays that can be written, and for those with gaps.
+    Numba compiles a kernel separately for writable arrays and for arrays with strides.
     """
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
@@ -288,9 +288,9 @@ def read_only(array: npt.NDArray[D]) -> npt.NDArray[D]:
 
 @contextmanager
 def announced_compilation() -> Iterator[None]:
-    """Say what is being waited for, if first calls of kernels take more than a moment.
+    """Announce compilation if the first calls of kernels take more than a moment.
 
-    A person at a terminal is told on standard error; anyone else through the log `nearcast`.
+    It is printed on standard error if that is a terminal, and logged to `nearcast`.
     """
     timer = Timer(_PATIENCE_S, _announce)
     timer.daemon = True
@@ -303,8 +303,8 @@ def announced_compilation() -> Iterator[None]:
 
 def _announce() -> None:
     why = _kernel_files.misfit()
-    told = "compiling kernels for this machine; this happens once and takes some seconds"
-    told += f" ({why})" if why else ""
-    logging.getLogger("nearcast").info(told)
+    notice = "compiling kernels for this machine; this happens once and takes some seconds"
+    notice += f" ({why})" if why else ""
+    logging.getLogger("nearcast").info(notice)
     if sys.stderr.isatty():
-        sys.stderr.write(f"nearcast: {told} ...\n")
+        sys.stderr.write(f"nearcast: {notice} ...\n")

@@ -1,4 +1,4 @@
-"""Compiles kernels in a process beside this one, which goes on with its work meanwhile.
+"""Compiles kernels in a background process.
 
 That process compiles for a baseline processor, so that what it makes runs on other machines of the
 family too, and can be shipped.
@@ -16,7 +16,7 @@ from typing import IO
 
 from nearcast import _kernel_files
 
-_NICE = 10  # whatever else the machine does comes first
+_NICE = 10  # a low priority
 _building: dict[str, subprocess.Popen[bytes] | None] = {}
 _lock = Lock()
 
@@ -33,9 +33,9 @@ def start(part: str, errors: IO[bytes] | int = subprocess.DEVNULL) -> subprocess
 
 
 def prepared(part: str) -> bool:
-    """Whether there is nothing to wait for; the first time, begin to build what is missing.
+    """Whether the kernels of a part are there; the first time, start to build missing ones.
 
-    Where no process can be started, or it fails, whoever uses a kernel compiles it.
+    If the process cannot be started, or fails, kernels are compiled on first use.
     """
     with _lock:
         if part not in _building:
@@ -54,7 +54,7 @@ def _begin(part: str) -> subprocess.Popen[bytes] | None:
     atexit.register(_stop, process)
     why = _kernel_files.misfit()
     logging.getLogger("nearcast").info(
-        "compiling kernels in a process beside this one, once%s", f" ({why})" if why else ""
+        "compiling kernels in a background process, once%s", f" ({why})" if why else ""
     )
     return process
 

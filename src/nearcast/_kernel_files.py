@@ -5,7 +5,7 @@ numba and one platform; all four are in the *stamp* that names the folder of its
 a folder with them. What a process compiles itself is kept beside those or, where the package cannot
 be written, in the user's cache. `NEARCAST_KERNELS` names a folder to use instead of both.
 
-This module does not need numba: whoever only asks whether kernels are at hand does not load it.
+This module does not import numba, so a check whether kernels are there stays fast.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that let numba compile for it, whatever machine compiles."""
+        """The settings that make numba compile for it on any machine."""
         listed = ",".join(f"+{feature}" for feature in self.features)
         return {"NUMBA_CPU_NAME": self.name, "NUMBA_CPU_FEATURES": listed}
 
@@ -63,7 +63,7 @@ def machine() -> str:
 
 
 def made_for() -> dict[str, str]:
-    """What kernels depend on beside the sources, in words."""
+    """The versions and the platform that kernels depend on beside the sources."""
     return {
         "python": f"{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}",
         "numba": _version("numba"),
@@ -81,7 +81,7 @@ def _version(package: str) -> str:
 
 @cache
 def stamp(beside: Path | None = None) -> str:
-    """A name for all sources that kernels are made of, together with what else they depend on.
+    """A hash of all sources of kernels, and of what else they depend on.
 
     A kernel holds code of many files, so a change to any of them makes another stamp. `beside` is a
     source outside this distribution, or another package, that has kernels too.
@@ -122,7 +122,7 @@ def _imported(text: str) -> Iterator[str]:
 
 
 def source_outside(file: str) -> Path | None:
-    """What the stamp of a kernel of this file needs beside this package: its own, if any."""
+    """The sources that the stamp of a kernel of this file needs beside this package, if any."""
     path = Path(file)
     if any(path.is_relative_to(package) for package in _PACKAGES):
         return None
@@ -218,7 +218,7 @@ def mark(part: str, target: str | None = None) -> None:
 
 
 def keep(files: Mapping[str, bytes]) -> None:
-    """Put files into this process's folder, each whole or not at all."""
+    """Copy files into this process's folder, each atomically."""
     folder = home() / stamp()
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -228,7 +228,7 @@ def keep(files: Mapping[str, bytes]) -> None:
 
 
 def forget_others() -> None:
-    """Remove kernels of other sources from the package's own folder: nobody will use them again."""
+    """Remove kernels of other sources from the package's own folder: they are unused now."""
     for folder in _SHIPPED.glob("*") if home() == _SHIPPED else ():
         if folder.name != stamp():
             shutil.rmtree(folder, ignore_errors=True)
@@ -245,7 +245,7 @@ def kernel_files() -> list[Path]:
 
 
 def misfit() -> str | None:
-    """Why shipped kernels are of no use here, in words; None where there is no such reason."""
+    """Why shipped kernels do not fit this machine; None if they do, or if there are none."""
     shipped = [path for path in _SHIPPED.glob(f"*/{MADE_FOR}") if path.parent.name != stamp()]
     if (_SHIPPED / stamp() / MADE_FOR).exists():
         names = [path.name for path in (_SHIPPED / stamp()).glob(f"*{MARK}")]

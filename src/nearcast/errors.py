@@ -1,4 +1,4 @@
-"""What can go wrong, said so that the reader knows what to do next.
+"""The errors of the package; each says what to do next.
 
 Every error of the package is a `NearcastError`. Its text is one line: where it happened, what was
 given, and what would be right.
@@ -35,7 +35,7 @@ class InvalidValue(NearcastError, ValueError):  # noqa: N818 - it is a kind of V
         self.expected = expected
 
     def inside(self, field: str) -> InvalidValue:
-        """Give the same error for a value that stands inside `field`."""
+        """Return the same error for a value inside `field`."""
         separator = "" if self.field.startswith("[") else "."
         return InvalidValue(f"{field}{separator}{self.field}", self.given, self.expected)
 
@@ -48,7 +48,7 @@ class MissingField(InvalidValue):
         self.args = (f"{field}: missing; expected {expected}",)
 
     def inside(self, field: str) -> MissingField:
-        """Give the same error for a field that is missing inside `field`."""
+        """Return the same error for a field that is missing inside `field`."""
         return MissingField(f"{field}.{self.field}", self.expected)
 
 
@@ -74,12 +74,12 @@ class QueryError(InvalidValue):
         return f"    {line}\n    {' ' * (self.position - start)}^"
 
     def inside(self, field: str) -> InvalidValue:  # noqa: ARG002 - same signature as its base
-        """A query error names its own place: it stays as it is."""
+        """Return itself: a query error names its own position."""
         return self
 
 
 class StateError(NearcastError):
-    """An event that is well-formed but does not fit what went before it."""
+    """An event that is well-formed but conflicts with the current state."""
 
 
 class UnknownIdError(StateError):
@@ -103,11 +103,11 @@ class SourceError(NearcastError):
 
 
 class SetupError(NearcastError):
-    """Something that this machine lacks, or has in a version that will not do."""
+    """A dependency that this machine lacks, or has in an unsuitable version."""
 
 
 class StoreError(NearcastError):
     """The file of a durable engine cannot be opened, read or written as asked.
 
-    What was acknowledged before is in the file; of the call that met this error nothing is.
+    The file has everything that was acknowledged before, and nothing of the failed call.
     """

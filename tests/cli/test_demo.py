@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from kills import below, living, wait_until
-from nearcast.demo.beside import PATH
 from nearcast.demo.city import CENTRE, City, shore
 from nearcast.demo.feed import CityFeed
-from nearcast.demo.happenings import Happenings
-from nearcast.demo.people import Mover, standing, yours
+from nearcast.demo.messages import MessageGenerator
+from nearcast.demo.people import Mover, residents, yours
+from nearcast.demo.spark_comparison import PATH
 from nearcast.events import event_from_json
 
 SMALL = ["--no-browser", "--people", "300", "--movers", "8", "--rate", "40"]
@@ -144,12 +144,12 @@ def city() -> City:
 
 
 def test_people_and_happenings_are_events_that_the_engine_takes(city: City) -> None:
-    happenings = Happenings(city)
+    happenings = MessageGenerator(city)
     messages = [happenings.next() for _ in range(200)]
     for message in messages:
         event_from_json({"op": "publish", **message})
     assert {"ttl", "region"} <= {key for message in messages for key in message}
-    for subscription in [*standing(city, 200), *yours()]:
+    for subscription in [*residents(city, 200), *yours()]:
         event_from_json({"op": "subscribe", **subscription})
 
 

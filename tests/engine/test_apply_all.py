@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nearcast import Box, Engine, Message, NearcastError, Result, Subscription, Top, Update
 from nearcast.engine import Entry, Scan
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 from nearcast.engine.update_log import RecentUpdates
 from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe
 
@@ -59,8 +59,11 @@ def applied(scan: Scan, event: Event) -> tuple[list[Update], str | None]:
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(), st.sampled_from([Given(), Given(window_count=15), Given(None, 3.0)]))
-def test_one_call_is_as_many_calls(seed: int, given_settings: Given) -> None:
+@given(
+    st.integers(),
+    st.sampled_from([GivenSettings(), GivenSettings(window_count=15), GivenSettings(None, 3.0)]),
+)
+def test_one_call_is_as_many_calls(seed: int, given_settings: GivenSettings) -> None:
     events = crowd(seed, 150)
     engine, scan = (
         Engine(index="rarest-term", **vars(given_settings)),

@@ -18,7 +18,7 @@ from naive import Fields, Given
 from nearcast import Box, Engine, NearcastError, Polygon
 from nearcast.engine import Scan, Settings
 from nearcast.engine.indexed import Indexed
-from nearcast.engine.plain import Plain
+from nearcast.engine.plain import CountingScan
 from nearcast.events import Event, event_from_json
 from nearcast.geo import WORLD
 from nearcast.text import DEFAULT, Vocabulary
@@ -112,7 +112,7 @@ def test_a_few_subscriptions_need_no_kernels() -> None:
 @pytest.mark.usefixtures("kernels_at_hand")
 def test_traffic_lets_an_engine_go_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as messages and subscriptions were compared often enough, in the middle of a call."""
-    monkeypatch.setattr(plain_module, "LOOKS", 2000)
+    monkeypatch.setattr(plain_module, "COMPARISONS", 2000)
     engine = Engine()
     for number in range(10):
         engine.subscribe(f"s{number}", "a", HERE)
@@ -121,10 +121,10 @@ def test_traffic_lets_an_engine_go_over_once(monkeypatch: pytest.MonkeyPatch) ->
         for n in range(600)
     ]
     before = core_of(engine)
-    assert isinstance(before, Plain)
+    assert isinstance(before, CountingScan)
     outcomes = engine.apply_all(events)
     assert isinstance(core_of(engine), Indexed)
-    assert before.looks < 3000
+    assert before.comparisons < 3000
     assert [len(outcome.updates) for outcome in outcomes] == [10] * 600
 
 
@@ -142,7 +142,7 @@ def test_a_population_lets_an_engine_go_over(monkeypatch: pytest.MonkeyPatch) ->
 def test_large_tables_go_to_an_index_at_once_and_small_ones_do_not() -> None:
     """Row by row a large table would take longer than loading kernels does."""
     region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
-    for rows, kind in ((3, Plain), (plain_module.ROWS, Indexed)):
+    for rows, kind in ((3, CountingScan), (plain_module.ROWS, Indexed)):
         engine = Engine()
         ids = [f"s{row}" for row in range(rows)]
         table = pa.table({"id": ids, "query": ["a"] * rows, "region": [region] * rows})
@@ -161,14 +161,14 @@ def test_kernels_that_are_not_at_hand_are_waited_for_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Plain code goes on answering until a process beside it has built them."""
-    monkeypatch.setattr(plain_module, "LOOKS", 1)
+    monkeypatch.setattr(plain_module, "COMPARISONS", 1)
     there: list[bool] = []
     monkeypatch.setattr("nearcast._kernel_builder.prepared", lambda _: bool(there))
     engine = Engine()
     engine.subscribe("s", "a", Polygon([[(0, 0), (1, 0), (1, 1), (0, 0)]]))
     for number in range(5):
         assert len(engine.publish(f"m{number}", "a", (0.5, 0.25))) == 1
-    assert isinstance(core_of(engine), Plain)
+    assert isinstance(core_of(engine), CountingScan)
     there.append(True)
     assert len(engine.publish("m", "a", (0.5, 0.25))) == 1
     assert isinstance(core_of(engine), Indexed)

@@ -7,13 +7,13 @@ import pytest
 
 from nearcast import Box, Circle, Engine, Polygon
 from nearcast.engine import INDEX_NAMES
-from nearcast.engine.indexed import Indexed, IndexedPopulation
+from nearcast.engine.indexed import Indexed, IndexedSubscriptions
 from nearcast.errors import StateError
 
 INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]
 
 
-def people_of(engine: Engine) -> IndexedPopulation:
+def people_of(engine: Engine) -> IndexedSubscriptions:
     core = engine._core
     assert isinstance(core, Indexed)
     return core.boolean

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 
 from nearcast.server.config import Config
-from nearcast.server.front import Front
 from nearcast.server.logs import set_up_logs
 from nearcast.server.run import Server, bound
+from nearcast.server.state import ServerState
 from patience import PATIENCE_S
 
 IPAD = {
@@ -33,7 +33,7 @@ class Served:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.server = server
-        self.front: Front = server.front
+        self.state: ServerState = server.state
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
 
     def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
@@ -67,19 +67,19 @@ def serving(
     config = Config(**{"data": data, "index": "scan"} | options)
     server = Server(config)
     setup(server)
-    ready, on_ready = threading.Event(), server.front.on_ready
+    ready, on_ready = threading.Event(), server.state.on_ready
 
     def tell() -> None:
         on_ready()
         ready.set()
 
-    server.front.on_ready = tell
+    server.state.on_ready = tell
     with bound("127.0.0.1", port) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         served = Served(server, listening.getsockname()[1])
         try:
-            assert ready.wait(PATIENCE_S), server.front.trouble
+            assert ready.wait(PATIENCE_S), server.state.trouble
             yield served
         finally:
             served.http.close()

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from nearcast.server.access import ANYONE, Bucket
+from nearcast.server.access import ANYONE, TokenBucket
 from nearcast.server.app import NOUNS
 from nearcast.server.config import Limits, is_loopback
-from nearcast.server.keys import Keys
+from nearcast.server.keys import KeyStore
 from served import IPAD, JSON, NDJSON, SALE, Ear, Served, serving
 
 ROUTES = [route for noun in NOUNS for route in noun.routes]
@@ -21,14 +21,14 @@ OPEN = ["/healthz", "/readyz", "/openapi.json", "/docs"]
 class Guarded(NamedTuple):
     server: Served
     keys: dict[str, str]
-    book: Keys
+    book: KeyStore
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """A server that asks for keys, and one of each sort."""
     data = tmp_path_factory.mktemp("guarded")
-    book = Keys(data / "keys.db")
+    book = KeyStore(data / "keys.db")
     keys = {scope: book.add(scope, scopes=[scope]) for scope in ("publish", "subscribe", "admin")}
     keys["other"] = book.add("other", tenant="other", scopes=["publish", "subscribe", "admin"])
     with serving(data, open=False) as server:
@@ -114,17 +114,17 @@ def test_a_key_in_the_address_is_for_streams_only(guarded: Guarded) -> None:
 def test_a_key_counts_until_it_is_removed(guarded: Guarded) -> None:
     server, _, book = guarded
     key = book.add("short-lived")
-    door = server.front.door
+    authenticator = server.state.authenticator
     assert ask(server, "GET", "/v1/subscriptions", key).status_code in (200, 401)
-    door._checked = -1e9
+    authenticator._checked = -1e9
     assert ask(server, "GET", "/v1/subscriptions", key).status_code == 200
     book.remove("short-lived")
-    door._checked = -1e9
+    authenticator._checked = -1e9
     assert ask(server, "GET", "/v1/subscriptions", key).status_code == 401
 
 
 def test_only_a_hash_of_a_key_is_kept(tmp_path: Path) -> None:
-    book = Keys(tmp_path / "keys.db")
+    book = KeyStore(tmp_path / "keys.db")
     token = book.add("one")
     book.close()
     assert token.removeprefix("nck_").encode() not in (tmp_path / "keys.db").read_bytes()
@@ -132,7 +132,7 @@ def test_only_a_hash_of_a_key_is_kept(tmp_path: Path) -> None:
 
 
 def test_past_its_rate_a_key_is_told_when_to_come_again(tmp_path: Path) -> None:
-    book = Keys(tmp_path / "keys.db")
+    book = KeyStore(tmp_path / "keys.db")
     key = book.add("slow", rate=0.5)
     book.close()
     with serving(tmp_path, open=False) as server:
@@ -143,7 +143,7 @@ def test_past_its_rate_a_key_is_told_when_to_come_again(tmp_path: Path) -> None:
 
 
 def test_the_size_of_a_body_is_limited_by_key(tmp_path: Path) -> None:
-    book = Keys(tmp_path / "keys.db")
+    book = KeyStore(tmp_path / "keys.db")
     key = book.add("small", body_bytes=100)
     book.close()
     with serving(tmp_path, open=False) as server:
@@ -154,7 +154,7 @@ def test_the_size_of_a_body_is_limited_by_key(tmp_path: Path) -> None:
 
 def test_a_bucket_lets_through_what_its_rate_says() -> None:
     now = [0.0]
-    bucket = Bucket(10.0, lambda: now[0])
+    bucket = TokenBucket(10.0, lambda: now[0])
     assert [bucket.take() for _ in range(20)] == [0.0] * 20
     assert bucket.take() == pytest.approx(0.1)
     now[0] = 0.3
@@ -217,7 +217,7 @@ def test_which_addresses_only_this_machine_reaches(host: str, local: bool) -> No
 def test_no_secret_in_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from nearcast.server.logs import set_up_logs
 
-    book = Keys(tmp_path / "keys.db")
+    book = KeyStore(tmp_path / "keys.db")
     key = book.add("one")
     book.close()
     with serving(tmp_path, open=False) as server:

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterator
 from itertools import islice
 
+import httpx
 import pytest
+from httpx_sse import EventSource
 
 from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, Subscription, Top
 from nearcast.client import Gap, Received, ServerError, UnreachableError
-from nearcast.client.wire import EventReader
+from nearcast.client.wire import UpdateReader
 from nearcast.events import Publish, Unsubscribe
 from served import Served, serving
 
@@ -90,7 +92,7 @@ def test_whether_a_server_is_ready(server: Served) -> None:
         asyncio.run(check_async(url))
 
     check(server.url)
-    server.front.ready = False
+    server.state.ready = False
     for url, reason in ((server.url, "still starting"), ("http://127.0.0.1:9", "refused")):
         with pytest.raises(UnreachableError, match=reason):
             check(url)
@@ -113,9 +115,9 @@ def test_listening_goes_on_through_a_break(server: Served) -> None:
             for number in range(3):
                 publisher.publish(f"a{number}", "ipad", POINT)
             thread.start()
-            while len(server.front.tenants.find("default").hub) == 0:  # type: ignore[union-attr]
+            while len(server.state.tenants.find("default").hub) == 0:  # type: ignore[union-attr]
                 pass
-            server.front.tenants.find("default").hub.listeners()[0].close()  # type: ignore[union-attr]
+            server.state.tenants.find("default").hub.listeners()[0].close()  # type: ignore[union-attr]
             for number in range(3):
                 publisher.publish(f"b{number}", "ipad", POINT)
             thread.join(30)
@@ -138,9 +140,11 @@ def test_the_reader_of_events_takes_any_pieces() -> None:
         b"id: 10\nevent: remove\ndata: again\n\n"
     )
     for size in (1, 7, 1000):
-        reader = EventReader(None)
-        pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
-        found = [each for piece in pieces for each in reader.feed(piece)]
+        reader = UpdateReader(None)
+        pieces = (stream[start : start + size] for start in range(0, len(stream), size))
+        answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=pieces)
+        events = EventSource(answer).iter_sse()
+        found = [each for event in events for each in reader.read(event)]
         assert found == [
             Received(4, "add", "s", "m", 1.0),
             Gap(5, 9),

@@ -128,7 +128,7 @@ def test_lines_under_a_key_are_one_request(server: Served) -> None:
     answers = [server.lines("/v1/messages", body, **{"idempotency-key": "k"}) for _ in range(2)]
     assert answers[0].json() == answers[1].json()
     assert answers[0].json()["accepted"] == 5000
-    assert server.front.tenants.find("default").hub.last == 5000  # type: ignore[union-attr]
+    assert server.state.tenants.find("default").hub.last == 5000  # type: ignore[union-attr]
 
 
 LOG = [

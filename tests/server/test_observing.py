@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from nearcast.cli import serve as serve_module
 from nearcast.server.app import NOUNS
 from nearcast.server.config import Config
-from nearcast.server.front import Front
+from nearcast.server.state import ServerState
 from served import IPAD, SALE, Served, serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
@@ -41,8 +41,8 @@ def test_metrics_count_what_happened(server: Served) -> None:
 
 
 def test_every_metric_route_and_option_is_on_the_page() -> None:
-    front = Front(Config())
-    for family in front.metrics.registry.collect():
+    state = ServerState(Config())
+    for family in state.metrics.registry.collect():
         assert f"`{family.name}`" in PAGE, family.name
     for noun in NOUNS:
         for route in noun.routes:
@@ -89,10 +89,10 @@ def test_what_a_score_is_made_of() -> None:
 def test_ready_only_when_it_can_work(server: Served) -> None:
     assert server.http.get("/healthz").json() == {"status": "ok"}
     assert server.http.get("/readyz").json() == {"status": "ready"}
-    server.front.ready = False
+    server.state.ready = False
     try:
         waiting = server.http.get("/readyz")
         assert (waiting.status_code, waiting.headers["retry-after"]) == (503, "1")
         assert server.http.get("/healthz").status_code == 200
     finally:
-        server.front.ready = True
+        server.state.ready = True

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from nearcast import Box, Circle, Engine, Polygon, Top
 from nearcast.engine.outcome import EventOutcome
 from nearcast.events import Message, Publish, Update
-from nearcast.server.backend import Committed
-from nearcast.server.live import Live
+from nearcast.server.backend import CommittedBatch
+from nearcast.server.live import LiveMap
 from nearcast.server.overview import summary
 from served import IPAD, SALE, Ear, Served, serving
 
@@ -103,11 +103,11 @@ def test_one_s_own_updates_are_shown_wherever_they_happen(site: Served) -> None:
 
 
 def test_one_s_own_do_not_fill_the_memory_for_somebody_who_reads_nothing() -> None:
-    live = Live(per_second=10, clock=lambda: 0.0)
+    live = LiveMap(per_second=10, clock=lambda: 0.0)
     listener = live.join(Box(0, 0, 1, 1), ["own"])
     published = Publish(Message("m", "iPad", (151.2, -33.87)))
     outcome = EventOutcome(1, None, [Update("add", "own", "m")], 1)
     for _ in range(500):
-        live.committed(Committed([published], [outcome], [0.0], last=1, seq=1, seconds=0.0))
+        live.committed(CommittedBatch([published], [outcome], [0.0], last=1, seq=1, seconds=0.0))
     assert len(listener.queue) < 50
     assert listener.left_out > 400

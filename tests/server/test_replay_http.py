@@ -43,7 +43,7 @@ def test_many_events_go_in_many_requests(tmp_path: Path) -> None:
     assert main(["generate", "tweets", *sizes, "--output", log]) == 0
     with serving(tmp_path / "data", index="rarest-term") as server:
         over_http = replay(log, tmp_path, f"http={server.url}")
-        assert server.front.tenants.find("default").seq == 3300  # type: ignore[union-attr]
+        assert server.state.tenants.find("default").seq == 3300  # type: ignore[union-attr]
     assert over_http == replay(log, tmp_path, "scan")
     assert over_http[1].count("\n") > 100
 

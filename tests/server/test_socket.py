@@ -9,7 +9,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from nearcast.server.keys import Keys
+from nearcast.server.keys import KeyStore
 from patience import PATIENCE_S
 from served import IPAD, SALE, Served, serving
 
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_told_with_its_ref(server: Served) -> None:
 def test_taken_up_again_and_listening_elsewhere(server: Served) -> None:
     for id in ("w1", "w2"):
         server.http.put(f"/v1/subscriptions/{id}", json=IPAD | {"query": id})
-    first = server.front.tenants.find("default").hub.last  # type: ignore[union-attr]
+    first = server.state.tenants.find("default").hub.last  # type: ignore[union-attr]
     server.post("/v1/messages", SALE | {"text": "w1 w2"})
     with talk(server, f"?after={first}&subscription=w1") as socket:
         assert hear(socket, "update")["subscription"] == "w1"
@@ -130,7 +130,7 @@ def test_pages_of_other_origins_may_not_talk(server: Served) -> None:
 
 
 def test_scopes_hold_for_each_operation(tmp_path: Path) -> None:
-    book = Keys(tmp_path / "keys.db")
+    book = KeyStore(tmp_path / "keys.db")
     listener = book.add("listener", scopes=["subscribe"])
     publisher = book.add("publisher", scopes=["publish"])
     book.close()

@@ -136,7 +136,7 @@ def test_listeners_that_stall_hold_up_nobody() -> None:
                 assert server.lines("/v1/messages", body).json()["accepted"] == 2000
                 heard = [int(ear.event()["id"]) for _ in range(2000)]
                 assert heard == list(range(turn * 2000 + 1, turn * 2000 + 2001))
-        queues = [each.size for each in server.front.tenants.find("default").hub.listeners()]  # type: ignore[union-attr]
+        queues = [each.size for each in server.state.tenants.find("default").hub.listeners()]  # type: ignore[union-attr]
         assert max(queues) <= 10_000
         assert [int(slow.event()["id"]) for _ in range(16_000)] == list(range(1, 16_001))
         assert b"nearcast_listener_overflows_total 0.0" not in server.http.get("/metrics").content

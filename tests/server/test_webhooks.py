@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from nearcast.server.addresses import Forbidden, check_url, is_public, pinned
+from nearcast.server.addresses import ForbiddenAddress, check_url, is_public, pinned
 from patience import PATIENCE_S
 from served import IPAD, SALE, Served, serving
 
@@ -194,7 +194,7 @@ async def _outside(host: str, port: int) -> list[str]:
 def test_a_name_that_leads_inside_is_not_called() -> None:
     import asyncio
 
-    with pytest.raises(Forbidden, match="private address"):
+    with pytest.raises(ForbiddenAddress, match="private address"):
         asyncio.run(pinned("https://x.org/hook", private=False, resolve=_inside))
     url, headers, extensions = asyncio.run(
         pinned("https://x.org:8443/hook?a=b", private=False, resolve=_outside)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nearcast.engine import Scan
+from nearcast.engine.matching import ScannedMessages
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Remembered
 from nearcast.errors import NearcastError
 from nearcast.events import Message, Publish, event_from_json
 from nearcast.partition.grid import Grid, cells_of
@@ -43,7 +43,7 @@ def test_counts_are_those_of_what_there_is(
     paths = write_events(tmp_path / "in", log, files=4, group=10)
     small = Small(tmp_path)
     small.partitioner, small.workers = partitioner, 3
-    lasting = Remembered()
+    lasting = ScannedMessages()
     scan = Scan(Settings(), active=lasting)
     points: list[Any] = []
     for fields in log:

@@ -11,7 +11,7 @@ import pytest
 
 import nearcast.store.store as store_module
 from nearcast import Box, Circle, Engine, Message, Top
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 from nearcast.errors import NearcastError, StoreError
 from nearcast.events import Publish
 from nearcast.store import open_store
@@ -62,7 +62,7 @@ def test_other_settings_are_refused_with_both(
 def test_settings_that_are_not_given_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
     analyser = Analyser(stop_words=["the"])
-    given = Given(7, None, AREA, HISTORY, analyser)
+    given = GivenSettings(7, None, AREA, HISTORY, analyser)
     with Engine(index="rarest-term", path=path, **vars(given)) as engine:
         made = engine.settings
     with Engine(index="rarest-term", path=path) as engine:
@@ -341,6 +341,6 @@ def test_the_store_gives_the_lock_back_when_opening_fails(tmp_path: Path) -> Non
     Engine(index="rarest-term", path=path, window_count=5).close()
     with pytest.raises(StoreError):
         Engine(index="rarest-term", path=path, window_count=6)
-    store = open_store(path, Given(), Clock())
+    store = open_store(path, GivenSettings(), Clock())
     assert store.settings.window.count == 5
     store.close(None)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from nearcast.demo.beside import SparkComparison
-from nearcast.server.spark.register import Row
+from nearcast.demo.spark_comparison import SparkComparison
+from nearcast.server.spark.engine import Row
 from served import IPAD, SALE, Served
 from watched import SYDNEY, Watched
 
@@ -22,7 +22,7 @@ class Played:
         self.site = site
         self.now = 0.0
         self.beside = SparkComparison(folder, None, print, 0.0, lambda: self.now)
-        self.beside.watch(site.server.application, site.front)
+        self.beside.watch(site.server.application, site.state)
         site.post("/v1/subscriptions", {"id": "a", **IPAD})
 
     def publish(self, id: str) -> None:

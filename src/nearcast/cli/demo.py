@@ -1,4 +1,4 @@
-"""`nearcast demo`: a city's worth of made-up people and happenings on the live map."""
+"""`nearcast demo`: a city of made-up people and messages on the live map."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def demo(
             metavar="SECONDS",
             min=0.0,
             show_default="until Ctrl-C",
-            help="End so long after it is ready.",
+            help="End this long after it is ready.",
         ),
     ] = None,
     port: Annotated[
@@ -79,7 +79,7 @@ def demo(
     from nearcast.demo.show import DemoOptions, run
 
     chosen = _chosen(engine, installed_later=spark_install is not None)
-    typer.echo(f"A made-up day in Sydney, on {chosen.said}. Ctrl-C ends it.")
+    typer.echo(f"A made-up day in Sydney, on {chosen.description}. Ctrl-C ends it.")
     plan = DemoOptions(
         port=port,
         duration_s=duration,
@@ -96,18 +96,18 @@ def demo(
     run(plan, typer.echo)
 
 
-class _Chosen(NamedTuple):
-    """What matches, whether Spark does so beside it, and how to say that."""
+class _EngineChoice(NamedTuple):
+    """The engine of the server, whether Spark runs beside it, and a description of both."""
 
     engine: str
     beside: bool
-    said: str
+    description: str
 
 
-def _chosen(engine: DemoEngine, *, installed_later: bool) -> _Chosen:
-    """The embedded engine, with Spark beside it where that can be had, unless told otherwise."""
+def _chosen(engine: DemoEngine, *, installed_later: bool) -> _EngineChoice:
+    """Choose the engine: by default the embedded one, with Spark beside it where it can run."""
     if engine is DemoEngine.embedded:
-        return _Chosen("embedded", False, "the embedded engine")
+        return _EngineChoice("embedded", False, "the embedded engine")
     from nearcast.cli.spark_setup import need_spark
     from nearcast.spark.java import find_java
 
@@ -119,8 +119,8 @@ def _chosen(engine: DemoEngine, *, installed_later: bool) -> _Chosen:
         if engine is DemoEngine.spark:
             raise
         why = str(error).split(";", 1)[0]
-        return _Chosen("embedded", False, f"the embedded engine alone ({why})")
+        return _EngineChoice("embedded", False, f"the embedded engine alone ({why})")
     spark = f"the pipeline on Spark, with Java {java.version}"
     if engine is DemoEngine.spark:
-        return _Chosen("spark", False, spark)
-    return _Chosen("embedded", True, f"the embedded engine, and beside it on {spark}")
+        return _EngineChoice("spark", False, spark)
+    return _EngineChoice("embedded", True, f"the embedded engine, and beside it on {spark}")

@@ -28,9 +28,9 @@ def replay_over_http(
     *,
     stop: bool,
 ) -> Iterator[tuple[int, list[Update]]]:
-    """Send the events to a server, and give positions with the updates that it tells of.
+    """Send the events to a server, and yield their positions with the updates they caused.
 
-    With `stop` the server leaves alone what comes after an event that it refuses.
+    With `stop` the server does not apply the events after one that it refuses.
     """
     with connect(url, key, wait_s, retries=_RETRIES) as client:
         yield from _Replay(client, refuse, stop=stop).run(iter(records))
@@ -48,7 +48,7 @@ class _Replay:
             yield from self._slice(some)
 
     def _slice(self, records: list[Record]) -> Iterator[tuple[int, list[Update]]]:
-        """Send the events between two that are none, or all if there is no such thing."""
+        """Send each run of valid events in one request, and refuse the records between them."""
         run: list[Record] = []
         for record in records:
             if record.event is not None:

@@ -29,10 +29,10 @@ def show(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every kernel.")] = False,
 ) -> None:
-    """Show which compiled kernels there are for this machine, and what each took to compile.
+    """Show the compiled kernels for this machine, and how long each took to compile.
 
-    Kernels are what Nearcast runs on where it has to be fast. They come with a wheel, are compiled
-    by `nearcast kernels build`, or when they are first used.
+    Kernels are the fast parts of Nearcast, in machine code. They come with a wheel, or are compiled
+    by `nearcast kernels build` or on first use.
 
     [bold]Example[/bold]
 
@@ -121,7 +121,7 @@ def build(
         typer.Option(metavar="N", min=1, show_default="one a core", help="How many at a time."),
     ] = None,
 ) -> None:
-    """Compile kernels ahead of time, so that nobody waits for them later.
+    """Compile kernels ahead of time, so that their first use is fast.
 
     [bold]Example[/bold]
 
@@ -144,9 +144,9 @@ def build(
     with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("kernels", total=None)
 
-        def tell(there: int, total: int) -> None:
-            bar.update(task, completed=there, total=total)
+        def report(compiled: int, total: int) -> None:
+            bar.update(task, completed=compiled, total=total)
 
-        build_parts(wanted, processes, tell)
+        build_parts(wanted, processes, report)
     count = len(_kernel_files.kernel_files())
     sys.stderr.write(f"{count} kernels are compiled for this machine\n")

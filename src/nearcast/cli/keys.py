@@ -1,4 +1,4 @@
-"""`nearcast keys`: who may use a server."""
+"""`nearcast keys`: the API keys of a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 @keys.callback()
 def _keys() -> None:
-    """Make, list and remove the keys of a server; it takes note at once.
+    """Make, list and remove the keys of a server; changes take effect at once.
 
     [bold]Example[/bold]
 
@@ -55,16 +55,16 @@ def add(
         int | None, typer.Option(metavar="BYTES", min=1, help="The largest body of one event.")
     ] = None,
 ) -> None:
-    """Make a key and print it, this once: only a hash of it is kept.
+    """Make a key and print it. It is shown once: only a hash of it is kept.
 
     [bold]Example[/bold]
 
       nearcast keys add publisher --data deals --scope publish --rate 1000
     """
     need("fastapi", "server")
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
 
-    opened = Keys(data / "keys.db")
+    opened = KeyStore(data / "keys.db")
     try:
         scopes = scope or ["publish", "subscribe"]
         token = opened.add(name, tenant=tenant, scopes=scopes, rate=rate, body_bytes=max_body)
@@ -85,11 +85,11 @@ def list_keys(
       nearcast keys list --data deals
     """
     need("fastapi", "server")
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
 
     if not (data / "keys.db").is_file():
         raise InvalidValue("--data", str(data), "a folder of a server with keys in it")
-    opened = Keys(data / "keys.db")
+    opened = KeyStore(data / "keys.db")
     found = opened.all()
     opened.close()
     if as_json or not sys.stdout.isatty():
@@ -110,16 +110,16 @@ def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What you called it.")],
     data: DataOption,
 ) -> None:
-    """Remove a key: whoever shows it is turned away from now on.
+    """Remove a key: requests with it are refused from now on.
 
     [bold]Example[/bold]
 
       nearcast keys remove phone --data deals
     """
     need("fastapi", "server")
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
 
-    opened = Keys(data / "keys.db")
+    opened = KeyStore(data / "keys.db")
     try:
         opened.remove(name)
     finally:

@@ -47,7 +47,7 @@ def listen(
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="End after so many.")
+        int | None, typer.Option(metavar="N", min=1, help="End after N updates.")
     ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
@@ -58,12 +58,12 @@ def listen(
             metavar="SECONDS",
             min=0.0,
             show_default="5, and for ever once connected",
-            help="Wait so long for the server; inf waits until it is there.",
+            help="Wait this long for the server; inf waits until it is there.",
         ),
     ] = None,
     as_json: LinesOption = False,
 ) -> None:
-    """Print updates as they happen, until Ctrl-C; a connection that breaks is taken up again.
+    """Print updates as they happen, until Ctrl-C; a broken connection is resumed.
 
     [bold]Example[/bold]
 
@@ -77,7 +77,7 @@ def listen(
     console = Console(highlight=False)
     ids = subscriptions or []
     with connect(url, key, wait, sleep=take_up) as client:
-        # What happens once it says that it listens is told, however long the stream takes to open.
+        # Starting after the latest id, it misses nothing while the stream is still being opened.
         place = client.last_update() if after is None else after
         _announce(client, url, ids)
         for each in islice(client.updates(*ids, after=place, gaps=True), count):
@@ -88,7 +88,7 @@ def listen(
 
 
 def _announce(client: Client, url: str, ids: list[str]) -> None:
-    """Say what is listened to, and which of it is not there."""
+    """Print which subscriptions are listened to, and which of them do not exist."""
     missing = [id for id in ids if not _exists(client, id)]
     which = f"updates of {', '.join(ids)}" if ids else "all updates"
     say(f"connected to {url}; listening for {which}, Ctrl-C ends it")

@@ -1,6 +1,6 @@
 """The `nearcast` command: exit codes and errors as the contract has them.
 
-0 is success; 2 is bad usage or bad input, told in one line on standard error; 1 is an internal
+0 is success; 2 is bad usage or bad input, with one line on standard error; 1 is an internal
 failure.
 """
 
@@ -21,7 +21,7 @@ _MODULES = {
     "experiment": "experiment", "spark": "spark", "kernels": "kernels", "serve": "serve",
     "sub": "sub", "publish": "publish", "listen": "listen", "keys": "keys", "backup": "backup",
 }  # fmt: skip
-"""The commands in the order in which help lists them, each with the module that has it."""
+"""The commands in the order of the help, each with its module."""
 _LABORATORY = {"generate", "bench", "experiment"}
 """Those that are part of `nearcast_lab`."""
 
@@ -41,9 +41,9 @@ def _options(
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
-    """The command line with the command that is asked for, or with all of them if none is.
+    """The command line with the requested command, or with all of them if there is none.
 
-    Some commands load much; whoever asks for another one does not wait for that.
+    Some commands are slow to import; the others should not wait for them.
     """
     app = typer.Typer(
         name="nearcast",
@@ -75,7 +75,7 @@ def _complain(text: str, notes: tuple[str, ...] = ()) -> None:
 
 
 def _usage_problem(error: Exception) -> str | None:
-    """Say what is wrong with the arguments; None if the error is about something else.
+    """Return what is wrong with the arguments, or None if the error is about something else.
 
     The class of these errors belongs to click or, in later releases, to typer itself, which does
     not show it. Both know how to put themselves in words.
@@ -89,7 +89,7 @@ def _usage_problem(error: Exception) -> str | None:
 
 
 def _had_enough() -> int:
-    """End well: whoever read our output has had enough of it."""
+    """End successfully after the reader of the output has closed the pipe."""
     # keeps Python from complaining, at exit, about what it can no longer write
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -59,7 +59,7 @@ def match_command(
 ) -> None:
     """Try one message against the subscriptions of a log, or one query against its messages.
 
-    The subscriptions are those that stand at the end of the log. Top-k subscriptions choose among
+    The subscriptions are those that exist at the end of the log. Top-k subscriptions choose among
     many messages and are passed over.
 
     [bold]Example[/bold]
@@ -106,7 +106,7 @@ def _events(log: EventLog) -> Iterator[tuple[int, Event]]:
 
 
 def _subscriptions_for(log: EventLog, message: Message, settings: Settings) -> Iterator[Event]:
-    """Give the subscriptions standing at the end of the log that want the message."""
+    """Yield the subscriptions at the end of the log that match the message."""
     engine = Scan(settings)
     for line, event in _events(log):
         if not isinstance(event, Publish):
@@ -114,14 +114,14 @@ def _subscriptions_for(log: EventLog, message: Message, settings: Settings) -> I
                 engine.apply(event)
             except NearcastError as error:
                 raise SourceError(f"{log.name}:{line}: {error}") from error
-    standing = {subscription.id: subscription for subscription in engine.subscriptions()}
+    subscriptions = {each.id: each for each in engine.subscriptions()}
     for update in engine.apply(Publish(message)):
-        if standing[update.subscription].top is None:
-            yield Subscribe(standing[update.subscription])
+        if subscriptions[update.subscription].top is None:
+            yield Subscribe(subscriptions[update.subscription])
 
 
 def _messages_for(log: EventLog, trial: Subscription, settings: Settings) -> Iterator[Event]:
-    """Give the messages of the log that the subscription wants."""
+    """Yield the messages of the log that match the subscription."""
     engine = Scan(settings)
     engine.apply(Subscribe(trial))
     for _, event in _events(log):

@@ -1,4 +1,4 @@
-"""Extras: what is not installed with the package itself, and how to get it."""
+"""Checks for optional dependencies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearcast.errors import SetupError
 
 
 def need(module: str, extra: str) -> None:
-    """Say how to install an extra, if it is not there."""
+    """Raise an error that says how to install an extra if its module is missing."""
     if find_spec(module) is None:
         raise SetupError(
             f"{module}: is not installed; this command needs: pip install 'nearcast[{extra}]'"

@@ -13,7 +13,7 @@ from nearcast.geo import Box, Circle, Region, region_from_json
 from nearcast.text import DEFAULT, ENGLISH_STOP_WORDS, Analyser
 
 PICTURES = (".html", ".htm", ".png")
-"""What the names of pictures of plans end in."""
+"""The file extensions of pictures of plans."""
 
 StemOption = Annotated[
     str | None,
@@ -98,7 +98,7 @@ def check_window(count: int | None, seconds: float | None) -> None:
 
 
 def analyser(stem: str | None, stop_words: str | None) -> Analyser:
-    """Make the analyser that the text options describe."""
+    """Create the analyser that the text options describe."""
     if stem is None and stop_words is None:
         return DEFAULT
     words: list[str] = []
@@ -115,5 +115,5 @@ def analyser(stem: str | None, stop_words: str | None) -> Analyser:
 
 
 def given_text(stem: str | None, stop_words: str | None) -> Analyser | None:
-    """The analyser that the text options describe; None where nothing was said."""
+    """The analyser that the text options describe; None if none is given."""
     return None if stem is None and stop_words is None else analyser(stem, stop_words)

@@ -1,4 +1,4 @@
-"""Progress on standard error, and only where a person is looking."""
+"""Progress on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from nearcast.events import EventLog
 _EVENTS_PER_REFRESH = 500
 
 
-class Shown:
-    """Counts events and updates, and shows them now and then if there is a bar to show them on."""
+class ProgressDisplay:
+    """Counts events and updates, and shows them on a progress bar if there is one."""
 
     def __init__(self, log: EventLog, bar: Progress | None, label: str) -> None:
         self._log = log
@@ -26,7 +26,7 @@ class Shown:
         self.updates = 0
 
     def step(self, updates: int) -> None:
-        """One more event is done, with so many updates."""
+        """Count an event and its updates."""
         self.events += 1
         self.updates += updates
         if self._bar is not None and self.events % _EVENTS_PER_REFRESH == 0:
@@ -44,10 +44,10 @@ class Shown:
 
 
 @contextmanager
-def progress_of(log: EventLog, label: str) -> Iterator[Shown]:
+def progress_of(log: EventLog, label: str) -> Iterator[ProgressDisplay]:
     """Show how far a log has been read while the block runs."""
     if not sys.stderr.isatty():
-        yield Shown(log, None, label)
+        yield ProgressDisplay(log, None, label)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -56,4 +56,4 @@ def progress_of(log: EventLog, label: str) -> Iterator[Shown]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield Shown(log, bar, label)
+        yield ProgressDisplay(log, bar, label)

@@ -1,4 +1,4 @@
-"""`nearcast publish`: messages to a server."""
+"""`nearcast publish`: publishes messages to a server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def publish(
     wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
-    """Publish one message, or a file of them, and say how many updates that caused.
+    """Publish one message, or a file of them, and print the number of updates.
 
     [bold]Example[/bold]
 
@@ -78,20 +78,20 @@ def publish(
             }
             for error in done.errors:
                 sys.stderr.write(f"nearcast: {file}:{error.line}: {error.detail}\n")
-            told = (
+            summary = (
                 f"{done.accepted:,} published, {done.refused:,} refused, {done.updates:,} updates"
             )
         else:
             one = client.publish(id, text, place, region=box, ttl=ttl)
             fields = {"id": one.id, "updates": one.updates}
-            told = f"published {one.id}: {one.updates:,} updates"
-    typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else told)
+            summary = f"published {one.id}: {one.updates:,} updates"
+    typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else summary)
     if fields.get("refused"):
         raise typer.Exit(2)
 
 
 def _place(point: str | None, region: str | None) -> tuple[Point | None, Box | None]:
-    """Where the message is: at a point, or all over a box."""
+    """The point or the box of the message."""
     if point is not None:
         lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
         return (lon, lat), None
@@ -101,7 +101,7 @@ def _place(point: str | None, region: str | None) -> tuple[Point | None, Box | N
 
 
 def _lines(file: str) -> Iterator[bytes]:
-    """The lines of a file as they are: the server tells what is wrong with them, by number."""
+    """The lines of a file, unchecked: the server reports errors by line number."""
     number = 0
     with open_source(file) as source:
         for line in split_lines(Chunks(source)):

@@ -1,4 +1,4 @@
-"""Commands that talk to a server: what they share."""
+"""Options and connections of commands that talk to a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WaitOption = Annotated[
         metavar="SECONDS",
         min=0.0,
         show_default="5",
-        help="Wait so long for the server; inf waits until it is there.",
+        help="Wait this long for the server; inf waits until it is there.",
     ),
 ]
 LinesOption = Annotated[
@@ -52,8 +52,9 @@ def connect(
     retries: int = 1,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Client:
-    """A client for a server that is there; what it needs is said if it is not installed."""
+    """Connect a client to a server, and wait until the server is ready."""
     need("httpx", "client")
+    need("httpx_sse", "client")
     from nearcast.client import Client
 
     client = Client(url, key, retries=retries, sleep=sleep)
@@ -72,7 +73,7 @@ def reach(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Return as soon as the server can work; say for what it waits, and give up in the end."""
+    """Return as soon as the server is ready; report what it waits for, and give up in the end."""
     from nearcast.client import UnreachableError
 
     begun = clock()
@@ -84,7 +85,7 @@ def reach(
         except UnreachableError as error:
             left = wait_s - (clock() - begun)
             if not left > 0:
-                raise _nobody(error, wait_s, tries) from None
+                raise _unreachable(error, wait_s, tries) from None
             if tries == 1:
                 say(f"waiting for {error.url} ({error.reason}) ...")
             sleep(min(_PAUSE_S, left))
@@ -94,7 +95,7 @@ def reach(
             return
 
 
-def _nobody(error: UnreachableError, wait_s: float, tries: int) -> SourceError:
+def _unreachable(error: UnreachableError, wait_s: float, tries: int) -> SourceError:
     tried = "tried once" if tries == 1 else f"tried {tries} times in {wait_s:g} s"
     return SourceError(
         f"{error.url}: cannot be reached ({error.reason}), {tried}; start a server there "
@@ -103,11 +104,11 @@ def _nobody(error: UnreachableError, wait_s: float, tries: int) -> SourceError:
 
 
 def say(text: str) -> None:
-    """Tell a person what is going on; standard output stays for results."""
+    """Print a note on standard error; standard output is for results."""
     sys.stderr.write(f"nearcast: {text}\n")
     sys.stderr.flush()
 
 
 def as_lines(wanted: bool) -> bool:
-    """Whether to write JSON: when asked, and whenever no person is looking."""
+    """Whether to write JSON: on request, and when standard output is not a terminal."""
     return wanted or not sys.stdout.isatty()

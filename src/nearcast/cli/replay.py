@@ -87,7 +87,7 @@ def replay_command(
 
       nearcast replay sample.jsonl --engine spark --workers 2 --partitioner hybrid
 
-    Over HTTP it goes into a server that is running, beside whatever is there already.
+    Over HTTP the log is added to what a running server already has.
 
       nearcast replay sample.jsonl --engine http=http://127.0.0.1:8080
     """
@@ -136,7 +136,7 @@ def replay_command(
 
 
 def _keep_apart(events: str, history: Path | None, output: str, on_error: str) -> None:
-    """Refuse to write over what is read, or two streams into one file."""
+    """Refuse to overwrite the input, or to write two streams into one file."""
     taken = {"EVENTS": events} | ({"--history": str(history)} if history else {})
     writes = {"--output": output}
     if on_error.startswith(_QUARANTINE):
@@ -154,7 +154,7 @@ def _keep_apart(events: str, history: Path | None, output: str, on_error: str) -
 
 @contextmanager
 def refusal(on_error: str, name: str) -> Iterator[Refusal]:
-    """What `--on-error` asks for: stop at a bad event, or set it aside."""
+    """Read `--on-error`: stop at a bad event, or set it aside."""
     if on_error == "stop":
         yield stop_at(name)
     elif on_error.startswith(_QUARANTINE) and on_error != _QUARANTINE:

@@ -59,11 +59,11 @@ def serve_command(
     ] = False,
     retain_hours: Annotated[
         float | None,
-        typer.Option(metavar="H", min=0.0, show_default="a week", help="Updates are kept so long."),
+        typer.Option(metavar="H", min=0.0, show_default="a week", help="Keep updates this long."),
     ] = None,
     retain_updates: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, show_default="10 million", help="And at most so many."),
+        typer.Option(metavar="N", min=1, show_default="10 million", help="And at most N of them."),
     ] = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
@@ -91,9 +91,9 @@ def serve_command(
     """
     need("fastapi", "server")
     from nearcast.engine import history_from
-    from nearcast.engine.settings import Given
+    from nearcast.engine.settings import GivenSettings
     from nearcast.server.config import LOOPBACK_NAMES, Config, is_loopback
-    from nearcast.server.keys import Keys
+    from nearcast.server.keys import KeyStore
     from nearcast.server.logs import LEVELS, set_up_logs
     from nearcast.server.run import address_of, bound, serve
 
@@ -105,7 +105,7 @@ def serve_command(
         raise InvalidValue("--log-level", log_level, f"one of {', '.join(LEVELS)}")
     options.check_window(window_count, window_seconds)
     is_open = is_loopback(host) and not require_key
-    if not is_open and (data is None or not len(Keys(data / "keys.db"))):
+    if not is_open and (data is None or not len(KeyStore(data / "keys.db"))):
         raise InvalidValue(
             "--host",
             host,
@@ -123,7 +123,7 @@ def serve_command(
         workers=workers,
         partitioner=partitioner,
         master=master,
-        given=Given(
+        given=GivenSettings(
             window_count,
             window_seconds,
             None if space is None else options.box(space, "--space"),
@@ -146,7 +146,7 @@ def serve_command(
 
 
 def _check_spark(data: Path | None, partitioner: str) -> None:
-    """Say now what the pipeline would say when it starts."""
+    """Check the settings of the pipeline now, before it starts."""
     from nearcast.cli.spark_replay import check_partitioner
     from nearcast.cli.spark_setup import need_spark
 

@@ -121,7 +121,7 @@ def show(
     wait: WaitOption = None,
     as_json: LinesOption = False,
 ) -> None:
-    """Show a subscription and what is in its results now.
+    """Show a subscription and its current results.
 
     [bold]Example[/bold]
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import httpx
+from httpx_sse import aconnect_sse
 
 from nearcast.client import wire
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
@@ -19,7 +20,7 @@ from nearcast.geo import Box, Region
 class AsyncClient:
     """Talks to a Nearcast server with the verbs of `Engine`.
 
-    What cannot be answered at the moment is tried again; nothing is published twice by that.
+    Failed requests are retried; a retry never publishes a message twice.
 
     >>> async def main() -> None:
     ...     async with AsyncClient("http://127.0.0.1:8080") as client:
@@ -48,7 +49,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._http.aclose()
 
     async def check_ready(self, timeout: float = 5.0) -> None:
@@ -69,7 +70,7 @@ class AsyncClient:
         top: Top | None = None,
         at: float | None = None,
     ) -> Subscription:
-        """Register a standing interest, or replace the one with this id; None gets a new id."""
+        """Add a subscription, or replace the one with this id; None gets a new id."""
         asked = wire.subscribe(id, query, region, point, top, at)
         return wire.read_subscription(await self._ask(asked))
 
@@ -81,7 +82,7 @@ class AsyncClient:
         point: Point | None = None,
         at: float | None = None,
     ) -> Subscription:
-        """Take a subscription to another region, or a top-k one to another point."""
+        """Move a subscription to another region, or a top-k one to another point."""
         return wire.read_subscription(await self._ask(wire.move(id, region, point, at)))
 
     async def unsubscribe(self, id: str) -> None:
@@ -110,7 +111,7 @@ class AsyncClient:
             params["after"] = found["next"]
 
     async def results(self, id: str) -> list[CurrentResult]:
-        """What is in a subscription's results now."""
+        """The current results of a subscription."""
         return wire.read_results(
             await self._ask(wire.HttpRequest("GET", f"{wire.path_of(id)}/results"))
         )
@@ -125,13 +126,13 @@ class AsyncClient:
         at: float | None = None,
         ttl: float = 0.0,
     ) -> Published:
-        """Send a message to everyone it concerns; None as its id gets a new one."""
+        """Publish a message; None as its id gets a new one."""
         return wire.read_published(
             await self._ask(wire.publish(id, text, point, region, at, ttl), once=True)
         )
 
     async def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
-        """Send many messages; bad ones are told by their line, and do not hold up the others.
+        """Publish many messages; bad ones are reported by line, and the others are published.
 
         A message may also be a line of JSON, with its line feed.
         """
@@ -160,7 +161,7 @@ class AsyncClient:
         return int(answer.headers["nearcast-last"])
 
     async def log(self, after: int, up_to_seq: int | None = None) -> AsyncIterator[Logged]:
-        """The updates that are kept, after one of them; waits for those of an event, if told."""
+        """Yield the stored updates after one; with `up_to_seq` wait for those of that event."""
         for attempt in count():
             asked = wire.HttpRequest("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
             answer = await self._answer(asked)
@@ -174,7 +175,7 @@ class AsyncClient:
             await self._sleep(wire.pause(min(attempt, 2)))
 
     async def explain(self, message: str, subscription: str) -> dict[str, Any]:
-        """Why a message is for a subscription, or is not."""
+        """Explain why a message matches a subscription, or does not."""
         params = {"message": message, "subscription": subscription}
         explained: dict[str, Any] = wire.read_json(
             await self._ask(wire.HttpRequest("GET", "/v1/explain", params))
@@ -184,29 +185,29 @@ class AsyncClient:
     async def updates(
         self, *subscriptions: str, after: int | None = None, gaps: bool = False
     ) -> AsyncIterator[Received | Gap]:
-        """Listen for as long as you iterate: a stream that breaks off is taken up again.
+        """Yield updates as they happen; an interrupted stream is resumed.
 
-        Without ids, to all subscriptions. With `after` it starts with older updates that are
-        still kept (0 for all); otherwise with what happens from now on. Each update comes once.
-        With `gaps` it is also told which updates the server no longer had.
+        Without ids, those of all subscriptions. With `after` it starts with older updates that
+        are still kept (0 for all), otherwise with new ones. Each update is given once. With
+        `gaps` it also yields a `Gap` for updates that the server no longer has.
         """
-        reader = wire.EventReader(after)
+        reader = wire.UpdateReader(after)
         for attempt in count():
             params: dict[str, Any] = {"subscription": list(subscriptions)}
             if reader.after is not None:
                 params["after"] = reader.after
-            reader.restart()
             before = reader.after
             try:
                 timeout = httpx.Timeout(10.0, read=60.0)
-                async with self._http.stream(
-                    "GET", "/v1/updates", params=params, timeout=timeout
-                ) as answer:
+                async with aconnect_sse(
+                    self._http, "GET", "/v1/updates", params=params, timeout=timeout
+                ) as source:
+                    answer = source.response
                     if answer.status_code not in wire.RETRIED and not answer.is_success:
                         raise wire.failure(answer.status_code, await answer.aread())
                     if answer.is_success:
-                        async for data in answer.aiter_bytes():
-                            for each in reader.feed(data):
+                        async for event in source.aiter_sse():
+                            for each in reader.read(event):
                                 if gaps or isinstance(each, Received):
                                     yield each
             except httpx.TransportError:

@@ -1,4 +1,4 @@
-"""What comes back from a server."""
+"""Values and errors that the clients return and raise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearcast.errors import NearcastError
 
 
 class ServerError(NearcastError):
-    """The server refused a request: `status`, and the `problem` as it told it."""
+    """The server refused a request: its `status`, and the `problem` document it sent."""
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
         detail = problem.get("detail") or problem.get("title") or "no reason given"
@@ -37,7 +37,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A line of many that was refused."""
+    """A refused line of a bulk request."""
 
     line: int
     detail: str
@@ -45,7 +45,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """What became of many events."""
+    """The outcome of a bulk request."""
 
     accepted: int = 0
     refused: int = 0
@@ -56,7 +56,7 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An update; ids grow, so one that comes again after a break can be told by its id."""
+    """An update; ids grow, so an update that is repeated can be recognised by its id."""
 
     id: int
     op: Literal["add", "remove"]

@@ -1,4 +1,4 @@
-"""Requests and answers, the same for both clients: nothing here touches the network."""
+"""Building of requests and reading of responses for both clients, without any I/O."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from httpx_sse import ServerSentEvent
 
 from nearcast.client.received import (
     Bulk,
@@ -56,7 +57,7 @@ class HttpRequest(NamedTuple):
 
 
 def base_url(url: str) -> str:
-    """Accept the address of a server."""
+    """Return the address of a server without a trailing slash, if it is valid."""
     if not url.startswith(("http://", "https://")):
         raise InvalidValue("url", url, "the address of a server, such as http://127.0.0.1:8080")
     return url.rstrip("/")
@@ -70,26 +71,28 @@ def headers_for(key: str | None) -> dict[str, str]:
     return headers
 
 
-def pause(attempt: int, told: str | None = None) -> float:
-    """For how long to wait after an attempt: longer and longer, and as long as the server says."""
+def pause(attempt: int, retry_after: str | None = None) -> float:
+    """Seconds to wait after an attempt: they grow, and are at least what the server asks for."""
     growing = min(_LONGEST_PAUSE_S, 0.2 * 2.0 ** min(attempt, 8))
-    return max(growing, float(told)) if told and told.isdigit() else growing
+    if retry_after and retry_after.isdigit():
+        return max(growing, float(retry_after))
+    return growing
 
 
 def unreachable(url: object, error: Exception) -> UnreachableError:
-    """Say that nobody answers."""
+    """The error of a server that does not answer."""
     return UnreachableError(str(url), str(error))
 
 
 def check_ready(url: object, status: int, body: bytes) -> None:
-    """Refuse what `/readyz`, or a proxy before it, answers while the server cannot work."""
+    """Raise an error if `/readyz`, or a proxy before it, says that the server is not ready."""
     if status in _NOT_READY:
         problem = failure(status, body).problem
         raise UnreachableError(str(url), problem.get("detail") or f"status {status}")
 
 
 def was_done(asked: HttpRequest, status: int, attempt: int) -> bool:
-    """Whether an earlier attempt, whose answer was lost, has removed what is no longer there."""
+    """Whether a 404 of a repeated DELETE means that an earlier attempt succeeded."""
     return attempt > 0 and asked.method == "DELETE" and status == 404
 
 
@@ -106,7 +109,7 @@ def subscribe(
     top: Top | None,
     at: float | None,
 ) -> HttpRequest:
-    """Ask to subscribe; with an id it may be asked again without harm."""
+    """The request to subscribe; with an id it can safely be repeated."""
     if isinstance(id, Subscription):
         fields = event_to_json(Subscribe(id, at))
         id = id.id
@@ -121,7 +124,7 @@ def subscribe(
 
 
 def move(id: str, region: Region | None, point: Point | None, at: float | None) -> HttpRequest:
-    """Ask to move a subscription."""
+    """The request to move a subscription."""
     fields = event_to_json(Move(id, region, point, at))
     del fields["op"], fields["id"]
     return HttpRequest("PATCH", path_of(id), body=_encode(fields))
@@ -135,7 +138,7 @@ def publish(
     at: float | None,
     ttl: float,
 ) -> HttpRequest:
-    """Ask to publish a message."""
+    """The request to publish a message."""
     if isinstance(id, Message):
         fields = event_to_json(Publish(id))
     else:
@@ -162,7 +165,7 @@ def event_line(event: Event) -> bytes:
 
 
 def chunks(lines: Iterable[bytes], count: int = 2000) -> Iterator[bytes]:
-    """Lines put together, so many at a time."""
+    """Join lines, `count` at a time."""
     some: list[bytes] = []
     for line in lines:
         some.append(line)
@@ -174,7 +177,7 @@ def chunks(lines: Iterable[bytes], count: int = 2000) -> Iterator[bytes]:
 
 
 def failure(status: int, body: bytes) -> ServerError:
-    """The error that an answer tells of."""
+    """The error that a response stands for."""
     try:
         problem = _decode(body)
     except ValueError:
@@ -183,23 +186,23 @@ def failure(status: int, body: bytes) -> ServerError:
 
 
 def read_json(body: bytes) -> Any:
-    """An answer of JSON."""
+    """Decode a JSON response."""
     return _decode(body)
 
 
 def read_subscription(body: bytes) -> Subscription:
-    """A subscription from an answer."""
+    """Read a subscription from a response."""
     return subscription_from_json(_decode(body))
 
 
 def read_published(body: bytes) -> Published:
-    """What became of a message."""
+    """Read the outcome of one message."""
     fields = _decode(body)
     return Published(fields["id"], fields["updates"])
 
 
 def read_bulk(body: bytes) -> Bulk:
-    """What became of many lines."""
+    """Read the outcome of a bulk request."""
     fields = _decode(body)
     errors = [Refused(each["line"], each["detail"]) for each in fields["errors"]]
     seqs = fields.get("seqs", [])
@@ -207,7 +210,7 @@ def read_bulk(body: bytes) -> Bulk:
 
 
 def together(one: Bulk, other: Bulk, lines: int) -> Bulk:
-    """What became of two parts of one stream; `lines` is how many the first part had."""
+    """Add up two parts of one bulk request; `lines` is the number of lines of the first."""
     moved = [Refused(each.line + lines, each.detail) for each in other.errors]
     return Bulk(
         one.accepted + other.accepted,
@@ -253,42 +256,24 @@ def read_results(body: bytes) -> list[CurrentResult]:
     ]
 
 
-class EventReader:
-    """Reads Server-Sent Events from chunks of bytes, and remembers how far it has come."""
+class UpdateReader:
+    """Turns Server-Sent Events into updates and gaps, and remembers the id to resume after."""
 
     def __init__(self, after: int | None) -> None:
         self.after = after
-        self._rest = b""
 
-    def restart(self) -> None:
-        """Forget half an event: the connection has broken off."""
-        self._rest = b""
-
-    def feed(self, data: bytes) -> Iterator[Received | Gap]:
-        """Take in some bytes, and give what they complete; nothing is given twice."""
-        *events, self._rest = (self._rest + data).split(b"\n\n")
-        for event in events:
-            yield from self._read(event)
-
-    def _read(self, event: bytes) -> Iterator[Received | Gap]:
-        name, data, id = b"", b"", None
-        for line in event.split(b"\n"):
-            field, _, value = line.partition(b": ")
-            if field == b"id":
-                id = int(value)
-            elif field == b"event":
-                name = value
-            elif field == b"data":
-                data = value
+    def read(self, event: ServerSentEvent) -> Iterator[Received | Gap]:
+        """Yield the update or gap of an event; an update that was given before is left out."""
+        id = int(event.id) if event.id.isdigit() else None
         seen = self.after is not None and id is not None and id <= self.after
         if id is not None and not seen:
             self.after = id
-        if name == b"gap":
-            fields = _decode(data)
+        if event.event == "gap":
+            fields = _decode(event.data)
             self.after = id
             yield Gap(fields["from"], fields["to"])
-        elif data and name in (b"add", b"remove") and id is not None and not seen:
-            fields = _decode(data)
+        elif event.event in ("add", "remove") and event.data and id is not None and not seen:
+            fields = _decode(event.data)
             yield Received(
                 id,
                 fields["op"],

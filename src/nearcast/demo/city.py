@@ -1,4 +1,4 @@
-"""The city of the demo: Sydney as it is on the map, with places that messages and people are at."""
+"""The city of the demo: the suburbs of Sydney, and points in them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _TRIES = 20
 
 
 def shore() -> Callable[[Point], bool]:
-    """Tell land from water, by the shoreline that the map draws."""
+    """Return a function that says whether a point is on land, by the shoreline of the map."""
     data = json.loads(
         files("nearcast.server").joinpath("web", "basemap", "sydney.json").read_text("utf-8")
     )
@@ -91,7 +91,7 @@ def _unfold(steps: list[int], scale: int) -> list[Point]:
 
 
 class City:
-    """Chooses suburbs and points in them: one seed, one story."""
+    """Draws suburbs and points in them; the same seed draws the same."""
 
     def __init__(self, random: Random, on_land: Callable[[Point], bool]) -> None:
         self.random = random

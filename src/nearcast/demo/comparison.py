@@ -1,4 +1,4 @@
-"""Whether two engines say the same about the same events, counted update by update."""
+"""Compares the updates that two engines give for the same events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Change = tuple[str, str, str, float | None]
 
 
 class Comparison:
-    """Holds what each engine gave for an event until both have done with it, then compares.
+    """Holds the updates of each engine for an event until both are done with it, then compares.
 
     Updates of one event have no order among them. Everything else counts, scores to the last bit.
     """

@@ -1,4 +1,4 @@
-"""The people of the demo's city: those who stay, those who move, and the few that are yours."""
+"""The subscriptions of the demo: residents, people on the move, and the visitor's own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from nearcast.demo.city import CENTRE, SUBURBS, City, Point
-from nearcast.demo.happenings import THINGS
+from nearcast.demo.messages import THINGS
 
-_WISHES = (
+_DEAL_QUERIES = (
     "{thing}", "{thing} sale", "{thing} AND (discount OR sale)", "{thing} OR {other}",
     "{thing} NOT last", "{thing} NOT pineapple",
 )  # fmt: skip
-_WORRIES = (
+_OTHER_QUERIES = (
     "road closed", "traffic OR accident", "delays", "storm OR flood OR hail", "power cut",
     "fire", "jazz", "blues NOT festival",
 )  # fmt: skip
@@ -30,16 +30,16 @@ _METRES_LAT = 111_195.0
 Json = dict[str, Any]
 
 
-def standing(city: City, count: int) -> Iterator[Json]:
-    """Subscriptions that stay where they are: circles, boxes, and polygons of six corners."""
+def residents(city: City, count: int) -> Iterator[Json]:
+    """Subscriptions that stay in place: circles, boxes and hexagons."""
     random = city.random
     for number in range(count):
         point = city.point(city.suburb())
         if random.random() < 0.8:
             thing, other = random.sample(THINGS, 2)
-            query = random.choice(_WISHES).format(thing=thing, other=other)
+            query = random.choice(_DEAL_QUERIES).format(thing=thing, other=other)
         else:
-            query = random.choice(_WORRIES)
+            query = random.choice(_OTHER_QUERIES)
         radius = random.choice(_RADII)
         shape = random.random()
         if shape < 0.7:
@@ -88,7 +88,7 @@ def _degrees(centre: Point, metres: float) -> tuple[float, float]:
 
 
 class Mover:
-    """Somebody on the way from suburb to suburb."""
+    """A subscription that moves from suburb to suburb."""
 
     def __init__(self, id: str, city: City) -> None:
         self.id = id
@@ -108,11 +108,11 @@ class Mover:
         self._takes = self._city.random.uniform(*_LEGS_S)
 
     def subscription(self) -> Json:
-        """What this one wants to hear, and where they start."""
+        """The subscription, where it starts."""
         return {"id": self.id, "query": self._query, "region": self._region(0.0)}
 
     def move(self, now: float) -> Json:
-        """Where this one is at a time in seconds, which never goes back, as an event of a log."""
+        """The move to where it is at `now`, in seconds that never decrease, as an event."""
         if now >= self._start + self._takes:
             self._depart(now)
         return {"op": "move", "id": self.id, "region": self._region(now)}

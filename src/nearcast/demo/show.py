@@ -1,4 +1,4 @@
-"""Runs the demo: a server on a loopback port, the feed beside it, a browser if there is one."""
+"""Runs the demo: a server on a loopback port, its feed, and a browser if there is one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from time import monotonic
 
 import httpx
 
-from nearcast.demo.beside import SparkComparison
 from nearcast.demo.city import CENTRE, SPACE, ZOOM, shore
 from nearcast.demo.feed import CityFeed
 from nearcast.demo.people import yours
-from nearcast.engine.settings import Given
+from nearcast.demo.spark_comparison import SparkComparison
+from nearcast.engine.settings import GivenSettings
 from nearcast.geo import Box
 from nearcast.server.config import Config
 from nearcast.server.logs import set_up_logs
@@ -30,10 +30,10 @@ _WINDOW = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """How large a demo, where, for how long, and on what.
+    """The options of a demo.
 
     With `beside`, the pipeline on Spark is started beside the embedded engine, once the command
-    `install` has installed it, if there is one. `since` is when the demo was asked for.
+    `install` has installed it, if there is one. `since` is when the command was started.
     """
 
     port: int = 0
@@ -57,38 +57,38 @@ def address(port: int, *, beside: bool = False) -> str:
 
 
 def run(plan: DemoOptions, say: Callable[[str], None]) -> None:
-    """Show the demo until Ctrl-C, or for as long as was asked; nothing of it is left behind."""
+    """Run the demo until Ctrl-C, or for its duration; its files are removed at the end."""
     set_up_logs("error")
     with (
         TemporaryDirectory(prefix="nearcast-demo-") as folder,
-        bound("127.0.0.1", plan.port) as door,
+        bound("127.0.0.1", plan.port) as listening,
     ):
-        port = door.getsockname()[1]
+        port = listening.getsockname()[1]
         page = address(port, beside=plan.beside)
         say(f"Map: {page}")
-        given = Given(window_count=_WINDOW, space=Box(*SPACE))
+        given = GivenSettings(window_count=_WINDOW, space=Box(*SPACE))
         server = Server(Config(data=Path(folder), given=given, engine=plan.engine))
         beside = _watch(server, Path(folder), plan, say) if plan.beside else None
-        story = _Story(plan, port, say, server.stop, beside)
+        feed = _FeedThread(plan, port, say, server.stop, beside)
         if plan.browser and has_browser():
             webbrowser.open(page)
-        with suppress(KeyboardInterrupt):  # how a server ends that was told to with Ctrl-C
-            server.run(sockets=[door])
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after Ctrl-C
+            server.run(sockets=[listening])
         if beside is not None:
             beside.end()
-        story.end()
+        feed.end()
 
 
 def _watch(
     server: Server, folder: Path, plan: DemoOptions, say: Callable[[str], None]
 ) -> SparkComparison:
     beside = SparkComparison(folder / "beside", plan.install, say, plan.since)
-    beside.watch(server.application, server.front)
+    beside.watch(server.application, server.state)
     return beside
 
 
-class _Story(Thread):
-    """Feeds the server from a thread of its own, for as long as there is time, then ends it."""
+class _FeedThread(Thread):
+    """Feeds the server for the duration of the demo, then stops it."""
 
     def __init__(
         self,
@@ -109,15 +109,15 @@ class _Story(Thread):
         self.start()
 
     def run(self) -> None:
-        """Tell the story."""
+        """Feed the server, and stop it in the end."""
         try:
-            self._tell()
+            self._feed()
         except Exception as error:
             self._failure = error
         finally:
             self._at_end()
 
-    def _tell(self) -> None:
+    def _feed(self) -> None:
         plan, address = self._plan, f"http://127.0.0.1:{self._port}"
         with httpx.Client(base_url=address, timeout=30, trust_env=False) as client:
             feed = CityFeed(
@@ -135,9 +135,9 @@ class _Story(Thread):
                     self._start_clock()
                     feed.play(plan.people, plan.movers, plan.rate)
             except httpx.TransportError:
-                pass  # the server has gone first
+                pass  # the server stopped first
             except httpx.HTTPStatusError as error:
-                if error.response.status_code != 503:  # it is about to go
+                if error.response.status_code != 503:  # it is stopping
                     raise
             self._say(f"Over: {feed.counts()}.{self._compared()}")
 
@@ -152,7 +152,7 @@ class _Story(Thread):
             clock.start()
 
     def end(self) -> None:
-        """Come to an end; what went wrong meanwhile is raised."""
+        """Stop the feed, and raise the error that ended it, if any."""
         self._stop_asked.set()
         self.join()
         if self._failure is not None:
@@ -160,7 +160,7 @@ class _Story(Thread):
 
 
 def has_browser() -> bool:
-    """Whether a window can be opened; a browser that takes over the terminal is no help."""
+    """Whether a browser window can be opened; a browser in the terminal does not count."""
     if sys.platform in ("darwin", "win32"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,4 +1,4 @@
-"""The lasting messages of an engine with an index: kept by slot, found by term and place."""
+"""The active messages of an engine with an index: stored by slot, found by term and place."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 from nearcast.active import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.engine.standing import Arrived, Interest, Results
+from nearcast.engine.matching import ArrivedMessage, BooleanSubscription, Results
 from nearcast.events import Message
 from nearcast.geo import Box
 
 if TYPE_CHECKING:
-    from nearcast.engine.indexed import IndexedPopulation
+    from nearcast.engine.indexed import IndexedSubscriptions
 
-_AT_A_TIME = 64  # ended messages that one event takes out: expiry is never a pause
+_AT_A_TIME = 64  # ended messages that one event removes, so that expiry never causes a pause
 
 
 class Placement(NamedTuple):
-    """Where a subscription is to stand: the rows it has, with other boxes, or circles."""
+    """The target of a move: the rows of a subscription, and their new boxes or circles."""
 
     rows: Int32s
     boxes: Floats
@@ -28,8 +28,8 @@ class Placement(NamedTuple):
     whole: bool  # whether each row is all there is of the region, not one side of a border
 
 
-class Arrivals(NamedTuple):
-    """Messages that last, as columns; `numbers` say the order of their arrival."""
+class ActiveColumns(NamedTuple):
+    """Active messages as columns; `numbers` give their order of arrival."""
 
     ids: list[str]
     texts: list[str]
@@ -41,21 +41,21 @@ class Arrivals(NamedTuple):
 
 
 class IndexedMessages:
-    """Knows each lasting message by a *slot*.
+    """Stores each active message in a *slot*.
 
-    A range message across the antimeridian is two boxes; those few are asked one by one.
+    A range message across the antimeridian is two boxes; those few are checked one by one.
     """
 
-    def __init__(self, population: IndexedPopulation) -> None:
+    def __init__(self, population: IndexedSubscriptions) -> None:
         self._population = population
         self._store = ActiveStore()
         self._names: list[str] = []  # by slot
         self._texts: list[str] = []  # by slot
         self._numbers: Int64s = np.zeros(64, np.int64)  # by slot: the order of arrival
-        self._times: Floats = np.zeros((64, 2))  # by slot: when it came, and how long it lasts
+        self._times: Floats = np.zeros((64, 2))  # by slot: its time and its ttl
         self._regions: dict[int, Box] = {}  # by slot, of those that are not at a point
         self._slots: dict[str, int] = {}
-        self._split: dict[str, Arrived] = {}
+        self._split: dict[str, ArrivedMessage] = {}
         self._now = 0.0
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class IndexedMessages:
         return any(self.has(id, now) for id in used) or not self._split.keys().isdisjoint(ids)
 
     def message(self, id: str) -> Message | None:
-        """Put an active message together again."""
+        """Rebuild an active message."""
         if not self.has(id, self._now):
             return None
         slot = self._slots.get(id)
@@ -97,8 +97,8 @@ class IndexedMessages:
         point = (lon, lat) if region is None else None
         return Message(id, self._texts[slot], point, region, at, ttl)
 
-    def add(self, arrived: Arrived) -> None:
-        """Take in a message that lasts."""
+    def add(self, arrived: ArrivedMessage) -> None:
+        """Add an active message."""
         message = arrived.message
         if message.point is not None:
             bounds: tuple[float, ...] = (*message.point, *message.point)
@@ -110,7 +110,7 @@ class IndexedMessages:
             bounds = sides[0]
         terms = self._population.terms.lend(sorted(arrived.terms))
         starts = np.array([0, len(terms)], np.int64)
-        arrivals = Arrivals(
+        arrivals = ActiveColumns(
             [message.id], [message.text], MessageTerms(starts, terms), np.array([bounds]),
             np.array([arrived.at]), np.array([message.ttl]), np.array([arrived.number], np.int64),
         )  # fmt: skip
@@ -118,8 +118,8 @@ class IndexedMessages:
         if message.region is not None:
             self._regions[int(slots[0])] = message.region
 
-    def add_columns(self, arrivals: Arrivals) -> Int32s:
-        """Take in many messages whose terms have been lent, all at points; give their slots."""
+    def add_columns(self, arrivals: ActiveColumns) -> Int32s:
+        """Add many messages at points, whose terms have numbers already; return their slots."""
         ids, texts, terms, boxes, at, ttl, numbers = arrivals
         slots = self._store.add(terms, boxes, at + ttl)
         missing = self._store.slots - len(self._names)
@@ -137,7 +137,7 @@ class IndexedMessages:
         return slots
 
     def advance(self, now: float, events: int = 1) -> None:
-        """Let time pass, and take out some of the messages that have ended."""
+        """Advance the time, and remove some of the messages that have ended."""
         self._now = now
         if self._split:
             self._split = {id: one for id, one in self._split.items() if one.end > now}
@@ -162,8 +162,8 @@ class IndexedMessages:
         # Two may have the same id, one of which has ended.
         self._slots = {id: slots[was] for id, was in self._slots.items()}
 
-    def wanted_by(self, interest: Interest) -> Results:
-        """The active messages that a subscription of the table wants."""
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
+        """The active messages that a subscription of the table matches."""
         if not len(self):
             return {}
         rows = self._population.rows_of(interest.subscription.id)
@@ -181,7 +181,7 @@ class IndexedMessages:
         return self._store.evaluate(self._population.table.rows, rows, events, times)
 
     def moved(self, placement: Placement, events: Int32s, times: Floats) -> ActiveChanges:
-        """What changes when rows stand elsewhere; see `ActiveStore.moves`."""
+        """The changes when rows move; see `ActiveStore.moves`."""
         rows, boxes, circles, _ = placement
         table = self._population.table.rows
         return self._store.moves(table, rows, events, times, boxes, circles)

@@ -1,13 +1,13 @@
-"""Many events in order, each by itself.
+"""Applies events in order, one by one.
 
-Every event is applied to the core and noted in `EngineChanges`. A refused one changes nothing.
+Every event is applied to the core and recorded in `EngineChanges`. A refused one changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from nearcast.engine.changes import Accepted, EngineChanges
+from nearcast.engine.changes import AcceptedMessage, EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import NearcastError
@@ -15,7 +15,7 @@ from nearcast.events import Event, Publish, Update
 
 
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
-    """Apply one event, and note what it changed."""
+    """Apply one event, and record what it changed."""
     updates = core.apply(event)
     changes.seq += 1
     changes.now = core.now
@@ -23,7 +23,7 @@ def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Upd
     match event:
         case Publish(message):
             if message.point is not None or message.ttl:
-                changes.messages.append(Accepted(changes.seq, at, message))
+                changes.messages.append(AcceptedMessage(changes.seq, at, message))
         case _:
             id = event.subscription.id if hasattr(event, "subscription") else event.id
             changes.subscriptions[id] = core.subscription(id)
@@ -34,7 +34,7 @@ def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Upd
 def apply_events(
     core: EventCore, events: Iterable[Event], changes: EngineChanges, stop: bool = False
 ) -> list[EventOutcome]:
-    """Apply events in order, and say what became of each; with `stop`, up to one refused."""
+    """Apply events in order and return their outcomes; with `stop`, up to the first refused one."""
     outcomes: list[EventOutcome] = []
     for outcome in _outcomes(core, events, changes):
         outcomes.append(outcome)
@@ -46,7 +46,7 @@ def apply_events(
 def _outcomes(
     core: EventCore, events: Iterable[Event], changes: EngineChanges
 ) -> Iterator[EventOutcome]:
-    """Apply events as their outcomes are asked for, or a run of messages before that."""
+    """Yield the outcomes of events; each is applied when its outcome is requested, or earlier."""
     if core.plain:
         return (apply_single(core, event, changes) for event in events)
     from nearcast.engine.runs import outcomes_in_runs
@@ -55,7 +55,7 @@ def _outcomes(
 
 
 def apply_single(core: EventCore, event: Event, changes: EngineChanges) -> EventOutcome:
-    """Apply one event, and say what became of it."""
+    """Apply one event, and return its outcome."""
     first = changes.last + 1
     try:
         updates = apply_one(core, event, changes)

@@ -1,4 +1,4 @@
-"""Where all subscriptions of an engine lie, for whoever wants to see them on a map."""
+"""The bounding boxes of all subscriptions of an engine, for maps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whole columns at once: the fast paths of `publish_table`, `subscribe_table` and `apply_all`.
+"""The fast paths of `publish_table`, `subscribe_table` and `apply_all`, on whole columns.
 
-Each takes only what it can take without looking at single rows: new subscriptions of plain words
-and plain boxes, messages at points. For anything else it gives None, has changed nothing,
-and the caller goes row by row, which also finds the words for what is wrong.
+Each handles only what needs no look at single rows: new subscriptions of plain words and plain
+boxes, messages at points. For anything else it changes nothing and returns None, and the caller
+goes row by row, which also reports errors.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from nearcast._jit import kernel
 from nearcast.active import ActiveChanges, MessageTerms
 from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s
-from nearcast.engine.active import Arrivals
+from nearcast.engine.active import ActiveColumns
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
-from nearcast.engine.indexed import Indexed, IndexedPopulation
+from nearcast.engine.indexed import Indexed, IndexedSubscriptions
 from nearcast.engine.ranked_updates import ranked_updates
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
@@ -34,7 +34,7 @@ _FEW = 2000  # messages that are not worth a second thread
 
 
 def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
-    """Take in new subscriptions of plain words and plain boxes, or of top-k ones."""
+    """Add new subscriptions of plain words and plain boxes, or top-k ones."""
     if ambiguous(table):
         return None
     if used(table, "top", "point"):
@@ -63,21 +63,21 @@ def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) ->
 
 
 def note(core: Indexed, changes: EngineChanges, now: Floats, updates: pa.Table) -> None:
-    """Note events at these times, and the updates of them all."""
+    """Record events at these times, with all their updates."""
     changes.add_table(changes.seq + 1, now, updates)
     changes.seq += len(now)
     changes.now = core.now
 
 
 def put_boxes(
-    population: IndexedPopulation, ids: list[str], queries: pa.StringArray, boxes: Floats
+    population: IndexedSubscriptions, ids: list[str], queries: pa.StringArray, boxes: Floats
 ) -> tuple[list[str], Int32s] | None:
-    """Add new subscriptions of plain words and a plain box each; give their queries and rows."""
+    """Add new subscriptions of plain words and one plain box; return their queries and rows."""
     if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
         return None
     texts = population.terms.read(queries, intern=True)
     if (np.diff(texts.starts) == 0).any():
-        return None  # nothing but stop words: the slow way has the words for it
+        return None  # only stop words: the slow path reports the error
     wanted: list[str] = queries.to_pylist()
     return wanted, population.put_boxes(ids, wanted, texts, boxes)
 
@@ -101,7 +101,7 @@ def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Tab
 
 
 def _subscribe_ranked(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
-    """Take in new top-k subscriptions, at a time at which nothing expires."""
+    """Add new top-k subscriptions, at a time when nothing expires."""
     ids, queries, points = ids_of(table), _strings(table, "query"), _points(table)
     tops, now = _tops(table), times_of(table, core)
     if ids is None or queries is None or points is None or tops is None or now is None:
@@ -170,14 +170,14 @@ def publish_messages(
 def _keep(
     core: Indexed, messages: PublishedColumns, boxes: Floats, ttl: Floats
 ) -> TextBatch | None:
-    """Keep those messages that last; give the terms of all, if all do."""
+    """Store the active messages; return the terms of all messages if all are active."""
     _, ids, texts, _, now, _ = messages
     which = np.flatnonzero(now + ttl > now)
     if not len(which):
         return None
     kept = texts.take(pa.array(which))
     batch = core.boolean.terms.read(kept, lend=True)
-    arrivals = Arrivals(
+    arrivals = ActiveColumns(
         [ids[row] for row in which.tolist()], kept.to_pylist(), MessageTerms(*batch),
         boxes[which], now[which], ttl[which], core.numbers_ahead(which),
     )  # fmt: skip
@@ -193,7 +193,7 @@ def _together(one: pa.Table, other: pa.Table) -> pa.Table:
     return pa.concat_tables([one, other]).sort_by(keys)
 
 
-def _updates(population: IndexedPopulation, matches: Matches, ids: pa.StringArray) -> pa.Table:
+def _updates(population: IndexedSubscriptions, matches: Matches, ids: pa.StringArray) -> pa.Table:
     """Name the pairs, in the order in which single calls would report them."""
     names, rank = population.names_in_order(matches.owners)
     ranks = rank[matches.owners]
@@ -225,12 +225,12 @@ def used(table: pa.Table, *names: str) -> bool:
 
 
 def ambiguous(table: pa.Table) -> bool:
-    """Whether a name stands over several columns."""
+    """Whether several columns have the same name."""
     return bool(len(set(table.column_names)) < table.num_columns)
 
 
 def _lives(table: pa.Table) -> Floats | None:
-    """How long each message lasts, if all of that is valid."""
+    """The `ttl` of each message, if all are valid."""
     if not used(table, "ttl"):
         return np.zeros(len(table))
     column = table["ttl"]

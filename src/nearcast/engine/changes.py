@@ -1,10 +1,10 @@
-"""What a call changed in an engine: gathered while events are applied, then kept by a journal."""
+"""The changes of a call: collected while events are applied, then stored by a journal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from nearcast.engine.update_log import Caused, Rows
+from nearcast.engine.update_log import CausedUpdate, Rows
 from nearcast.events import Message, Subscription, Update
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _LARGEST_CHUNK = 1 << 16
 
 
-class Accepted(NamedTuple):
-    """A message that was taken in: the number and the time of its event."""
+class AcceptedMessage(NamedTuple):
+    """An accepted message, with the number and the time of its event."""
 
     seq: int
     at: float
@@ -31,7 +31,7 @@ class PublishedColumns(NamedTuple):
     texts: pa.StringArray
     points: Floats
     at: Floats
-    ttl: Floats | None = None  # None if none of them lasts
+    ttl: Floats | None = None  # None if none of them is active
 
 
 class Boxes(NamedTuple):
@@ -55,22 +55,22 @@ class EngineChanges:
         self.now: float | None = None
         self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
         self.boxes: list[Boxes] = []
-        self.moved: list[str] = []  # ids of subscriptions that the core knows to stand elsewhere
-        self.messages: list[Accepted | PublishedColumns] = []
+        self.moved: list[str] = []  # ids of subscriptions whose new regions are read from the core
+        self.messages: list[AcceptedMessage | PublishedColumns] = []
         self.updates: list[Rows] = []
 
     def add_updates(self, seq: int, at: float, updates: list[Update]) -> int:
-        """Note the updates of one event, and give the id of the first."""
+        """Add the updates of one event, and return the id of the first."""
         first = self.last + 1
         if updates:
             if not self.updates or not isinstance(self.updates[-1], list):
                 self.updates.append([])
-            self.updates[-1] += [Caused(seq, at, update) for update in updates]
+            self.updates[-1] += [CausedUpdate(seq, at, update) for update in updates]
             self.last += len(updates)
         return first
 
     def add_table(self, seq: int, at: Floats, updates: pa.Table) -> int:
-        """Note the updates of a table of events, the first of which is event `seq`."""
+        """Add the updates of a table of events, the first of which is event `seq`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""What does the matching behind an engine: the place where an index plugs in."""
+"""The interface of the cores that match events for an engine, with or without an index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearcast.geo import Bounds
 
 
 class EventCore(Protocol):
-    """Applies events in order, and knows what the state is after them."""
+    """Applies events in order, and holds the state after them."""
 
     plain: bool
     """Whether it has no index, and takes events one by one."""
@@ -25,15 +25,15 @@ class EventCore(Protocol):
         ...
 
     def apply(self, event: Event) -> list[Update]:
-        """Take one event and give its updates, in order; one that is refused changes nothing."""
+        """Apply one event and return its updates in order; a refused one changes nothing."""
         ...
 
     def advance(self, now: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         ...
 
     def results(self, id: str) -> list[Result]:
-        """What is in a subscription's results now."""
+        """The current results of a subscription."""
         ...
 
     def subscription(self, id: str) -> Subscription | None:
@@ -57,12 +57,12 @@ class EventCore(Protocol):
         ...
 
     def figures(self) -> dict[str, float]:
-        """Figures about what is inside, for whoever watches."""
+        """Figures about the state, for monitoring."""
         ...
 
 
 def make_core(index: str, settings: Settings) -> EventCore:
-    """Make the core that an engine with the index of this name has."""
+    """Create the core for the index of this name."""
     if index == "scan":
         return Scan(settings)
     from nearcast.engine.indexed import Indexed

@@ -15,22 +15,22 @@ from nearcast.geo import Box
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore
 
-_DENSE = 16  # of so many subscriptions one near the box makes it faster to walk through all
+_DENSE = 16  # if one in this many subscriptions is near the box, a walk through all is faster
 
 
 class Directory:
-    """Keeps ids in order, from the first time somebody asks for them in order."""
+    """Keeps the ids in order; they are sorted on first use."""
 
     def __init__(self, core: EventCore) -> None:
         self._core = core
         self._ids: SortedSet | None = None
 
     def follow(self, changes: EngineChanges) -> None:
-        """Take note of subscriptions that came and went."""
+        """Update the ids after subscriptions were added and removed."""
         if self._ids is None:
             return
         if changes.boxes:
-            self._ids = None  # many at once: sorted anew, if anybody asks again
+            self._ids = None  # many at once: sorted again on the next use
             return
         for id, subscription in changes.subscriptions.items():
             if subscription is None:

@@ -15,8 +15,8 @@ from nearcast.engine.directory import Directory
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
 from nearcast.engine.names import INDEX_NAMES
 from nearcast.engine.outcome import EventOutcome
-from nearcast.engine.plain import ROWS, Plain, begins_plain, go_over, is_due
-from nearcast.engine.settings import Given, Settings
+from nearcast.engine.plain import ROWS, CountingScan, begins_plain, go_over, is_due
+from nearcast.engine.settings import GivenSettings, Settings
 from nearcast.engine.update_log import UpdateLog
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.events import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-_AT_A_TIME = 256  # events that plain code takes before it is asked again whether it has grown
+_AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
 
@@ -60,11 +60,11 @@ class Engine:
     to use them, others are refused. `retain_seconds` and `retain_updates` say for how long `log`
     keeps updates; `clock` gives the seconds since 1970 that this is measured by.
 
-    An engine begins on plain code, which needs nothing to be loaded or compiled, and goes over to
-    its index by itself when it has grown; updates are the same. `index` names one of the indexes
-    to have from the start, or `scan` to stay on plain code.
+    An engine begins on plain code, which needs no kernels to be loaded or compiled, and goes over
+    to its index by itself when it has grown; updates are the same. `index` names an index to use
+    from the start, or `scan` to stay on plain code.
 
-    One thread may use an engine at a time; only `log`, `recall` and `backup` serve others beside.
+    One thread may use an engine at a time; others may only use `log`, `recall` and `backup`.
 
     >>> from nearcast import Circle, Engine
     >>> engine = Engine()
@@ -90,7 +90,7 @@ class Engine:
     ) -> None:
         if index not in INDEX_NAMES:
             raise InvalidValue("index", index, f"one of {', '.join(INDEX_NAMES)}")
-        given = Given(window_count, window_seconds, space, history, analyser)
+        given = GivenSettings(window_count, window_seconds, space, history, analyser)
         self._index = index
         self._journal: Journal
         if path is None:
@@ -108,7 +108,7 @@ class Engine:
             raise
 
     def _ready(self) -> EventCore:
-        """The core, brought back from the file if the latest call could not be kept."""
+        """The core, restored from the file if the latest call could not be stored."""
         if self._closed:
             raise StateError("engine: it is closed; make another one")
         if self._core is None:
@@ -119,30 +119,30 @@ class Engine:
 
     def _new_core(self, settings: Settings) -> EventCore:
         if self._index == "auto" and begins_plain(*self._journal.size()):
-            return Plain(settings)
+            return CountingScan(settings)
         return make_core(self._index, settings)
 
     def _grown(self, rows: int = 0) -> EventCore:
-        """The core, once with an index if it is time for that; so many rows come together."""
+        """The core for a table of `rows` rows; it goes over to an index if it is time for that."""
         core = self._ready()
-        if isinstance(core, Plain) and (rows >= ROWS or is_due(core)):
+        if isinstance(core, CountingScan) and (rows >= ROWS or is_due(core)):
             self.go_over()
         return self._ready()
 
     def go_over(self) -> None:
-        """Let an index do from now on what plain code did so far, if that is still so.
+        """Go over from plain code to an index, if that has not happened yet.
 
-        An engine does this by itself when it has grown. Asked to, it does not wait for kernels,
-        which may have to be compiled first.
+        An engine does this by itself when it has grown and its kernels are there. This call does
+        it at once, and may have to compile kernels first.
         """
         core = self._ready()
-        if isinstance(core, Plain):
+        if isinstance(core, CountingScan):
             self._core = go_over(core)
             self._directory = Directory(self._core)
 
     @contextmanager
     def _call(self) -> Iterator[EngineChanges]:
-        """Change the core and keep the changes; where they are not kept, forget them."""
+        """Change the core and store the changes; undo them if they cannot be stored."""
         self._ready()
         changes = EngineChanges(self._journal.seq, self._journal.log.last)
         try:
@@ -150,7 +150,7 @@ class Engine:
         except BaseException as error:
             kept = isinstance(error, NearcastError) and self._journal.seq == changes.seq
             if not kept and self._journal.heals:
-                self._core = None  # the file has what was acknowledged, and nothing else
+                self._core = None  # the file has exactly what was acknowledged
             raise
 
     def _keep(self, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
@@ -165,7 +165,7 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file, if there is one; closing twice does no harm."""
+        """Close the file, if there is one; closing twice does no harm."""
         if not self._closed:
             self._closed = True
             self._journal.close(self._core)
@@ -173,7 +173,7 @@ class Engine:
 
     @property
     def settings(self) -> Settings:
-        """What the engine was told when it was made."""
+        """The settings that the engine was created with."""
         return self._journal.settings
 
     @property
@@ -192,7 +192,7 @@ class Engine:
         return self._ready().now
 
     def apply(self, event: Event) -> list[Update]:
-        """Take one event of a log; the methods below make the event for you."""
+        """Apply one event of a log; the methods below create the event for you."""
         outcome = self.apply_all((event,))[0]
         if outcome.error is not None:
             raise outcome.error
@@ -201,12 +201,13 @@ class Engine:
     def apply_all(
         self, events: Iterable[Event], remember: Answers | None = None, *, stop: bool = False
     ) -> list[EventOutcome]:
-        """Take many events in order, each by itself, and say what became of each.
+        """Apply many events in order, and return their outcomes.
 
-        One that is refused changes nothing, and the rest go on. What they changed is kept
-        together or, if the engine ends before this returns, perhaps not at all. `remember` has
-        answers to keep with them under idempotency keys, or makes them of the outcomes. With
-        `stop` those after the first that is refused are not applied, and have no outcome.
+        A refused event changes nothing, and the rest are applied. All changes are stored
+        together or, if the process ends before this returns, perhaps not at all. `remember` has
+        answers to store with them under idempotency keys, or is called with the outcomes to get
+        them. With `stop` the events after the first refused one are not applied, and have no
+        outcome.
         """
         events = list(events)
         with self._call() as changes:
@@ -231,10 +232,10 @@ class Engine:
         top: Top | None = None,
         at: float | None = None,
     ) -> list[Update]:
-        """Register a standing interest, or replace the one with this id.
+        """Add a subscription, or replace the one with this id.
 
         Give a `region`, or a `point` and `top` for the k best messages only. A ready-made
-        `Subscription` may stand in place of all of them.
+        `Subscription` may be given instead of all of them.
         """
         if isinstance(id, Subscription):
             _check_alone(id, query, region, point, top)
@@ -250,7 +251,7 @@ class Engine:
         point: Point | None = None,
         at: float | None = None,
     ) -> list[Update]:
-        """Take a subscription to another region, or a top-k one to another point."""
+        """Move a subscription to another region, or a top-k one to another point."""
         return self.apply(Move(id, region, point, at))
 
     def unsubscribe(self, id: str, *, at: float | None = None) -> list[Update]:
@@ -267,9 +268,9 @@ class Engine:
         at: float | None = None,
         ttl: float = 0.0,
     ) -> list[Update]:
-        """Send a message from a point, or over a box, to everyone it concerns.
+        """Publish a message at a point or over a box.
 
-        A ready-made `Message` may stand in place of all arguments.
+        A ready-made `Message` may be given instead of all arguments.
         """
         if isinstance(id, Message):
             _check_alone(id, text, point, region, at, ttl or None)
@@ -278,7 +279,7 @@ class Engine:
         return self.apply(Publish(id))
 
     def results(self, id: str) -> list[Result]:
-        """What a subscription's results are now: active lasting messages, or the ranked k best."""
+        """The current results of a subscription: active messages, or the k best in order."""
         return self._ready().results(id)
 
     def subscriptions(self) -> list[Subscription]:
@@ -291,7 +292,7 @@ class Engine:
         return len(self._ready())
 
     def figures(self) -> dict[str, float]:
-        """Figures for whoever watches: how much there is, and what the index has looked at."""
+        """Figures for monitoring: sizes, and the rows that the index has looked at."""
         core = self._ready()
         return {"subscriptions": float(len(core)), **core.figures()}
 
@@ -314,12 +315,12 @@ class Engine:
         return self._ready().message(id)
 
     def remember(self, key: str, answer: bytes, at: float | None = None) -> None:
-        """Keep an answer under an idempotency key for a day from `at`, in seconds since 1970."""
+        """Store an answer under an idempotency key for a day from `at`, in seconds since 1970."""
         self._ready()
         self._journal.remember(key, answer, at)
 
     def recall(self, key: str) -> bytes | None:
-        """The answer kept under an idempotency key, if there is one."""
+        """The answer stored under an idempotency key, if there is one."""
         self._ready()
         return self._journal.recall(key)
 
@@ -346,7 +347,7 @@ class Engine:
         """Move many subscriptions at once: a table of places in, a table of updates out.
 
         It has the columns `id` and `region` (`point` for a top-k subscription), and `at` if time
-        passes. An id may stand there several times. See `publish_table`.
+        passes. An id may occur several times. See `publish_table`.
         """
         return self._apply_table("move", table)
 
@@ -376,7 +377,7 @@ class Engine:
 
 
 def _check_alone(ready_made: Subscription | Message, *others: object) -> None:
-    """Refuse what a ready-made object says itself, and which would else be passed over."""
+    """Refuse arguments beside a ready-made object: they would be ignored."""
     for other in others:
         if other is not None:
             kind = type(ready_made).__name__

@@ -11,9 +11,9 @@ from nearcast.text import DEFAULT, Analyser, Vocabulary
 
 
 def read_history(path: str | Path, analyser: Analyser = DEFAULT) -> Vocabulary:
-    """Count in how many messages of a log each term stands; other events are passed over.
+    """Count in how many messages of a log each term occurs; other events are ignored.
 
-    Counts that `Vocabulary.save` wrote are taken as they are.
+    A file that `Vocabulary.save` wrote is loaded as it is.
     """
     if Vocabulary.is_saved(path):
         return Vocabulary.load(path)

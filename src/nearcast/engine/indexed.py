@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import IndexedMessages, Placement
+from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Interest
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
 from nearcast.events import Point, Subscription, Update
@@ -30,14 +30,14 @@ from nearcast.text import Analyser, parse_bag, parse_query
 from nearcast.topk.core import TopkChanges
 
 if TYPE_CHECKING:
-    from nearcast.engine.plain import Plain
+    from nearcast.engine.plain import CountingScan
 
 _NONE = np.empty(0, np.int32)
 _decode = msgspec.json.Decoder().decode
 
 
 class LateRegion:
-    """A region in its JSON form, not yet made of it."""
+    """A region as JSON, decoded on first use."""
 
     __slots__ = ("json",)
 
@@ -45,11 +45,11 @@ class LateRegion:
         self.json = json
 
 
-class IndexedPopulation:
-    """Knows each subscription by an *owner* number, and lets an index find those that match.
+class IndexedSubscriptions:
+    """Numbers subscriptions as *owners* of rows, and finds those that match through an index.
 
-    What a subscription is made of is kept once: its query as text, its region in the table if it
-    is a plain box or a circle, as an object if it is not.
+    A subscription is stored once: its query as text, its region in the table if it is a plain
+    box or a circle, otherwise as an object.
     """
 
     def __init__(self, index: str, analyser: Analyser) -> None:
@@ -62,7 +62,7 @@ class IndexedPopulation:
         self.terms = TermIds(self.table, analyser)
         self.analyser = analyser
         self._owners: dict[str, int] = {}
-        self._ids: list[str] = []  # by owner; an owner that is free has an empty one
+        self._ids: list[str] = []  # by owner; empty for an unused number
         self._queries: list[str] = []
         self._rows: list[int] = []  # by owner: the first of its rows
         self._radii: dict[int, float] = {}  # owners that are one circle
@@ -79,15 +79,15 @@ class IndexedPopulation:
     def __contains__(self, id: str) -> bool:
         return id in self._owners
 
-    def find(self, id: str) -> Interest | None:
-        """Put a subscription together again."""
+    def find(self, id: str) -> BooleanSubscription | None:
+        """Rebuild a subscription."""
         subscription = self.subscription(id)
         if subscription is None:
             return None
-        return Interest(subscription, parse_query(subscription.query, self.analyser))
+        return BooleanSubscription(subscription, parse_query(subscription.query, self.analyser))
 
     def subscription(self, id: str) -> Subscription | None:
-        """Put a subscription together again, without its query in parts."""
+        """Rebuild a subscription, without parsing its query."""
         owner = self._owners.get(id)
         return None if owner is None else self._subscription(owner)
 
@@ -110,7 +110,7 @@ class IndexedPopulation:
             return None
         return [self._ids[owner] for owner in (*np.unique(owners).tolist(), *self._rowless)]
 
-    def put(self, interest: Interest) -> None:
+    def put(self, interest: BooleanSubscription) -> None:
         """Add a subscription, replace one, or move one."""
         subscription = interest.subscription
         id, region = subscription.id, subscription.region
@@ -173,7 +173,7 @@ class IndexedPopulation:
         return np.array([rows[n] for n in numbers], np.int32), np.array(fits, np.bool_)
 
     def placement(self, owner: int, region: Region) -> Placement | None:
-        """How a subscription can take another region without changing its rows; None if not."""
+        """How to move a subscription within its rows; None if it needs other rows."""
         special = self._special(owner)
         if special is not None:
             kind: type[Region] = type(special[0])
@@ -194,7 +194,7 @@ class IndexedPopulation:
         return Placement(rows, boxes, circles, sides == 1)
 
     def place(self, owner: int, region: Region, placement: Placement) -> None:
-        """Let a subscription have another region in its rows."""
+        """Store another region in the rows of a subscription."""
         self.shift(placement)
         if owner in self._many:
             self._many[owner] = (region, self._many[owner][1])
@@ -206,7 +206,7 @@ class IndexedPopulation:
         self._radii.update(zip(owners.tolist(), radii.tolist(), strict=True))
 
     def shift(self, placement: Placement) -> None:
-        """Give rows other boxes or circles."""
+        """Set the boxes or circles of rows."""
         rows, boxes, circles, _ = placement
         if len(rows):
             self.settle()
@@ -214,10 +214,7 @@ class IndexedPopulation:
             self.index.move(rows)
 
     def settle(self, messages: int = 0) -> None:
-        """Hand the index the rows that wait for it: together they cost it less.
-
-        With so many messages to match, it may also tidy up a little.
-        """
+        """Add the waiting rows to the index; it may tidy up in proportion to `messages`."""
         if self._waiting:
             self.terms.settle()
             rows = np.array(self._waiting, np.int32)
@@ -229,7 +226,7 @@ class IndexedPopulation:
     def put_boxes(
         self, ids: list[str], queries: list[str], texts: TextBatch, boxes: Floats
     ) -> Int32s:
-        """Add many new subscriptions of plain words and a plain box each; give their rows."""
+        """Add many new subscriptions of plain words and one plain box; return their rows."""
         self.settle()
         self._order = None
         kept = max(0, len(self._free) - len(ids))
@@ -252,7 +249,7 @@ class IndexedPopulation:
         return rows
 
     def drop(self, id: str) -> None:
-        """Forget a subscription that is there."""
+        """Remove a known subscription."""
         owner = self._owners.pop(id)
         self._order = None
         self._withdraw(owner)
@@ -260,7 +257,7 @@ class IndexedPopulation:
         self._free.append(owner)
 
     def drop_some(self, ids: list[str]) -> None:
-        """Forget many subscriptions at once, those of them that are there."""
+        """Remove many subscriptions at once; unknown ones are ignored."""
         owners = [self._owners.pop(id) for id in ids if id in self._owners]
         specials = [self._many.pop(owner, None) for owner in owners]
         plain = [self._rows[o] for o, special in zip(owners, specials, strict=True) if not special]
@@ -274,8 +271,8 @@ class IndexedPopulation:
         self._order = None
         self._take_out(rows)
 
-    def wanting(self, arrived: Arrived) -> list[str]:
-        """Ask the index who wants one message."""
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
+        """The ids of the subscriptions that match one message, from the index."""
         self.settle(1)
         known = self.terms.known(arrived.terms)
         if not len(known):
@@ -297,7 +294,7 @@ class IndexedPopulation:
         return [self._ids[owner] for owner in owners.tolist()]
 
     def match(self, texts: TextBatch, boxes: Floats, threads: int) -> Matches:
-        """Ask the index about many messages at once."""
+        """Match many messages at once."""
         self.settle(len(boxes))
         np.add.at(self.table.frequency, texts.terms, 1)
         found = match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
@@ -305,7 +302,7 @@ class IndexedPopulation:
         return found
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
+        """All subscriptions."""
         return (self._subscription(owner) for owner in self._owners.values())
 
     def boxes(self) -> Floats:
@@ -321,7 +318,7 @@ class IndexedPopulation:
     def names_in_order(self, owners: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these owners at least, and the rank of each owner there.
 
-        The order of all ids is worked out when it pays, and kept until somebody comes or goes.
+        The order of all ids is computed when that pays, and kept until the ids change.
         """
         if self._order is None and len(owners) < len(self._ids) // 4:
             some = np.unique(owners)
@@ -393,17 +390,17 @@ class Indexed(Scan):
 
     def __init__(self, settings: Settings | None, index: str) -> None:
         settings = settings or Settings()
-        self.boolean = IndexedPopulation(index, settings.analyser)
+        self.boolean = IndexedSubscriptions(index, settings.analyser)
         self.ranked = FastRankings(settings)
         self.active = IndexedMessages(self.boolean)
         super().__init__(settings, self.boolean, self.ranked, self.active)
 
-    def take_over(self, plain: Plain) -> None:
-        """Come from nothing to the state of an engine without an index."""
-        for interest in plain.everyone:
+    def take_over(self, plain: CountingScan) -> None:
+        """Take over the state of an engine without an index; this one must be empty."""
+        for interest in plain.scanned_subscriptions:
             self.boolean.put(interest)
         self.boolean.settle()
-        for arrived in plain.remembered:
+        for arrived in plain.scanned_messages:
             self.active.add(arrived)
         for arrived in plain.rankings_of_all.window:
             self.ranked.enter(arrived)
@@ -415,7 +412,7 @@ class Indexed(Scan):
         self.ranked.forget_changes()
 
     def subscription(self, id: str) -> Subscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         ranked = self.ranked.find(id)
         return self.boolean.subscription(id) if ranked is None else ranked
 
@@ -429,7 +426,7 @@ class Indexed(Scan):
         return None if near is None else [*near, *self.ranked]
 
     def figures(self) -> dict[str, float]:
-        """Figures about index and table, for whoever watches."""
+        """Figures about index and table, for monitoring."""
         population = self.boolean
         size = population.index.stats()["bytes"] + population.table.nbytes + self.active.nbytes
         return {"bytes": float(size), "candidates": float(population.looked_at)}
@@ -490,12 +487,12 @@ class Indexed(Scan):
         return self._arrivals + rows
 
     def pass_time(self, now: float, events: int) -> None:
-        """Let time pass, as so many events would."""
+        """Advance the time, as `events` events would."""
         self.active.advance(now, events)
         self.advance(now)
 
     def pass_through(self, columns: Columns) -> TopkChanges | None:
-        """Let messages that were matched already enter the window; give what that changes."""
+        """Add messages that were matched already to the window; return what that changes."""
         columns.number = self._arrivals
         self._arrivals += len(columns.ids)
         return self.ranked.enter_columns(columns)

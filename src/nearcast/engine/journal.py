@@ -1,4 +1,4 @@
-"""Where an engine keeps what must outlast a call: its log of updates, and more if it is durable."""
+"""The journal of an engine: its log of updates and, if it is durable, its stored state."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 KEYS_FOR = 86_400.0
-"""For how many seconds the answers under idempotency keys are remembered."""
+"""For how many seconds answers under idempotency keys are stored."""
 
 
 class Journal(Protocol):
-    """Keeps the changes of an engine, each call's together or not at all."""
+    """Stores the changes of an engine, those of each call atomically."""
 
     settings: Settings
     seq: int
@@ -42,11 +42,11 @@ class Journal(Protocol):
         ...
 
     def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
-        """Keep what a call changed, and the answers to remember with it."""
+        """Store the changes of a call, and the answers that belong to it."""
         ...
 
     def remember(self, key: str, answer: bytes, at: float | None) -> None:
-        """Keep an answer under an idempotency key."""
+        """Store an answer under an idempotency key."""
         ...
 
     def recall(self, key: str) -> bytes | None:
@@ -58,12 +58,12 @@ class Journal(Protocol):
         ...
 
     def close(self, core: EventCore | None) -> None:
-        """Let go of everything; `core` is as of the latest commit, if it is there."""
+        """Close the journal; `core` has the state of the latest commit, unless it is None."""
         ...
 
 
 class MemoryJournal:
-    """Keeps the latest updates in memory, and nothing else."""
+    """Keeps only the latest updates, in memory."""
 
     heals = False
 
@@ -75,14 +75,14 @@ class MemoryJournal:
         self._answers: dict[str, tuple[float, bytes]] = {}
 
     def size(self) -> tuple[int, int]:
-        """There is nothing to bring back."""
+        """Do nothing: no state is stored."""
         return 0, 0
 
     def restore(self, core: EventCore) -> None:
-        """There is nothing to bring back."""
+        """Do nothing: no state is stored."""
 
     def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
-        """Take the updates into the log."""
+        """Add the updates to the log."""
         del core
         self.seq = changes.seq
         if changes.updates:
@@ -91,7 +91,7 @@ class MemoryJournal:
             self.remember(key, answer, None)
 
     def remember(self, key: str, answer: bytes, at: float | None) -> None:
-        """Keep an answer under an idempotency key."""
+        """Store an answer under an idempotency key."""
         now = self._clock() if at is None else at
         self._answers[key] = (now, answer)
         for old, (made, _) in list(self._answers.items()):  # oldest first
@@ -111,4 +111,4 @@ class MemoryJournal:
         )
 
     def close(self, core: EventCore | None) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""

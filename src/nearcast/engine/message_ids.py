@@ -1,4 +1,4 @@
-"""The ids and texts of the messages of a window: bytes in a row, the oldest first."""
+"""The ids and texts of the messages of a window, as consecutive bytes, oldest first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _gather(data: Bytes, starts: Int64s, offsets: Int64s, out: Bytes) -> None:
 
 
 def strings_at(data: Bytes, starts: Int64s, stops: Int64s) -> pa.LargeStringArray:
-    """The strings that start and stop at these places."""
+    """The strings that start and stop at these offsets."""
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(stops - starts, out=offsets[1:])
     out = np.empty(offsets[-1], np.uint8)
@@ -54,7 +54,7 @@ def strings_at(data: Bytes, starts: Int64s, stops: Int64s) -> pa.LargeStringArra
 
 
 class NumberedStrings:
-    """Strings by number: numbers follow one another, and the oldest are dropped first."""
+    """Strings by consecutive numbers; the oldest are dropped first."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class NumberedStrings:
         prefix: str = "",
         described: Mapping[str, int] | None = None,
     ) -> None:
-        """Know no strings before number `first`, or those there are in the memory.
+        """Start empty at number `first`, or with the strings that are in the memory.
 
-        `prefix` tells its arrays from others there.
+        `prefix` names its arrays there.
         """
         self._memory, self._prefix = memory or Memory(), prefix
         sizes = described or {"first": first, "low": 0, "count": 0, "bytes": 1 << 10, "starts": 128}
@@ -81,7 +81,7 @@ class NumberedStrings:
         return self._memory.array(f"{self._prefix}_{name}", size, dtype)
 
     def describe(self) -> dict[str, int]:
-        """Say what is needed to find them again in their memory."""
+        """Return the sizes that are needed to open the strings in their memory again."""
         sizes = {"bytes": len(self._data), "starts": len(self._starts)}
         return sizes | {"first": self.first, "low": self._low, "count": self._count}
 
@@ -90,11 +90,11 @@ class NumberedStrings:
 
     @property
     def nbytes(self) -> int:
-        """The memory of all of them."""
+        """The memory of all strings, in bytes."""
         return self._data.nbytes + self._starts.nbytes
 
     def extend(self, data: Bytes, offsets: Int64s) -> None:
-        """Take in strings."""
+        """Append strings."""
         size, count = int(offsets[-1] - offsets[0]), len(offsets) - 1
         self._make_room(count, size)
         end = self._low + self._count
@@ -104,7 +104,7 @@ class NumberedStrings:
         self._count += count
 
     def drop_before(self, number: int) -> None:
-        """Forget what comes before this number."""
+        """Drop the strings before this number."""
         count = number - self.first
         if count > 0:
             self._low += count
@@ -121,7 +121,7 @@ class NumberedStrings:
         return strings_at(*self.spans(numbers))
 
     def hashes(self, count: int) -> Slots:
-        """The hashes of so many of the oldest."""
+        """The hashes of the `count` oldest strings."""
         hashes = np.empty((count, 2), np.uint64)
         hash_strings(self._data, self._starts[self._low : self._low + count + 1], hashes)
         return hashes
@@ -149,7 +149,7 @@ class MessageIds:
 
     @property
     def nbytes(self) -> int:
-        """The memory of all of them."""
+        """The memory of all strings, in bytes."""
         return self.texts.nbytes + self._slots.nbytes
 
     def number(self, id: str) -> int | None:
@@ -163,7 +163,7 @@ class MessageIds:
         return bool(len(self.texts)) and _has_any(self._slots, _hashed(*bytes_of(ids)))
 
     def extend(self, ids: list[str]) -> None:
-        """Take in ids, none of which is there."""
+        """Append ids, none of which is in use."""
         data, offsets = bytes_of(ids)
         size, count = len(self._slots), len(self.texts)
         while 2 * (count + len(ids)) > size:
@@ -175,7 +175,7 @@ class MessageIds:
         _put_all(self._slots, _hashed(data, offsets), self.texts.first + count)
 
     def drop_before(self, number: int) -> None:
-        """Forget the ids of messages before this one."""
+        """Drop the ids of messages before this one."""
         count = number - self.texts.first
         if count > 0:
             _remove_all(self._slots, self.texts.hashes(count))

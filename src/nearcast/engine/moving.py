@@ -1,8 +1,8 @@
-"""Many moves at once: the fast path of `move_table`.
+"""The fast path of `move_table`: many moves at once.
 
-Moves of different subscriptions do not depend on each other. Those of subscriptions of one row, a
-plain box or a circle, are done together; those of others one by one beside them. For anything
-that is not valid it gives None, has changed nothing, and the caller goes row by row.
+Moves of different subscriptions do not depend on each other. Subscriptions of one row, a plain
+box or a circle, are moved together, others one by one. If anything is not valid, it changes
+nothing and returns None, and the caller goes row by row.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def move_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.T
     rows, fits = core.boolean.one_row(owners, radii is not None)
     if radii is not None:
         fits &= whole
-    # All moves of a subscription go the same way: they depend on each other.
+    # The moves of one subscription depend on each other, so all of them take the same path.
     fits = ~np.isin(owners, owners[~fits]) if not fits.all() else fits
     parts = []
     for start, stop in _without_repeats(owners, fits):
@@ -97,7 +97,7 @@ def _circles(table: pa.Table) -> tuple[Floats, Floats] | None:
 
 
 def _without_repeats(owners: Int32s, fits: Truths) -> list[tuple[int, int]]:
-    """Cut the rows into parts in which nobody stands twice."""
+    """Cut the rows into parts in which each subscription occurs at most once."""
     if len(np.unique(owners)) == len(owners):
         return [(0, len(owners))]
     parts, start = [], 0
@@ -119,7 +119,7 @@ def _one_by_one(
     now: Floats,
     which: Truths,
 ) -> pa.Table:
-    """Move some, each by itself, at its own time."""
+    """Move some subscriptions one by one, each at its own time."""
     events, ops, subscriptions, messages = [], [], [], []
     for row in np.flatnonzero(which).tolist():
         region: Region

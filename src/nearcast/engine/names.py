@@ -1,4 +1,4 @@
-"""The indexes an engine can be asked for, by name; `scan` is none at all."""
+"""The names of the indexes of an engine; `scan` means no index."""
 
 INDEX_NAMES = (
     "auto", "rarest-term", "ap-tree", "ap-plus-tree", "gi2",

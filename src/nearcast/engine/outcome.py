@@ -1,4 +1,4 @@
-"""What became of one event."""
+"""The outcome of one event."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from nearcast.events import Update
 
 
 class EventOutcome(NamedTuple):
-    """What became of one event of several: what it changed, or why it was refused.
+    """The outcome of one event: its updates, or the `error` for which it was refused.
 
-    `seq` is its place among all events this engine ever accepted, from 1, and None if it was
-    refused, for the reason `error`. Its updates have the ids `first_id`, `first_id + 1`, ... in
-    the engine's log.
+    `seq` is its number among all events this engine ever accepted, from 1, and None if it was
+    refused. Its updates have the ids `first_id`, `first_id + 1`, ... in the engine's log.
     """
 
     seq: int | None

@@ -1,7 +1,7 @@
-"""The top-k side of the embedded engine: names and texts around the core of `nearcast.topk`.
+"""The top-k side of the embedded engine: ids and texts around the core of `nearcast.topk`.
 
-While nobody ranks anything the window is only kept, as it came: that costs next to nothing. With
-the first top-k subscription its messages enter the core, and stay there.
+Without top-k subscriptions the window is only stored, which costs very little. With the first
+one its messages enter the core, and stay there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from nearcast._jit import announced_compilation
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
+from nearcast.engine.matching import ArrivedMessage, Results
 from nearcast.engine.message_ids import MessageIds, NumberedStrings, bytes_of
 from nearcast.engine.ordered import in_order
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Results
 from nearcast.engine.window import Columns, SlidingWindow
 from nearcast.events import Message, Subscription, Top, Update
 from nearcast.text import idf_of
@@ -29,14 +29,14 @@ from nearcast.topk.terms import Bags, TermNumbers
 
 
 class FastRankings:
-    """Knows each top-k subscription by a number, and lets the core find what changes."""
+    """Numbers top-k subscriptions, and finds their changes with the core."""
 
     def __init__(self, settings: Settings, make: type[TopK] | partial[TopK] = TopK) -> None:
         self._settings = settings
-        self.make = make  # what makes the core, for comparing others with ours
+        self.make = make  # creates the core; other cores can be compared with ours
         self._waiting = SlidingWindow(settings.window)
         self._numbers: dict[str, int] = {}
-        self._ids: list[str] = []  # by number; one that is free has an empty one
+        self._ids: list[str] = []  # by number; empty for an unused one
         self._queries: list[str] = []
         self._pending: list[TopkChanges] = []
         self._ttl: OrderedDict[int, float] = OrderedDict()  # of messages that have one, by number
@@ -45,7 +45,7 @@ class FastRankings:
 
     @property
     def is_active(self) -> bool:
-        """Whether the window is in the core, and messages cost more than being kept."""
+        """Whether the window is in the core, so that messages are ranked and not only stored."""
         return self._core is not None
 
     def __contains__(self, id: str) -> bool:
@@ -58,7 +58,7 @@ class FastRankings:
         return iter(self._numbers)
 
     def find(self, id: str) -> Subscription | None:
-        """Put a subscription together again."""
+        """Rebuild a subscription."""
         number = self._numbers.get(id)
         if number is None or self._core is None:
             return None
@@ -66,7 +66,7 @@ class FastRankings:
         return Subscription(id, self._queries[number], point=point, top=Top(k, alpha))
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id."""
+        """Add a subscription, or replace the one with its id."""
         core, id = self._active(), subscription.id
         known = self._numbers.get(id)
         if known is not None:
@@ -85,9 +85,9 @@ class FastRankings:
     def put_columns(
         self, ids: list[str], queries: pa.StringArray, points: Floats, alphas: Floats, ks: Int32s
     ) -> TopkChanges | None:
-        """Add many new ones of plain words, and give what each starts with; None if one has none.
+        """Add many new subscriptions of plain words, and return their first results.
 
-        Nothing is changed then.
+        If a query has no terms, it returns None and changes nothing.
         """
         core = self._active()
         bags = self._terms.read(queries)
@@ -98,16 +98,16 @@ class FastRankings:
         return core.members(numbers)
 
     def drop(self, id: str) -> None:
-        """Forget one that is there; it is told nothing more."""
+        """Remove a known subscription; it gets no more updates."""
         number = self._numbers.pop(id)
-        assert self._core is not None  # noqa: S101 - somebody was put
+        assert self._core is not None  # noqa: S101 - a subscription was added
         self._core.unsubscribe(np.array([number], np.int32))
         self._ids[number] = self._queries[number] = ""
         self._order = None
         self._pending = [_without(changes, number) for changes in self._pending]
 
-    def enter(self, arrived: Arrived) -> None:
-        """Let a message enter the window; the oldest may have to leave it."""
+    def enter(self, arrived: ArrivedMessage) -> None:
+        """Add a message to the window; the oldest may have to leave it."""
         if self._core is None:
             self._waiting.append(arrived)
             self._waiting.slide(arrived.at)
@@ -122,10 +122,12 @@ class FastRankings:
         self._publish([message.id], data, offsets, points, np.array([arrived.at]), bags)
 
     def enter_columns(self, columns: Columns) -> TopkChanges | None:
-        """Let messages of a table enter, none of whose ids is in use; None while nobody ranks."""
+        """Add messages of a table with unused ids; None if there is no top-k subscription."""
         if self._core is None:
             room = self._settings.window.count or 0
-            columns.row = max(0, len(columns.ids) - room)  # those before it would leave it at once
+            columns.row = max(
+                0, len(columns.ids) - room
+            )  # earlier ones would leave the window at once
             self._waiting.extend(columns)
             self._waiting.forget(len(self._waiting) - room)
             return None
@@ -133,14 +135,14 @@ class FastRankings:
         bags = self._terms.read(columns.texts)
         at = np.array(columns.at, np.float64)
         if columns.ttl is not None:
-            lasting = np.flatnonzero(columns.ttl)
-            numbers = (self._core.next + lasting).tolist()
-            self._ttl.update(zip(numbers, columns.ttl[lasting].tolist(), strict=True))
+            active = np.flatnonzero(columns.ttl)
+            numbers = (self._core.next + active).tolist()
+            self._ttl.update(zip(numbers, columns.ttl[active].tolist(), strict=True))
         self._publish(columns.ids, *buffers(columns.texts), columns.points, at, bags)
         return self._pending.pop()
 
     def advance(self, now: float) -> None:
-        """Let time pass: the window moves on."""
+        """Advance the time, and with it the window."""
         if self._core is None:
             self._waiting.slide(now)
         elif self._settings.window.seconds is not None:
@@ -175,14 +177,14 @@ class FastRankings:
         return Message(id, text, point, at=at, ttl=self._ttl.get(number, 0.0))
 
     def best(self, id: str) -> Results:
-        """The results of one that is there, best first."""
-        assert self._core is not None  # noqa: S101 - somebody was put
+        """The results of a known subscription, best first."""
+        assert self._core is not None  # noqa: S101 - a subscription was added
         members = self._core.members(np.array([self._numbers[id]], np.int32))
         ids = self.message_names(members.messages).to_pylist()
         return dict(zip(ids, members.scores.tolist(), strict=True))
 
     def changes(self) -> list[Update]:
-        """What changed since this was last asked: the net effect."""
+        """The net changes since the last call."""
         if not self._pending:
             self.forget_expired()
             return []
@@ -194,10 +196,10 @@ class FastRankings:
                 strict=True,
             )  # fmt: skip
             for op, subscription, name, score in rows:
-                # By name: an id may be used again by the event that ends the message before it.
+                # By id, not number: the event that ends a message may use its id again.
                 pair = (subscription, name)
                 if pair in net:
-                    del net[pair]  # it came and went, or went and came again
+                    del net[pair]  # added and removed, or removed and added: no net change
                 else:
                     net[pair] = score if op > 0 else None
         self._pending.clear()
@@ -208,12 +210,12 @@ class FastRankings:
         ]
 
     def forget_changes(self) -> None:
-        """Let what changed so far be known to everybody."""
+        """Discard the changes so far, as if they had been reported."""
         self._pending.clear()
         self.forget_expired()
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
+        """All subscriptions."""
         return (found for id in self._numbers if (found := self.find(id)) is not None)
 
     def message_names(self, numbers: Int64s) -> pa.LargeStringArray:
@@ -227,7 +229,7 @@ class FastRankings:
     def names_in_order(self, subscriptions: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these subscriptions at least, and their ranks there.
 
-        The order of all ids is worked out when it pays, and kept until somebody comes or goes.
+        The order of all ids is computed when that pays, and kept until the ids change.
         """
         if self._order is None and len(subscriptions) * 16 < len(self._ids):
             some = np.unique(subscriptions)
@@ -238,7 +240,7 @@ class FastRankings:
         return self._order
 
     def forget_expired(self) -> None:
-        """Let go of the names and texts of messages that have left the window."""
+        """Drop the ids and texts of messages that have left the window."""
         if self._core is None or self._core.first == self._texts.first:
             return
         first = self._core.first
@@ -256,7 +258,7 @@ class FastRankings:
         return self._core.subscription_bytes, self._core.message_bytes + texts
 
     def _active(self) -> TopK:
-        """The core; the first time, with the window that waited for it."""
+        """The core; on first use the stored window enters it."""
         if self._core is None:
             settings = self._settings
             core = self.make(
@@ -270,7 +272,7 @@ class FastRankings:
             with announced_compilation():
                 warm_up()
                 for part in self._waiting.parts():
-                    if isinstance(part, Arrived):
+                    if isinstance(part, ArrivedMessage):
                         self.enter(part)
                     else:
                         self._enter_rest(part)
@@ -297,7 +299,7 @@ class FastRankings:
         self, ids: list[str], data: np.ndarray, offsets: np.ndarray, points: Floats, at: Floats,
         bags: Bags,
     ) -> None:  # fmt: skip
-        assert self._core is not None  # noqa: S101 - asked for by whoever calls
+        assert self._core is not None  # noqa: S101 - every caller has made it
         self._message_ids.extend(ids)
         self._texts.extend(data, offsets)
         self._pending.append(self._core.publish(points, at, bags.starts, bags.terms, bags.counts))

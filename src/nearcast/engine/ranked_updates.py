@@ -1,4 +1,4 @@
-"""What changed in rankings, as a table of updates in their order."""
+"""Changes of rankings as a table of updates in order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The top-k side of an engine: who ranks messages, and the window they choose from.
+"""The top-k side of an engine: its top-k subscriptions, and the window they choose from.
 
-`Rankings` is what an engine asks of it. `PlainRankings` answers by scoring every message for
-everybody: the definition of right.
+`Rankings` is the interface. `PlainRankings` scores every message for every subscription, and is
+the reference.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from nearcast.engine.matching import ArrivedMessage, Ranking, Results, difference
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Ranking, Results, difference
 from nearcast.engine.window import SlidingWindow
 from nearcast.events import Message, Subscription, Update
 
@@ -26,23 +26,23 @@ class Rankings(Protocol):
     def __iter__(self) -> Iterator[str]: ...
 
     def find(self, id: str) -> Subscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         ...
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id; `terms` are those of its query, in order."""
+        """Add a subscription, or replace the one with its id; `terms` are those of its query."""
         ...
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         ...
 
-    def enter(self, arrived: Arrived) -> None:
-        """Let a message at a point enter the window; the oldest may have to leave it."""
+    def enter(self, arrived: ArrivedMessage) -> None:
+        """Add a message at a point to the window; the oldest may have to leave it."""
         ...
 
     def advance(self, now: float) -> None:
-        """Let time pass: the window moves on."""
+        """Advance the time, and with it the window."""
         ...
 
     def uses(self, id: str, now: float) -> bool:
@@ -54,20 +54,20 @@ class Rankings(Protocol):
         ...
 
     def best(self, id: str) -> Results:
-        """The results of one that is there, best first."""
+        """The results of a known subscription, best first."""
         ...
 
     def changes(self) -> list[Update]:
-        """What changed since this was last asked."""
+        """The updates since the last call."""
         ...
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
+        """All subscriptions."""
         ...
 
 
 class PlainRankings:
-    """Every message scored for every subscription."""
+    """Scores every message for every subscription."""
 
     def __init__(self, settings: Settings) -> None:
         self._scorer = settings.scorer()
@@ -85,12 +85,12 @@ class PlainRankings:
         return iter(self._rankings)
 
     def find(self, id: str) -> Subscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         ranking = self._rankings.get(id)
         return None if ranking is None else ranking.subscription
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id."""
+        """Add a subscription, or replace the one with its id."""
         ranking = Ranking(subscription, self._scorer.bag(terms), self._scorer)
         self._rankings[subscription.id] = ranking
         for arrived in self._window:
@@ -102,12 +102,12 @@ class PlainRankings:
         return self._window
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         del self._rankings[id]
         self._told.pop(id, None)
 
-    def enter(self, arrived: Arrived) -> None:
-        """Let a message enter the window, and the oldest leave it."""
+    def enter(self, arrived: ArrivedMessage) -> None:
+        """Add a message to the window, and drop the oldest if it is full."""
         self._window.append(arrived)
         for ranking in self._rankings.values():
             ranking.enter(arrived)
@@ -129,11 +129,11 @@ class PlainRankings:
         return None if arrived is None else replace(arrived.message, at=arrived.at)
 
     def best(self, id: str) -> Results:
-        """The results of one that is there, best first."""
+        """The results of a known subscription, best first."""
         return self._rankings[id].best()
 
     def changes(self) -> list[Update]:
-        """The difference between what everybody has and what they were told."""
+        """The differences between current and reported results."""
         updates = []
         for id, ranking in self._rankings.items():
             updates += difference(id, self._told.get(id, {}), ranking.best())
@@ -141,5 +141,5 @@ class PlainRankings:
         return updates
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them, in the order in which they first came."""
+        """All subscriptions, in the order in which they were first added."""
         return (ranking.subscription for ranking in self._rankings.values())

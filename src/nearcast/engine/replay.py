@@ -1,4 +1,4 @@
-"""An event log through an engine: updates out, bad events set aside or the end of it."""
+"""Replay of an event log through an engine; bad events stop it or are set aside."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from nearcast.events.streams import ByteSink
 _json = msgspec.json.Encoder().encode
 
 
-class Applies(Protocol):
-    """Anything that takes events one by one and answers with their updates."""
+class EventApplier(Protocol):
+    """An object that applies events one by one and returns their updates."""
 
     def apply(self, event: Event) -> list[Update]:
         """Take one event."""
@@ -26,12 +26,12 @@ Refusal = Callable[[Record, NearcastError], None]
 
 
 def replay(
-    records: Iterable[Record], engine: Applies, refuse: Refusal
+    records: Iterable[Record], engine: EventApplier, refuse: Refusal
 ) -> Iterator[tuple[int, list[Update]]]:
-    """Apply the events in order; give each position with its updates.
+    """Apply the events in order; yield each position with its updates.
 
-    What is not an event, or does not fit the state, is handed to `refuse`, which raises to stop
-    or returns to go on with the next.
+    A record that is not an event, or that conflicts with the state, is passed to `refuse`, which
+    raises to stop or returns to go on with the next.
     """
     for record in records:
         error = record.error
@@ -45,7 +45,7 @@ def replay(
 
 
 def stop_at(name: str) -> Refusal:
-    """Refuse by stopping, with the file, the line and the trouble."""
+    """Return a refusal that stops, with the file, the line and the error."""
 
     def refuse(record: Record, error: NearcastError) -> None:
         problem = SourceError(f"{name}:{record.line}: {error}")
@@ -57,7 +57,7 @@ def stop_at(name: str) -> Refusal:
 
 
 class Quarantine:
-    """Refuse by writing the event, its line and its error to a file, and going on."""
+    """A refusal that writes the event, its line and its error to a file, and goes on."""
 
     def __init__(self, file: ByteSink) -> None:
         self._file = file

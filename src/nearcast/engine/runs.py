@@ -1,4 +1,4 @@
-"""Events for an engine with an index: messages that follow each other go as columns."""
+"""Applies events to an engine with an index; consecutive messages are applied as columns."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _WORTH_COLUMNS = 8  # fewer messages are faster one by one
 def outcomes_in_runs(
     core: EventCore, events: Iterable[Event], changes: EngineChanges
 ) -> Iterator[EventOutcome]:
-    """Apply events as their outcomes are asked for, or a run of messages before that."""
-    run = _Run(cast("Indexed", core))
+    """Yield the outcomes of events; each is applied when its outcome is requested, or earlier."""
+    run = _PublishRun(cast("Indexed", core))
     for event in events:
         if isinstance(event, Publish) and run.takes(event.message):
             continue
@@ -37,8 +37,8 @@ def outcomes_in_runs(
     yield from run.apply(changes)
 
 
-class _Run:
-    """Messages at points that follow each other and may be matched together."""
+class _PublishRun:
+    """Consecutive messages at points that may be matched together."""
 
     def __init__(self, core: Indexed) -> None:
         self._core = core
@@ -47,7 +47,7 @@ class _Run:
         self._open, self._now = False, -inf
 
     def takes(self, message: Message) -> bool:
-        """Take a message in, if there is no reason yet to look closer at it."""
+        """Add a message, unless it has to be checked on its own."""
         if not self._messages:
             core = self._core
             self._open = core.takes_columns
@@ -65,11 +65,11 @@ class _Run:
         return True
 
     def apply(self, changes: EngineChanges) -> Iterator[EventOutcome]:
-        """Apply what was taken in, and begin anew."""
+        """Apply the collected messages, and start over."""
         if not self._core.uses_any(list(self._messages)):
             yield from self._flush(changes)
             return
-        # One that is refused does not even move time on: those after it are taken in anew.
+        # A refused one does not even advance the time: the messages after it are added again.
         messages = list(self._messages.values())
         self._messages, self._at = {}, []
         for message in messages:
@@ -104,18 +104,21 @@ class _Run:
         )
         if updates is None:
             return None
-        cells = _Cells(updates, None if self._core.has_rankings else ids)
+        cells = _UpdateColumns(updates, None if self._core.has_rankings else ids)
         edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
         return [
             EventOutcome(
-                seq + row, None, _Some(cells, start, stop) if start < stop else (), first + start
+                seq + row,
+                None,
+                _MessageUpdates(cells, start, stop) if start < stop else (),
+                first + start,
             )
             for row, (start, stop) in enumerate(pairwise(edges))
         ]
 
 
-class _Cells:
-    """A table of updates whose columns become lists when somebody asks."""
+class _UpdateColumns:
+    """A table of updates whose columns are converted to lists on first use."""
 
     def __init__(self, updates: pa.Table, plain: list[str] | None) -> None:
         self._updates = updates
@@ -137,12 +140,12 @@ class _Cells:
         return map(Update, rest[0], who, what, rest[1])
 
 
-class _Some(Sequence[Update]):
-    """The updates of one message, made when somebody asks."""
+class _MessageUpdates(Sequence[Update]):
+    """The updates of one message, created on first use."""
 
     __slots__ = ("_cells", "_start", "_stop")
 
-    def __init__(self, cells: _Cells, start: int, stop: int) -> None:
+    def __init__(self, cells: _UpdateColumns, start: int, stop: int) -> None:
         self._cells, self._start, self._stop = cells, start, stop
 
     def __len__(self) -> int:

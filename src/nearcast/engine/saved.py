@@ -1,6 +1,6 @@
-"""The boolean subscriptions of an engine as files: the table, the index, and what they are called.
+"""The boolean subscriptions of an engine as files: the table, the index, and the ids.
 
-Regions that are neither plain boxes nor circles are read back when somebody asks for them.
+Regions that are neither plain boxes nor circles are decoded on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.arrays.types import Int32s
-from nearcast.engine.indexed import IndexedPopulation, LateRegion
+from nearcast.engine.indexed import IndexedSubscriptions, LateRegion
 from nearcast.engine.terms import KeptTerms, TermIds
 from nearcast.errors import SourceError
 from nearcast.geo import Region, region_to_json
@@ -22,8 +22,8 @@ from nearcast.index import Table
 _encode = msgspec.json.Encoder().encode
 
 
-def save_population(population: IndexedPopulation, folder: Path) -> None:
-    """Write everything about the boolean subscriptions into a folder that is there."""
+def save_population(population: IndexedSubscriptions, folder: Path) -> None:
+    """Write the boolean subscriptions into an existing folder."""
     population.settle()
     population.table.save(folder / "table")
     population.index.save(folder / "index")
@@ -54,8 +54,8 @@ def save_population(population: IndexedPopulation, folder: Path) -> None:
 _NO_ROWS = np.empty(0, np.int32)
 
 
-def load_population(population: IndexedPopulation, folder: Path) -> None:
-    """Give an empty population what `save_population` wrote; an error leaves it empty."""
+def load_population(population: IndexedSubscriptions, folder: Path) -> None:
+    """Load what `save_population` wrote into an empty population; an error leaves it empty."""
     table = Table.load(folder / "table")
     index = type(population.index).load(folder / "index", table)
     names = _read(folder / "names.arrow")

@@ -1,7 +1,7 @@
-"""The reference engine: no index, every subscription looked at, the definition of right.
+"""The reference engine, which defines what is right: no index, every subscription compared.
 
-Each event is a step from one state to the next, and its updates are the difference it made. The
-code is meant to be read beside the contract; what is fast is elsewhere.
+Each event is a step from one state to the next, and its updates are the difference. The code is
+written to be read beside the contract; the fast engines are elsewhere.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nearcast.engine.rankings import PlainRankings, Rankings
-from nearcast.engine.settings import Settings
-from nearcast.engine.standing import (
-    Active,
-    Arrived,
-    Everyone,
-    Interest,
-    Population,
-    Remembered,
+from nearcast.engine.matching import (
+    ActiveMessageSet,
+    ArrivedMessage,
+    BooleanSubscription,
+    BooleanSubscriptions,
+    ScannedMessages,
+    ScannedSubscriptions,
     difference,
 )
+from nearcast.engine.rankings import PlainRankings, Rankings
+from nearcast.engine.settings import Settings
 from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
 from nearcast.events import (
     Event,
@@ -39,26 +39,28 @@ from nearcast.text import parse_bag, parse_query
 
 
 class Scan:
-    """Applies events in order and says what each of them changed."""
+    """Applies events in order, and returns what each of them changed."""
 
     plain = True
 
     def __init__(
         self,
         settings: Settings | None = None,
-        population: Population | None = None,
+        population: BooleanSubscriptions | None = None,
         rankings: Rankings | None = None,
-        active: Active | None = None,
+        active: ActiveMessageSet | None = None,
     ) -> None:
         self.settings = settings or Settings()
-        self.population: Population = Everyone() if population is None else population
+        self.population: BooleanSubscriptions = (
+            ScannedSubscriptions() if population is None else population
+        )
         self.rankings: Rankings = PlainRankings(self.settings) if rankings is None else rankings
-        self.active: Active = Remembered() if active is None else active
+        self.active: ActiveMessageSet = ScannedMessages() if active is None else active
         self.now: float | None = None
         self._arrivals = 0
 
     def apply(self, event: Event) -> list[Update]:
-        """Take one event and give its updates in order; one that is refused changes nothing."""
+        """Apply one event and return its updates in order; a refused one changes nothing."""
         now = self._time(event.at)
         match event:
             case Publish(message):
@@ -75,7 +77,7 @@ class Scan:
         return in_order(updates + self.rankings.changes())
 
     def results(self, id: str) -> list[Result]:
-        """What is in a subscription's results now: ranked, or in the order of publication."""
+        """The current results of a subscription: ranked, or in the order of publication."""
         self._known(id)
         interest = self.population.find(id)
         found = self.active.wanted_by(interest) if interest else self.rankings.best(id)
@@ -89,7 +91,7 @@ class Scan:
         return len(self.population) + len(self.rankings)
 
     def subscription(self, id: str) -> Subscription | None:
-        """Look one up."""
+        """Look up a subscription."""
         interest = self.population.find(id)
         return self.rankings.find(id) if interest is None else interest.subscription
 
@@ -99,7 +101,7 @@ class Scan:
 
     def ids_around(self, bounds: tuple[Bounds, ...], most: int) -> list[str] | None:
         """The ids of all that may meet one of some plain boxes; None if they are more than that."""
-        del bounds, most  # without an index anyone may
+        del bounds, most  # without an index any of them may
         return None
 
     def message(self, id: str) -> Message | None:
@@ -107,17 +109,19 @@ class Scan:
         return self.active.message(id) or self.rankings.message(id)
 
     def figures(self) -> dict[str, float]:
-        """Nothing to tell: there is no index."""
+        """Empty: there is no index."""
         return {}
 
     def wants(self, id: str, message: Message) -> bool:
-        """Whether a boolean subscription would get a message, were it published now."""
+        """Whether a boolean subscription would match a message that is published now."""
         self._known(id)
         interest = self.population.find(id)
         return interest is not None and interest.wants(self._arrive(message, 0.0))
 
-    def _arrive(self, message: Message, now: float) -> Arrived:
-        return Arrived(message, self._arrivals, now, self.settings.analyser.tokens(message.text))
+    def _arrive(self, message: Message, now: float) -> ArrivedMessage:
+        return ArrivedMessage(
+            message, self._arrivals, now, self.settings.analyser.tokens(message.text)
+        )
 
     def _publish(self, message: Message, now: float) -> list[Update]:
         if message.point is not None:
@@ -144,9 +148,9 @@ class Scan:
             terms = parse_bag(subscription.query, analyser)
             self.advance(now)
             self.rankings.put(subscription, terms)
-            return []  # what it gains and loses is found with all other rankings
+            return []  # its changes are found with those of all other rankings
         self._refuse_other_kind(id, id in self.rankings)
-        interest = Interest(subscription, parse_query(subscription.query, analyser))
+        interest = BooleanSubscription(subscription, parse_query(subscription.query, analyser))
         self.advance(now)
         old = self.population.find(id)
         before = self.active.wanted_by(old) if old else {}
@@ -190,7 +194,7 @@ class Scan:
         return self.active.has(id, now) or self.rankings.uses(id, now)
 
     def advance(self, now: float) -> None:
-        """Let time pass: lasting messages end, and the window moves on."""
+        """Advance the time: active messages end, and the window moves on."""
         self.now = now
         self.active.advance(now)
         self.rankings.advance(now)

@@ -1,4 +1,4 @@
-"""What an engine is told once, when it is made."""
+"""The settings of an engine, fixed when it is created."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Given:
-    """The settings an engine was given by whoever makes it; None where nothing was said."""
+class GivenSettings:
+    """The settings that were given explicitly; None for the others."""
 
     window_count: int | None = None
     window_seconds: float | None = None

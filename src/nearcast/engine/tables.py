@@ -1,4 +1,4 @@
-"""Arrow tables in, Arrow tables of updates out."""
+"""Arrow tables of events, applied to an engine, and Arrow tables of updates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TableError(StateError):
-    """A row that does not fit the state of the engine.
+    """A row that conflicts with the state of the engine.
 
     `row` is its number from 0; `updates` are those of the rows before it, which took effect.
     """
@@ -61,7 +61,7 @@ def _events(op: str, table: pa.Table) -> Iterator[Event]:
 
 
 def _at_once(core: EventCore, op: str, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
-    """Apply whole columns; None, with nothing done, where a row needs a closer look."""
+    """Apply whole columns; None, without any change, if a row has to be checked on its own."""
     from nearcast.engine.bulk import publish_columns, subscribe_columns
     from nearcast.engine.moving import move_columns
 

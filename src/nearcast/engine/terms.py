@@ -1,9 +1,9 @@
-"""Terms as small numbers: the ones that subscriptions use, found again in the texts of messages.
+"""Numbers for the terms of subscriptions, and their look-up in the texts of messages.
 
-Only terms of subscriptions, and of messages while they are active, get a number, so a term of an
-instant message that nobody asked for costs a look-up and is gone. Two ways lead to the numbers: a
+Only terms of subscriptions, and of messages while they are active, get a number, so an unused
+term of an instant message costs only a look-up. There are two ways to look up terms: a
 dictionary for texts that went through the analyser, and for plain ASCII texts a kernel that reads
-the bytes of a whole Arrow column. The kernel knows a term by 97 bits of hash instead of its
+the bytes of a whole Arrow column. The kernel identifies a term by 97 bits of hash instead of its
 letters (`nearcast.arrays.slots`).
 """
 
@@ -23,12 +23,12 @@ from nearcast.index.table import Table
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
 
-_FRESH_TERMS = 1 << 16  # as many new terms as a pass over some texts can number
+_FRESH_TERMS = 1 << 16  # the most new terms that one pass over some texts can number
 
 
 @kernel
 def _put_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
-    """Enter terms by their hashes."""
+    """Insert terms by their hashes."""
     for i in range(len(hashes)):
         put(slots, hashes[i, 0], hashes[i, 1], numbers[i])
 
@@ -42,7 +42,7 @@ def _find_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
 
 @kernel
 def _remove_terms(slots: Slots, hashes: Slots, numbers: Int32s) -> None:
-    """Forget terms; `hashes` has those of all numbers."""
+    """Remove terms by number; `hashes` has those of all numbers."""
     for number in numbers:
         remove(slots, hashes[number, 0], hashes[number, 1])
 
@@ -64,26 +64,33 @@ def _read_texts(
     hashes: Slots,
     spans: Int64s,
 ) -> tuple[int, int]:
-    """Find the terms of ASCII texts from text `start` on, each once a text; odd ones are skipped.
+    """Find the terms of ASCII texts from text `start` on, each term once a text.
 
-    `seen` remembers by term the last text that had it. A token without a number is left out or,
-    while `fresh` (n, 2) has room, gets the next of `numbers` and is noted there by where it starts
-    and stops, and in `known_by` by its hashes. Gives the text in front of which that room ended,
-    and how many numbers were given.
+    Input: text i is `data[offsets[i] : offsets[i + 1]]`; `odd[i]` says that it is not ASCII, and
+    is skipped. `slots` maps the two hashes of a term to its number.
+    Output: the terms of text i are `terms[starts[i] : starts[i + 1]]`. `seen` has for each term
+    `mark` plus the last text that had it.
+    A token without a number is left out if `fresh` is empty. Otherwise it gets the next of
+    `numbers`; row j of `fresh` (n, 2) is where new term j starts and stops in `data`, and
+    `known_by` has the hashes of each new term by its number.
+    `hashes` and `spans` are scratch space for the tokens of any one text.
 
-    A text is first cut into tokens and then looked up, so that the look-ups, which wait for
-    memory, overlap. `hashes` and `spans` have room for the tokens of any one text.
+    Returns the first text that was not read because `fresh` might overflow (the number of texts
+    if all were read), and how many numbers were used.
     """
     written, added = starts[start], 0
     for text in range(start, len(offsets) - 1):
         starts[text] = written
         at, stop = offsets[text], offsets[text + 1]
+        # A text of n bytes has at most n // 2 + 1 tokens: stop before the new terms overflow.
         if len(fresh) > 0 and added + (stop - at) // 2 + 1 > len(fresh):
             return text, added
         if odd[text]:
             continue
+        # Cut the whole text first, so that the look-ups, which wait for memory, overlap.
         tokens = cut_ascii(data, at, stop, hashes, spans)
         for token in range(tokens):
+            # Look the token up, and number it if it is new.
             first, second = hashes[token, 0], hashes[token, 1]
             term = find(slots, first, second)
             if term < 0 and len(fresh) > 0:
@@ -92,6 +99,7 @@ def _read_texts(
                 known_by[term, 0], known_by[term, 1] = first, second
                 fresh[added, 0], fresh[added, 1] = spans[token, 0], spans[token, 1]
                 added += 1
+            # Write each term once a text.
             if term >= 0 and seen[term] != mark + text:
                 seen[term] = mark + text
                 terms[written] = term
@@ -141,14 +149,14 @@ class TermIds:
         return self._count - len(self._free)
 
     def kept(self) -> KeptTerms:
-        """The terms of subscriptions, to be kept with them; those of active messages are not."""
+        """The terms of subscriptions, to be saved with them; those of active messages are not."""
         self.settle()
         numbers = np.flatnonzero(self._kept).astype(np.int32)
         letters = {number: term for term, number in self._ids.items()}
         return KeptTerms(numbers, [letters.get(n) for n in numbers.tolist()], self._hashes[numbers])
 
     def take_over(self, kept: KeptTerms) -> None:
-        """Know the terms that another one kept, by the same numbers; there must be none yet."""
+        """Load terms that another instance saved, with the same numbers; this one must be empty."""
         numbers, letters, hashes = kept
         given = zip(letters, numbers.tolist(), strict=True)
         self._ids = {term: number for term, number in given if term is not None}
@@ -163,7 +171,7 @@ class TermIds:
         frequency[others] = 0
 
     def intern(self, terms: Iterable[str]) -> list[int]:
-        """The numbers of terms of a subscription, new ones where there are none yet."""
+        """The numbers of the terms of a subscription; terms without one get a new number."""
         ids = self._ids
         wanted = list(terms)
         if self._lent and any(term not in ids for term in wanted):
@@ -176,7 +184,7 @@ class TermIds:
         return [ids[term] for term in wanted]
 
     def _adopt(self, terms: list[str]) -> None:
-        """Enter terms that so far only active messages have had into the dictionary."""
+        """Add terms to the dictionary that only active messages had so far."""
         for term, number in zip(terms, self._find(terms).tolist(), strict=True):
             if number >= 0:
                 self._ids[term] = number
@@ -194,7 +202,7 @@ class TermIds:
         return np.concatenate([np.array(found, np.int32), rest[rest >= 0]])
 
     def lend(self, terms: Iterable[str]) -> Int32s:
-        """The numbers of the terms of a message that is to be active, until `take_back`."""
+        """The numbers of the terms of an active message, lent until `take_back`."""
         self.settle()
         wanted = list(terms)
         numbers = np.array([self._ids.get(term, -1) for term in wanted], np.int32)
@@ -213,7 +221,7 @@ class TermIds:
         return numbers
 
     def take_back(self, numbers: Int32s) -> None:
-        """Forget terms that no active message has any more, unless a subscription has them."""
+        """Free the numbers of terms that no active message and no subscription has any more."""
         gone = numbers[~self._kept[numbers]]
         if len(gone):
             _remove_terms(self._slots, self._hashes, gone)
@@ -228,7 +236,7 @@ class TermIds:
         return np.concatenate([np.array(again, np.int32), fresh])
 
     def _use(self, count: int) -> None:
-        """Count so many of them as given."""
+        """Mark the first `count` of these numbers as used."""
         again = min(count, len(self._free))
         del self._free[len(self._free) - again :]
         self._count += count - again
@@ -240,13 +248,13 @@ class TermIds:
         return numbers
 
     def _enter(self, hashes: Slots, numbers: Int32s) -> None:
-        """Let the slots know new terms."""
+        """Insert new terms into the slots."""
         self._reserve(self._count)
         _put_terms(self._slots, hashes, numbers)
         self._hashes[numbers] = hashes
 
     def settle(self) -> None:
-        """Take note of the terms that are new: their frequencies, and their slots."""
+        """Insert new terms of the dictionary into the slots, with room for their frequencies."""
         if self._late:
             late, self._late = self._late, []
             numbers = np.array([self._ids[term] for term in late], np.int32)
@@ -254,7 +262,7 @@ class TermIds:
             self._kept[numbers] = True
 
     def _reserve(self, count: int) -> None:
-        """Make room for so many terms in all."""
+        """Make room for `count` terms in all."""
         self._table.ensure_terms(count)
         if count > len(self._seen):
             room, old = max(count, 2 * len(self._seen)), len(self._seen)
@@ -313,7 +321,7 @@ class TermIds:
         self._mark += len(offsets)
         terms = terms[: starts[-1]]
         if intern:
-            # Some may have been lent before: they stay, known by their hash alone.
+            # Some may have been lent before: they stay, with their hash alone.
             self._kept[terms] = True
         return TextBatch(starts, terms)
 

@@ -1,8 +1,8 @@
-"""The log of updates: each has an id that grows by one, and is kept for a while.
+"""The log of updates: each has an id that grows by one, and is kept for a limited time.
 
-Updates are kept in chunks, as they came: a few as Python objects, those of a table as columns.
-`RecentUpdates` is the log of an engine in memory, and in front of the log of a durable one what
-listeners who keep up read.
+Updates are kept in chunks, as they were added: a few as Python objects, those of a table as
+columns. `RecentUpdates` is the log of an engine in memory. A durable engine uses it as a cache
+for listeners that keep up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECENT = 100_000
-"""How many updates an engine in memory keeps, if not told otherwise."""
+"""How many updates an engine in memory keeps by default."""
 
 
 class Entry(NamedTuple):
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     score: float | None
 
 
-class Caused(NamedTuple):
+class CausedUpdate(NamedTuple):
     """An update with the event that caused it."""
 
     seq: int
@@ -41,7 +41,7 @@ class Caused(NamedTuple):
     update: Update
 
 
-Rows: TypeAlias = "list[Caused] | pa.RecordBatch"
+Rows: TypeAlias = "list[CausedUpdate] | pa.RecordBatch"
 """A chunk of the log: a few updates, or the columns of `chunks.CHUNK_SCHEMA`."""
 
 
@@ -115,7 +115,7 @@ class RecentUpdates:
         self._last = last
         self._firsts: list[int] = []
         self._chunks: list[Rows] = []
-        self._start = 0  # chunks before it are gone; they are cut off in one go now and then
+        self._start = 0  # chunks before it are dropped; the list is shortened now and then
         self._lock = Lock()
 
     @property
@@ -147,7 +147,7 @@ class RecentUpdates:
                 self._start = 0
 
     def _may_go(self) -> bool:
-        """Whether enough is left without the oldest chunk."""
+        """Whether enough updates are left without the oldest chunk."""
         if self._start == len(self._chunks):
             return False
         return self._last - self._first() - len(self._chunks[self._start]) + 1 >= self._keep
@@ -158,7 +158,7 @@ class RecentUpdates:
         with self._lock:
             place = max(self._start, bisect_right(self._firsts, after + 1) - 1)
             stop = len(self._firsts)
-            if subscription is None:  # what is more than enough need not be looked at
+            if subscription is None:  # rows beyond the limit need not be read
                 stop = bisect_right(self._firsts, max(after, self._first() - 1) + limit)
             chunks = list(zip(self._firsts[place:stop], self._chunks[place:stop], strict=True))
         for first, rows in chunks:

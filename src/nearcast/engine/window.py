@@ -1,7 +1,7 @@
-"""The messages that top-k subscriptions choose from, oldest first, and which ids they use.
+"""The window of messages that top-k subscriptions choose from, oldest first, and their ids.
 
-Messages come one by one or as columns of a table. Those of a table stay columns: all that is kept
-of each is its id and its time, until somebody wants the message itself.
+Messages are added one by one or as columns of a table. Those of a table stay columns: only the
+id and the time of each are stored apart, until the message itself is needed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nearcast.engine.standing import Arrived
+from nearcast.engine.matching import ArrivedMessage
 from nearcast.events import Message
 from nearcast.text import Analyser
 from nearcast.topk import Window
@@ -31,17 +31,17 @@ class Columns:
     points: Floats
     at: list[float]
     analyser: Analyser
-    ttl: Floats | None = None  # None if none of them lasts
+    ttl: Floats | None = None  # None if none of them is active
     number: int = 0
     row: int = 0
 
-    def arrived(self, row: int) -> Arrived:
-        """Make an object of one message."""
+    def arrived(self, row: int) -> ArrivedMessage:
+        """Create the object of one message."""
         text, at = self.texts[row].as_py(), self.at[row]
         lon, lat = self.points[row].tolist()
         ttl = 0.0 if self.ttl is None else float(self.ttl[row])
         message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl)
-        return Arrived(message, self.number + row, at, self.analyser.tokens(text))
+        return ArrivedMessage(message, self.number + row, at, self.analyser.tokens(text))
 
 
 class SlidingWindow:
@@ -49,20 +49,20 @@ class SlidingWindow:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._parts: deque[Arrived | Columns] = deque()
+        self._parts: deque[ArrivedMessage | Columns] = deque()
         self._times: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._times)
 
-    def __iter__(self) -> Iterator[Arrived]:
+    def __iter__(self) -> Iterator[ArrivedMessage]:
         for part in self._parts:
-            if isinstance(part, Arrived):
+            if isinstance(part, ArrivedMessage):
                 yield part
             else:
                 yield from (part.arrived(row) for row in range(part.row, len(part.ids)))
 
-    def parts(self) -> Iterator[Arrived | Columns]:
+    def parts(self) -> Iterator[ArrivedMessage | Columns]:
         """All messages, oldest first, those of a table together."""
         return iter(self._parts)
 
@@ -71,13 +71,13 @@ class SlidingWindow:
         at = self._times.get(id)
         return at is not None and self._still_in(at, now)
 
-    def leaving(self, now: float) -> Iterator[Arrived]:
-        """Take out what no longer belongs in the window, oldest first."""
+    def leaving(self, now: float) -> Iterator[ArrivedMessage]:
+        """Remove and yield the messages that have left the window, oldest first."""
         while self._is_over(now):
             yield self.drop_oldest()
 
     def slide(self, now: float) -> None:
-        """Take out what no longer belongs in the window, unseen."""
+        """Remove the messages that have left the window, without yielding them."""
         while self._is_over(now):
             self.forget(1)
 
@@ -90,12 +90,12 @@ class SlidingWindow:
     def _still_in(self, at: float, now: float) -> bool:
         return self._window.seconds is None or at > now - self._window.seconds
 
-    def find(self, id: str) -> Arrived | None:
+    def find(self, id: str) -> ArrivedMessage | None:
         """The message with an id, if it is there."""
         if id not in self._times:
             return None
         for part in reversed(self._parts):
-            if isinstance(part, Arrived):
+            if isinstance(part, ArrivedMessage):
                 if part.message.id == id:
                     return part
             elif id in part.ids:
@@ -106,13 +106,13 @@ class SlidingWindow:
         """Whether a message with one of these ids is there."""
         return not self._times.keys().isdisjoint(ids)
 
-    def append(self, arrived: Arrived) -> None:
-        """Take in one message."""
+    def append(self, arrived: ArrivedMessage) -> None:
+        """Append one message."""
         self._parts.append(arrived)
         self._times[arrived.message.id] = arrived.at
 
     def extend(self, columns: Columns) -> None:
-        """Take in the messages of a table, in their order, from `columns.row` on."""
+        """Append the messages of a table, in their order, from `columns.row` on."""
         if columns.row < len(columns.ids):
             self._parts.append(columns)
             self._times.update(
@@ -122,12 +122,12 @@ class SlidingWindow:
     def oldest_time(self) -> float:
         """The time of the oldest message; there must be one."""
         part = self._parts[0]
-        return part.at if isinstance(part, Arrived) else part.at[part.row]
+        return part.at if isinstance(part, ArrivedMessage) else part.at[part.row]
 
-    def drop_oldest(self) -> Arrived:
-        """Take out the oldest message; there must be one."""
+    def drop_oldest(self) -> ArrivedMessage:
+        """Remove and return the oldest message; there must be one."""
         part = self._parts[0]
-        if isinstance(part, Arrived):
+        if isinstance(part, ArrivedMessage):
             self._parts.popleft()
             del self._times[part.message.id]
             return part
@@ -136,10 +136,10 @@ class SlidingWindow:
         return arrived
 
     def forget(self, count: int) -> None:
-        """Take out so many of the oldest messages, unseen."""
+        """Remove the `count` oldest messages, without returning them."""
         while count > 0:
             part = self._parts[0]
-            if isinstance(part, Arrived):
+            if isinstance(part, ArrivedMessage):
                 self.drop_oldest()
                 count -= 1
             else:

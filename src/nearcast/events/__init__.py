@@ -1,4 +1,4 @@
-"""What the system talks about: subscriptions, messages, updates, events, and the event log."""
+"""The model: subscriptions, messages, updates, events, and the event log."""
 
 from nearcast.events.events import (
     Event,

@@ -1,4 +1,4 @@
-"""The verbs of the system: the four kinds of event, and their JSON form.
+"""The four kinds of event, and their JSON form.
 
 An event is read from a mapping with the keys of the event log (`op`, `id`, `query`, ...). A key
 whose value is null counts as absent, because a Parquet row has every column; keys that are not

@@ -1,4 +1,4 @@
-"""Lines out of chunks of bytes, with their numbers, in bounded memory."""
+"""Splits chunks of bytes into numbered lines, in bounded memory."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Record(NamedTuple):
-    """One event of a log and where it stands.
+    """One event of a log and its position.
 
     `position` counts events from 0, `line` lines (or rows) from 1; `raw` is the event as it was
     given. Exactly one of `event` and `error` is set.
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 def decode_json(data: bytes, field: str = "event") -> Any:
-    """Decode one JSON value, or say what is broken about it."""
+    """Decode one JSON value, or raise an error that says what is wrong with it."""
     try:
         return _decode(data)
     except (ValueError, RecursionError) as error:
@@ -124,7 +124,7 @@ class EventLog:
 
 
 def _broken_off(start: bytes, error: SourceError) -> Iterator[bytes]:
-    """Give chunks that end in an error, as those of any damaged file do."""
+    """Yield chunks that end in an error, as those of any damaged file do."""
     yield start
     raise error
 
@@ -133,7 +133,7 @@ def _broken_off(start: bytes, error: SourceError) -> Iterator[bytes]:
 def open_log(path: str | Path) -> Iterator[EventLog]:
     """Open an event log for reading; `-` is standard input.
 
-    Plain, gzip and zstd data, JSON Lines and Parquet are told apart by what they contain.
+    Compression (gzip, zstd) and format (JSON Lines, Parquet) are detected from the contents.
     """
     with ExitStack() as stack:
         file = stack.enter_context(open_source(path))
@@ -145,7 +145,7 @@ def open_log(path: str | Path) -> Iterator[EventLog]:
 
 
 def events_of(log: Iterable[Record], name: str) -> Iterator[Event]:
-    """Give the events of a log, and stop at the first record that is not one."""
+    """Yield the events of a log, and stop at the first record that is not one."""
     for record in log:
         if record.event is None:
             raise SourceError(f"{name}:{record.line}: {record.error}")

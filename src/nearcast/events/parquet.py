@@ -66,13 +66,13 @@ def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def table_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Give the rows of a table with the columns of the event log as mappings."""
+    """Yield the rows of a table with the columns of the event log as mappings."""
     for batch in table.to_batches(max_chunksize=ROWS_AT_A_TIME):
         yield from _rows_of(batch)
 
 
 def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float]]:
-    """Give the rows of a Parquet file as mappings, each with the part of the file read so far."""
+    """Yield the rows of a Parquet file as mappings, each with the part of the file read so far."""
     try:
         parquet = pq.ParquetFile(file)
         columns = _columns_of(parquet.schema_arrow.names)

@@ -1,6 +1,6 @@
 """Bytes in and out: plain, gzip or zstd, a path or a standard stream, a chunk at a time.
 
-What a source holds is told by its first bytes, not by its name, so standard input needs no hint.
+The format of a source is detected from its first bytes, so standard input needs no hint.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Chunks:
                 plain = member.decompress(now)
             except (zlib.error, zstandard.ZstdError) as error:
                 raise SourceError(
-                    f"damaged {kind} data ({error}); what stands before it was read, "
+                    f"damaged {kind} data ({error}); the data before it was read, "
                     "get a complete copy of the file for the rest"
                 ) from None
             if plain:
@@ -130,18 +130,18 @@ class ByteSink(Protocol):
     """Anything that bytes can be written to."""
 
     def write(self, data: bytes, /) -> int:
-        """Take some bytes."""
+        """Write some bytes."""
         ...
 
     def flush(self) -> object:
-        """Hand over what was taken."""
+        """Flush the written bytes."""
         ...
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:
-    """Tell whether two paths lead to one file, so that writing one would wipe out the other.
+    """Whether two paths lead to one file, so that writing one would overwrite the other.
 
-    Of devices and pipes, which keep nothing, this is never so.
+    It is never so for devices and pipes, which store nothing.
     """
     if STANDARD in (str(one), str(other)):
         return False

@@ -1,7 +1,7 @@
-"""The nouns of the system: subscriptions, messages, updates.
+"""The values of the model: subscriptions, messages, updates.
 
-Each class checks itself when it is made, so whoever holds one holds a valid one. Numbers are
-stored as floats and points as pairs of floats, whatever kind of number or sequence was given.
+Each class checks itself when it is created, so every instance is valid. Numbers are stored as
+floats and points as pairs of floats, whatever kind of number or sequence was given.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def check_region(value: object) -> Region:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A standing interest: a query within a region, or the top k around a point.
+    """A subscription: a query within a region, or the top k around a point.
 
     >>> from nearcast import Circle
     >>> Subscription("s1", "ipad AND sale", Circle((151.2, -33.87), radius=2000)).top is None

@@ -71,7 +71,7 @@ def _is_parquet(path: str | Path) -> bool:
     if kind in _JSON_LINES:
         return False
     raise SourceError(
-        f"{path}: cannot tell the format from the name; "
+        f"{path}: the name does not show the format; "
         "end it in .jsonl or .parquet, and .gz or .zst after that if it is to be compressed"
     )
 

@@ -1,4 +1,4 @@
-"""What comes from outside becomes plain floats here, or an error that names the place."""
+"""Checks of coordinates from outside: they become plain floats, or an error names the field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POSITION = "a position [longitude, latitude]"
 
 
 def longitude(value: object, field: str) -> float:
-    """Give a longitude as a float, or say what is wrong with it."""
+    """Return a longitude as a float, or say what is wrong with it."""
     number = finite(value)
     if number is None or not -180.0 <= number <= 180.0:
         raise InvalidValue(field, value, LONGITUDE)
@@ -22,7 +22,7 @@ def longitude(value: object, field: str) -> float:
 
 
 def latitude(value: object, field: str) -> float:
-    """Give a latitude as a float, or say what is wrong with it."""
+    """Return a latitude as a float, or say what is wrong with it."""
     number = finite(value)
     if number is None or not -90.0 <= number <= 90.0:
         raise InvalidValue(field, value, LATITUDE)
@@ -30,7 +30,7 @@ def latitude(value: object, field: str) -> float:
 
 
 def finite(value: object) -> float | None:
-    """Give a number as a finite float; None for all else, truth values among it."""
+    """Return a number as a finite float; None for all else, truth values among it."""
     if type(value) is not float:
         if isinstance(value, bool) or not isinstance(value, Real):
             return None
@@ -42,7 +42,7 @@ def finite(value: object) -> float | None:
 
 
 def sequence(value: object) -> Sequence[object] | None:
-    """Give a list, a tuple or an array as a sequence; None for all else, text among it."""
+    """Return a list, a tuple or an array as a sequence; None for all else, text among it."""
     if isinstance(value, list | tuple):
         return value
     to_list = getattr(value, "tolist", None)  # numpy arrays, without importing numpy
@@ -53,7 +53,7 @@ def sequence(value: object) -> Sequence[object] | None:
 
 
 def point(value: object, field: str = "point") -> tuple[float, float]:
-    """Give a position [longitude, latitude] as two floats, or say what is wrong with it.
+    """Return a position [longitude, latitude] as two floats, or say what is wrong with it.
 
     Two floats in a list or a tuple take the short way: every message comes through here.
     """

@@ -19,7 +19,7 @@ _latitude_cosine = register_jitable(predicates.latitude_cosine)
 
 @kernel
 def circle_columns(points: Floats, radii: Floats) -> tuple[Floats, Floats, Truths]:
-    """Give for circles the boxes around them, their limits, and whether that is all of each.
+    """Return for circles the boxes around them, their limits, and whether that is all of each.
 
     What `Circle` computes for one. A circle that touches the antimeridian has two boxes; of that
     one only the limit is given.

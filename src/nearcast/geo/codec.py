@@ -33,7 +33,7 @@ def region_from_json(obj: object) -> Region:
         edges = checks.sequence(given)
         if edges is None or len(edges) != 4:
             raise InvalidValue("bbox", given, _BBOX)
-        return Box(*cast("Any", edges))  # the constructor checks what stands in it
+        return Box(*cast("Any", edges))  # the constructor checks its values
     if kind == "Circle":
         center = cast("Any", _member(obj, "center", _CENTER))
         return Circle(center, cast("Any", _member(obj, "radius", _RADIUS)))

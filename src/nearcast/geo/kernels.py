@@ -1,4 +1,4 @@
-"""The questions of `predicates`, compiled: one at a time for other kernels, and over columns.
+"""The functions of `predicates`, compiled: for single calls by other kernels, and over columns.
 
 These are the same functions that the shapes call, so a kernel and a shape agree bit for bit.
 (Numba must not swap the sines of a loop for Intel's SVML, which rounds differently: where that
@@ -242,7 +242,7 @@ def box_meets_polygons(
 
 @kernel
 def planar_distances(lon: float, lat: float, lons: Floats, lats: Floats) -> Floats:
-    """Give the planar distance in degrees from one point to each of many."""
+    """Return the planar distance in degrees from one point to each of many."""
     answer = np.empty(lons.size, np.float64)
     for row in range(lons.size):
         answer[row] = planar_distance(lon, lat, lons[row], lats[row])

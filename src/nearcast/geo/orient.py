@@ -26,7 +26,7 @@ _PARTS = 12
 
 
 def orientation(ax: float, ay: float, bx: float, by: float, px: float, py: float) -> int:
-    """Tell where p lies, seen along a -> b: 1 to the left, -1 to the right, 0 on the line."""
+    """Return the side of a -> b that p lies on: 1 for left, -1 for right, 0 on the line."""
     left = (ax - px) * (by - py)
     right = (ay - py) * (bx - px)
     difference = left - right
@@ -40,7 +40,7 @@ def orientation(ax: float, ay: float, bx: float, by: float, px: float, py: float
 
 
 def exact_orientation(ax: float, ay: float, bx: float, by: float, px: float, py: float) -> int:
-    """Give the sign of the determinant, from the exact sum of its six products."""
+    """Return the sign of the determinant, from the exact sum of its six products."""
     ax *= _LIFT
     ay *= _LIFT
     bx *= _LIFT

@@ -1,4 +1,4 @@
-"""What lies in what: the questions of geometry, on plain numbers.
+"""The predicates of geometry on plain numbers: which shapes contain or meet each other.
 
 Written once, as plain Python that is also valid numba. The shapes call these functions as they
 are, `kernels.py` compiles the same ones, so both give the same answers bit for bit.
@@ -49,7 +49,7 @@ class Ints(Protocol):
 
 
 def planar_distance(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Give the straight distance between two points, in degrees, as if the map were flat."""
+    """Return the straight distance between two points, in degrees, as if the map were flat."""
     dx = lon1 - lon2
     dy = lat1 - lat2
     return math.sqrt(dx * dx + dy * dy)
@@ -58,7 +58,7 @@ def planar_distance(lon1: float, lat1: float, lon2: float, lat2: float) -> float
 def point_in_box(
     lon: float, lat: float, west: float, south: float, east: float, north: float
 ) -> bool:
-    """Tell whether a box contains a point."""
+    """Whether a box contains a point."""
     if lat < south or lat > north:
         return False
     if west <= east:
@@ -76,7 +76,7 @@ def box_meets_box(
     other_east: float,
     other_north: float,
 ) -> bool:
-    """Tell whether two boxes share a point."""
+    """Whether two boxes share a point."""
     if north < other_south or other_north < south:
         return False
     if west <= east:
@@ -93,8 +93,8 @@ def circle_limit(radius_m: float) -> float:
 
     Up to a quarter of the way round it is the largest haversine, sin^2(angle / 2), of a point
     inside. Beyond, it is the smallest haversine of the way to the antipode of the centre,
-    cos^2(angle / 2), with a minus sign: there the first of the two no longer tells distances
-    apart. Once the radius reaches half the circumference it is `EVERYWHERE`.
+    cos^2(angle / 2), with a minus sign: there the first of the two can no longer distinguish
+    distances. Once the radius reaches half the circumference it is `EVERYWHERE`.
 
     The angle is that of `radius * (1 + 1e-12) + 1e-9` metres: see `point_in_circle`.
     """
@@ -109,7 +109,7 @@ def circle_limit(radius_m: float) -> float:
 
 
 def longitude_difference(lon1: float, lon2: float) -> float:
-    """Give the angle between two meridians, from 0 to 180; -180 and 180 are the same one."""
+    """Return the angle between two meridians, from 0 to 180; -180 and 180 are the same one."""
     difference = abs(lon1 - lon2)
     if difference > 180.0:
         # Not 360 - difference: near the antimeridian these two subtractions are exact.
@@ -118,12 +118,12 @@ def longitude_difference(lon1: float, lon2: float) -> float:
 
 
 def latitude_cosine(lat: float) -> float:
-    """Give cos(lat), with all its digits near the poles and 0 at them."""
+    """Return cos(lat), with all its digits near the poles and 0 at them."""
     return math.sin((90.0 - abs(lat)) * _RADIAN)
 
 
 def haversine(lat1: float, lat2: float, lat_difference: float, lon_difference: float) -> float:
-    """Give sin^2(angle / 2) for two points at these latitudes, so far apart in degrees."""
+    """Return sin^2(angle / 2) for two points at these latitudes, so far apart in degrees."""
     by_lat = math.sin(lat_difference * _HALF_RADIAN)
     by_lon = math.sin(lon_difference * _HALF_RADIAN)
     return by_lat * by_lat + latitude_cosine(lat1) * latitude_cosine(lat2) * (by_lon * by_lon)
@@ -132,7 +132,7 @@ def haversine(lat1: float, lat2: float, lat_difference: float, lon_difference: f
 def point_in_circle(
     lon: float, lat: float, center_lon: float, center_lat: float, limit: float
 ) -> bool:
-    """Tell whether a circle contains a point.
+    """Whether a circle contains a point.
 
     The border belongs to the circle, and counts as 1e-9 m plus 1e-12 of the radius wide, which
     covers every rounding on the way: a point that is on the border by construction is inside.
@@ -145,7 +145,7 @@ def point_in_circle(
 
 
 def widened_limit(limit: float) -> float:
-    """Give the limit of a circle larger by no more than rounding can account for."""
+    """Return the limit of a circle larger by no more than rounding can account for."""
     if limit >= 0.0:
         return limit * (1.0 + _ROUNDING)
     root = math.sqrt(-limit) * (1.0 - _ROUNDING) - _ROUNDING_FAR
@@ -161,7 +161,7 @@ def box_meets_circle(
     center_lat: float,
     limit: float,
 ) -> bool:
-    """Tell whether a box and a circle share a point.
+    """Whether a box and a circle share a point.
 
     True whenever some point is in both by `point_in_box` and `point_in_circle`; for a box of one
     point the same as `point_in_circle`.
@@ -185,7 +185,7 @@ def plain_box_meets_circle(
     lat: float,
     limit: float,
 ) -> bool:
-    """Tell whether the point of a plain box that is nearest to a centre lies in its circle."""
+    """Whether the point of a plain box that is nearest to a centre lies in its circle."""
     if west <= lon and lon <= east:
         # On one parallel, distance grows with the angle between the meridians.
         return point_in_circle(lon, min(max(lat, south), north), lon, lat, limit)
@@ -208,7 +208,7 @@ def plain_box_meets_circle(
 def point_in_polygon(
     lon: float, lat: float, lons: Floats, lats: Floats, starts: Ints, first: int, last: int
 ) -> bool:
-    """Tell whether a polygon contains a point: exact, and every border belongs, also of holes.
+    """Whether a polygon contains a point: exact, and every border belongs, also of holes.
 
     Counts the edges that a ray to the east crosses, over all rings.
     """
@@ -247,7 +247,7 @@ def edge_meets_box(
     east: float,
     north: float,
 ) -> bool:
-    """Tell whether the straight line from a to b shares a point with a plain box: exact."""
+    """Whether the straight line from a to b shares a point with a plain box: exact."""
     if (ax < west and bx < west) or (ax > east and bx > east):
         return False
     if (ay < south and by < south) or (ay > north and by > north):
@@ -272,7 +272,7 @@ def plain_box_meets_polygon(
     first: int,
     last: int,
 ) -> bool:
-    """Tell whether a plain box and a polygon share a point: exact."""
+    """Whether a plain box and a polygon share a point: exact."""
     for ring in range(first, last):
         for index in range(starts[ring], starts[ring + 1] - 1):
             ax = lons[index]
@@ -296,7 +296,7 @@ def box_meets_polygon(
     first: int,
     last: int,
 ) -> bool:
-    """Tell whether a box and a polygon share a point: exact."""
+    """Whether a box and a polygon share a point: exact."""
     if west <= east:
         return plain_box_meets_polygon(west, south, east, north, lons, lats, starts, first, last)
     return plain_box_meets_polygon(

@@ -67,17 +67,17 @@ class Box:
             )
 
     def contains(self, lon: float, lat: float) -> bool:
-        """Tell whether a valid point lies in the box."""
+        """Whether a valid point lies in the box."""
         return predicates.point_in_box(lon, lat, self.west, self.south, self.east, self.north)
 
     def meets(self, box: Box) -> bool:
-        """Tell whether another box shares at least one point with this one."""
+        """Whether another box shares at least one point with this one."""
         return predicates.box_meets_box(
             box.west, box.south, box.east, box.north, self.west, self.south, self.east, self.north
         )
 
     def bounds(self) -> tuple[Bounds, ...]:
-        """Give the box as plain boxes: itself, or its two sides of the antimeridian."""
+        """Return the box as plain boxes: itself, or its two sides of the antimeridian."""
         if self.west <= self.east:
             return ((self.west, self.south, self.east, self.north),)
         return (
@@ -117,19 +117,19 @@ class Circle:
         put(self, "limit", predicates.circle_limit(radius))
 
     def contains(self, lon: float, lat: float) -> bool:
-        """Tell whether a valid point lies in the circle."""
+        """Whether a valid point lies in the circle."""
         center_lon, center_lat = self.center
         return predicates.point_in_circle(lon, lat, center_lon, center_lat, self.limit)
 
     def meets(self, box: Box) -> bool:
-        """Tell whether a box shares at least one point with the circle."""
+        """Whether a box shares at least one point with the circle."""
         center_lon, center_lat = self.center
         return predicates.box_meets_circle(
             box.west, box.south, box.east, box.north, center_lon, center_lat, self.limit
         )
 
     def bounds(self) -> tuple[Bounds, ...]:
-        """Give one or two plain boxes that contain every point of the circle.
+        """Return one or two plain boxes that contain every point of the circle.
 
         They are the smallest such boxes, rounded outward; a circle that holds a pole has all
         longitudes, and one that touches the antimeridian has a box on both sides of it.
@@ -198,13 +198,13 @@ class Polygon:
         put(self, "box", (min(outer_lons), min(outer_lats), max(outer_lons), max(outer_lats)))
 
     def contains(self, lon: float, lat: float) -> bool:
-        """Tell whether a valid point lies in the polygon."""
+        """Whether a valid point lies in the polygon."""
         return predicates.point_in_box(lon, lat, *self.box) and predicates.point_in_polygon(
             lon, lat, self.lons, self.lats, self.starts, 0, len(self.starts) - 1
         )
 
     def meets(self, box: Box) -> bool:
-        """Tell whether a box shares at least one point with the polygon."""
+        """Whether a box shares at least one point with the polygon."""
         west, south, east, north = box.west, box.south, box.east, box.north
         if not predicates.box_meets_box(west, south, east, north, *self.box):
             return False
@@ -214,7 +214,7 @@ class Polygon:
         )
 
     def bounds(self) -> tuple[Bounds, ...]:
-        """Give the smallest plain box around the polygon."""
+        """Return the smallest plain box around the polygon."""
         return (self.box,)
 
 
@@ -223,7 +223,7 @@ Region: TypeAlias = Box | Circle | Polygon
 
 
 def _rings(given: object) -> tuple[Ring, ...]:
-    """Give the rings as tuples of floats, each of them closed."""
+    """Return the rings as tuples of floats, each of them closed."""
     values = checks.sequence(given)
     if not values:
         raise InvalidValue("coordinates", given, _RINGS)

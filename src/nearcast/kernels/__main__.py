@@ -1,4 +1,4 @@
-"""`python -m nearcast.kernels PART`: compile what a part needs, and note that it is done."""
+"""`python -m nearcast.kernels PART`: compiles the kernels of a part and marks it as done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def main(part: str) -> None:
-    """Rehearse a part with the garbage collector off: a compiler makes much, and ends soon."""
+    """Compile a part without garbage collection: the process is short and allocates much."""
     gc.disable()
     from nearcast import _kernel_files
     from nearcast.kernels.parts import compile_part

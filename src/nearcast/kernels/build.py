@@ -1,4 +1,4 @@
-"""Builds the kernels of several parts, a few processes at a time, and says how far that is."""
+"""Builds the kernels of several parts in parallel processes, and reports progress."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from nearcast import _kernel_files
 from nearcast._kernel_builder import start
 from nearcast.errors import SetupError
 
-Tell = Callable[[int, int], None]
-"""Is told how many kernels there are, and how many there will be."""
+Progress = Callable[[int, int], None]
+"""Gets the number of compiled kernels, and the expected total."""
 
 _LOOK_S = 0.2
 _LAST_LINES = 3
 _COUNTS = "counts.json"
 
 
-def build(parts: Iterable[str], processes: int | None = None, tell: Tell | None = None) -> None:
-    """Compile what these parts need and is not at hand; they are compiled in this order."""
+def build(
+    parts: Iterable[str], processes: int | None = None, progress: Progress | None = None
+) -> None:
+    """Compile the missing kernels of these parts, in this order."""
     _kernel_files.forget_others()
     missing = deque(part for part in parts if not _kernel_files.at_hand(part))
     total = _expected(missing)
@@ -40,9 +42,9 @@ def build(parts: Iterable[str], processes: int | None = None, tell: Tell | None 
             for ended in [each for each in running if each[1].poll() is not None]:
                 running.remove(ended)
                 _check(*ended)
-            if tell is not None:
-                there = len(_kernel_files.kernel_files())
-                tell(there, max(there, total) if running else there)
+            if progress is not None:
+                compiled = len(_kernel_files.kernel_files())
+                progress(compiled, max(compiled, total) if running else compiled)
             if running:
                 time.sleep(_LOOK_S)
     finally:
@@ -53,7 +55,7 @@ def build(parts: Iterable[str], processes: int | None = None, tell: Tell | None 
 
 
 def _expected(parts: Iterable[str]) -> int:
-    """How many kernels there will be, as the sources' own note of the last count has it."""
+    """Estimate the total number of kernels from the counts of the last full build."""
     counts: dict[str, int] = json.loads(
         resources.files("nearcast.kernels").joinpath(_COUNTS).read_text()
     )
@@ -65,8 +67,8 @@ def _check(part: str, process: subprocess.Popen[bytes], errors: IO[bytes]) -> No
         if process.returncode == 0:
             return
         errors.seek(0)
-        said = errors.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
+        lines = errors.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
     raise SetupError(
-        f"kernels: those of {part!r} could not be compiled ({' '.join(said) or 'no reason'}); "
+        f"kernels: those of {part!r} could not be compiled ({' '.join(lines) or 'no reason'}); "
         f"run 'python -m nearcast.kernels {part}' to see all of it"
     )

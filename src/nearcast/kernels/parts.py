@@ -1,10 +1,10 @@
-"""What makes each part of the package compile all its kernels."""
+"""Compiles all kernels of a part of the package, by running it once."""
 
 from __future__ import annotations
 
 
 def compile_part(part: str) -> None:
-    """Let a part meet everything once, on next to nothing."""
+    """Run everything that a part does once, on tiny data, so that its kernels are compiled."""
     match part:
         case "spark":
             from nearcast.spark.warm import warm_tasks

@@ -1,4 +1,4 @@
-"""An engine that meets every kind of event once, so that all its kernels are compiled or loaded."""
+"""Runs an engine on every kind of event once, so that all its kernels are compiled or loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _done: set[str] = set()
 
 
 def rehearse(index: str) -> None:
-    """Let engines with this index meet every kind of event, alone and among others, once."""
+    """Apply every kind of event once, alone and in batches, to engines with this index."""
     if index in _done:
         return
     _done.add(index)
@@ -79,7 +79,7 @@ def _events() -> list[list[Event]]:
 
 
 def _many_terms(engine: Engine) -> None:
-    """Let tables of terms grow, by subscriptions, by messages that last and by ranked ones."""
+    """Make the tables of terms grow, by subscriptions, active messages and ranked ones."""
     words = [f"w{number}" for number in range(_WORDS)]
     for number in range(0, _WORDS, 50):
         some = " ".join(words[number : number + 50])
@@ -93,7 +93,7 @@ def _many_terms(engine: Engine) -> None:
 
 
 def _tables(engine: Engine) -> None:
-    """Take the ways of whole columns: subscriptions, messages that last or not, moves, top-k."""
+    """Run the paths for whole columns: subscriptions, active and instant messages, moves, top-k."""
     ids = [f"t{number}" for number in range(_MANY)]
     boxes = [{"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0 + n]} for n in range(_MANY)]
     queries = ["a" if number % 2 else "a b c" for number in range(_MANY)]

@@ -1,4 +1,4 @@
-"""A pipeline that ranks, in this process, by each mechanism: to compile what its tasks need."""
+"""Runs a top-k pipeline in this process with each mechanism, to compile its kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STEP = 30
 
 
 def rehearse_mechanisms() -> None:
-    """Take some steps with every mechanism, so that buffers run empty and are asked for again."""
+    """Run some steps with every mechanism, so that buffers run empty and are filled again."""
     settings = Settings(Window(8))
     for mechanism in ("shared", *MECHANISMS):
         with tempfile.TemporaryDirectory() as folder:

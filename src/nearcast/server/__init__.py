@@ -1,1 +1,1 @@
-"""The front door: subscriptions, messages and updates over HTTP."""
+"""The HTTP server: subscriptions, messages and updates over HTTP, SSE and WebSocket."""

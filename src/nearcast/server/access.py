@@ -1,4 +1,4 @@
-"""Who is asking, what they may do, and how often."""
+"""Authentication of requests, with the scopes and rate limits of their keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from starlette.requests import HTTPConnection
 
 from nearcast.server.config import Limits
-from nearcast.server.keys import SCOPES, Keys
+from nearcast.server.keys import SCOPES, KeyStore
 from nearcast.server.problems import Problem
 
 ANYONE = "anyone"  # the scope of what needs no key
@@ -17,8 +17,8 @@ _RELOAD_S = 1.0
 _BURST_S = 2.0
 
 
-class Bucket:
-    """Lets `rate` events a second through, and what was saved up in two seconds at once."""
+class TokenBucket:
+    """Limits events to `rate` a second, with bursts of up to two seconds' worth."""
 
     def __init__(self, rate: float, clock: Callable[[], float]) -> None:
         self._rate = rate
@@ -28,7 +28,7 @@ class Bucket:
         self._then = clock()
 
     def take(self, count: float = 1.0) -> float:
-        """Count events, and say for how many seconds the next ones have to wait: 0 for none."""
+        """Count events and return the seconds until they may be retried: 0 if they are allowed."""
         now = self._clock()
         self._left = min(self._most, self._left + (now - self._then) * self._rate)
         self._then = now
@@ -38,32 +38,32 @@ class Bucket:
         return 0.0
 
     def debt(self) -> float:
-        """Seconds until the bucket has something in it again."""
+        """Seconds until the bucket is no longer overdrawn."""
         return max(0.0, -self._left / self._rate)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was let in."""
+    """An authenticated caller; `bucket` is None where the key has no rate limit."""
 
     name: str
     tenant: str
     scopes: frozenset[str]
-    bucket: Bucket | None
+    bucket: TokenBucket | None
     body_bytes: int
 
     def may(self, scope: str) -> bool:
-        """Whether a scope is among those of this caller; `admin` holds the others."""
+        """Whether this caller has a scope; `admin` includes the others."""
         return scope == ANYONE or scope in self.scopes or "admin" in self.scopes
 
     def require(self, scope: str) -> None:
-        """Refuse what this caller may not do."""
+        """Raise a problem if this caller lacks a scope."""
         if not self.may(scope):
             has = ", ".join(sorted(self.scopes))
             raise Problem(403, "wrong-scope", f"this needs the scope {scope!r}; your key has {has}")
 
     def pay(self, events: int = 1) -> None:
-        """Count events against the rate of the key, or refuse them."""
+        """Count events against the rate limit of the key, or refuse them."""
         if self.bucket is None:
             return
         wait = self.bucket.take(events)
@@ -76,12 +76,12 @@ class Caller:
             )
 
 
-class Door:
-    """Lets callers in by their keys or, where it is open, without."""
+class Authenticator:
+    """Finds the caller of a request by its key; an open server needs no key."""
 
     def __init__(
         self,
-        keys: Keys | None,
+        keys: KeyStore | None,
         *,
         is_open: bool,
         limits: Limits,
@@ -93,17 +93,17 @@ class Door:
         self._clock = clock
         self._checked = clock()
         self._local = Caller("local", "default", frozenset(SCOPES), None, limits.body_bytes)
-        self._nobody = Caller("nobody", "default", frozenset(), None, limits.body_bytes)
-        self._buckets: dict[tuple[str, float], Bucket] = {}
+        self._anonymous = Caller("anonymous", "default", frozenset(), None, limits.body_bytes)
+        self._buckets: dict[tuple[str, float], TokenBucket] = {}
 
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
-        """Let a request in as the holder of its key, or raise a problem."""
+        """Return the caller of a request, or raise a problem if it may not use `scope`."""
         token = _token(connection)
         if token is None:
             if self._open:
                 return self._local
             if scope == ANYONE:
-                return self._nobody
+                return self._anonymous
             raise Problem(
                 401,
                 "key-required",
@@ -131,13 +131,16 @@ class Door:
         if key.rate is not None:
             bucket = self._buckets.get((key.name, key.rate))
             if bucket is None:
-                bucket = self._buckets[key.name, key.rate] = Bucket(key.rate, self._clock)
+                bucket = self._buckets[key.name, key.rate] = TokenBucket(key.rate, self._clock)
         most = self._limits.body_bytes if key.body_bytes is None else key.body_bytes
         return Caller(key.name, key.tenant, key.scopes, bucket, most)
 
 
 def _token(connection: HTTPConnection) -> str | None:
-    """The key of a request; browsers can only put it in the address of a stream."""
+    """The key of a request: from its header or, for streams, from the query string.
+
+    Browsers cannot set headers on an EventSource or a WebSocket.
+    """
     given = connection.headers.get("authorization")
     if given is not None:
         kind, _, token = given.partition(" ")
@@ -158,9 +161,9 @@ STREAMS = ("/v1/updates", "/v1/updates/ws", "/v1/live")
 
 
 def check_origin(connection: HTTPConnection, hosts: frozenset[str], *, is_open: bool) -> None:
-    """Keep web pages of others away from a server that asks for no key.
+    """Refuse an unknown `Host` on a server that asks for no key.
 
-    A page that had its name point to this machine would send that name as `Host`.
+    It stops DNS rebinding: a foreign page whose name resolves to this machine sends that name.
     """
     host = connection.headers.get("host", "")
     if is_open and _name(host) not in hosts:

@@ -1,7 +1,7 @@
-"""Where a webhook may go: nowhere inside, unless that was allowed.
+"""Checks of webhook addresses: private networks are refused unless they are allowed.
 
-A name is looked up once, and the address that was checked is the one that is called: a name that
-leads elsewhere a moment later leads nobody astray.
+A host name is resolved once, and the address that was checked is the one that is called: a name
+that resolves differently a moment later cannot get around the check.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 _EXPECTED = "an address such as https://example.org/hook"
 
 
-class Forbidden(Exception):  # noqa: N818 - what the address is
+class ForbiddenAddress(Exception):  # noqa: N818 - named after the address, not the failure
     """An address that must not be called."""
 
 
 def check_url(url: object, *, private: bool) -> str:
-    """Accept the address of a webhook, as far as can be told without looking it up."""
+    """Return the address of a webhook if it is valid, without resolving its host name."""
     if not isinstance(url, str) or len(url) > 2000:
         raise InvalidValue("url", url, _EXPECTED)
     try:
@@ -47,11 +47,11 @@ def _is_inside(host: str) -> bool:
     try:
         return not is_public(host)
     except ValueError:
-        return False  # a name: decided when it has been looked up
+        return False  # a name: decided once it is resolved
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address belongs to the internet at large."""
+    """Whether an IP address is reachable on the public internet."""
     ip = ip_address(address)
     if isinstance(ip, IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
@@ -68,18 +68,20 @@ async def _look_up(host: str, port: int) -> list[str]:
 async def pinned(
     url: str, *, private: bool, resolve: Resolve | None = None
 ) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """The address to call, with the headers and the name that it is called for."""
+    """Return the URL to call by IP address, and the headers and TLS name that go with it."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         addresses = await (resolve or _look_up)(host, port)
     except OSError as error:
-        raise Forbidden(f"{host}: cannot be found ({error})") from None
+        raise ForbiddenAddress(f"{host}: cannot be found ({error})") from None
     if not addresses:
-        raise Forbidden(f"{host}: has no address")
+        raise ForbiddenAddress(f"{host}: has no address")
     if not private and not all(is_public(address) for address in addresses):
-        raise Forbidden(f"{host}: leads to a private address, which the server does not allow")
+        raise ForbiddenAddress(
+            f"{host}: leads to a private address, which the server does not allow"
+        )
     address = addresses[0]
     netloc = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     called = urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, ""))

@@ -1,4 +1,4 @@
-"""The application: its routes, what wraps them, and its life."""
+"""The application: its routes, middleware, error handlers and lifespan."""
 
 from __future__ import annotations
 
@@ -31,55 +31,55 @@ from nearcast.server import (
 )
 from nearcast.server.config import Config
 from nearcast.server.docs import install_docs
-from nearcast.server.front import Front
 from nearcast.server.health import install_health
 from nearcast.server.problems import Problem, plain_problem, problem_of
+from nearcast.server.request_log import RequestLog
 from nearcast.server.routes import install
 from nearcast.server.socket import install_socket
-from nearcast.server.watch import RequestLog
+from nearcast.server.state import ServerState
 
 NOUNS = (messages, subscriptions, updates, events, queries, explain, webhooks, backups, overview)
 WEB = Path(__file__).parent / "web"
 
 
 class Page(Mount):
-    """The files of the live map: everything that is not the API."""
+    """Serves the files of the live map on every path outside the API."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Leave the API alone, so that it answers for its own paths."""
+        """Skip paths of the API, so that it answers for unknown ones itself."""
         if scope["path"].startswith("/v1/"):
             return Match.NONE, {}
         return super().matches(scope)
 
 
 def create_app(config: Config) -> FastAPI:
-    """Make the application that answers for a configuration."""
-    front = Front(config)
+    """Create the application for a configuration."""
+    state = ServerState(config)
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         del app
-        opening = asyncio.ensure_future(front.open())
+        opening = asyncio.ensure_future(state.open())
         try:
             yield
         finally:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
-            await front.close()
+            await state.close()
 
     app = FastAPI(
         title="Nearcast",
         version=__version__,
-        lifespan=life,
+        lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
-    app.state.front = front
+    app.state.server_state = state
     for noun in NOUNS:
-        install(app, front, noun.routes)
-    install_health(app, front)
-    install_socket(app, front)
+        install(app, state, noun.routes)
+    install_health(app, state)
+    install_socket(app, state)
     install_docs(app)
     if WEB.is_dir():
         app.router.routes.append(Page("/", StaticFiles(directory=WEB, html=True)))
@@ -93,7 +93,7 @@ def create_app(config: Config) -> FastAPI:
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "Idempotency-Key"],
         )
-    app.add_middleware(RequestLog, metrics=front.metrics)
+    app.add_middleware(RequestLog, metrics=state.metrics)
     return app
 
 
@@ -119,7 +119,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """What the path of a request can be asked for."""
+    """The methods that the path of a request supports."""
     found: set[str] = set()
     for route in request.app.router.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:

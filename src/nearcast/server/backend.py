@@ -1,13 +1,13 @@
-"""What stands behind the door: an engine that one thread owns, and what it committed.
+"""The engine of a tenant, owned by one thread, and the batches that it commits.
 
-Whatever arrives while the thread is busy waits, and is then applied as one batch with one commit:
-the busier the server, the larger the batches. Reads go through the same thread, in their turn.
+Requests that arrive while the thread is busy are queued and then applied as one batch with one
+commit: the busier the server, the larger the batches. Reads go through the same queue.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -23,52 +23,13 @@ from nearcast.events import Event, Publish
 
 T = TypeVar("T")
 Remember = Callable[[Sequence[EventOutcome]], bytes | None]
-"""Makes of outcomes what is to be remembered under an idempotency key, if anything."""
+"""Encodes the response to store under an idempotency key, or None to store nothing."""
 LARGEST_BATCH = 4096
 
 
-class Backend(Protocol):
-    """Takes events, keeps them, and tells what they caused."""
-
-    log: UpdateLog
-
-    def apply(
-        self, events: Sequence[Event], *, stop: bool = False
-    ) -> Awaitable[Sequence[EventOutcome]]:
-        """Take events in order; they are durable when the answer is there.
-
-        With `stop` those after one that is refused are left alone, and have no outcome.
-        """
-        ...
-
-    def apply_once(
-        self,
-        key: str,
-        events: Sequence[Event],
-        remember: Remember,
-        *,
-        stop: bool = False,
-        stamped: bool = True,
-    ) -> Awaitable[bytes | Sequence[EventOutcome]]:
-        """Take events, unless something is remembered under the key: then give that."""
-        ...
-
-    def ask(self, question: Callable[[Engine], T]) -> Awaitable[T]:
-        """Have a question answered between two batches."""
-        ...
-
-    async def backup(self, path: Path) -> None:
-        """Write a consistent copy, while everything goes on."""
-        ...
-
-    def close(self) -> None:
-        """Finish what waits, and let go of everything."""
-        ...
-
-
 @dataclass(slots=True)
-class Committed:
-    """Events that were applied together, what became of each, and at what time."""
+class CommittedBatch:
+    """Events that were applied together, with the outcome and the time of each."""
 
     events: Sequence[Event]
     outcomes: Sequence[EventOutcome]
@@ -78,7 +39,7 @@ class Committed:
     seconds: float
 
     def entries(self) -> Iterator[Entry]:
-        """Their updates, as the log has them."""
+        """Their updates as entries of the log."""
         for outcome, at in zip(self.outcomes, self.times, strict=True):
             if outcome.updates and outcome.seq is not None:
                 for id, update in enumerate(outcome.updates, outcome.first_id):
@@ -94,7 +55,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class _Events:
+class _ApplyJob:
     events: Sequence[Event]
     answer: asyncio.Future[Any]
     key: str | None = None
@@ -104,46 +65,54 @@ class _Events:
 
 
 @dataclass(slots=True)
-class _Question:
+class _ReadJob:
     ask: Callable[[Engine], Any]
     answer: asyncio.Future[Any]
 
 
-class Watcher(Protocol):
-    """Hears of every batch, in the thread of the server, in order."""
+class CommitObserver(Protocol):
+    """Receives every batch in order, in the thread of the event loop."""
 
-    def committed(self, batch: Committed) -> None:
-        """Take note of a batch."""
+    def committed(self, batch: CommittedBatch) -> None:
+        """Handle a batch."""
         ...
 
 
-class Embedded:
-    """An engine in this process, owned by one thread."""
+class EngineThread:
+    """Runs an engine in a thread of its own; its methods are called from the event loop."""
 
     def __init__(
-        self, engine: Engine, watcher: Watcher, clock: Callable[[], float], name: str = "default"
+        self,
+        engine: Engine,
+        observer: CommitObserver,
+        clock: Callable[[], float],
+        name: str = "default",
     ) -> None:
         self.log: UpdateLog = engine.log
         self._engine = engine
-        self._watcher = watcher
+        self._observer = observer
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[_Events | _Question | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_ApplyJob | _ReadJob | None] = SimpleQueue()
         self._closed = False
         self._thread = Thread(target=self._work, name=f"writer-{name}", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for their turn."""
+        """How many requests are queued."""
         return self._jobs.qsize()
 
     def apply(
         self, events: Sequence[Event], *, stop: bool = False, stamped: bool = True
     ) -> asyncio.Future[Sequence[EventOutcome]]:
-        """Take events in order; they are durable when the answer is there."""
+        """Apply events in order; they are durable once the future is done.
+
+        With `stop` the events after a refused one are not applied, and have no outcome. With
+        `stamped` an event without a time gets that of the server.
+        """
         answer: asyncio.Future[Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_Events(events, answer, stop=stop, stamped=stamped))
+        self._put(_ApplyJob(events, answer, stop=stop, stamped=stamped))
         return answer
 
     def apply_once(
@@ -155,28 +124,28 @@ class Embedded:
         stop: bool = False,
         stamped: bool = True,
     ) -> asyncio.Future[bytes | Sequence[EventOutcome]]:
-        """Take events, unless something is remembered under the key: then give that."""
+        """Apply events, unless a response is stored under the key: then return that."""
         answer: asyncio.Future[bytes | Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_Events(events, answer, key, remember, stop, stamped))
+        self._put(_ApplyJob(events, answer, key, remember, stop, stamped))
         return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
-        """Have a question answered between two batches."""
+        """Call a function with the engine between two batches, and return its result."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._put(_Question(question, answer))
+        self._put(_ReadJob(question, answer))
         return answer
 
-    def _put(self, job: _Events | _Question) -> None:
+    def _put(self, job: _ApplyJob | _ReadJob) -> None:
         if self._closed:
             raise StateError("the server is stopping; try again when it is back")
         self._jobs.put(job)
 
     async def backup(self, path: Path) -> None:
-        """Write a consistent copy, while everything goes on: it is read from the file."""
+        """Write a consistent copy; it is read from the file, so nothing is blocked."""
         await asyncio.to_thread(self._engine.backup, path)
 
     def close(self) -> None:
-        """Finish what waits, then let go of the engine."""
+        """Finish the queued requests, then close the engine."""
         if not self._closed:
             self._closed = True
             self._jobs.put(None)
@@ -186,10 +155,10 @@ class Embedded:
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
-            waiting: list[_Events] = []
+            waiting: list[_ApplyJob] = []
             count = 0
             while job is not None:
-                if isinstance(job, _Question):
+                if isinstance(job, _ReadJob):
                     self._commit(waiting)
                     waiting, count = [], 0
                     self._answer(job)
@@ -210,7 +179,7 @@ class Embedded:
             if job is None:
                 return
 
-    def _answer(self, job: _Question) -> None:
+    def _answer(self, job: _ReadJob) -> None:
         try:
             answer = job.ask(self._engine)
         except Exception as error:
@@ -218,8 +187,11 @@ class Embedded:
         else:
             self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
 
-    def _commit(self, jobs: list[_Events]) -> None:
-        """Apply what waits as one batch; who shows the key of another in it waits for the next."""
+    def _commit(self, jobs: list[_ApplyJob]) -> None:
+        """Apply jobs as one batch; a second job with the same idempotency key waits for the next.
+
+        By then the response to the first is stored.
+        """
         while jobs:
             now, later, keys = [], [], set()
             for job in jobs:
@@ -236,8 +208,8 @@ class Embedded:
                 self._apply(now)
             jobs = later
 
-    def _recall(self, job: _Events) -> bool:
-        """Answer a job with what is remembered under its key."""
+    def _recall(self, job: _ApplyJob) -> bool:
+        """Answer a job with the response stored under its key; False if there is none."""
         try:
             kept = self._engine.recall(job.key or "")
         except Exception as error:
@@ -248,7 +220,7 @@ class Embedded:
         self._loop.call_soon_threadsafe(_resolve, job.answer, kept)
         return True
 
-    def _apply(self, jobs: list[_Events]) -> None:
+    def _apply(self, jobs: list[_ApplyJob]) -> None:
         events = [event for job in jobs for event in job.events]
         started = perf_counter()
         try:
@@ -261,11 +233,11 @@ class Embedded:
         took = perf_counter() - started
         events = events[: len(outcomes)]
         times = _times(events, outcomes, before)
-        batch = Committed(events, outcomes, times, self.log.last, self._engine.seq, took)
+        batch = CommittedBatch(events, outcomes, times, self.log.last, self._engine.seq, took)
         self._loop.call_soon_threadsafe(self._finish, jobs, batch)
 
-    def _finish(self, jobs: list[_Events], batch: Committed) -> None:
-        self._watcher.committed(batch)
+    def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch) -> None:
+        self._observer.committed(batch)
         start = 0
         for job in jobs:
             stop = start + len(job.events)
@@ -275,9 +247,9 @@ class Embedded:
 
 
 def _remembering(
-    jobs: list[_Events],
+    jobs: list[_ApplyJob],
 ) -> Callable[[list[EventOutcome]], dict[str, bytes]] | None:
-    """What makes the answers to remember of the outcomes of a batch."""
+    """Return a function that encodes the responses to store, from the outcomes of a batch."""
     if all(job.key is None for job in jobs):
         return None
 
@@ -297,9 +269,10 @@ def _remembering(
 
 
 def stamp(requests: Iterable[Sequence[Event]], engine_time: float | None, clock: float) -> None:
-    """Give events without a time the server's, where no event before them is ahead of it.
+    """Set the time of events that have none to that of the server.
 
-    Time never decreases: behind an event from the future, others have the time of that one.
+    Time never decreases: after an event from the future, events without a time keep to that
+    event's time.
     """
     ahead = clock if engine_time is None else engine_time
     for events in requests:
@@ -307,7 +280,7 @@ def stamp(requests: Iterable[Sequence[Event]], engine_time: float | None, clock:
             if event.at is not None:
                 ahead = max(ahead, event.at)
             elif ahead <= clock:
-                # The event was made for this request and nobody else has seen it yet.
+                # The event was created for this request and is not shared yet.
                 timed = event.message if isinstance(event, Publish) else event
                 object.__setattr__(timed, "at", clock)
 
@@ -315,7 +288,7 @@ def stamp(requests: Iterable[Sequence[Event]], engine_time: float | None, clock:
 def _times(
     events: Sequence[Event], outcomes: Sequence[EventOutcome], before: float | None
 ) -> list[float]:
-    """When each event happened: at its time, or at that of the one before it."""
+    """The time of each event: its own, or that of the event before it."""
     now, times = before or 0.0, []
     for event, outcome in zip(events, outcomes, strict=True):
         if outcome.error is None and event.at is not None:
@@ -336,7 +309,7 @@ def _fail(answers: list[asyncio.Future[Any]], error: Exception) -> None:
 
 
 def accepted(outcome: EventOutcome) -> EventOutcome:
-    """Give an outcome that is none of refusal, or raise its error."""
+    """Return an outcome, or raise its error if the event was refused."""
     if outcome.error is not None:
         raise outcome.error
     return outcome

@@ -1,4 +1,4 @@
-"""Bodies and query parameters: read within their limits, checked, told apart by media type."""
+"""Reading and checking of request bodies and query parameters, within their limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def media_type(request: Request, *allowed: str) -> str:
-    """The media type of a body, one of those allowed."""
+    """Return the media type of a body, or raise a problem if it is not allowed."""
     given = request.headers.get("content-type", "")
     name = given.partition(";")[0].strip().lower()
     if name not in allowed:
@@ -33,7 +33,7 @@ def media_type(request: Request, *allowed: str) -> str:
 
 
 async def whole_body(request: Request, most: int) -> bytes:
-    """All of a body, if it is not too large."""
+    """Read a whole body of at most `most` bytes."""
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > most:
         raise too_large(most)
@@ -46,14 +46,14 @@ async def whole_body(request: Request, most: int) -> bytes:
 
 
 def too_large(most: int) -> Problem:
-    """Refuse a body for its size."""
+    """The problem of a body that is too large."""
     return Problem(
         413, "body-too-large", f"the body is larger than {most:,} bytes; send several", limit=most
     )
 
 
 def json_object(data: bytes) -> dict[str, Any]:
-    """Decode a JSON object, or say what is broken about it."""
+    """Decode a JSON object, or raise a problem that says what is wrong with it."""
     try:
         value = _decode(data)
     except (ValueError, RecursionError) as error:
@@ -71,7 +71,7 @@ async def json_body(request: Request, most: int) -> dict[str, Any]:
 
 
 async def slices(request: Request, most: int, lines: int) -> AsyncIterator[bytes]:
-    """Pieces of a body of lines, each of whole lines, of about so many of them."""
+    """Yield a body in pieces of whole lines, about `lines` of them in each."""
     rest = bytearray()
     count = read = 0
     async for chunk in request.stream():
@@ -113,7 +113,7 @@ def whole_number(request: Request, name: str, default: int, low: int, high: int)
 
 
 def choice(request: Request, name: str, known: tuple[str, ...]) -> str:
-    """Read one of some words from the query string; without it, the first."""
+    """Read one of the known words from the query string; the first is the default."""
     given = request.query_params.get(name, known[0])
     if given not in known:
         raise InvalidValue(name, given, f"one of {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Many events in one request, a line each: bad lines are told, good ones are never lost."""
+"""Many events in one request, one a line: bad lines are reported, good ones applied."""
 
 from __future__ import annotations
 
@@ -12,48 +12,51 @@ from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.events import Event, event_from_json
 from nearcast.events.log import decode_json
-from nearcast.server.answers import Answer, act
 from nearcast.server.bodies import encode, slices, whole_body
 from nearcast.server.checks import check_fields
+from nearcast.server.idempotency import SavedResponse, act
 from nearcast.server.ids import new_id
 from nearcast.server.problems import problem_of
-from nearcast.server.routes import Visit
+from nearcast.server.routes import RequestContext
 
-_MOST_TOLD = 1000
+_MOST_REPORTED = 1000
 
 
 class LineTally:
-    """What became of the lines of a request; `seqs` has the number of each event if asked for."""
+    """Counts the accepted and refused lines of a request.
+
+    If `numbered`, `seqs` has the sequence number of each event, None for a refused one.
+    """
 
     def __init__(self, *, numbered: bool = False) -> None:
         self.accepted = self.updates = self.refused = 0
-        self.told: list[dict[str, Any]] = []
+        self.errors: list[dict[str, Any]] = []
         self.seqs: list[int | None] | None = [] if numbered else None
 
     def refuse(self, line: int, error: NearcastError) -> None:
-        """Take note of a bad line."""
+        """Count a bad line."""
         self.refused += 1
-        if len(self.told) < _MOST_TOLD:
+        if len(self.errors) < _MOST_REPORTED:
             problem = problem_of(error).as_json()
-            self.told.append({"line": line, "type": problem["type"], "detail": problem["detail"]})
+            self.errors.append({"line": line, "type": problem["type"], "detail": problem["detail"]})
 
-    def answer(self) -> Answer:
-        """The answer; of very many refusals the first are told."""
+    def answer(self) -> SavedResponse:
+        """The response; it reports the first refused lines only."""
         fields: dict[str, Any] = {
             "accepted": self.accepted,
             "refused": self.refused,
             "updates": self.updates,
-            "errors": sorted(self.told, key=lambda told: int(told["line"])),
+            "errors": sorted(self.errors, key=lambda error: int(error["line"])),
         }
         if self.seqs is not None:
             fields["seqs"] = self.seqs
-        return Answer(200, encode(fields))
+        return SavedResponse(200, encode(fields))
 
 
-class Lines:
-    """The events of some lines, with the numbers of the lines, and what is wrong with others."""
+class ParsedLines:
+    """The events of some lines with their line numbers, and the errors of the other lines."""
 
-    def __init__(self, op: str | None, data: bytes, first: int, visit: Visit) -> None:
+    def __init__(self, op: str | None, data: bytes, first: int, context: RequestContext) -> None:
         self.events: list[Event] = []
         self.numbers: list[int] = []
         self.errors: list[tuple[int, NearcastError]] = []
@@ -61,7 +64,7 @@ class Lines:
         for number, line in enumerate(lines, first):
             if line and not line.isspace():
                 try:
-                    self.events.append(_event(op, line, visit))
+                    self.events.append(_event(op, line, context))
                     self.numbers.append(number)
                 except NearcastError as error:
                     self.errors.append((number, error))
@@ -70,7 +73,7 @@ class Lines:
     def count(
         self, outcomes: Sequence[EventOutcome], tally: LineTally, *, others: bool = True
     ) -> None:
-        """Add what became of them to a tally, and of the lines that were no events."""
+        """Add the outcomes of the events to a tally and, with `others`, the bad lines."""
         seqs: dict[int, int | None] = {}
         for number, error in self.errors if others else ():
             tally.refuse(number, error)
@@ -87,68 +90,77 @@ class Lines:
 
 
 async def take_lines(
-    visit: Visit, op: str | None, *, numbered: bool = False, stamped: bool = True
+    context: RequestContext, op: str | None, *, numbered: bool = False, stamped: bool = True
 ) -> Response:
-    """Apply the lines of a body in slices, each with one commit; without `op` each names its own.
+    """Apply the lines of a body in slices, each with one commit.
 
-    Under an idempotency key all of them are one commit: half of it is never done.
+    Without `op` each line names its own. Under an idempotency key the whole body is one commit,
+    so that it is applied either completely or not at all.
     """
-    visit.caller.pay(0)
-    limits = visit.limits
-    if "idempotency-key" in visit.request.headers:
-        body = await whole_body(visit.request, limits.keyed_bytes)
-        return await _take_whole(visit, body, Lines(op, body, 1, visit), numbered, stamped=stamped)
+    context.caller.pay(0)
+    limits = context.limits
+    if "idempotency-key" in context.request.headers:
+        body = await whole_body(context.request, limits.keyed_bytes)
+        return await _take_whole(
+            context, body, ParsedLines(op, body, 1, context), numbered, stamped=stamped
+        )
     tally = LineTally(numbered=numbered)
     next_line = 1
-    async for piece in slices(visit.request, limits.bulk_bytes, limits.slice_lines):
-        lines = Lines(op, piece, next_line, visit)
+    async for piece in slices(context.request, limits.bulk_bytes, limits.slice_lines):
+        lines = ParsedLines(op, piece, next_line, context)
         next_line = lines.next
-        await _pace(visit, len(lines.events))
-        outcomes = await visit.tenant.backend.apply(lines.events, stamped=stamped)
+        await _pace(context, len(lines.events))
+        outcomes = await context.tenant.backend.apply(lines.events, stamped=stamped)
         lines.count(outcomes, tally)
     return tally.answer().response()
 
 
-async def take_until_error(visit: Visit, *, stamped: bool) -> Response:
-    """Apply the lines of a body, in one commit, up to the first that is bad."""
-    visit.caller.pay(0)
-    body = await whole_body(visit.request, visit.limits.keyed_bytes)
-    lines = Lines(None, body, 1, visit)
+async def take_until_error(context: RequestContext, *, stamped: bool) -> Response:
+    """Apply the lines of a body up to the first bad one, in one commit."""
+    context.caller.pay(0)
+    body = await whole_body(context.request, context.limits.keyed_bytes)
+    lines = ParsedLines(None, body, 1, context)
     if lines.errors:
         first = lines.errors[0][0]
         good = sum(number < first for number in lines.numbers)
         lines.events, lines.errors = lines.events[:good], lines.errors[:1]
-    return await _take_whole(visit, body, lines, True, stop=True, stamped=stamped)
+    return await _take_whole(context, body, lines, True, stop=True, stamped=stamped)
 
 
 async def _take_whole(
-    visit: Visit, body: bytes, lines: Lines, numbered: bool, *, stop: bool = False, stamped: bool
+    context: RequestContext,
+    body: bytes,
+    lines: ParsedLines,
+    numbered: bool,
+    *,
+    stop: bool = False,
+    stamped: bool,
 ) -> Response:
-    def respond(outcomes: Sequence[EventOutcome]) -> Answer:
+    def respond(outcomes: Sequence[EventOutcome]) -> SavedResponse:
         tally = LineTally(numbered=numbered)
         stopped = stop and bool(outcomes) and outcomes[-1].error is not None
         lines.count(outcomes, tally, others=not stopped)
         return tally.answer()
 
-    await _pace(visit, len(lines.events))
-    return await act(visit, body, lines.events, respond, stop=stop, stamped=stamped)
+    await _pace(context, len(lines.events))
+    return await act(context, body, lines.events, respond, stop=stop, stamped=stamped)
 
 
-async def _pace(visit: Visit, events: int) -> None:
-    """Keep to the rate of the key by reading more slowly, instead of refusing half a body."""
-    bucket = visit.caller.bucket
+async def _pace(context: RequestContext, events: int) -> None:
+    """Keep to the rate limit of the key by reading more slowly, not by refusing half a body."""
+    bucket = context.caller.bucket
     if bucket is not None:
         bucket.take(events)
         await asyncio.sleep(bucket.debt())
 
 
-def _event(op: str | None, line: bytes, visit: Visit) -> Event:
-    if len(line) > visit.limits.line_bytes:
-        raise InvalidValue("line", f"{len(line):,} bytes", f"at most {visit.limits.line_bytes:,}")
+def _event(op: str | None, line: bytes, context: RequestContext) -> Event:
+    if len(line) > context.limits.line_bytes:
+        raise InvalidValue("line", f"{len(line):,} bytes", f"at most {context.limits.line_bytes:,}")
     fields = decode_json(line, "line")
     if not isinstance(fields, dict):
         raise InvalidValue("line", fields, "a JSON object")
-    check_fields(fields, visit.limits)
+    check_fields(fields, context.limits)
     if op is not None:
         fields["op"] = op
         if fields.get("id") is None:

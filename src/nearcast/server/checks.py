@@ -1,4 +1,4 @@
-"""What a server refuses although the engine would take it: what costs too much."""
+"""Limits that the server sets beyond those of the engine: it refuses what costs too much."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_query(query: object, limits: Limits) -> None:
 
 
 def check_fields(fields: Mapping[str, Any], limits: Limits) -> None:
-    """Refuse a query, text or region of a size that would hold up everybody."""
+    """Refuse a query, text or region so large that it would delay other requests."""
     check_query(fields.get("query"), limits)
     text = fields.get("text")
     if isinstance(text, str) and len(text) > limits.text_characters:

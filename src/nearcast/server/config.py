@@ -1,4 +1,4 @@
-"""What a server is told once, when it starts."""
+"""The configuration of a server, fixed when it starts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much one request, one listener or one webhook may ask of the server."""
+    """Limits for a request, a listener or a webhook."""
 
     body_bytes: int = 1 << 20
     bulk_bytes: int = 1 << 28
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Where the data lives, who may come in, and how much each may ask for.
+    """The configuration of a server: its data, who may connect, and the limits.
 
     Without `data` everything is kept in memory. `open` lets requests without a key in, as the
     tenant `default` with every scope: right on a loopback address only.
@@ -50,7 +50,7 @@ class Config:
     workers: int | None = None
     partitioner: str = "auto"
     master: str | None = None
-    given: Given = field(default_factory=Given)
+    given: GivenSettings = field(default_factory=GivenSettings)
     limits: Limits = field(default_factory=Limits)
     keep_alive_s: float = 15.0
     stalled_s: float = 120.0
@@ -63,7 +63,7 @@ class Config:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach an address."""
+    """Whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

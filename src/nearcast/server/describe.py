@@ -1,4 +1,4 @@
-"""How a route is described in `/openapi.json`."""
+"""Descriptions of routes for `/openapi.json`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from nearcast.server.schemas import SCHEMAS, Schema, ref
 _ALWAYS = (401, 403, 421, 429, 503)
 _WITH_BODY = (400, 413, 415, 422)
 _WORDS = {
-    400: "What was sent is not JSON, or not HTTP.",
-    401: "No key, or one that is not known.",
-    403: "The key does not have the scope, or a web page of another origin asks.",
-    404: "There is no such thing.",
-    405: "The path does not know this method.",
-    409: "It does not fit what went before.",
+    400: "The body is not JSON, or the request is not HTTP.",
+    401: "No key, or an unknown one.",
+    403: "The key does not have the scope, or the web page has another origin.",
+    404: "Not found.",
+    405: "The path does not support this method.",
+    409: "The request conflicts with the current state.",
     413: "The body is too large.",
     415: "The body is of another media type.",
     421: "The Host header names another server.",
-    422: "A value that is not allowed; `field` names it.",
-    429: "Past the rate of the key; `Retry-After` says for how long.",
+    422: "A value is not allowed; `field` names it.",
+    429: "The key is over its rate limit; `Retry-After` says when to try again.",
     503: "Not ready yet; `Retry-After` says when to try again.",
     507: "The disk is full or cannot be written.",
 }
@@ -108,27 +108,27 @@ def describe(
     parameters: tuple[Schema, ...] = (),
     problems: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """The parts of an operation: its answers, what it takes, and how it refuses.
+    """Describe an operation: its responses, its body and parameters, and its problems.
 
-    `answer` and `body` name schemas; `also` has further good answers; `lines` says that a body may
-    also be many lines of such a thing.
+    `answer` and `body` name schemas; `also` has further successful responses; `lines` names the
+    schema of a line, if the body may also be many lines of JSON.
     """
-    said: dict[str, Any] = {str(status): {"description": words}}
-    given: Schema = {JSON: {"schema": ref(answer)}} if answer else {}
-    given |= content or {}
-    if given:
-        said[str(status)]["content"] = given
+    responses: dict[str, Any] = {str(status): {"description": words}}
+    contents: Schema = {JSON: {"schema": ref(answer)}} if answer else {}
+    contents |= content or {}
+    if contents:
+        responses[str(status)]["content"] = contents
     for other, (text, schema) in (also or {}).items():
-        said[str(other)] = {"description": text, "content": {JSON: {"schema": ref(schema)}}}
+        responses[str(other)] = {"description": text, "content": {JSON: {"schema": ref(schema)}}}
     refusals = {*_ALWAYS, *problems, *(_WITH_BODY if body or lines else ())}
     if parameters:
         refusals.add(422)
     for refused in sorted(refusals):
-        said[str(refused)] = {
+        responses[str(refused)] = {
             "description": _WORDS[refused],
             "content": {MEDIA_TYPE: {"schema": ref("Problem")}},
         }
-    operation: dict[str, Any] = {"tags": [tag], "responses": said}
+    operation: dict[str, Any] = {"tags": [tag], "responses": responses}
     if parameters:
         operation["parameters"] = list(parameters)
     if body or lines:

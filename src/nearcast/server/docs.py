@@ -1,6 +1,6 @@
-"""`/openapi.json` and `/docs`: the API described for programs and for people.
+"""`/openapi.json` and `/docs`: the description of the API for programs and for people.
 
-The page is made here, from the description: it needs no script and nothing from outside.
+The page is rendered here from the description; it needs no script and no external files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ td, th { text-align: left; vertical-align: top; padding: .1rem 1rem .1rem 0 }
 
 
 def install_docs(app: FastAPI) -> None:
-    """Answer for the descriptions."""
+    """Add the routes of both descriptions."""
 
     async def openapi(request: Request) -> Response:
         del request
@@ -47,7 +47,7 @@ def install_docs(app: FastAPI) -> None:
 
 
 def page(api: dict[str, Any]) -> str:
-    """The whole API as one page."""
+    """Render the whole API as one HTML page."""
     schemas = api["components"]["schemas"]
     tags: dict[str, list[str]] = {}
     for path, operations in api["paths"].items():

@@ -1,4 +1,4 @@
-"""`/v1/events`: a part of an event log, as it is."""
+"""`/v1/events`: events in the format of the event log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.responses import Response
 from nearcast.server.bodies import NDJSON, choice, media_type
 from nearcast.server.bulk import take_lines, take_until_error
 from nearcast.server.describe import IDEMPOTENCY_KEY, describe, parameter
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 
 routes = Routes()
 _ON_ERROR = parameter(
@@ -36,14 +36,14 @@ _CLOCK = parameter(
         problems=(507,),
     ),
 )
-async def take_events(visit: Visit) -> Response:
+async def take_events(context: RequestContext) -> Response:
     """Apply events of a log in order: subscribe, move, unsubscribe and publish.
 
     Needs the scopes `publish` and `subscribe`.
     """
-    visit.caller.require("subscribe")
-    media_type(visit.request, NDJSON)
-    stamped = choice(visit.request, "clock", ("server", "log")) == "server"
-    if choice(visit.request, "on_error", ("go-on", "stop")) == "stop":
-        return await take_until_error(visit, stamped=stamped)
-    return await take_lines(visit, None, numbered=True, stamped=stamped)
+    context.caller.require("subscribe")
+    media_type(context.request, NDJSON)
+    stamped = choice(context.request, "clock", ("server", "log")) == "server"
+    if choice(context.request, "on_error", ("go-on", "stop")) == "stop":
+        return await take_until_error(context, stamped=stamped)
+    return await take_lines(context, None, numbered=True, stamped=stamped)

@@ -1,4 +1,4 @@
-"""`/v1/explain`: why a message is for a subscription, or is not."""
+"""`/v1/explain`: why a message matches a subscription, or does not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearcast.geo.predicates import haversine, longitude_difference
 from nearcast.server.bodies import json_response
 from nearcast.server.describe import describe, needed
 from nearcast.server.problems import Problem
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 from nearcast.text import parse_bag, parse_query
 
 routes = Routes()
@@ -38,10 +38,10 @@ routes = Routes()
         problems=(404,),
     ),
 )
-async def explain(visit: Visit) -> Response:
-    """Explain why a message is for a subscription, or is not."""
-    visit.caller.pay()
-    message_id, subscription_id = _needed(visit, "message"), _needed(visit, "subscription")
+async def explain(context: RequestContext) -> Response:
+    """Explain why a message matches a subscription, or does not."""
+    context.caller.pay()
+    message_id, subscription_id = _needed(context, "message"), _needed(context, "subscription")
 
     def read(engine: Engine) -> tuple[Subscription | None, Message | None, bool]:
         subscription = engine.get(subscription_id)
@@ -51,7 +51,7 @@ async def explain(visit: Visit) -> Response:
         )
         return subscription, message, is_result
 
-    subscription, message, is_result = await visit.tenant.backend.ask(read)
+    subscription, message, is_result = await context.tenant.backend.ask(read)
     if subscription is None:
         raise Problem(404, "unknown-subscription", f"there is no subscription {subscription_id!r}")
     if message is None:
@@ -60,13 +60,13 @@ async def explain(visit: Visit) -> Response:
             "unknown-message",
             f"there is no message {message_id!r}: it is neither active nor in the window",
         )
-    settings = visit.tenant.settings
+    settings = context.tenant.settings
     explained = _ranked if subscription.top else _boolean
     return json_response(explained(subscription, message, settings) | {"result": is_result})
 
 
-def _needed(visit: Visit, name: str) -> str:
-    given = visit.request.query_params.get(name)
+def _needed(context: RequestContext, name: str) -> str:
+    given = context.request.query_params.get(name)
     if not given:
         raise InvalidValue(name, given, f"?message=ID&subscription=ID, with the id of a {name}")
     return given

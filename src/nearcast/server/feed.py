@@ -1,4 +1,4 @@
-"""What one listener gets to read: first what the log has, then what happens, nothing twice."""
+"""The updates for one listener: first those of the log, then new ones, each once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.server.hub import Encode, Hub
 
 _PAGE = 500
-_FEW = 8  # subscriptions that are looked up one by one; of more, all updates are read
+_FEW = 8  # up to this many subscriptions are looked up one by one; for more, all updates are read
 Piece = tuple[int, bytes]
 """An update, encoded, and its id."""
 
 
 class UpdateFeed:
-    """The updates of some subscriptions after an id, as bytes, in the order of their ids.
+    """The updates of some subscriptions after an id, encoded, in the order of their ids.
 
-    A listener who falls behind what its queue holds goes on from the log. Where the log no longer
-    reaches back, a gap says so.
+    A listener whose queue overflows goes on from the log. A gap stands for updates that the log
+    no longer has.
     """
 
     def __init__(
@@ -35,47 +35,47 @@ class UpdateFeed:
         self._gap = gap
         self.listener = hub.join(subscriptions, encode)
         self.listener.lost = after is not None
-        self._live = after is None  # it was up to date at some time
-        self._spoke = monotonic()
+        self._live = after is None  # whether it has been up to date
+        self._last_sent = monotonic()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._hub.leave(self.listener)
 
     def change(self, subscriptions: list[str] | None) -> None:
-        """Hear of other subscriptions, from here on."""
+        """Listen to other subscriptions from now on."""
         self._hub.change(self.listener, subscriptions)
 
     async def next(self, keep_alive_s: float) -> list[Piece] | None:
-        """Wait for updates; an empty list says that nothing came for a while, None the end."""
+        """Wait for updates: an empty list after `keep_alive_s` without any, None at the end."""
         listener = self.listener
         while not listener.closed:
             if listener.lost:
                 found = await self._catch_up()
                 if found:
-                    return self._spoken(found)
+                    return self._sent(found)
                 continue
             since = listener.since
             queued = [piece for piece in listener.take() if piece[0] > self.place]
             if queued:
                 self.place = self._hub.last
                 self._hub.observer.lagged(perf_counter() - since)
-                return self._spoken(queued)
-            if monotonic() - self._spoke >= keep_alive_s:
+                return self._sent(queued)
+            if monotonic() - self._last_sent >= keep_alive_s:
                 self.place = max(self.place, self._hub.last)
-                return self._spoken([])
-            await listener.something()
+                return self._sent([])
+            await listener.wait()
         return None
 
-    def _spoken(self, data: list[Piece]) -> list[Piece]:
-        self._spoke = monotonic()
+    def _sent(self, data: list[Piece]) -> list[Piece]:
+        self._last_sent = monotonic()
         return data
 
     async def _catch_up(self) -> list[Piece]:
         """Read a page of the log; at its end, go on with the queue."""
         hub, listener = self._hub, self.listener
         log = hub.log
-        if self.place > hub.last:  # from a log that had more than this one, restored, has
+        if self.place > hub.last:  # the log was restored from a backup that has fewer updates
             gap = self._gap(hub.last + 1, self.place, hub.last)
             self.place = hub.last
             return [(self.place, gap)]
@@ -103,9 +103,10 @@ class UpdateFeed:
 def read_some(
     log: UpdateLog, after: int, up_to: int, limit: int, subscriptions: frozenset[str] | None
 ) -> tuple[list[Entry], int, int]:
-    """Updates of some subscriptions after an id, none above `up_to`.
+    """Read updates of some subscriptions after an id, up to `up_to`.
 
-    Also the id up to which these are all, and the first id that the log still had afterwards.
+    Returns them, the id up to which they are complete, and the first id that the log still had
+    afterwards.
     """
     if after >= up_to:
         return [], up_to, log.first

@@ -1,4 +1,4 @@
-"""Headers that every answer carries, so that browsers do no more with it than they should."""
+"""Security headers of every response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADERS = [
 
 
 def as_sent(scope: Scope) -> Scope:
-    """Keep the path of an API request as it was sent: an id in it may hold a slash, encoded."""
+    """Keep the path of an API request percent-encoded: an id in it may hold a slash."""
     raw = scope.get("raw_path")
     if raw is not None and raw.startswith(b"/v1/"):
         return {**scope, "path": raw.partition(b"?")[0].decode("latin-1")}

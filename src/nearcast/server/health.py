@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: for whoever watches over the process."""
+"""`/healthz`, `/readyz` and `/metrics`, for monitoring."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nearcast.server.bodies import json_response
-from nearcast.server.front import Front
 from nearcast.server.metrics import CONTENT_TYPE
+from nearcast.server.state import ServerState
 
 
-def install_health(app: FastAPI, front: Front) -> None:
-    """Answer whether the process lives, and whether it can work."""
+def install_health(app: FastAPI, state: ServerState) -> None:
+    """Add the routes for liveness, readiness and metrics."""
 
     async def healthz(request: Request) -> Response:
         del request
@@ -20,15 +20,15 @@ def install_health(app: FastAPI, front: Front) -> None:
 
     async def readyz(request: Request) -> Response:
         del request
-        if not front.ready:
-            return front.not_ready().response()
+        if not state.ready:
+            return state.not_ready().response()
         return json_response({"status": "ready"})
 
     async def metrics(request: Request) -> Response:
-        front.admit(request, "admin")
-        for tenant in front.tenants:
-            await tenant.look()
-        return Response(front.metrics.page(), media_type=CONTENT_TYPE)
+        state.admit(request, "admin")
+        for tenant in state.tenants:
+            await tenant.refresh_figures()
+        return Response(state.metrics.page(), media_type=CONTENT_TYPE)
 
     app.router.add_route("/metrics", metrics, methods=["GET"])
     app.router.add_route("/healthz", healthz, methods=["GET"])

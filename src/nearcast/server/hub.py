@@ -1,7 +1,7 @@
-"""Updates from the log to those who listen, each encoded once.
+"""Distribution of updates to listeners, each encoded once.
 
-A listener has a queue of limited size. One that does not keep up loses its queue, not its place:
-it goes on from the log, and nobody else notices.
+A listener has a queue of limited size. If it overflows, the listener goes on from the log;
+other listeners are not affected.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from time import perf_counter
 from typing import Protocol
 
 from nearcast.engine.update_log import Entry, UpdateLog
-from nearcast.server.backend import Committed
+from nearcast.server.backend import CommittedBatch
 
 Encode = Callable[[Entry], bytes]
 
 
 class UpdateListener:
-    """Somebody who wants the updates of some subscriptions, or of all.
+    """A queue of updates of some subscriptions, or of all.
 
-    `lost` is set when its queue was thrown away: what it missed is in the log.
+    `lost` is set when the queue was dropped: the updates it missed are in the log.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class UpdateListener:
         self._awake = asyncio.Event()
 
     def offer(self, id: int, data: bytes) -> None:
-        """Queue an update, or give up the queue if there is no room."""
+        """Queue an update, or drop the queue if it is full."""
         if self.lost:
             return
         self.size += len(data)
@@ -52,40 +52,40 @@ class UpdateListener:
         self._awake.set()
 
     def take(self) -> list[tuple[int, bytes]]:
-        """Everything queued."""
+        """Remove and return all queued updates."""
         queue, self.queue, self.size = self.queue, [], 0
         self._awake.clear()
         return queue
 
     def start_over(self) -> None:
-        """Queue again from here on: the log has the rest."""
+        """Clear the queue and accept updates again; the log has the missed ones."""
         self.take()
         self.lost = False
 
     def wake(self) -> None:
-        """Let it look around."""
+        """Wake the task that waits, so that it can send a keep-alive."""
         self._awake.set()
 
     def close(self) -> None:
-        """It will get nothing more."""
+        """End the listener."""
         self.closed = True
         self._awake.set()
 
-    async def something(self) -> None:
-        """Wait until there is something to do."""
+    async def wait(self) -> None:
+        """Wait for an update, a wake-up or the end."""
         await self._awake.wait()
         self._awake.clear()
 
 
 class ListenerObserver(Protocol):
-    """Hears how listeners keep up."""
+    """Records how listeners keep up."""
 
     def lagged(self, seconds: float) -> None:
-        """An update was handed over so long after it was committed."""
+        """Record the time from the commit of an update to its delivery."""
         ...
 
     def overflowed(self) -> None:
-        """A listener did not keep up."""
+        """Record a listener that did not keep up."""
         ...
 
 
@@ -105,11 +105,11 @@ class Hub:
         return len(self._all)
 
     def listeners(self) -> list[UpdateListener]:
-        """All of them."""
+        """All listeners."""
         return list(self._all)
 
     def join(self, subscriptions: Iterable[str] | None, encode: Encode) -> UpdateListener:
-        """Add a listener, who hears of what is committed from now on."""
+        """Add a listener for updates that are committed from now on."""
         listener = UpdateListener(subscriptions, encode, self._most_bytes)
         self._all[listener] = None
         self._index(listener)
@@ -123,13 +123,13 @@ class Hub:
             self._by_subscription.setdefault(id, {})[listener] = None
 
     def change(self, listener: UpdateListener, subscriptions: Iterable[str] | None) -> None:
-        """Let a listener hear of other subscriptions."""
+        """Change the subscriptions of a listener."""
         self._drop(listener)
         listener.subscriptions = None if subscriptions is None else frozenset(subscriptions)
         self._index(listener)
 
     def leave(self, listener: UpdateListener) -> None:
-        """Forget a listener."""
+        """Remove a listener."""
         if self._all.pop(listener, 0) is None:
             self._drop(listener)
             listener.close()
@@ -145,8 +145,8 @@ class Hub:
                 if not others:
                     del self._by_subscription[id]
 
-    def committed(self, batch: Committed) -> None:
-        """Offer the updates of a batch to those who want them."""
+    def committed(self, batch: CommittedBatch) -> None:
+        """Offer the updates of a batch to the listeners of their subscriptions."""
         if self._all and batch.last > self.last:
             self._offer(batch.entries())
         self.last = max(self.last, batch.last)
@@ -164,18 +164,18 @@ class Hub:
                     listener.offer(entry[0], made[encode])
 
     def delivered(self, entries: list[Entry]) -> None:
-        """Offer updates that came later than their events."""
+        """Offer updates that arrived after the batch of their events."""
         self._offer(entries)
         self.last = max(self.last, entries[-1].id)
 
     def queued(self) -> int:
-        """How many bytes wait for listeners."""
+        """Bytes queued for all listeners."""
         return sum(listener.size for listener in self._all)
 
     def tick(self, turn: int, turns: int) -> None:
-        """Wake one of every `turns` listeners, so that those who heard nothing say they are there.
+        """Wake one in `turns` listeners, so that idle connections send a keep-alive.
 
-        To wake a thousand at once would hold up everybody for tens of milliseconds.
+        Waking a thousand at once would block the event loop for tens of milliseconds.
         """
         for listener in islice(self._all, turn % turns, None, turns):
             listener.wake()

@@ -1,4 +1,4 @@
-"""Ids for those who bring none."""
+"""Ids for subscriptions and messages that are sent without one."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _numbers = count()
 
 
 def new_id(kind: str) -> str:
-    """An id that nobody else has: a part drawn at the start of the process, and a number."""
+    """Return a unique id: a random part, drawn when the process starts, and a number."""
     return f"{kind}-{_START}-{next(_numbers):x}"

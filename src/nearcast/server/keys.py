@@ -1,7 +1,7 @@
-"""API keys: who may do what, in whose world, and how fast. Only hashes are kept.
+"""API keys with their tenant, scopes and rate limit. Only hashes are stored.
 
-A key is 32 random bytes, so one SHA-256 is all the hashing that it needs: there is nothing to
-guess. The file may be changed by `nearcast keys` while a server reads it.
+A key is 32 random bytes and cannot be guessed, so a single SHA-256 is enough. `nearcast keys`
+may change the file while a server reads it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CREATE TABLE IF NOT EXISTS keys (
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """What is known of a key: `rate` is in events a second, None for no limit."""
+class ApiKey:
+    """A key without its secret: `rate` is in events a second, None for no limit."""
 
     name: str
     tenant: str
@@ -42,7 +42,7 @@ class Key:
 
 
 def check_name(value: str, field: str) -> str:
-    """Accept the name of a key or a tenant: it becomes part of file names and logs."""
+    """Return the name of a key or tenant if it is valid: it is used in file names and logs."""
     if not _NAME.fullmatch(value):
         raise InvalidValue(
             field, value, "1 to 64 letters, digits, dots, dashes or underscores, no dot in front"
@@ -50,13 +50,13 @@ def check_name(value: str, field: str) -> str:
     return value
 
 
-class Keys:
+class KeyStore:
     """The keys of a server, in `DIR/keys.db`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Lock()
-        self._known: dict[bytes, Key] = {}
+        self._known: dict[bytes, ApiKey] = {}
         self._version = -1
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class Keys:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take note of what another process has changed."""
+        """Load the keys again if another process has changed them."""
         with self._lock:
             (version,) = self._database.execute("PRAGMA data_version").fetchone()
             if version != self._version:
@@ -81,18 +81,18 @@ class Keys:
             "SELECT hash, name, tenant, scopes, rate, body_bytes, created FROM keys ORDER BY name"
         )
         self._known = {
-            hash: Key(name, tenant, frozenset(scopes.split()), rate, body_bytes, created)
+            hash: ApiKey(name, tenant, frozenset(scopes.split()), rate, body_bytes, created)
             for hash, name, tenant, scopes, rate, body_bytes, created in rows
         }
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, token: str) -> Key | None:
-        """Look up the key that somebody shows."""
+    def find(self, token: str) -> ApiKey | None:
+        """Look up the key of a token."""
         return self._known.get(_hash(token))
 
-    def all(self) -> list[Key]:
+    def all(self) -> list[ApiKey]:
         """Every key, by name."""
         return list(self._known.values())
 
@@ -105,7 +105,7 @@ class Keys:
         rate: float | None = None,
         body_bytes: int | None = None,
     ) -> str:
-        """Make a key and give it, this once."""
+        """Create a key and return its token, which is not stored."""
         check_name(name, "name")
         check_name(tenant, "tenant")
         chosen = frozenset(scopes)
@@ -124,14 +124,14 @@ class Keys:
         return token
 
     def remove(self, name: str) -> None:
-        """Forget a key: whoever shows it is turned away from now on."""
+        """Remove a key: requests with it are refused from now on."""
         with self._lock:
             if not self._database.execute("DELETE FROM keys WHERE name = ?", (name,)).rowcount:
                 raise StateError(f"name: there is no key {name!r}; see 'nearcast keys list'")
             self._load()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
 

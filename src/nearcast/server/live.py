@@ -1,6 +1,6 @@
-"""What a map shows: messages as they are published, updates, subscriptions that change.
+"""The stream of the live map: published messages, updates and changed subscriptions.
 
-Nothing here is kept, and a listener who cannot take it all gets a sample.
+Events are not stored. A listener that cannot keep up gets a sample of them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 from nearcast.engine.update_log import Entry
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Unsubscribe
 from nearcast.geo import Box, region_to_json
-from nearcast.server.backend import Committed
+from nearcast.server.backend import CommittedBatch
 from nearcast.server.shapes import meets, subscription_to_json
 from nearcast.server.wire import sse_event
 
-_TELL_S = 1.0
+_REPORT_S = 1.0
 
 
 class LiveListener:
-    """Somebody who looks at a part of the map."""
+    """A connection that shows a box of the map."""
 
     def __init__(
         self,
@@ -42,9 +42,10 @@ class LiveListener:
         self.awake = asyncio.Event()
 
     def room(self, *, own: bool = False) -> bool:
-        """Whether one more event fits into this second; what is one's own only has to fit at all.
+        """Whether one more event may be queued within the rate limit.
 
-        A listener who reads nothing gets nothing more, so that its queue does not grow.
+        An event of the listener's `own` subscriptions is only limited by the size of the queue,
+        which is bounded in case the client does not read.
         """
         if own and len(self.queue) <= 4 * self._rate:
             return True
@@ -63,8 +64,8 @@ class LiveListener:
         self.awake.set()
 
 
-class Live:
-    """Those who look at the map of one tenant."""
+class LiveMap:
+    """The live listeners of one tenant."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = monotonic) -> None:
         self._per_second = per_second
@@ -75,26 +76,26 @@ class Live:
         return len(self._listeners)
 
     def join(self, box: Box | None, subscriptions: Iterable[str] = ()) -> LiveListener:
-        """Add somebody who looks at a box, or at everything.
+        """Add a listener for a box, or for the whole world.
 
-        Updates of `subscriptions` are shown wherever they happen, and are no part of a sample.
+        Updates of `subscriptions` are sent wherever they happen, and are never sampled.
         """
         listener = LiveListener(box, subscriptions, self._per_second, self._clock)
         self._listeners[listener] = None
         return listener
 
     def leave(self, listener: LiveListener) -> None:
-        """Forget a listener."""
+        """Remove a listener."""
         self._listeners.pop(listener, None)
 
     def close(self) -> None:
-        """Send everybody home."""
+        """End all listeners."""
         for listener in self._listeners:
             listener.closed = True
             listener.awake.set()
 
-    def committed(self, batch: Committed) -> None:
-        """Show a batch to everyone whose part of the map it concerns."""
+    def committed(self, batch: CommittedBatch) -> None:
+        """Offer a batch to the listeners whose box it concerns."""
         if not self._listeners:
             return
         for event, outcome, at in zip(batch.events, batch.outcomes, batch.times, strict=True):
@@ -102,7 +103,7 @@ class Live:
                 self._show(event, at, [update_to_json(update, at) for update in outcome.updates])
 
     def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
-        """Show updates that came later than their messages."""
+        """Offer updates that arrived after the batch of their messages."""
         if not self._listeners:
             return
         for entry in entries:
@@ -166,40 +167,40 @@ def _event(event: Event, at: float, matches: int) -> bytes:
 
 
 def place_of(message: Message) -> dict[str, Any]:
-    """What a message says, and where."""
+    """The text and the place of a message as JSON."""
     if message.region is not None:
         return {"text": message.text, "region": region_to_json(message.region)}
     return {"text": message.text, "point": message.point}
 
 
 def update_to_json(update: Any, at: float) -> dict[str, Any]:
-    """An update as the map gets it; by its time one that comes again is told from the first."""
+    """An update as JSON; its time distinguishes it from a repeated one."""
     fields = {"op": update.op, "subscription": update.subscription, "message": update.message}
     fields["at"] = at
     return fields if update.score is None else fields | {"score": update.score}
 
 
 async def live_events(
-    live: Live, listener: LiveListener, keep_alive_s: float
+    live: LiveMap, listener: LiveListener, keep_alive_s: float
 ) -> AsyncGenerator[bytes, None]:
-    """Everything a listener gets to see; every second what it did not."""
+    """Yield the events of a listener and, each second, the number that were left out."""
     yield b": live\n\n"
     try:
-        told = spoke = monotonic()
+        last_report = last_sent = monotonic()
         while not listener.closed:
             try:
-                async with asyncio.timeout(_TELL_S):
+                async with asyncio.timeout(_REPORT_S):
                     await listener.awake.wait()
             except TimeoutError:
                 pass
             listener.awake.clear()
             pieces, listener.queue = listener.queue, []
             now = monotonic()
-            if listener.left_out and now - told >= _TELL_S:
+            if listener.left_out and now - last_report >= _REPORT_S:
                 pieces.append(sse_event("sampled", {"left_out": listener.left_out}))
-                listener.left_out, told = 0, now
-            if pieces or now - spoke >= keep_alive_s:
-                spoke = now
+                listener.left_out, last_report = 0, now
+            if pieces or now - last_sent >= keep_alive_s:
+                last_sent = now
                 yield b"".join(pieces) or b": keep-alive\n\n"
     finally:
         live.leave(listener)

@@ -1,4 +1,4 @@
-"""Structured logs on standard error: for people on a terminal, as lines of JSON elsewhere."""
+"""Structured logs on standard error: readable on a terminal, lines of JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def set_up_logs(level: str = "info") -> None:
-    """Write logs of this level and above; no header, body or query string is ever among them."""
+    """Write logs of this level and above; they never hold headers, bodies or query strings."""
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -28,7 +28,7 @@ def set_up_logs(level: str = "info") -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler()  # what libraries say goes the same way
+    handler = logging.StreamHandler()  # logs of libraries take the same way
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=last)
     )

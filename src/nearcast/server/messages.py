@@ -1,4 +1,4 @@
-"""`/v1/messages`: things that happen somewhere."""
+"""`/v1/messages`: publishing of messages."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from starlette.responses import Response
 
 from nearcast.engine.outcome import EventOutcome
 from nearcast.events import Publish, message_from_json
-from nearcast.server.answers import Answer, act
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import JSON, NDJSON, encode, json_object, media_type, whole_body
 from nearcast.server.bulk import take_lines
 from nearcast.server.checks import check_fields
 from nearcast.server.describe import IDEMPOTENCY_KEY, describe
+from nearcast.server.idempotency import SavedResponse, act
 from nearcast.server.ids import new_id
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.schemas import ref
 
 routes = Routes()
 
 
-def read_publish(fields: dict[str, Any], visit: Visit) -> Publish:
-    """Make an event of a body."""
-    check_fields(fields, visit.limits)
+def read_publish(fields: dict[str, Any], context: RequestContext) -> Publish:
+    """Build the event from the fields of a body."""
+    check_fields(fields, context.limits)
     if fields.get("id") is None:
         fields["id"] = new_id("m")
     return Publish(message_from_json(fields))
@@ -45,19 +45,19 @@ def read_publish(fields: dict[str, Any], visit: Visit) -> Publish:
         problems=(409, 507),
     ),
 )
-async def publish(visit: Visit) -> Response:
+async def publish(context: RequestContext) -> Response:
     """Publish a message.
 
-    Many at once come as lines of JSON.
+    Send many at once as lines of JSON.
     """
-    if media_type(visit.request, JSON, NDJSON) == NDJSON:
-        return await take_lines(visit, "publish")
-    body = await whole_body(visit.request, visit.caller.body_bytes)
-    visit.caller.pay()
-    event = read_publish(json_object(body), visit)
+    if media_type(context.request, JSON, NDJSON) == NDJSON:
+        return await take_lines(context, "publish")
+    body = await whole_body(context.request, context.caller.body_bytes)
+    context.caller.pay()
+    event = read_publish(json_object(body), context)
 
-    def respond(outcomes: Sequence[EventOutcome]) -> Answer:
+    def respond(outcomes: Sequence[EventOutcome]) -> SavedResponse:
         updates = len(accepted(outcomes[0]).updates)
-        return Answer(200, encode({"id": event.message.id, "updates": updates}))
+        return SavedResponse(200, encode({"id": event.message.id, "updates": updates}))
 
-    return await act(visit, body, [event], respond)
+    return await act(context, body, [event], respond)

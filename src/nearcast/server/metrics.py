@@ -1,4 +1,4 @@
-"""What can be seen of a server from outside: counters, gauges and histograms for Prometheus."""
+"""Counters, gauges and histograms of a server for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from prometheus_client.metrics_core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from nearcast.events import Publish
-from nearcast.server.backend import Committed
+from nearcast.server.backend import CommittedBatch
 
 if TYPE_CHECKING:
-    from nearcast.server.front import Front
+    from nearcast.server.state import ServerState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -22,9 +22,9 @@ _EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4096)
 
 
 class ServerMetrics:
-    """Counts as things happen; what can be looked up is looked up when somebody asks."""
+    """The metrics of a server: some are counted as events happen, others read on request."""
 
-    def __init__(self, front: Front) -> None:
+    def __init__(self, state: ServerState) -> None:
         self.registry = CollectorRegistry()
         registry = self.registry
         self.publishes = Counter(
@@ -68,9 +68,9 @@ class ServerMetrics:
             "Times that a listener did not keep up and went on from the log.",
             registry=registry,
         )
-        registry.register(_Figures(front))
+        registry.register(_StateCollector(state))
 
-    def committed(self, batch: Committed) -> None:
+    def committed(self, batch: CommittedBatch) -> None:
         """Count a batch."""
         updates = refused = published = 0
         for event, outcome in zip(batch.events, batch.outcomes, strict=True):
@@ -87,27 +87,27 @@ class ServerMetrics:
             self.refused.inc(refused)
 
     def page(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
-class _Figures(Collector):
-    """What is looked up when somebody asks."""
+class _StateCollector(Collector):
+    """Reads gauges and totals from the state of the server on each request."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
 
     def collect(self) -> Iterator[Metric]:
-        """Look it all up."""
-        front = self._front
-        tenants = list(front.tenants)
+        """Yield the current values."""
+        state = self._state
+        tenants = list(state.tenants)
         figures = [tenant.figures for tenant in tenants]
 
         def total(name: str) -> float:
             return sum(each.get(name, 0.0) for each in figures)
 
         queue = sum(tenant.backend.waiting for tenant in tenants)
-        yield _gauge("nearcast_ready", "Whether requests are answered.", float(front.ready))
+        yield _gauge("nearcast_ready", "Whether requests are answered.", float(state.ready))
         yield _gauge("nearcast_tenants", "Tenants that are open.", len(tenants))
         yield _gauge("nearcast_subscriptions", "Subscriptions.", total("subscriptions"))
         yield _gauge("nearcast_index_bytes", "Memory of index and table.", total("bytes"))
@@ -125,14 +125,14 @@ class _Figures(Collector):
             "Subscriptions that the index looked at; over nearcast_publishes, those of a match.",
             total("candidates"),
         )
-        postman = front.postman
+        dispatcher = state.dispatcher
         posts = CounterMetricFamily(
             "nearcast_webhook_posts", "Posts to webhooks.", labels=["result"]
         )
-        posts.add_metric(["delivered"], postman.delivered)
-        posts.add_metric(["failed"], postman.failed)
+        posts.add_metric(["delivered"], dispatcher.delivered)
+        posts.add_metric(["failed"], dispatcher.failed)
         yield posts
-        yield _counter("nearcast_dead_letters", "Updates that were given up.", postman.dead)
+        yield _counter("nearcast_dead_letters", "Updates that were given up.", dispatcher.dead)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -1,7 +1,7 @@
-"""`/v1/map`: what the live map asks for besides the rest of the API.
+"""`/v1/map`: requests that only the live map makes.
 
-A map of the world shows no million outlines. It asks how many there are in view and how dense
-they lie, and for the few that something has just reached.
+A map cannot draw a million outlines. It asks for the number of subscriptions in view and their
+density, and for the few that an update has just reached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nearcast.geo import WORLD, Box
 from nearcast.server.bodies import JSON, box_parameter, json_response
 from nearcast.server.describe import BBOX, describe, parameter
 from nearcast.server.live import place_of
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.schemas import Schema, ref
 from nearcast.server.shapes import subscription_to_json
 from nearcast.server.tenants import Tenant
@@ -34,12 +34,12 @@ COLUMNS = 48
 MOST_IDS = 100
 _FINEST = 24  # cells of two metres
 _SMALL_GRID = 1 << 20
-_FRESH_S = 2.0  # a map that is moved about asks often
-_FRESH_S_PER_MILLION = 10.0  # a million boxes take the writer some 40 ms
+_FRESH_S = 2.0  # a map that is dragged asks often
+_FRESH_S_PER_MILLION = 10.0  # reading a million boxes takes the writer about 40 ms
 
 
-class _Boxes:
-    """The boxes of a tenant's subscriptions as they were a moment ago."""
+class _CachedBoxes:
+    """The boxes of a tenant's subscriptions, read again when they are too old."""
 
     def __init__(self) -> None:
         self.boxes: Floats = np.empty((0, 4))
@@ -55,7 +55,7 @@ class _Boxes:
         return self.boxes
 
 
-_kept: WeakKeyDictionary[Tenant, _Boxes] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Tenant, _CachedBoxes] = WeakKeyDictionary()
 
 
 _IDS = parameter(
@@ -90,16 +90,16 @@ def _object(**properties: Schema) -> Schema:
         parameters=(BBOX,),
     ),
 )
-async def overview(visit: Visit) -> Response:
-    """Tell how many subscriptions meet a box, and how dense they lie.
+async def overview(context: RequestContext) -> Response:
+    """Count the subscriptions that meet a box, in all and by cells.
 
     `count` is the number whose bounding box meets `bbox`; `cells` is a list of
     `[longitude, latitude, count]`, the middle of the subscriptions in a cell of `size` degrees.
     It may be a few seconds old.
     """
-    visit.caller.pay()
-    box = box_parameter(visit.request) or WORLD
-    boxes = await _kept.setdefault(visit.tenant, _Boxes()).get(visit.tenant)
+    context.caller.pay()
+    box = box_parameter(context.request) or WORLD
+    boxes = await _kept.setdefault(context.tenant, _CachedBoxes()).get(context.tenant)
     return json_response(await asyncio.to_thread(summary, boxes, box))
 
 
@@ -110,15 +110,15 @@ async def overview(visit: Visit) -> Response:
     describe(
         "map",
         200,
-        "Those that there are.",
+        "The known ones.",
         content=_object(subscriptions={"type": "array", "items": ref("Subscription")}),
         parameters=(_IDS,),
     ),
 )
-async def some_subscriptions(visit: Visit) -> Response:
+async def some_subscriptions(context: RequestContext) -> Response:
     """Show the subscriptions with these ids (`id`, repeated); unknown ones are left out."""
-    ids = _ids(visit)
-    found = await visit.tenant.backend.ask(lambda engine: [engine.get(id) for id in ids])
+    ids = _ids(context)
+    found = await context.tenant.backend.ask(lambda engine: [engine.get(id) for id in ids])
     known = [subscription_to_json(each) for each in found if each is not None]
     return json_response({"subscriptions": known})
 
@@ -130,31 +130,31 @@ async def some_subscriptions(visit: Visit) -> Response:
     describe(
         "map",
         200,
-        "Those that are still kept.",
+        "The ones that are still kept.",
         content=_object(messages={"type": "array", "items": ref("NewMessage")}),
         parameters=(_IDS,),
     ),
 )
-async def some_messages(visit: Visit) -> Response:
-    """Show the messages with these ids that still last, or are in the window."""
-    ids = _ids(visit)
-    found = await visit.tenant.backend.ask(lambda engine: [engine.message(id) for id in ids])
+async def some_messages(context: RequestContext) -> Response:
+    """Show the messages with these ids that are active or in the window."""
+    ids = _ids(context)
+    found = await context.tenant.backend.ask(lambda engine: [engine.message(id) for id in ids])
     known = [{"id": each.id, **place_of(each)} for each in found if each is not None]
     return json_response({"messages": known})
 
 
-def _ids(visit: Visit) -> list[str]:
-    visit.caller.pay()
-    ids = [check_id(id) for id in visit.request.query_params.getlist("id")]
+def _ids(context: RequestContext) -> list[str]:
+    context.caller.pay()
+    ids = [check_id(id) for id in context.request.query_params.getlist("id")]
     if len(ids) > MOST_IDS:
         raise InvalidValue("id", f"{len(ids)} of them", f"at most {MOST_IDS}")
     return ids
 
 
 def summary(boxes: Floats, view: Box) -> dict[str, Any]:
-    """Count the boxes that meet a view, all together and by cells of their middles.
+    """Count the boxes that meet a view, in all and by the cells of their centres.
 
-    Cells are fixed to the world, so that they stay where they are when a map is moved.
+    Cells are fixed to the world, so that they stay in place when the map is dragged.
 
     >>> summary(np.array([[1.0, 1.0, 3.0, 3.0], [50.0, 50.0, 51.0, 51.0]]), Box(0, 0, 10, 10))
     {'count': 1, 'cells': [[2.0, 2.0, 1]], 'size': 0.17578125}
@@ -193,7 +193,7 @@ def summary(boxes: Floats, view: Box) -> dict[str, Any]:
 
 
 def _whole(values: Floats) -> npt.NDArray[np.int64]:
-    """Cells from the first that is taken on, so that their numbers stay small."""
+    """Round down to cell numbers, counted from the first used cell so that they stay small."""
     cells: npt.NDArray[np.int64] = np.floor(values).astype(np.int64)
     cells -= cells.min(initial=1 << 32)
     return cells

@@ -1,4 +1,4 @@
-"""What a request is refused with: problem details after RFC 9457."""
+"""Problem details (RFC 9457), the bodies of all error responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
-    """An answer that is not what was asked for; `kind` names it for programs."""
+    """An error response; `kind` names it for programs, `more` has further members."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         }
 
     def response(self) -> Response:
-        """The answer over HTTP."""
+        """The HTTP response."""
         return Response(
             _encode(self.as_json()), self.status, headers=self.headers, media_type=MEDIA_TYPE
         )
@@ -79,7 +79,7 @@ _KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
 
 
 def problem_of(error: NearcastError) -> Problem:
-    """Put an error of the package in the terms of HTTP."""
+    """Translate an error of the package into a problem."""
     status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
     more: dict[str, Any] = {}
     if isinstance(error, QueryError):
@@ -90,6 +90,6 @@ def problem_of(error: NearcastError) -> Problem:
 
 
 def plain_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Problem:
-    """A problem that says no more than its status does."""
+    """A problem whose kind is the phrase of its status."""
     name = HTTPStatus(status).phrase.lower().replace(" ", "-").replace("'", "")
     return Problem(status, name, detail, headers=headers)

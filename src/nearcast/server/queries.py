@@ -1,4 +1,4 @@
-"""`/v1/queries`: whether a query can be understood, asked while it is being typed."""
+"""`/v1/queries`: checks a query, for example while it is being typed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nearcast.events.values import check_text
 from nearcast.server.bodies import json_body, json_response
 from nearcast.server.checks import check_query
 from nearcast.server.describe import describe
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 from nearcast.text import parse_bag, parse_query
 
 routes = Routes()
@@ -28,13 +28,13 @@ routes = Routes()
         body="Query",
     ),
 )
-async def check(visit: Visit) -> Response:
-    """Check a query, and tell which terms it looks for."""
-    fields = await json_body(visit.request, visit.caller.body_bytes)
-    visit.caller.pay()
+async def check(context: RequestContext) -> Response:
+    """Check a query, and list its terms."""
+    fields = await json_body(context.request, context.caller.body_bytes)
+    context.caller.pay()
     query = check_text(fields.get("query"), "query")
-    check_query(query, visit.limits)
-    analyser = visit.tenant.settings.analyser
+    check_query(query, context.limits)
+    analyser = context.tenant.settings.analyser
     top = fields.get("top")
     try:
         if top is not None:

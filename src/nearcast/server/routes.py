@@ -1,7 +1,7 @@
-"""Routes: each with the scope that it needs and the words that describe it.
+"""Routes, each with its scope and its description.
 
-A route is a plain function of a visit. FastAPI finds it and documents it, but neither parses nor
-validates for it: bodies are read by msgspec and checked by the model, as in an event log.
+A route is a plain function of a request context. FastAPI routes and documents it, but neither
+parses nor validates: msgspec reads the bodies, and the model checks them as in an event log.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from nearcast.server.config import Limits
 from nearcast.server.tenants import Tenant
 
 if TYPE_CHECKING:
-    from nearcast.server.front import Front
+    from nearcast.server.state import ServerState
 
 
 @dataclass(slots=True)
-class Visit:
-    """One request, who made it, and the world that they live in."""
+class RequestContext:
+    """A request with its caller, its tenant and the state of the server."""
 
     request: Request
-    front: Front
+    state: ServerState
     caller: Caller
     tenant: Tenant
 
     @property
     def limits(self) -> Limits:
-        """What a request may ask for."""
-        return self.front.config.limits
+        """The limits of requests."""
+        return self.state.config.limits
 
     def path_id(self) -> str:
-        """The id in the path, which may hold any character, percent-encoded."""
+        """The id in the path; it may hold any character, percent-encoded."""
         given = self.request.path_params["id"]
         try:
             return check_id(unquote(given, errors="strict"))
@@ -50,12 +50,12 @@ class Visit:
             raise InvalidValue("id", given, "UTF-8, percent-encoded") from None
 
 
-Handler = Callable[[Visit], Awaitable[Response]]
+Handler = Callable[[RequestContext], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What answers one method of one path."""
+    """The handler of one method of one path."""
 
     method: str
     path: str
@@ -65,7 +65,7 @@ class Route:
 
 
 class Routes(list[Route]):
-    """The routes of one noun, gathered by decorators."""
+    """The routes of one module, collected by decorators."""
 
     def add(
         self, method: str, path: str, scope: str, doc: dict[str, Any]
@@ -80,21 +80,21 @@ class Routes(list[Route]):
 
 
 class PlainRoute(APIRoute):
-    """A route whose function gets the request and gives the response, with nothing between."""
+    """A route whose function takes the request and returns the response directly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function itself."""
         return self.endpoint
 
 
-def install(app: FastAPI, front: Front, routes: Routes) -> None:
-    """Make an application answer these routes."""
+def install(app: FastAPI, state: ServerState, routes: Routes) -> None:
+    """Add routes to an application."""
     for route in routes:
         text = inspect.getdoc(route.handler) or ""
         summary, _, description = text.partition("\n\n")
         app.router.add_api_route(
             route.path,
-            _endpoint(front, route),
+            _endpoint(state, route),
             methods=[route.method],
             name=route.handler.__name__,
             operation_id=route.handler.__name__,
@@ -108,18 +108,18 @@ def install(app: FastAPI, front: Front, routes: Routes) -> None:
 
 
 def _status(doc: dict[str, Any]) -> int:
-    """The first answer that is described: what FastAPI takes for the usual one."""
+    """The first described response: FastAPI documents it as the default."""
     return int(next(iter(doc["responses"])))
 
 
-def _endpoint(front: Front, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable[Response]]:
     handler, scope = route.handler, route.scope
 
     async def answer(request: Request) -> Response:
-        caller = front.admit(request, scope)
-        tenant = front.tenants.find(caller.tenant)
+        caller = state.admit(request, scope)
+        tenant = state.tenants.find(caller.tenant)
         if tenant is None:
-            tenant = await front.tenant(caller.tenant)
-        return await handler(Visit(request, front, caller, tenant))
+            tenant = await state.tenant(caller.tenant)
+        return await handler(RequestContext(request, state, caller, tenant))
 
     return answer

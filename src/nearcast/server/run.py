@@ -1,4 +1,4 @@
-"""A server as a process: uvicorn with its settings, and an end that keeps nobody waiting."""
+"""A server as a process: uvicorn with its settings and a quick shutdown."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import uvicorn
 from nearcast.errors import SourceError, StateError
 from nearcast.server.app import create_app
 from nearcast.server.config import Config
-from nearcast.server.front import Front
+from nearcast.server.state import ServerState
 
 _GRACE_S = 5
 _BACKLOG = 4096
-# A full collection looks at every message of the window and stops everybody meanwhile: 0.7 s was
-# seen on a busy machine, to find nothing. What makes cycles here dies young, and the young are
-# looked at often, a few at a time: at 10,000 new objects each look took 15 to 40 ms.
+# A full garbage collection visits every message of the window and blocks all threads: up to 0.7 s
+# on a busy machine, without finding garbage. Objects in cycles are short-lived here, so the young
+# generation is collected often and in small steps: with 10,000 new objects a step took 15 to 40 ms.
 _COLLECT = (1000, 5, 20_000)
-_SWITCH_S = 0.001  # the writer and the network share an interpreter: neither waits long for it
+_SWITCH_S = 0.001  # writer and event loop share the interpreter: neither should wait long for it
 
 
 class Server(uvicorn.Server):
-    """Ends the streams first: otherwise their connections would never close."""
+    """A uvicorn server that ends streams first: their connections would never close otherwise."""
 
     def __init__(self, config: Config) -> None:
         self.application = create_app(config)
-        self.front: Front = self.application.state.front
-        self.front.on_failure = self.stop
+        self.state: ServerState = self.application.state.server_state
+        self.state.on_failure = self.stop
         super().__init__(
             uvicorn.Config(
                 self.application,
@@ -45,17 +45,17 @@ class Server(uvicorn.Server):
         )
 
     def stop(self) -> None:
-        """Come to an end."""
+        """Stop soon."""
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop taking requests, end streams, finish the rest."""
-        self.front.stop_streams()
+        self.state.stop_streams()
         await super().shutdown(sockets)
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket at an address; port 0 lets the system choose one."""
+    """Bind a listening socket to an address; port 0 lets the system choose one."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         taken = socket.socket(family, socket.SOCK_STREAM)
@@ -64,7 +64,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))
-        taken.listen(_BACKLOG)  # whoever comes from now on waits, and is not turned away
+        taken.listen(_BACKLOG)  # connections made from now on wait until the server is up
     except OSError as error:
         taken.close()
         raise SourceError(
@@ -82,12 +82,12 @@ def address_of(listening: socket.socket, host: str) -> str:
 def serve(
     config: Config, listening: socket.socket, started: Callable[[], None] = lambda: None
 ) -> None:
-    """Answer requests at a socket until told to stop."""
+    """Answer requests at a socket until the server is stopped."""
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(*_COLLECT)
     server = Server(config)
-    server.front.on_ready = gc.freeze  # what is there now stays: no need to look at it again
+    server.state.on_ready = gc.freeze  # what exists now stays: exclude it from collections
     started()
     server.run(sockets=[listening])
-    if server.front.trouble is not None:
-        raise StateError(server.front.trouble)
+    if server.state.trouble is not None:
+        raise StateError(server.state.trouble)

@@ -1,4 +1,4 @@
-"""The JSON of the API, described once: what `/openapi.json` says of bodies and answers."""
+"""JSON schemas of all bodies and responses of the API, for `/openapi.json`."""
 
 from __future__ import annotations
 

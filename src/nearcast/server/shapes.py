@@ -16,7 +16,7 @@ def subscription_to_json(subscription: Subscription) -> dict[str, Any]:
 
 
 def meets(thing: Subscription | Message, box: Box) -> bool:
-    """Whether the place of something shares a point with a box."""
+    """Whether the place of a subscription or message shares a point with a box."""
     if thing.region is not None:
         return thing.region.meets(box)
     return thing.point is not None and box.contains(*thing.point)

@@ -1,7 +1,7 @@
-"""`/v1/updates/ws`: both directions over one connection, for phones on the move.
+"""`/v1/updates/ws`: a WebSocket for events and updates over one connection.
 
 The client sends events of the log (`subscribe`, `move`, `unsubscribe`, `publish`), `listen` and
-`ack`; a `ref` of its own comes back in the answer. The server sends updates, gaps and answers.
+`ack`; an answer repeats the `ref` of its request. The server sends updates, gaps and answers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from nearcast.server.backend import accepted
 from nearcast.server.bodies import encode, json_object
 from nearcast.server.checks import check_fields
 from nearcast.server.feed import UpdateFeed
-from nearcast.server.front import Front
 from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem, problem_of
+from nearcast.server.state import ServerState
 from nearcast.server.tenants import Tenant
 from nearcast.server.updates import resume_after, wanted
 from nearcast.server.wire import socket_gap, socket_update
@@ -31,43 +31,45 @@ PATH = "/v1/updates/ws"
 _OPS = "one of subscribe, move, unsubscribe, publish, listen, ack"
 
 
-def install_socket(app: FastAPI, front: Front) -> None:
-    """Answer those who want to talk."""
+def install_socket(app: FastAPI, state: ServerState) -> None:
+    """Add the WebSocket route."""
 
-    async def talk(websocket: WebSocket) -> None:
+    async def connect(websocket: WebSocket) -> None:
         try:
-            if foreign(websocket.headers, front.config.origins):
+            if foreign(websocket.headers, state.config.origins):
                 raise Problem(403, "foreign-origin", "origin: web pages of others may not connect")
-            caller = front.admit(websocket, "subscribe")
-            tenant = await front.tenant(caller.tenant)
-            front.check_room()
-            conversation = Conversation(websocket, front, caller, tenant)
+            caller = state.admit(websocket, "subscribe")
+            tenant = await state.tenant(caller.tenant)
+            state.check_room()
+            session = SocketSession(websocket, state, caller, tenant)
         except (Problem, NearcastError) as error:
             problem = error if isinstance(error, Problem) else problem_of(error)
             await websocket.send_denial_response(problem.response())
             return
-        await conversation.run()
+        await session.run()
 
-    app.router.add_websocket_route(PATH, talk)
+    app.router.add_websocket_route(PATH, connect)
 
 
-class Conversation:
-    """One connection: updates go out while operations come in."""
+class SocketSession:
+    """One connection: sends updates while it handles operations."""
 
-    def __init__(self, websocket: WebSocket, front: Front, caller: Caller, tenant: Tenant) -> None:
+    def __init__(
+        self, websocket: WebSocket, state: ServerState, caller: Caller, tenant: Tenant
+    ) -> None:
         self._websocket = websocket
-        self._front = front
+        self._state = state
         self._caller = caller
         self._tenant = tenant
-        self._window = _window(websocket, front.config.limits.unacknowledged)
+        self._window = _window(websocket, state.config.limits.unacknowledged)
         self._acknowledged = asyncio.Event()
-        self._sent: list[int] = []  # updates that the client has not acknowledged, if it does so
-        subscriptions = wanted(websocket, front.config.limits)
+        self._sent: list[int] = []  # sent but not acknowledged; used with a window only
+        subscriptions = wanted(websocket, state.config.limits)
         after = resume_after(websocket)
         self._feed = UpdateFeed(tenant.hub, subscriptions, after, socket_update, socket_gap)
 
     async def run(self) -> None:
-        """Talk until one side has had enough."""
+        """Serve the connection until one side closes it."""
         try:
             await self._websocket.accept()
             tasks = [asyncio.ensure_future(self._send()), asyncio.ensure_future(self._receive())]
@@ -81,20 +83,20 @@ class Conversation:
             self._feed.close()
 
     async def _send(self) -> None:
-        await self._say({"type": "hello", "after": self._feed.place})
-        config = self._front.config
+        await self._send_json({"type": "hello", "after": self._feed.place})
+        config = self._state.config
         try:
             while (found := await self._feed.next(config.keep_alive_s)) is not None:
                 for id, data in found:
-                    await self._room(id)
+                    await self._wait_for_window(id)
                     async with asyncio.timeout(config.stalled_s):
                         await self._websocket.send_text(data.decode())
             await self._websocket.close(1001, "the server is stopping")
         except (OSError, TimeoutError, WebSocketDisconnect, RuntimeError):
             return  # the client has gone, or does not read
 
-    async def _room(self, id: int) -> None:
-        """Wait for the client to acknowledge, if it said that it would."""
+    async def _wait_for_window(self, id: int) -> None:
+        """Wait until the client has acknowledged enough updates, if it asked for a window."""
         if self._window is None:
             return
         while len(self._sent) >= self._window:
@@ -102,7 +104,7 @@ class Conversation:
             await self._acknowledged.wait()
         self._sent.append(id)
 
-    async def _say(self, value: object) -> None:
+    async def _send_json(self, value: object) -> None:
         await self._websocket.send_text(encode(value).decode())
 
     async def _receive(self) -> None:
@@ -124,10 +126,10 @@ class Conversation:
             answer = await self._do(fields)
         except (Problem, NearcastError) as error:
             problem = error if isinstance(error, Problem) else problem_of(error)
-            await self._say({"type": "error", "ref": ref, "problem": problem.as_json()})
+            await self._send_json({"type": "error", "ref": ref, "problem": problem.as_json()})
         else:
             if answer is not None:
-                await self._say({"type": "ok", "ref": ref, **answer})
+                await self._send_json({"type": "ok", "ref": ref, **answer})
 
     async def _do(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         op = fields.get("op")
@@ -139,7 +141,7 @@ class Conversation:
         self._caller.pay()
         if op == "listen":
             return self._listen(fields.get("subscriptions"))
-        check_fields(fields, self._front.config.limits)
+        check_fields(fields, self._state.config.limits)
         if fields.get("id") is None and op in ("publish", "subscribe"):
             fields["id"] = new_id("s" if op == "subscribe" else "m")
         event = event_from_json(fields)
@@ -149,13 +151,13 @@ class Conversation:
 
     def _ack(self, id: object) -> None:
         if not isinstance(id, int):
-            raise InvalidValue("id", id, "the id of an update, which all up to it have reached you")
+            raise InvalidValue("id", id, "the id of an update; it acknowledges all up to it")
         self._sent = [sent for sent in self._sent if sent > id]
         self._acknowledged.set()
 
     def _listen(self, subscriptions: object) -> dict[str, Any]:
-        """Hear of other subscriptions from here on; null is all of them."""
-        most = self._front.config.limits.listened
+        """Listen to other subscriptions from now on; None is all of them."""
+        most = self._state.config.limits.listened
         if subscriptions is None:
             self._feed.change(None)
         elif isinstance(subscriptions, list) and len(subscriptions) <= most:

@@ -1,4 +1,4 @@
-"""Server-Sent Events: a response that goes on until one side has had enough."""
+"""Server-Sent Events: a response that streams until either side ends it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from starlette.types import Receive, Scope, Send
 
 HEADERS = {
     "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # a proxy that collects before it passes on would hold updates back
+    "X-Accel-Buffering": "no",  # a proxy that buffers would delay updates
 }
 
 
 class SseResponse(Response):
-    """Sends what an iterator gives, a piece at a time, and ends it when the client has gone."""
+    """Streams the pieces of a generator, and closes it when the client disconnects.
+
+    A client that does not read a piece within `stalled_s` is disconnected.
+    """
 
     def __init__(
         self,
@@ -29,7 +32,7 @@ class SseResponse(Response):
         self._stalled_s = stalled_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Send the response."""
         del scope
         await send(
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
@@ -51,7 +54,7 @@ class SseResponse(Response):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (OSError, TimeoutError):
-            return  # the client has gone, or has read nothing for so long that it might as well be
+            return  # the client has disconnected, or has stalled
 
 
 async def _gone(receive: Receive) -> None:

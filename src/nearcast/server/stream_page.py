@@ -1,6 +1,6 @@
-"""A live page of a stream on Spark, made of what the stream leaves in its state.
+"""A live page of a stream on Spark, built from the files of its state.
 
-It only reads: the stream may be running, on this machine or another, or not at all.
+It only reads them: the stream may run on this machine, on another, or not at all.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SERVED = {"/": "stream.html", "/js/cells.js": "js/cells.js", "/icon.svg": "icon
 _BATCHES = 60
 
 
-class Watched:
-    """A stream as its page shows it; what was read of it once is not read again."""
+class StreamStatus:
+    """The status of a stream for its page; reports are read once and then cached."""
 
     def __init__(self, path: str) -> None:
         self._state: PipelineState = open_state(path)
@@ -36,8 +36,8 @@ class Watched:
         self._reports: dict[int, BatchReport] = {}
         self._plan: Plan | None = None
 
-    def told(self) -> dict[str, Any]:
-        """All that the page needs, as JSON would have it."""
+    def as_json(self) -> dict[str, Any]:
+        """The status as JSON values."""
         numbers = reported_batches(self._path)[-_BATCHES:]
         self._reports = {
             number: self._reports.get(number) or read_report(self._path, number)
@@ -80,7 +80,7 @@ class Watched:
 
 
 def _cells(plan: Plan | None) -> list[list[int]]:
-    """For each cell the workers that have something of it."""
+    """The workers of each cell."""
     if plan is None or plan.kind != "grid":
         return []
     shared = [sorted(main_workers(each)) for each in plan.maps]
@@ -95,16 +95,19 @@ def _loads(report: BatchReport, workers: int) -> list[float]:
     return loads
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+class _PageHandler(BaseHTTPRequestHandler):
+    server: _PageServer
 
     def do_GET(self) -> None:
-        """Answer with the page, what belongs to it, or how the stream is doing."""
+        """Serve the page, its files, and the status of the stream."""
         path = self.path.partition("?")[0]
         if path == "/stream.json":
             try:
-                self._send("application/json", msgspec.json.encode(self.server.watched.told()))
-            except (NearcastError, OSError) as error:  # it is being changed; the page asks again
+                self._send("application/json", msgspec.json.encode(self.server.status.as_json()))
+            except (
+                NearcastError,
+                OSError,
+            ) as error:  # the state is being changed; the page asks again
                 self.send_error(503, type(error).__name__)
         elif path in _SERVED:
             name = _SERVED[path]
@@ -125,21 +128,21 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet: a page asks every second."""
 
 
-class _Server(ThreadingHTTPServer):
+class _PageServer(ThreadingHTTPServer):
     daemon_threads = True
-    watched: Watched
+    status: StreamStatus
 
 
 class StreamPage:
     """Serves the page at `http://host:port/` until it is closed; port 0 takes any free one."""
 
     def __init__(self, path: str, port: int = 0, host: str = "127.0.0.1") -> None:
-        watched = Watched(path)
+        status = StreamStatus(path)
         try:
-            self._server = _Server((host, port), _Handler)
+            self._server = _PageServer((host, port), _PageHandler)
         except (OSError, OverflowError) as error:
             raise InvalidValue("port", port, f"a port that is free on {host} ({error})") from None
-        self._server.watched = watched
+        self._server.status = status
         self.port: int = self._server.server_address[1]
         self._thread = Thread(target=self._server.serve_forever, name="page", daemon=True)
         self._thread.start()

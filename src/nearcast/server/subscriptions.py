@@ -1,4 +1,4 @@
-"""`/v1/subscriptions`: standing interests."""
+"""`/v1/subscriptions`: subscriptions and their current results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue
 from nearcast.events import Move, Subscribe, Subscription, Unsubscribe, event_from_json
 from nearcast.geo import Box, region_to_json
-from nearcast.server.answers import Answer, Respond, act
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import (
     JSON,
@@ -39,9 +38,10 @@ from nearcast.server.describe import (
     lines_of,
     parameter,
 )
+from nearcast.server.idempotency import Respond, SavedResponse, act
 from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.shapes import subscription_to_json
 from nearcast.server.sse import SseResponse
 
@@ -49,9 +49,9 @@ routes = Routes()
 CURSOR = parameter("after", {"type": "string"}, "`next` of the page before.")
 
 
-def read_subscribe(fields: dict[str, Any], visit: Visit) -> Subscribe:
-    """Make an event of a body."""
-    check_fields(fields, visit.limits)
+def read_subscribe(fields: dict[str, Any], context: RequestContext) -> Subscribe:
+    """Build the event from the fields of a body."""
+    check_fields(fields, context.limits)
     if fields.get("id") is None:
         fields["id"] = new_id("s")
     event = event_from_json(fields | {"op": "subscribe"})
@@ -75,25 +75,25 @@ def read_subscribe(fields: dict[str, Any], visit: Visit) -> Subscribe:
         problems=(409, 507),
     ),
 )
-async def subscribe(visit: Visit) -> Response:
+async def subscribe(context: RequestContext) -> Response:
     """Subscribe.
 
-    With an id in use the subscription is replaced. Many at once come as lines of JSON.
+    With an id in use the subscription is replaced. Send many at once as lines of JSON.
     """
-    if media_type(visit.request, JSON, NDJSON) == NDJSON:
-        return await take_lines(visit, "subscribe")
-    body = await whole_body(visit.request, visit.caller.body_bytes)
-    visit.caller.pay()
-    event = read_subscribe(json_object(body), visit)
-    return await act(visit, body, [event], _made(event, 201))
+    if media_type(context.request, JSON, NDJSON) == NDJSON:
+        return await take_lines(context, "subscribe")
+    body = await whole_body(context.request, context.caller.body_bytes)
+    context.caller.pay()
+    event = read_subscribe(json_object(body), context)
+    return await act(context, body, [event], _made(event, 201))
 
 
 def _made(event: Subscribe, status: int) -> Respond:
-    def respond(outcomes: Sequence[EventOutcome]) -> Answer:
+    def respond(outcomes: Sequence[EventOutcome]) -> SavedResponse:
         updates = len(accepted(outcomes[0]).updates)
         fields = subscription_to_json(event.subscription) | {"updates": updates}
         where = f"/v1/subscriptions/{quoted(event.subscription.id)}"
-        return Answer(status, encode(fields), where)
+        return SavedResponse(status, encode(fields), where)
 
     return respond
 
@@ -116,20 +116,20 @@ def quoted(id: str) -> str:
         parameters=(limit(1000), CURSOR, BBOX),
     ),
 )
-async def list_subscriptions(visit: Visit) -> Response:
+async def list_subscriptions(context: RequestContext) -> Response:
     """List subscriptions in the order of their ids, a page at a time.
 
     As `application/x-ndjson` all of them come in one answer, a line each.
     """
-    visit.caller.pay()
-    box = box_parameter(visit.request)
-    most = whole_number(visit.request, "limit", 100, 1, visit.limits.page)
-    cursor = visit.request.query_params.get("after")
+    context.caller.pay()
+    box = box_parameter(context.request)
+    most = whole_number(context.request, "limit", 100, 1, context.limits.page)
+    cursor = context.request.query_params.get("after")
     after = None if cursor is None else from_cursor(cursor)
-    if wants_lines(visit.request):
-        pieces = _all_lines(visit, after, box)
-        return SseResponse(pieces, visit.front.config.stalled_s, media_type=NDJSON)
-    found = await visit.tenant.backend.ask(lambda engine: engine.page(after, most + 1, box))
+    if wants_lines(context.request):
+        pieces = _all_lines(context, after, box)
+        return SseResponse(pieces, context.state.config.stalled_s, media_type=NDJSON)
+    found = await context.tenant.backend.ask(lambda engine: engine.page(after, most + 1, box))
     page, more = found[:most], len(found) > most
     answer: dict[str, Any] = {"subscriptions": [subscription_to_json(each) for each in page]}
     answer["next"] = to_cursor(page[-1].id) if more else None
@@ -137,12 +137,12 @@ async def list_subscriptions(visit: Visit) -> Response:
 
 
 async def _all_lines(
-    visit: Visit, after: str | None, box: Box | None
+    context: RequestContext, after: str | None, box: Box | None
 ) -> AsyncGenerator[bytes, None]:
-    most = visit.limits.page
+    most = context.limits.page
     while True:
         start = after
-        page = await visit.tenant.backend.ask(lambda engine: engine.page(start, most, box))  # noqa: B023 - asked before the next turn
+        page = await context.tenant.backend.ask(lambda engine: engine.page(start, most, box))  # noqa: B023 - asked before the next turn
         yield b"".join(encode(subscription_to_json(each)) + b"\n" for each in page)
         if len(page) < most:
             return
@@ -150,12 +150,12 @@ async def _all_lines(
 
 
 def to_cursor(id: str) -> str:
-    """Where a page ended, for a client that need not look inside."""
+    """Encode the id that a page ended with as an opaque cursor."""
     return urlsafe_b64encode(b"1" + id.encode()).decode().rstrip("=")
 
 
 def from_cursor(cursor: str) -> str:
-    """The id that a page ended with."""
+    """Decode the id that a page ended with."""
     try:
         data = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
         if data[:1] == b"1" and to_cursor(data[1:].decode()) == cursor:
@@ -165,9 +165,9 @@ def from_cursor(cursor: str) -> str:
     raise InvalidValue("after", cursor, "the value of `next` of the page before")
 
 
-async def _found(visit: Visit) -> Subscription:
-    id = visit.path_id()
-    found: Subscription | None = await visit.tenant.backend.ask(lambda engine: engine.get(id))
+async def _found(context: RequestContext) -> Subscription:
+    id = context.path_id()
+    found: Subscription | None = await context.tenant.backend.ask(lambda engine: engine.get(id))
     if found is None:
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
     return found
@@ -186,23 +186,23 @@ async def _found(visit: Visit) -> Subscription:
         problems=(404,),
     ),
 )
-async def show_results(visit: Visit) -> Response:
-    """What is in a subscription's results now: lasting messages, or the ranked k best."""
-    visit.caller.pay()
-    id = visit.path_id()
-    await _found(visit)
-    now = visit.front.config.clock()
+async def show_results(context: RequestContext) -> Response:
+    """Show the current results of a subscription: active messages, or the k best."""
+    context.caller.pay()
+    id = context.path_id()
+    await _found(context)
+    now = context.state.config.clock()
 
     def read(engine: Any) -> list[dict[str, Any]]:
         return results_of(engine, id, now)
 
-    return json_response({"results": await visit.tenant.backend.ask(read)})
+    return json_response({"results": await context.tenant.backend.ask(read)})
 
 
 def results_of(engine: Any, id: str, now: float) -> list[dict[str, Any]]:
-    """Results with what they say; a lasting message is none any more once its time is over.
+    """The results with their messages, without active messages that have ended by `now`.
 
-    The engine learns of the time with the next event, which may be a while.
+    The engine only learns of the time with its next event, so it may still hold them.
     """
     ranked = engine.get(id).top is not None
     results = []
@@ -239,10 +239,10 @@ def results_of(engine: Any, id: str, now: float) -> list[dict[str, Any]]:
         problems=(404,),
     ),
 )
-async def show_subscription(visit: Visit) -> Response:
+async def show_subscription(context: RequestContext) -> Response:
     """Show one subscription."""
-    visit.caller.pay()
-    return json_response(subscription_to_json(await _found(visit)))
+    context.caller.pay()
+    return json_response(subscription_to_json(await _found(context)))
 
 
 @routes.add(
@@ -260,17 +260,17 @@ async def show_subscription(visit: Visit) -> Response:
         problems=(409, 507),
     ),
 )
-async def put_subscription(visit: Visit) -> Response:
-    """Make a subscription, or replace it; doing so again changes nothing."""
-    fields = await json_body(visit.request, visit.caller.body_bytes)
-    visit.caller.pay()
-    id = visit.path_id()
+async def put_subscription(context: RequestContext) -> Response:
+    """Create or replace a subscription; repeating the request changes nothing."""
+    fields = await json_body(context.request, context.caller.body_bytes)
+    context.caller.pay()
+    id = context.path_id()
     if fields.get("id", id) != id:
         raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
-    event = read_subscribe(fields | {"id": id}, visit)
-    there = await visit.tenant.backend.ask(lambda engine: engine.get(id) is not None)
+    event = read_subscribe(fields | {"id": id}, context)
+    there = await context.tenant.backend.ask(lambda engine: engine.get(id) is not None)
     respond = _made(event, 200 if there else 201)
-    return respond(await visit.tenant.backend.apply([event])).response()
+    return respond(await context.tenant.backend.apply([event])).response()
 
 
 @routes.add(
@@ -287,18 +287,18 @@ async def put_subscription(visit: Visit) -> Response:
         problems=(404, 409, 507),
     ),
 )
-async def move_subscription(visit: Visit) -> Response:
+async def move_subscription(context: RequestContext) -> Response:
     """Move a subscription to another region, or a top-k one to another point."""
-    fields = await json_body(visit.request, visit.caller.body_bytes)
-    visit.caller.pay()
-    id = visit.path_id()
-    check_fields(fields, visit.limits)
+    fields = await json_body(context.request, context.caller.body_bytes)
+    context.caller.pay()
+    id = context.path_id()
+    check_fields(fields, context.limits)
     for name in fields.keys() - {"id", "region", "point", "at"}:
         raise InvalidValue(name, fields[name], "region or point only; PUT changes the rest")
     event = event_from_json(fields | {"op": "move", "id": id})
     assert isinstance(event, Move)  # noqa: S101 - by its op
-    outcome = accepted((await visit.tenant.backend.apply([event]))[0])
-    found = await _found(visit)
+    outcome = accepted((await context.tenant.backend.apply([event]))[0])
+    found = await _found(context)
     return json_response(subscription_to_json(found) | {"updates": len(outcome.updates)})
 
 
@@ -308,8 +308,8 @@ async def move_subscription(visit: Visit) -> Response:
     "subscribe",
     describe("subscriptions", 204, "It is gone.", parameters=(ID,), problems=(404, 507)),
 )
-async def unsubscribe(visit: Visit) -> Response:
+async def unsubscribe(context: RequestContext) -> Response:
     """End a subscription."""
-    visit.caller.pay()
-    accepted((await visit.tenant.backend.apply([Unsubscribe(visit.path_id())]))[0])
+    context.caller.pay()
+    accepted((await context.tenant.backend.apply([Unsubscribe(context.path_id())]))[0])
     return Response(status_code=204)

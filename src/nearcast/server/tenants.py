@@ -1,4 +1,4 @@
-"""Tenants: worlds of their own, each with an engine, listeners and a map."""
+"""Tenants, separate from each other: each has an engine, listeners and a live map."""
 
 from __future__ import annotations
 
@@ -13,71 +13,75 @@ from nearcast.engine.update_log import Entry
 from nearcast.events import Message
 from nearcast.kernels.rehearsal import rehearse
 from nearcast.server import hub
-from nearcast.server.backend import Committed, Embedded
+from nearcast.server.backend import CommittedBatch, EngineThread
 from nearcast.server.config import Config
-from nearcast.server.live import Live
-from nearcast.server.spark.piping import Piping, open_register, start_piping
+from nearcast.server.live import LiveMap
+from nearcast.server.spark.tenant_pipeline import (
+    TenantPipeline,
+    open_pipeline_engine,
+    start_pipeline,
+)
 
 DEFAULT = "default"
 
 
 class TenantObserver(hub.ListenerObserver, Protocol):
-    """Hears of what happens in any tenant."""
+    """Receives the batches and deliveries of all tenants."""
 
-    def committed(self, batch: Committed, tenant: Tenant) -> None:
-        """A batch was committed."""
+    def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
+        """Handle a committed batch."""
         ...
 
     def delivered(self, updates: int) -> None:
-        """So many updates came from a pipeline."""
+        """Count updates that arrived from a pipeline."""
         ...
 
 
 class Tenant:
-    """One world: its engine, who listens to it, who looks at it."""
+    """A tenant: its engine, the listeners to its updates, and those of its live map."""
 
     def __init__(self, name: str, engine: Engine, config: Config, observer: TenantObserver) -> None:
         self.name = name
         self.hub = hub.Hub(engine.log, config.limits.queued_bytes, observer)
-        self.live = Live(config.limits.live_per_second)
+        self.live = LiveMap(config.limits.live_per_second)
         self.settings = engine.settings
-        self.backend = Embedded(engine, self, config.clock, name)
+        self.backend = EngineThread(engine, self, config.clock, name)
         self.figures: dict[str, float] = {}
-        self.piping: Piping | None = None
+        self.pipeline: TenantPipeline | None = None
         self._seq = engine.seq
         self._observer = observer
 
     @property
     def seq(self) -> int:
-        """The number of an event: the updates of all up to it are in the log."""
-        return self._seq if self.piping is None else self.piping.tail.settled
+        """The sequence number up to which the updates of all events are in the log."""
+        return self._seq if self.pipeline is None else self.pipeline.follower.settled
 
-    async def look(self) -> None:
-        """Look up figures about the engine, for whoever watches."""
+    async def refresh_figures(self) -> None:
+        """Read the figures of the engine, for metrics."""
         self.figures = await self.backend.ask(lambda engine: engine.figures())
 
-    def committed(self, batch: Committed) -> None:
-        """Tell everyone of a batch."""
+    def committed(self, batch: CommittedBatch) -> None:
+        """Pass a batch on to listeners and the observer."""
         self._seq = batch.seq
         self.hub.committed(batch)
         self.live.committed(batch)
         self._observer.committed(batch, self)
 
     def delivered(self, entries: list[Entry], messages: dict[str, Message]) -> None:
-        """Tell everyone of updates that came from a pipeline."""
+        """Pass updates of a pipeline on to listeners and the observer."""
         self.hub.delivered(entries)
         self.live.delivered(entries, messages)
         self._observer.delivered(len(entries))
 
     def stop_streams(self) -> None:
-        """Send everybody who listens or looks home."""
+        """End the streams of all listeners."""
         for listener in self.hub.listeners():
             listener.close()
         self.live.close()
 
 
 class Tenants:
-    """All tenants of a server, opened when somebody needs them."""
+    """All tenants of a server, opened on first use."""
 
     def __init__(self, config: Config, observer: TenantObserver) -> None:
         self._config = config
@@ -89,11 +93,11 @@ class Tenants:
         return iter(list(self._open.values()))
 
     def find(self, name: str) -> Tenant | None:
-        """A tenant that is open."""
+        """Return a tenant if it is open."""
         return self._open.get(name)
 
     async def get(self, name: str) -> Tenant:
-        """A tenant, opened if need be."""
+        """Return a tenant, and open it if necessary."""
         tenant = self._open.get(name)
         if tenant is not None:
             return tenant
@@ -106,27 +110,27 @@ class Tenants:
             engine = await asyncio.to_thread(open_engine, self._config, name)
             self._open[name] = tenant = Tenant(name, engine, self._config, self._observer)
             if self._config.engine == "spark":
-                tenant.piping = start_piping(tenant, self._config)
+                tenant.pipeline = start_pipeline(tenant, self._config)
         finally:
             del self._opening[name]
         return tenant
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all tenants."""
         for tenant in self._open.values():
             tenant.stop_streams()
-            if tenant.piping is not None:
-                await tenant.piping.stop()
+            if tenant.pipeline is not None:
+                await tenant.pipeline.stop()
             await asyncio.to_thread(tenant.backend.close)
 
 
 def engine_path(data: Path, name: str) -> Path:
-    """Where a tenant keeps its engine."""
+    """The path of a tenant's engine file."""
     return data / "tenants" / f"{name}.nearcast"
 
 
 def open_engine(config: Config, name: str) -> Engine:
-    """Open the engine of a tenant and make it ready for its first message."""
+    """Open the engine of a tenant and prepare it for its first message."""
     path = None if config.data is None else engine_path(config.data, name)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,9 +147,11 @@ def open_engine(config: Config, name: str) -> Engine:
         "clock": config.clock,
     }
     if config.engine == "spark":
-        return open_register(config, name, options)
+        return open_pipeline_engine(config, name, options)
     if config.index == "auto":
-        _kernel_builder.prepared("engine")  # they are built meanwhile, if they are not at hand
+        _kernel_builder.prepared(
+            "engine"
+        )  # if kernels are missing, they are built in the background
     elif config.index != "scan":
         rehearse(config.index)
     return Engine(index=config.index, **options)

@@ -1,4 +1,4 @@
-"""`/v1/updates` and `/v1/live`: what happens, as it happens."""
+"""`/v1/updates` and `/v1/live`: streams of updates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nearcast.server.describe import (
 )
 from nearcast.server.feed import UpdateFeed, read_some
 from nearcast.server.live import live_events
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.sse import SseResponse
 from nearcast.server.wire import line_update, sse_gap, sse_place, sse_update
 
@@ -41,7 +41,7 @@ def wanted(connection: HTTPConnection, limits: Limits) -> list[str] | None:
 
 
 def resume_after(connection: HTTPConnection) -> int | None:
-    """The last update that a listener has seen; a browser says it in a header when it is back."""
+    """The id to resume after: browsers send it as a header when they reconnect."""
     given = connection.headers.get("last-event-id") or connection.query_params.get("after")
     if given is None:
         return None
@@ -62,21 +62,21 @@ def resume_after(connection: HTTPConnection) -> int | None:
         parameters=(SUBSCRIPTIONS, AFTER, LAST_EVENT_ID, limit(10_000)),
     ),
 )
-async def listen(visit: Visit) -> Response:
+async def listen(context: RequestContext) -> Response:
     """Listen to updates as Server-Sent Events.
 
-    A stream that breaks off is taken up again with `Last-Event-ID`. An event `gap` says which
-    updates are no longer kept.
+    An interrupted stream is resumed with `Last-Event-ID`. An event `gap` says which updates are
+    no longer kept.
     """
-    visit.caller.pay()
-    subscriptions = wanted(visit.request, visit.limits)
-    after = resume_after(visit.request)
-    if wants_lines(visit.request):
-        return await _lines(visit, subscriptions, after or 0)
-    visit.front.check_room()
-    feed = UpdateFeed(visit.tenant.hub, subscriptions, after, sse_update, sse_gap)
-    pieces = _events(feed, visit.front.config.keep_alive_s)
-    return SseResponse(pieces, visit.front.config.stalled_s)
+    context.caller.pay()
+    subscriptions = wanted(context.request, context.limits)
+    after = resume_after(context.request)
+    if wants_lines(context.request):
+        return await _lines(context, subscriptions, after or 0)
+    context.state.check_room()
+    feed = UpdateFeed(context.tenant.hub, subscriptions, after, sse_update, sse_gap)
+    pieces = _events(feed, context.state.config.keep_alive_s)
+    return SseResponse(pieces, context.state.config.stalled_s)
 
 
 async def _events(feed: UpdateFeed, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
@@ -88,10 +88,10 @@ async def _events(feed: UpdateFeed, keep_alive_s: float) -> AsyncGenerator[bytes
         feed.close()
 
 
-async def _lines(visit: Visit, subscriptions: list[str] | None, after: int) -> Response:
-    """A page of the log as it is now, for those who fetch instead of listening."""
-    most = whole_number(visit.request, "limit", visit.limits.page, 1, 10 * visit.limits.page)
-    log, last, seq = visit.tenant.hub.log, visit.tenant.hub.last, visit.tenant.seq
+async def _lines(context: RequestContext, subscriptions: list[str] | None, after: int) -> Response:
+    """A page of the log, for clients that poll instead of listening."""
+    most = whole_number(context.request, "limit", context.limits.page, 1, 10 * context.limits.page)
+    log, last, seq = context.tenant.hub.log, context.tenant.hub.last, context.tenant.seq
     names = None if subscriptions is None else frozenset(subscriptions)
     entries, complete, first = await asyncio.to_thread(read_some, log, after, last, most, names)
     headers = {
@@ -116,16 +116,16 @@ async def _lines(visit: Visit, subscriptions: list[str] | None, after: int) -> R
         parameters=(BBOX, SUBSCRIPTIONS),
     ),
 )
-async def look(visit: Visit) -> Response:
-    """Look at a part of the map: messages, updates and subscriptions as they come.
+async def look(context: RequestContext) -> Response:
+    """Stream the messages, updates and changed subscriptions of a part of the map.
 
-    A busy map is sampled; an event `sampled` tells how much was left out. Updates of the
-    subscriptions that are named come whether they happen in the box or not, all of them.
+    A busy map is sampled; an event `sampled` says how many events were left out. Updates of the
+    named subscriptions are all sent, whether they happen in the box or not.
     """
-    visit.caller.pay()
-    box = box_parameter(visit.request)
-    names = wanted(visit.request, visit.limits) or ()
-    visit.front.check_room()
-    live = visit.tenant.live
-    pieces = live_events(live, live.join(box, names), visit.front.config.keep_alive_s)
-    return SseResponse(pieces, visit.front.config.stalled_s)
+    context.caller.pay()
+    box = box_parameter(context.request)
+    names = wanted(context.request, context.limits) or ()
+    context.state.check_room()
+    live = context.tenant.live
+    pieces = live_events(live, live.join(box, names), context.state.config.keep_alive_s)
+    return SseResponse(pieces, context.state.config.stalled_s)

@@ -13,9 +13,9 @@ from nearcast.errors import InvalidValue
 from nearcast.server.addresses import check_url
 from nearcast.server.bodies import json_body, json_response, whole_number
 from nearcast.server.describe import ID, describe, limit, parameter
-from nearcast.server.hooks import Webhook
 from nearcast.server.problems import Problem
-from nearcast.server.routes import Routes, Visit
+from nearcast.server.routes import RequestContext, Routes
+from nearcast.server.webhook_store import Webhook
 
 routes = Routes()
 _PREFIX = "whsec_"
@@ -23,7 +23,7 @@ _PATH = "/v1/subscriptions/{id}/webhook"
 _LETTER = parameter(
     "letter",
     {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
-    "The number of the letter.",
+    "The number of the dead letter.",
     where="path",
 )
 
@@ -42,8 +42,10 @@ def _secret(given: object) -> str:
     raise InvalidValue("secret", "***", expected)
 
 
-def _shown(visit: Visit, hook: Webhook) -> dict[str, Any]:
-    failures, error = visit.front.postman.failures.get((hook.tenant, hook.subscription), (0, None))
+def _shown(context: RequestContext, hook: Webhook) -> dict[str, Any]:
+    failures, error = context.state.dispatcher.failures.get(
+        (hook.tenant, hook.subscription), (0, None)
+    )
     return {
         "subscription": hook.subscription,
         "url": hook.url,
@@ -67,27 +69,28 @@ def _shown(visit: Visit, hook: Webhook) -> dict[str, Any]:
         problems=(404,),
     ),
 )
-async def put_webhook(visit: Visit) -> Response:
-    """Have the updates of a subscription posted to an address.
+async def put_webhook(context: RequestContext) -> Response:
+    """Post the updates of a subscription to an address.
 
-    Each is signed after the Standard Webhooks specification, tried again when it fails, and in
-    the end kept among the dead letters. `after` starts with older updates that are still kept.
+    Each post is signed as the Standard Webhooks specification says. One that keeps failing is
+    retried and finally stored as a dead letter. `after` starts with older updates, as far as
+    they are still kept.
     """
-    fields = await json_body(visit.request, visit.caller.body_bytes)
-    visit.caller.pay()
-    id = visit.path_id()
-    url = check_url(fields.get("url"), private=visit.front.config.private_webhooks)
+    fields = await json_body(context.request, context.caller.body_bytes)
+    context.caller.pay()
+    id = context.path_id()
+    url = check_url(fields.get("url"), private=context.state.config.private_webhooks)
     place = fields.get("after")
     if place is None:
-        place = visit.tenant.hub.last
+        place = context.tenant.hub.last
     elif isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < 2**63:
         raise InvalidValue("after", place, "the id of an update, or 0 for all that are kept")
-    hook = Webhook(visit.tenant.name, id, url, _secret(fields.get("secret")), place)
-    if not await visit.tenant.backend.ask(lambda engine: engine.get(id) is not None):
+    hook = Webhook(context.tenant.name, id, url, _secret(fields.get("secret")), place)
+    if not await context.tenant.backend.ask(lambda engine: engine.get(id) is not None):
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
-    visit.front.hooks.put(hook)
-    visit.front.postman.begin(visit.tenant, hook)
-    return json_response(_shown(visit, hook) | {"secret": hook.secret})
+    context.state.webhook_store.put(hook)
+    context.state.dispatcher.begin(context.tenant, hook)
+    return json_response(_shown(context, hook) | {"secret": hook.secret})
 
 
 @routes.add(
@@ -96,13 +99,13 @@ async def put_webhook(visit: Visit) -> Response:
     "subscribe",
     describe("webhooks", 200, "The webhook.", answer="Webhook", parameters=(ID,), problems=(404,)),
 )
-async def show_webhook(visit: Visit) -> Response:
-    """Show the webhook of a subscription, and how it is doing."""
-    visit.caller.pay()
-    hook = visit.front.hooks.find(visit.tenant.name, visit.path_id())
+async def show_webhook(context: RequestContext) -> Response:
+    """Show the webhook of a subscription, and its latest failures."""
+    context.caller.pay()
+    hook = context.state.webhook_store.find(context.tenant.name, context.path_id())
     if hook is None:
         raise Problem(404, "unknown-webhook", "this subscription has no webhook")
-    return json_response(_shown(visit, hook))
+    return json_response(_shown(context, hook))
 
 
 @routes.add(
@@ -111,13 +114,13 @@ async def show_webhook(visit: Visit) -> Response:
     "subscribe",
     describe("webhooks", 204, "It is gone.", parameters=(ID,), problems=(404,)),
 )
-async def remove_webhook(visit: Visit) -> Response:
-    """Post no more updates of a subscription."""
-    visit.caller.pay()
-    id = visit.path_id()
-    if not visit.front.hooks.remove(visit.tenant.name, id):
+async def remove_webhook(context: RequestContext) -> Response:
+    """Remove the webhook of a subscription."""
+    context.caller.pay()
+    id = context.path_id()
+    if not context.state.webhook_store.remove(context.tenant.name, id):
         raise Problem(404, "unknown-webhook", "this subscription has no webhook")
-    visit.front.postman.end(visit.tenant.name, id)
+    context.state.dispatcher.end(context.tenant.name, id)
     return Response(status_code=204)
 
 
@@ -140,12 +143,12 @@ async def remove_webhook(visit: Visit) -> Response:
         ),
     ),
 )
-async def list_dead_letters(visit: Visit) -> Response:
+async def list_dead_letters(context: RequestContext) -> Response:
     """List updates that could not be delivered to their webhooks."""
-    visit.caller.pay()
-    most = whole_number(visit.request, "limit", 100, 1, visit.limits.page)
-    after = whole_number(visit.request, "after", 0, 0, 2**63 - 1)
-    letters = visit.front.hooks.letters(visit.tenant.name, after, most + 1)
+    context.caller.pay()
+    most = whole_number(context.request, "limit", 100, 1, context.limits.page)
+    after = whole_number(context.request, "after", 0, 0, 2**63 - 1)
+    letters = context.state.webhook_store.letters(context.tenant.name, after, most + 1)
     page = letters[:most]
     shown = [
         {
@@ -167,15 +170,15 @@ async def list_dead_letters(visit: Visit) -> Response:
     "subscribe",
     describe("webhooks", 200, "How many went out this time.", answer="Replayed"),
 )
-async def replay_dead_letters(visit: Visit) -> Response:
-    """Try all dead letters once more; those that go out are no longer kept."""
-    visit.caller.pay()
-    front, tenant, replayed, after = visit.front, visit.tenant, 0, 0
-    while letters := front.hooks.letters(tenant.name, after, 100):
+async def replay_dead_letters(context: RequestContext) -> Response:
+    """Post all dead letters once more; those that are delivered are deleted."""
+    context.caller.pay()
+    state, tenant, replayed, after = context.state, context.tenant, 0, 0
+    while letters := state.webhook_store.letters(tenant.name, after, 100):
         for letter in letters:
             after = letter.id
-            if await front.postman.again(tenant, letter):
-                front.hooks.discard(tenant.name, letter.id)
+            if await state.dispatcher.retry(tenant, letter):
+                state.webhook_store.discard(tenant.name, letter.id)
                 replayed += 1
     return json_response({"replayed": replayed})
 
@@ -186,11 +189,11 @@ async def replay_dead_letters(visit: Visit) -> Response:
     "subscribe",
     describe("webhooks", 204, "It is gone.", parameters=(_LETTER,), problems=(404,)),
 )
-async def discard_dead_letter(visit: Visit) -> Response:
-    """Throw a dead letter away."""
-    visit.caller.pay()
-    given = visit.request.path_params["letter"]
+async def discard_dead_letter(context: RequestContext) -> Response:
+    """Delete a dead letter."""
+    context.caller.pay()
+    given = context.request.path_params["letter"]
     number = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else 0
-    if not visit.front.hooks.discard(visit.tenant.name, number):
+    if not context.state.webhook_store.discard(context.tenant.name, number):
         raise Problem(404, "unknown-letter", f"there is no dead letter {given!r}")
     return Response(status_code=204)

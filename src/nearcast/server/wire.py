@@ -1,4 +1,4 @@
-"""Updates as bytes: for Server-Sent Events, for sockets, and as lines."""
+"""Encoding of updates for Server-Sent Events, for WebSockets, and as lines of JSON."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ def _members(entry: Entry) -> bytes:
 
 
 def sse_update(entry: Entry) -> bytes:
-    """An update as an event of a stream."""
+    """Encode an update as a Server-Sent Event."""
     return b"id: %d\nevent: %b\ndata: {%b\n\n" % (entry[0], entry[3].encode(), _members(entry))
 
 
 def sse_gap(first: int, last: int, place: int) -> bytes:
-    """Say which updates cannot be had; who resumes later, after `place`, is not told again."""
+    """Encode a gap of missing updates; a client that resumes does so after `place`."""
     return b'id: %d\nevent: gap\ndata: {"from":%d,"to":%d}\n\n' % (place, first, last)
 
 
 def sse_event(name: str, data: object) -> bytes:
-    """Any event of a stream that has no id."""
+    """Encode a Server-Sent Event without an id."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), _json(data))
 
 
 def sse_place(id: int) -> bytes:
-    """Tell a client how far it has come, without an event: browsers remember the id."""
+    """Encode a keep-alive with the current id: browsers remember it, without an event."""
     return b": keep-alive\nid: %d\n\n" % id
 
 
 def socket_update(entry: Entry) -> bytes:
-    """An update as a message of a socket."""
+    """Encode an update as a WebSocket message."""
     return b'{"type":"update","id":%d,%b' % (entry[0], _members(entry))
 
 
 def socket_gap(first: int, last: int, place: int) -> bytes:
-    """Say which updates cannot be had, and after which one it goes on."""
+    """Encode a gap of missing updates, and the id after which the stream goes on."""
     return b'{"type":"gap","from":%d,"to":%d,"after":%d}' % (first, last, place)
 
 
 def line_update(entry: Entry) -> bytes:
-    """An update as a line of JSON, with the number of the event that caused it."""
+    """Encode an update as a line of JSON, with the number of the event that caused it."""
     return b'{"id":%d,"seq":%d,%b\n' % (entry[0], entry[1], _members(entry))

@@ -7,18 +7,18 @@ import sqlite3
 from pathlib import Path
 
 from nearcast.errors import StoreError
-from nearcast.store.connect import in_words, open_reader, told
+from nearcast.store.connect import naming_file, open_reader, store_error
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy the latest committed state to a file that is not there yet; it appears when whole."""
+    """Copy the latest committed state to a new file, which appears when it is complete."""
     if target.exists():
         raise StoreError(f"{target}: exists already; choose another path for the copy")
     unfinished = target.with_name(target.name + ".unfinished")
     reader = open_reader(source)
     try:
         unfinished.unlink(missing_ok=True)
-        with told(unfinished):
+        with naming_file(unfinished):
             copy = sqlite3.connect(unfinished, isolation_level=None)
             try:
                 reader.backup(copy)
@@ -29,7 +29,7 @@ def copy_file(source: Path, target: Path) -> None:
         unfinished.replace(target)
         _to_disk(target.parent)
     except sqlite3.Error as error:
-        raise in_words(source, error) from None
+        raise store_error(source, error) from None
     except OSError as error:
         raise StoreError(
             f"{target}: cannot be written ({error.strerror}); choose another"

@@ -1,4 +1,4 @@
-"""A table of chunks: columns that are added at one end and let go at the other.
+"""A table of chunks: columns that are added at one end and removed at the other.
 
 What comes in single events would leave as many chunks of one row. Small chunks that follow each
 other are joined now and then, so that a row costs what its columns take.
@@ -15,12 +15,12 @@ import pyarrow as pa
 from nearcast.store.packing import pack
 
 _SMALL = 64  # rows; a chunk that has fewer will be joined with its neighbours
-_TOGETHER = 256  # as many of them make one
+_TOGETHER = 256  # this many small chunks are merged into one
 _LARGEST = 1 << 14
 
 
-class Kept(NamedTuple):
-    """What is known of a chunk without looking into it."""
+class ChunkSummary(NamedTuple):
+    """A chunk without its columns: the number of its first row, its rows, and its mark."""
 
     first: int
     rows: int
@@ -40,29 +40,29 @@ class ChunkTable:
         self.reload()
 
     def reload(self) -> None:
-        """Take note of what the file holds."""
-        self._tail: list[tuple[Kept, pa.RecordBatch]] = []
+        """Read what the file holds."""
+        self._tail: list[tuple[ChunkSummary, pa.RecordBatch]] = []
         self.oldest = self._find_oldest()
 
-    def _find_oldest(self) -> Kept | None:
+    def _find_oldest(self) -> ChunkSummary | None:
         found = self._connection.execute(
             f"SELECT first, count, mark FROM {self._table} ORDER BY first LIMIT 1"  # noqa: S608 - a name of ours
         ).fetchone()
-        return None if found is None else Kept(*found)
+        return None if found is None else ChunkSummary(*found)
 
     def put(self, first: int, batch: pa.RecordBatch, mark: float) -> None:
         """Add a chunk at the end."""
         for start in range(0, len(batch), _LARGEST):
             part = batch.slice(start, _LARGEST)
-            self._insert(Kept(first + start, len(part), mark), part)
+            self._insert(ChunkSummary(first + start, len(part), mark), part)
         if len(batch) >= _SMALL:
             self._tail.clear()
             return
-        self._tail.append((Kept(first, len(batch), mark), batch))
+        self._tail.append((ChunkSummary(first, len(batch), mark), batch))
         if len(self._tail) >= _TOGETHER:
             self._join()
 
-    def _insert(self, kept: Kept, batch: pa.RecordBatch) -> None:
+    def _insert(self, kept: ChunkSummary, batch: pa.RecordBatch) -> None:
         size, data = pack(batch)
         self._connection.execute(
             f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?)",  # noqa: S608 - a name of ours
@@ -72,7 +72,7 @@ class ChunkTable:
             self.oldest = kept
 
     def _join(self) -> None:
-        """Make one of the small chunks at the end."""
+        """Merge the small chunks at the end into one."""
         chunks = [kept for kept, _ in self._tail]
         table = pa.Table.from_batches([batch for _, batch in self._tail], self._schema)
         whole, *more = table.combine_chunks().to_batches()
@@ -84,13 +84,13 @@ class ChunkTable:
             f"DELETE FROM {self._table} WHERE first BETWEEN ? AND ?",  # noqa: S608 - a name of ours
             span,
         )
-        joined = Kept(chunks[0].first, len(whole), chunks[-1].mark)
+        joined = ChunkSummary(chunks[0].first, len(whole), chunks[-1].mark)
         self._insert(joined, whole)
         if self.oldest is not None and self.oldest.first >= joined.first:
             self.oldest = joined
 
-    def prune(self, done: Callable[[Kept], bool]) -> None:
-        """Let go of the oldest chunks, up to one that is not done with."""
+    def prune(self, done: Callable[[ChunkSummary], bool]) -> None:
+        """Remove the oldest chunks, up to the first that is still needed."""
         while self.oldest is not None and done(self.oldest):
             self._connection.execute(
                 f"DELETE FROM {self._table} WHERE first = ?",  # noqa: S608 - a name of ours

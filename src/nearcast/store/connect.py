@@ -1,4 +1,4 @@
-"""Connections to the file, and the words for what can go wrong with it."""
+"""Connections to the file, and its error messages."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _WORDS = {
 }
 
 
-def in_words(path: Path, error: sqlite3.Error) -> StoreError:
-    """Say what SQLite says, with the file and what to do."""
+def store_error(path: Path, error: sqlite3.Error) -> StoreError:
+    """Turn an error of SQLite into one that names the file and says what to do."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF in _WORDS:
         return StoreError(f"{path}: {_WORDS[code & 0xFF]}")
@@ -35,12 +35,12 @@ def in_words(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Put errors of SQLite, and of what was found in the file, into words with its path."""
+def naming_file(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite, and of the contents of the file, with its path."""
     try:
         yield
     except sqlite3.Error as error:
-        raise in_words(path, error) from None
+        raise store_error(path, error) from None
     except StoreError as error:
         if str(error).startswith(str(path)):
             raise
@@ -52,11 +52,11 @@ def open_writer(
     version: int = VERSION,
     migrations: Mapping[int, Migration] = MIGRATIONS,
 ) -> sqlite3.Connection:
-    """Open the file for writing, made if it is not there, brought to this version if it is older.
+    """Open the file for writing; create it if it is new, and upgrade it if it is older.
 
     The caller holds the lock.
     """
-    with told(path):
+    with naming_file(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             _prepare(path, connection, version, migrations)
@@ -97,15 +97,15 @@ def _prepare(
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Open the file for reading, beside whoever writes it."""
-    with told(path):
+    """Open the file for reading, while another connection may write it."""
+    with naming_file(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA query_only = ON")
         return connection
 
 
 class Reader:
-    """A connection for reading what is committed, from any thread, beside the one that writes."""
+    """A second connection that reads committed data from any thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -115,8 +115,8 @@ class Reader:
 
     @contextmanager
     def rows(self, query: str, *values: object) -> Iterator[sqlite3.Cursor]:
-        """The rows that a query gives; others wait until the block is left."""
-        with self._lock, told(self._path):
+        """The rows of a query; other threads wait until the block is left."""
+        with self._lock, naming_file(self._path):
             if self._closed:
                 raise StateError(f"{self._path}: the engine is closed; make another one")
             if self._connection is None:
@@ -125,7 +125,7 @@ class Reader:
                 yield cursor
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._closed = True
             if self._connection is not None:
@@ -135,7 +135,7 @@ class Reader:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything in the block, or nothing of it."""
+    """A transaction: commits the whole block, or rolls it back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,7 +1,7 @@
 """The state of an engine's file as an event log: applied to a new engine, it gives the same state.
 
-Messages come first, then subscriptions: instant messages have had their moment and concern nobody
-any more, and results of lasting messages and of top-k come to be as subscriptions arrive.
+Messages come first, then subscriptions: so no message is matched again when it is published, and
+the results of active messages and of top-k appear as the subscriptions are added.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from heapq import merge
 from itertools import chain
 from pathlib import Path
 
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 from nearcast.errors import StoreError
 from nearcast.events import Event, Message, Publish, Subscribe
-from nearcast.store.connect import open_reader, told
+from nearcast.store.connect import naming_file, open_reader
 from nearcast.store.messages import lasting_of, messages_of, window_of
 from nearcast.store.schema import APPLICATION, VERSION
 from nearcast.store.settings import settle
@@ -25,13 +25,13 @@ from nearcast.topk import Window
 
 
 def export_events(path: Path) -> Iterator[Event]:
-    """Give the state of a file as events; it may be in use, and later changes are left out."""
+    """Yield the state of a file as events; it may be in use, and later changes are left out."""
     if not path.is_file():
         raise StoreError(f"{path}: no such file; expected the file of an engine")
-    with closing(open_reader(path)) as reader, told(path):
+    with closing(open_reader(path)) as reader, naming_file(path):
         reader.execute("BEGIN")
         _check(path, reader)
-        window = settle(path, reader, Given()).window
+        window = settle(path, reader, GivenSettings()).window
         now = reader.execute("SELECT now FROM state").fetchone()[0]
         yield from map(Publish, _messages(reader, window, now))
         for row in all_rows(reader):
@@ -64,7 +64,7 @@ def _messages(reader: sqlite3.Connection, window: Window, now: float | None) -> 
     )
     before = 0
     for seq, message in merge(counted, lasting_of(reader), key=lambda pair: pair[0]):
-        if seq != before:  # a lasting message at a point is kept twice
+        if seq != before:  # an active message at a point is stored twice
             yield message
         before = seq
 

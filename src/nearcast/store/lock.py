@@ -1,4 +1,4 @@
-"""One process writes an engine's file: a lock beside it, which ends with the process."""
+"""The lock of an engine's file: one process writes it, and the lock ends with the process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ except ImportError:  # Windows
 
 
 class FileLock:
-    """Held from the making of it to `release`, or to the end of the process however it comes."""
+    """A lock that is held from its creation until `release`, or until the process ends."""
 
     def __init__(self, given: Path) -> None:
-        path = given.resolve()  # whichever way leads to the file
+        path = given.resolve()  # one lock, whatever path leads to the file
         place = path.with_name(path.name + "-lock")
         try:
             self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o644)
@@ -40,7 +40,7 @@ class FileLock:
         os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

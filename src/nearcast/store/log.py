@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from nearcast.engine.chunks import CHUNK_SCHEMA, as_columns
 from nearcast.engine.update_log import Entry, RecentUpdates, Rows, entries_of
-from nearcast.store.chunks import ChunkTable, Kept
+from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.connect import Reader
 from nearcast.store.packing import unpack
 
-_IN_MEMORY = 20_000  # listeners who are no further behind than this cost no reading of the file
+_IN_MEMORY = 20_000  # listeners at most this far behind are served from memory
 
 
 class StoredLog:
-    """Reads from its own connection, so that readers and the writer do not wait for each other."""
+    """The stored log; it reads from its own connection, so readers do not block the writer."""
 
     def __init__(
         self, reader: Reader, connection: sqlite3.Connection, seconds: float, updates: int
@@ -27,7 +27,7 @@ class StoredLog:
         self.reload()
 
     def reload(self) -> None:
-        """Take note of what the file holds."""
+        """Read what the file holds."""
         self._chunks.reload()
         last = self._connection.execute("SELECT last_update FROM state").fetchone()[0]
         self._recent = RecentUpdates(_IN_MEMORY, int(last))
@@ -69,7 +69,7 @@ class StoredLog:
             self._chunks.put(first, as_columns(rows), now)
             first += len(rows)
 
-        def done(chunk: Kept) -> bool:
+        def done(chunk: ChunkSummary) -> bool:
             enough = first - (chunk.first + chunk.rows) >= self._updates
             return enough or chunk.mark <= now - self._seconds
 
@@ -80,6 +80,6 @@ class StoredLog:
         return self.last + 1 if oldest is None else oldest.first
 
     def commit(self, chunks: Sequence[Rows]) -> None:
-        """Let readers see what was written."""
+        """Make the written updates visible to readers."""
         self._recent.append(chunks)
         self._kept_from = self._first_kept()

@@ -1,4 +1,4 @@
-"""The messages that still count: those of the window in chunks, lasting ones also as rows.
+"""The messages that are still needed: the window in chunks, active messages also as rows.
 
 A chunk goes when its last message has left the window, a row when its message has ended. What is
 kept besides, at the old end of a chunk, does no harm: messages are taken in again in their order,
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from nearcast.engine.changes import Accepted, PublishedColumns
+from nearcast.engine.changes import AcceptedMessage, PublishedColumns
 from nearcast.events import Message
 from nearcast.geo import Box
 from nearcast.store.chunks import ChunkTable
@@ -28,7 +28,7 @@ _PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class MessageStore:
-    """Writes messages to the file, and lets go of those that no longer count."""
+    """Writes messages to the file, and removes those that are no longer needed."""
 
     def __init__(self, connection: sqlite3.Connection, window: Window) -> None:
         self._connection = connection
@@ -37,16 +37,16 @@ class MessageStore:
         self.reload()
 
     def reload(self) -> None:
-        """Take note of what the file holds."""
+        """Read what the file holds."""
         self._chunks.reload()
         found = self._connection.execute("SELECT points FROM state").fetchone()
         self.points = int(found[0])
 
-    def add(self, accepted: Iterable[Accepted | PublishedColumns]) -> None:
+    def add(self, accepted: Iterable[AcceptedMessage | PublishedColumns]) -> None:
         """Write messages in the order of their events."""
-        single: list[Accepted] = []
+        single: list[AcceptedMessage] = []
         for item in accepted:
-            if isinstance(item, Accepted):
+            if isinstance(item, AcceptedMessage):
                 single.append(item)
             else:
                 self._add_single(single)
@@ -54,7 +54,7 @@ class MessageStore:
                 self._add_columns(item)
         self._add_single(single)
 
-    def _add_single(self, some: list[Accepted]) -> None:
+    def _add_single(self, some: list[AcceptedMessage]) -> None:
         lasting = [_row(item) for item in some if item.message.ttl]
         if lasting:
             self._connection.executemany(_PUT_LASTING, lasting)
@@ -102,7 +102,7 @@ class MessageStore:
         self._chunks.put(batch.column("seq")[0].as_py(), batch, mark)
 
     def prune(self, now: float) -> None:
-        """Let go of what has left the window, and of what has ended."""
+        """Remove messages that have left the window or have ended."""
         count, seconds = self._window.count, self._window.seconds
         left = now - seconds if seconds is not None else float(self.points - (count or 0))
         self._chunks.prune(lambda chunk: chunk.mark <= left)
@@ -110,10 +110,10 @@ class MessageStore:
 
 
 def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
-    """The rows of those messages that last."""
-    lasting = np.flatnonzero(ttl)
-    texts = some.texts.take(pa.array(lasting)).to_pylist()
-    columns = (lasting, some.at[lasting], ttl[lasting], *some.points[lasting].T)
+    """The rows of those messages that are active."""
+    active = np.flatnonzero(ttl)
+    texts = some.texts.take(pa.array(active)).to_pylist()
+    columns = (active, some.at[active], ttl[active], *some.points[active].T)
     for text, row, at, life, lon, lat in zip(
         texts, *(column.tolist() for column in columns), strict=True
     ):
@@ -121,7 +121,7 @@ def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
         yield (some.seq + row, some.ids[row], text, at, life, at + life, lon, lat, *around)
 
 
-def _row(item: Accepted) -> tuple[Any, ...]:
+def _row(item: AcceptedMessage) -> tuple[Any, ...]:
     message, at = item.message, item.at
     box = message.region
     lon, lat = message.point or (None, None)
@@ -161,7 +161,7 @@ def columns_of(batch: pa.RecordBatch) -> PublishedColumns | None:
 
 
 def lasting_of(connection: sqlite3.Connection) -> Iterator[tuple[int, Message]]:
-    """The lasting messages, with the numbers of their events, oldest first."""
+    """The active messages, with the numbers of their events, oldest first."""
     rows = connection.execute(
         "SELECT seq, id, text, at, ttl, lon, lat, west, south, east, north FROM lasting "
         "ORDER BY seq"

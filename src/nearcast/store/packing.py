@@ -23,7 +23,7 @@ MESSAGES = pa.schema(
 
 
 def pack(batch: pa.RecordBatch) -> tuple[int, bytes | memoryview]:
-    """Give (size when unpacked, or 0 if it is not packed; data)."""
+    """Return the unpacked size, or 0 if the data is not compressed, and the data."""
     data = batch.serialize()
     if len(data) < _WORTH_PACKING:
         return 0, memoryview(data)

@@ -1,7 +1,7 @@
-"""From the file back to memory: subscriptions first, all at once, then the messages in order.
+"""Restores an engine from its file: all subscriptions first, then the messages in order.
 
-Messages are published again, at their own times, with nobody listening: so the window and the
-lasting messages come to be what they were by the same way that made them.
+Messages are published again at their own times, without reporting updates: so the window and the
+active messages are rebuilt in the same way in which they were first built.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AT_A_TIME = 200_000
 
 
 def restore_subscriptions(core: EventCore, rows: Iterator[Row], at: float | None) -> None:
-    """Give a core the boolean subscriptions among some rows, all at one time."""
+    """Add the boolean subscriptions among some rows to a core, all at one time."""
     while some := list(islice(rows, _AT_A_TIME)):
         if not core.plain:
             some = _in_bulk(cast("Indexed", core), some)
@@ -47,7 +47,7 @@ def restore_subscriptions(core: EventCore, rows: Iterator[Row], at: float | None
 
 
 def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
-    """Take in those with plain words and plain boxes as columns, and give back the others."""
+    """Add those with plain words and plain boxes as columns, and return the others."""
     plain: list[Row] = []
     others: list[Row] = []
     for row in rows:
@@ -71,14 +71,14 @@ def _plain_words(query: str) -> bool:
 def restore_messages(
     core: EventCore, window: list[pa.RecordBatch], lasting: Iterator[tuple[int, Message]]
 ) -> None:
-    """Publish the messages that still count once more, in their order, to nobody."""
+    """Publish the stored messages again in order, without reporting updates."""
     late = next(lasting, None)
     for batch in window:
         seqs = batch.column("seq").to_numpy()
         done = 0
         while late is not None and late[0] <= seqs[-1]:
             place = int(np.searchsorted(seqs, late[0]))
-            outside: list[Message] = []  # these have no place in the window any more
+            outside: list[Message] = []  # these have left the window already
             while late is not None and late[0] < seqs[place]:
                 outside.append(late[1])
                 late = next(lasting, None)
@@ -87,7 +87,7 @@ def restore_messages(
                 _publish(core, *outside)
                 done = place
             else:
-                late = next(lasting, None)  # the same message, kept twice
+                late = next(lasting, None)  # the same message, stored twice
         _publish_columns(core, batch.slice(done))
     if late is not None:
         _publish(core, late[1], *(message for _, message in lasting))

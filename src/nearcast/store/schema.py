@@ -1,7 +1,7 @@
-"""The tables of the file, its version, and how files of earlier versions become this one.
+"""The tables of the file, its version, and the upgrades from earlier versions.
 
-Subscriptions are rows, so that anybody can look at them with the `sqlite3` command. Messages of
-the window and updates come and go by the million: they lie in chunks of columns (`packing.py`).
+Subscriptions are rows, so that they can be inspected with the `sqlite3` command. Messages of the
+window and updates come and go by the million: they are stored in chunks of columns (`packing.py`).
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ CREATE TABLE remembered (
 Migration = Callable[[Connection], None]
 
 MIGRATIONS: Mapping[int, Migration] = {}
-"""By version: what makes a file of that version one of the next. Never removed."""
+"""By version: the statements that upgrade a file of that version to the next. Never removed."""
 
 
 def migrate(
     connection: Connection, found: int, wanted: int, migrations: Mapping[int, Migration]
 ) -> None:
-    """Bring an open file from one version to another, in the transaction that is open."""
+    """Upgrade an open file from one version to another, in the open transaction."""
     for version in range(found, wanted):
         migrations[version](connection)
     connection.execute(f"PRAGMA user_version = {wanted:d}")

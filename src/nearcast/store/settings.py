@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from nearcast.engine.settings import Given, Settings
+from nearcast.engine.settings import GivenSettings, Settings
 from nearcast.errors import StoreError
 from nearcast.geo import Box
 from nearcast.text import Analyser, Vocabulary
 from nearcast.topk import Window
 
 
-def settle(path: Path, connection: sqlite3.Connection, given: Given) -> Settings:
+def settle(path: Path, connection: sqlite3.Connection, given: GivenSettings) -> Settings:
     """The settings of the file, if those given agree; a new file gets those given."""
     found = dict(connection.execute("SELECT key, value FROM about").fetchall())
     if "settings" not in found:
@@ -48,8 +48,8 @@ def _settings(kept: dict[str, Any], history: bytes | None) -> Settings:
     )
 
 
-def _compare(path: Path, kept: dict[str, Any], history: bytes | None, given: Given) -> None:
-    """Refuse settings that say something else than the file; what was not given says nothing."""
+def _compare(path: Path, kept: dict[str, Any], history: bytes | None, given: GivenSettings) -> None:
+    """Refuse settings that differ from those of the file; settings not given are not compared."""
     said: dict[str, Any] = {}
     described = _described(given.settings())
     if given.window_count is not None or given.window_seconds is not None:

@@ -1,9 +1,8 @@
-"""Snapshots of the boolean subscriptions and their index, so that opening need not build them.
+"""Snapshots of the boolean subscriptions and their index, so that opening is faster.
 
-A snapshot is a folder in `PATH-index/`, whose name stands in the file; it counts from the commit
-that says so. Which subscriptions changed since then stands in the file too. Snapshots are
-disposable: one that is missing, torn or of another version is passed over, and the index is built
-from the rows of the file.
+A snapshot is a folder in `PATH-index/`. The file records the name of the current one, and which
+subscriptions changed since. Snapshots are disposable: one that is missing, torn or of another
+version is ignored, and the index is built from the rows of the file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _PIECE = 1 << 24
 
 
 class Snapshots:
-    """The snapshots beside a file, of which the file names one."""
+    """The snapshots of a file, one of which the file names as current."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         path = path.resolve()
@@ -39,31 +38,31 @@ class Snapshots:
         self.reload()
 
     def reload(self) -> None:
-        """Take note of what the file says."""
+        """Read which snapshot is current."""
         self.name: str | None = self._connection.execute("SELECT snapshot FROM state").fetchone()[0]
         self._changed = self._connection.execute("SELECT count(*) FROM changed").fetchone()[0]
         self._not_before = 0
 
     def note(self, ids: Iterable[str], count: int) -> None:
-        """Note, in the transaction that is open, that subscriptions changed."""
+        """Record, in the open transaction, that subscriptions changed."""
         self._changed += count
         if self.name is not None:
             rows = ((id,) for id in ids)
             self._connection.executemany("INSERT OR IGNORE INTO changed VALUES (?)", rows)
 
     def forget(self, count: int) -> None:
-        """Let no snapshot count, in the transaction that is open: too much changed to note it."""
+        """Discard the snapshot, in the open transaction: too much changed to record it."""
         self._changed += count
         self.name = None
         self._connection.execute("UPDATE state SET snapshot = NULL")
         self._connection.execute("DELETE FROM changed")
 
     def built(self, core: EventCore) -> None:
-        """Take note that the index was built from rows: a snapshot would have saved that."""
+        """Note that the index was built from rows, which a snapshot would have saved."""
         self._changed = max(self._changed, len(core))
 
     def due(self, core: EventCore) -> bool:
-        """Whether so much changed that a new one pays."""
+        """Whether so much changed that a new snapshot pays."""
         enough = max(_WORTH_IT, len(core) // 4, self._not_before)
         return not core.plain and self._changed >= enough
 
@@ -72,7 +71,7 @@ class Snapshots:
         return not core.plain and self._changed >= max(1000, len(core) // 100)
 
     def save(self, core: EventCore) -> str | None:
-        """Write a snapshot of the state as committed, and give its name."""
+        """Write a snapshot of the committed state, and return its name."""
         if core.plain:
             return None
         from nearcast.engine.saved import save_population
@@ -97,19 +96,19 @@ class Snapshots:
         return name
 
     def counts(self, name: str) -> None:
-        """Say, in the transaction that is open, that a snapshot counts from now on."""
+        """Make a snapshot current, in the open transaction."""
         self._connection.execute("UPDATE state SET snapshot = ?", (name,))
         self._connection.execute("DELETE FROM changed")
 
     def settled(self, name: str) -> None:
-        """Remove all but the one that counts."""
+        """Remove all snapshots but the current one."""
         self.name, self._changed, self._not_before = name, 0, 0
         for other in self._folder.iterdir():
             if other.name != name:
                 shutil.rmtree(other, ignore_errors=True)
 
     def load(self, core: EventCore) -> list[str] | None:
-        """Load the snapshot, and give the ids that changed since; None if there is none to load."""
+        """Load the snapshot and return the ids that changed since; None if there is none."""
         if self.name is None:
             return None
         from nearcast.engine.saved import load_population
@@ -121,7 +120,7 @@ class Snapshots:
             if head["format"] != FORMAT or head["index"] != population.index.name:
                 return None
             if 2 * self._changed > max(1000, head["subscriptions"]):
-                return None  # to build it is faster than to follow that many changes
+                return None  # building it is faster than following that many changes
             if head["files"] != _sums(folder):
                 return None
             load_population(population, folder)

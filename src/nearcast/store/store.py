@@ -1,4 +1,4 @@
-"""The file of a durable engine: what a call changed is committed before the call returns."""
+"""The file of a durable engine: changes are committed before the call returns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.journal import KEYS_FOR, Clock
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 from nearcast.errors import InvalidValue, StoreError
 from nearcast.store.backup import copy_file
-from nearcast.store.connect import Reader, open_writer, told, transaction
+from nearcast.store.connect import Reader, naming_file, open_writer, transaction
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
 from nearcast.store.messages import MessageStore
@@ -28,7 +28,7 @@ _MANY = 50_000  # as many subscriptions that change at once are not noted one by
 
 def open_store(
     path: str | Path,
-    given: Given,
+    given: GivenSettings,
     clock: Clock,
     retain_seconds: float | None = None,
     retain_updates: int | None = None,
@@ -49,7 +49,12 @@ class Store:
     heals = True
 
     def __init__(
-        self, path: Path, given: Given, clock: Clock, retain_seconds: float, retain_updates: int
+        self,
+        path: Path,
+        given: GivenSettings,
+        clock: Clock,
+        retain_seconds: float,
+        retain_updates: int,
     ) -> None:
         self.path = path
         self._clock = clock
@@ -58,7 +63,7 @@ class Store:
         try:
             self._connection = open_writer(path)
             try:
-                with told(path):
+                with naming_file(path):
                     with transaction(self._connection):
                         self.settings = settle(path, self._connection, given)
                     self._messages = MessageStore(self._connection, self.settings.window)
@@ -80,7 +85,7 @@ class Store:
 
     def size(self) -> tuple[int, int]:
         """How many subscriptions and messages there are, counted up to what is many."""
-        with told(self.path):
+        with naming_file(self.path):
             subscriptions, window, lasting = self._connection.execute(
                 "SELECT (SELECT count(*) FROM (SELECT 1 FROM subscription LIMIT :most)),"
                 " (SELECT coalesce(sum(count), 0) FROM window_chunk),"
@@ -91,7 +96,7 @@ class Store:
 
     def restore(self, core: EventCore) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
-        with told(self.path):
+        with naming_file(self.path):
             if not self._sound:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -103,10 +108,10 @@ class Store:
             restore(core, self._connection, self._snapshots)
 
     def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
-        """Write what a call changed, and the answers to remember with it, to the disk."""
+        """Write the changes of a call, and the answers to store with them, to the disk."""
         now = self._clock()
         self._sound = False
-        with told(self.path), transaction(self._connection):
+        with naming_file(self.path), transaction(self._connection):
             self._write(core, changes, now)
             self._remember(answers, now)
         self._sound = True
@@ -116,10 +121,10 @@ class Store:
             self._save_snapshot(core)
 
     def _save_snapshot(self, core: EventCore) -> None:
-        """Write a snapshot of the index and let it count; the state must be as committed."""
+        """Write a snapshot of the index and make it current; the state must be as committed."""
         name = self._snapshots.save(core)
         if name is not None:
-            with told(self.path), transaction(self._connection):
+            with naming_file(self.path), transaction(self._connection):
                 self._snapshots.counts(name)
             self._snapshots.settled(name)
 
@@ -156,8 +161,8 @@ class Store:
             )
 
     def remember(self, key: str, answer: bytes, at: float | None) -> None:
-        """Keep an answer under an idempotency key."""
-        with told(self.path), transaction(self._connection):
+        """Store an answer under an idempotency key."""
+        with naming_file(self.path), transaction(self._connection):
             self._remember({key: answer}, self._clock() if at is None else at)
 
     def recall(self, key: str) -> bytes | None:
@@ -172,13 +177,13 @@ class Store:
         copy_file(self.path, Path(path))
 
     def close(self, core: EventCore | None) -> None:
-        """Let go of the file, with a snapshot for the next opening if that needs one."""
+        """Close the file; first write a snapshot if the next opening needs one."""
         self._reader.close()
         if core is not None and self._sound and self._snapshots.worth_closing_with(core):
-            with suppress(StoreError):  # nothing depends on it but time
+            with suppress(StoreError):  # it only saves time
                 self._save_snapshot(core)
         try:
-            with told(self.path):
+            with naming_file(self.path):
                 self._connection.close()
         finally:
             self._lock.release()

@@ -1,4 +1,4 @@
-"""Text: how it becomes terms, how queries are read, how terms are numbered."""
+"""Text: the analyser, the query language, and the numbering of terms."""
 
 from nearcast.text.analyser import DEFAULT, ENGLISH_STOP_WORDS, Analyser
 from nearcast.text.dnf import MOST_CONJUNCTS, Conjunct

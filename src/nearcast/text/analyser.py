@@ -1,4 +1,4 @@
-"""How a text becomes terms."""
+"""The analyser, which turns a text into terms."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Analyser:
         object.__setattr__(self, "stop_words", frozenset(t for w in stop_words for t in _split(w)))
 
     def tokens(self, text: str) -> list[str]:
-        """Give the terms in the order of the text, each as often as it occurs."""
+        """Return the terms in the order of the text, each as often as it occurs."""
         found = _split(text)
         if self.stop_words:
             found = [token for token in found if token not in self.stop_words]
@@ -64,7 +64,7 @@ class Analyser:
         return found
 
     def terms(self, text: str) -> frozenset[str]:
-        """Give the set of terms of the text."""
+        """Return the set of terms of the text."""
         return frozenset(self.tokens(text))
 
 

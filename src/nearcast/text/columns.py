@@ -1,4 +1,4 @@
-"""Whole columns of texts at once: their bytes, and the hashes of their terms.
+"""Columns of texts: their bytes, and the hashes of their terms.
 
 Where no dictionary is at hand, as between machines, a term is known by 64 bits of hash; two of ten
 million terms share them with odds of 3 in a million.
@@ -50,7 +50,7 @@ def buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:
 
 @kernel
 def not_ascii(data: Bytes, offsets: Int64s) -> npt.NDArray[np.bool_]:
-    """Tell of each string whether it has a byte beyond ASCII."""
+    """Whether each string has a byte beyond ASCII."""
     odd = np.zeros(len(offsets) - 1, np.bool_)
     for text in range(len(odd)):
         high = np.uint8(0)
@@ -150,7 +150,7 @@ def _sort(values: Hashes, begin: int, end: int) -> None:
 
 @inner
 def _once_each(hashes: Hashes, begin: int, end: int) -> int:
-    """Leave out what comes again between two places, and give where what is left ends."""
+    """Remove duplicates from a part of an array, and return where the rest ends."""
     if end - begin > _FEW:
         _sort(hashes, begin, end)
         kept = begin + 1
@@ -194,7 +194,7 @@ def spliced(
     slow_starts: Int64s,
     slow_values: npt.NDArray[Any],
 ) -> tuple[Int64s, npt.NDArray[Any]]:
-    """Put what was read slowly in the places of the texts that were odd."""
+    """Insert the terms of texts that the analyser read in the places of those texts."""
     lengths = np.diff(starts)
     kept = np.repeat(~odd, lengths)
     lengths[odd] = np.diff(slow_starts)

@@ -28,7 +28,7 @@ class Conjunct:
     excluded: frozenset[str] = frozenset()
 
     def matches(self, terms: AbstractSet[str]) -> bool:
-        """Tell whether a text with these terms satisfies the conjunct."""
+        """Whether a text with these terms satisfies the conjunct."""
         return self.required <= terms and self.excluded.isdisjoint(terms)
 
 

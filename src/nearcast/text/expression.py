@@ -18,7 +18,7 @@ class Expression:
     position: int
 
     def evaluate(self, terms: AbstractSet[str]) -> bool:
-        """Tell whether a text with these terms satisfies the expression."""
+        """Whether a text with these terms satisfies the expression."""
         values: list[bool] = []
         for node in postorder(self):
             if isinstance(node, Term):
@@ -97,7 +97,7 @@ class Or(Expression):
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
-    """Give the operands of a node, from left to right; none for a term."""
+    """Return the operands of a node, from left to right; none for a term."""
     if isinstance(node, And | Or):
         return node.operands
     return (node.operand,) if isinstance(node, Not) else ()

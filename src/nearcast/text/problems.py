@@ -1,4 +1,4 @@
-"""What can be wrong with the text of a query, in words for whoever wrote it."""
+"""Errors in the text of a query, written for its author."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def syntax_in_bag(text: str, position: int, found: str) -> QueryError:
 
 
 def out_of_place(text: str, found: str, position: int) -> QueryError:
-    """Explain a token that cannot follow what stands before it; an empty one is the end."""
+    """Explain a token that cannot follow the text before it; an empty token is the end."""
     opened: list[int] = []
     last, last_position = "", 0
     for token in _TOKEN.finditer(text, 0, position):

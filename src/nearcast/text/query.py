@@ -30,7 +30,7 @@ class Query:
     conjuncts: tuple[Conjunct, ...]
 
     def matches(self, terms: AbstractSet[str]) -> bool:
-        """Tell whether a text with these terms satisfies the query."""
+        """Whether a text with these terms satisfies the query."""
         return any(conjunct.matches(terms) for conjunct in self.conjuncts)
 
 
@@ -55,7 +55,7 @@ def parse_query(text: str, analyser: Analyser = DEFAULT) -> Query:
 
 def parse_expression(text: str, analyser: Analyser = DEFAULT) -> Expression:
     """Read a query as a tree, as it was written, whatever it expands to."""
-    # Here and not above: whoever reads plain words only never waits for the parser library.
+    # Imported here, so that plain words never wait for the parser library.
     from nearcast.text.grammar import parse
 
     _check_string(text)
@@ -77,7 +77,7 @@ def parse_bag(text: str, analyser: Analyser = DEFAULT) -> tuple[str, ...]:
 
 
 def forget_parsed() -> None:
-    """Let every query be parsed again, so that who comes second is not spared it."""
+    """Empty the cache of parsed queries, so that each measurement pays for parsing."""
     _parse_cached.cache_clear()
 
 

@@ -67,11 +67,11 @@ class Vocabulary:
         return term in self._ids
 
     def id(self, term: str) -> int | None:
-        """Give the number of a term, or None if it was never met."""
+        """Return the number of a term, or None if it was never met."""
         return self._ids.get(term)
 
     def intern(self, term: str) -> int:
-        """Give the number of a term; a new one gets the next and occurs in no document."""
+        """Return the number of a term; a new one gets the next and occurs in no document."""
         known = self._ids.get(term)
         if known is not None:
             return known
@@ -83,18 +83,18 @@ class Vocabulary:
         return number
 
     def term(self, number: int) -> str:
-        """Give the term with this number."""
+        """Return the term with this number."""
         if not 0 <= number < len(self._terms):
             raise InvalidValue("term id", number, f"a number from 0 to {len(self._terms) - 1}")
         return self._terms[number]
 
     def document_frequency(self, term: str) -> int:
-        """Give the number of documents of the history that hold the term."""
+        """Return the number of documents of the history that hold the term."""
         number = self._ids.get(term)
         return 0 if number is None else self._frequencies[number]
 
     def idf(self, term: str) -> float:
-        """Give the inverse document frequency of a term: ln(1 + N / (1 + df))."""
+        """Return the inverse document frequency of a term: ln(1 + N / (1 + df))."""
         return log(1 + self._documents / (1 + self.document_frequency(term)))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -181,9 +181,9 @@ class Vocabulary:
 
 
 def idf_of(vocabulary: Vocabulary | None) -> Callable[[str], float]:
-    """Give the weight of terms in a score: by the history, or 1 for each term without one.
+    """Return the weight of terms in a score: by the history, or 1 for each term without one.
 
-    A history without documents tells nothing apart and counts as none.
+    A history without documents gives all terms the same weight, so it counts as none.
     """
     return _one if vocabulary is None or not vocabulary.documents else vocabulary.idf
 

@@ -1,1 +1,1 @@
-"""The same door before the pipeline on Spark: events in, committed updates out."""
+"""The same API in front of a pipeline on Spark: events in, committed updates out."""

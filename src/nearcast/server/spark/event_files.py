@@ -1,7 +1,7 @@
-"""Events on their way to the pipeline, in files named after the number of their first event.
+"""Files of events for the pipeline, named after the number of their first event.
 
-A file appears whole and flushed, before anybody is told that its events were accepted. So the
-files are also what the engine is mended with after a crash.
+A file is complete and flushed before its events are acknowledged. So after a crash the engine
+is repaired from these files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EventFiles:
             unfinished.unlink()
 
     def write(self, first: int, events: Sequence[Event]) -> None:
-        """Keep events, the first of which has the number `first`."""
+        """Write events, the first of which has the number `first`."""
         lines = [msgspec.json.encode(event_to_json(event)) for event in events]
         fresh = self._folder / f".{first:015}.new"
         with fresh.open("wb") as file:
@@ -42,7 +42,7 @@ class EventFiles:
             os.close(descriptor)
 
     def after(self, seq: int) -> Iterator[tuple[int, Event]]:
-        """The events with numbers above one, in order."""
+        """Yield the events after `seq` in order, with their numbers."""
         numbers = self._numbers()
         for at, first in enumerate(numbers):
             following = numbers[at + 1] if at + 1 < len(numbers) else None
@@ -54,7 +54,7 @@ class EventFiles:
                     yield number, event_from_json(msgspec.json.decode(line))
 
     def forget(self, seq: int) -> None:
-        """Remove files whose events all have numbers up to one."""
+        """Remove files whose events all have numbers up to `seq`."""
         numbers = self._numbers()
         for first, following in pairwise(numbers):
             if following > seq + 1:

@@ -1,6 +1,6 @@
-"""The pipeline of a tenant: started as a process of its own, and started again if it ends.
+"""The pipeline of a tenant as a process, restarted when it ends.
 
-If another process works on the state, that one is the pipeline, and nothing is started.
+If another process already works on the state, it is used as the pipeline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 
 import structlog
 
-from nearcast.server.spark.places import PipelineFolders
+from nearcast.server.spark.folders import PipelineFolders
 from nearcast.spark.claims import is_claimed
 
 log = structlog.get_logger("nearcast")
@@ -28,36 +28,36 @@ _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 
 
 def _end_with_parent(nice: int) -> None:
-    """Ask Linux to stop this process when the server is gone; elsewhere the next one joins it."""
+    """Have Linux stop this process when the server dies; elsewhere the next server joins it."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGTERM)
     os.nice(nice)
 
 
 class PipelineProcess:
-    """Keeps a pipeline running, the nicer to other processes the higher `nice` is."""
+    """Keeps a pipeline running; `nice` lowers its priority."""
 
-    def __init__(self, places: PipelineFolders, options: list[str], nice: int = 0) -> None:
-        self._places = places
+    def __init__(self, folders: PipelineFolders, options: list[str], nice: int = 0) -> None:
+        self._folders = folders
         self._command = [
             sys.executable, "-m", "nearcast", "spark", "run",
-            "--input", str(places.events),
-            "--output", str(places.updates),
-            "--state", str(places.state),
-            "--quarantine", str(places.refused),
+            "--input", str(folders.events),
+            "--output", str(folders.updates),
+            "--state", str(folders.state),
+            "--quarantine", str(folders.refused),
             *options,
         ]  # fmt: skip
         self._nice = nice
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = places.state.with_name("pipeline.log")
+        self._log = folders.state.with_name("pipeline.log")
 
     async def keep_running(self) -> None:
-        """Start it, and again whenever it ends; a call for the life of the server."""
+        """Start the pipeline, and restart it whenever it ends; never returns."""
         pause, loop = 1.0, asyncio.get_running_loop()
         while True:
-            if is_claimed(self._places.state):
-                log.info("joined a pipeline that runs already", state=str(self._places.state))
-                while is_claimed(self._places.state):
+            if is_claimed(self._folders.state):
+                log.info("joined a pipeline that runs already", state=str(self._folders.state))
+                while is_claimed(self._folders.state):
                     await asyncio.sleep(1.0)
             began = loop.time()
             self.start()
@@ -67,7 +67,7 @@ class PipelineProcess:
             await asyncio.sleep(pause)
 
     def start(self) -> None:
-        """Start it, from the thread that lives as long as the process: see _end_with_parent."""
+        """Start the pipeline from a thread that lasts (see `_end_with_parent`)."""
         with self._log.open("ab") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command,
@@ -79,17 +79,17 @@ class PipelineProcess:
         log.info("pipeline started", process=self._process.pid)
 
     async def ended(self) -> str:
-        """Come back when it has ended, with the last that it said."""
+        """Wait until it has ended, and return the last line of its log."""
         while self._process is not None and self._process.poll() is None:
             await asyncio.sleep(_LOOK_S)
-        return self._last_words()
+        return self._last_line()
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "its log is empty"
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
-        """Let it finish its step, and end; by force if that takes longer."""
+        """Let it finish its step and end; kill it if that takes longer than `grace_s`."""
         process = self._process
         if process is None or process.poll() is not None:
             return

@@ -1,4 +1,4 @@
-"""What all requests share: the configuration, the door, the tenants."""
+"""The state that all requests share: configuration, authentication, tenants, webhooks."""
 
 from __future__ import annotations
 
@@ -11,84 +11,84 @@ from starlette.requests import HTTPConnection
 
 from nearcast.errors import NearcastError
 from nearcast.events import Unsubscribe
-from nearcast.server.access import Caller, Door, check_origin
-from nearcast.server.backend import Committed
+from nearcast.server.access import Authenticator, Caller, check_origin
+from nearcast.server.backend import CommittedBatch
 from nearcast.server.config import Config
-from nearcast.server.delivery import Postman
-from nearcast.server.hooks import Hooks
-from nearcast.server.keys import Keys
+from nearcast.server.keys import KeyStore
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
+from nearcast.server.webhook_delivery import WebhookDispatcher
+from nearcast.server.webhook_store import WebhookStore
 
 log = structlog.get_logger("nearcast")
-_TURNS = 64  # all listeners are woken in so many turns
+_TURNS = 64  # listeners are woken in this many turns, not all at once
 
 
-class Front:
+class ServerState:
     """The parts of a running server."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.keys = None if config.data is None else Keys(config.data / "keys.db")
-        self.door = Door(self.keys, is_open=config.open, limits=config.limits)
+        self.keys = None if config.data is None else KeyStore(config.data / "keys.db")
+        self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
         self.tenants = Tenants(config, self)
-        hooks = None if config.data is None else config.data / "webhooks.db"
-        self.hooks = Hooks(hooks)
-        self.postman = Postman(self.hooks, self.tenants, config)
+        store = None if config.data is None else config.data / "webhooks.db"
+        self.webhook_store = WebhookStore(store)
+        self.dispatcher = WebhookDispatcher(self.webhook_store, self.tenants, config)
         self.metrics = ServerMetrics(self)
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None
-        self.on_committed: Callable[[Committed], None] = lambda _: None
+        self.on_committed: Callable[[CommittedBatch], None] = lambda _: None
         self.on_ready: Callable[[], None] = lambda: None
         self.on_failure: Callable[[], None] = lambda: None
 
     def lagged(self, seconds: float) -> None:
-        """An update was handed over so long after it was committed."""
+        """Record the time from the commit of an update to its delivery."""
         self.metrics.lag.observe(seconds)
 
     def overflowed(self) -> None:
-        """A listener did not keep up."""
+        """Count a listener that did not keep up."""
         self.metrics.overflows.inc()
 
-    def committed(self, batch: Committed, tenant: Tenant) -> None:
-        """Count a batch; a subscription that has ended takes its webhook along."""
+    def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
+        """Count a batch, and remove the webhooks of subscriptions that it ended."""
         self.metrics.committed(batch)
         self.on_committed(batch)
         for event, outcome in zip(batch.events, batch.outcomes, strict=True):
             if not isinstance(event, Unsubscribe) or outcome.error is not None:
                 continue
-            if self.postman.has(tenant.name, event.id):
-                self.hooks.remove(tenant.name, event.id)
-                self.postman.end(tenant.name, event.id)
+            if self.dispatcher.has(tenant.name, event.id):
+                self.webhook_store.remove(tenant.name, event.id)
+                self.dispatcher.end(tenant.name, event.id)
 
     def delivered(self, updates: int) -> None:
         """Count updates that came from a pipeline."""
         self.metrics.updates.inc(updates)
 
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
-        """Let a request in, or raise a problem."""
+        """Return the caller of a request, or raise a problem."""
         check_origin(connection, self.config.hosts, is_open=self.config.open)
-        return self.door.admit(connection, scope)
+        return self.authenticator.admit(connection, scope)
 
     async def tenant(self, name: str) -> Tenant:
-        """A tenant, once the server is ready."""
+        """A tenant by name; raises a problem while the server is not ready."""
         if not self.ready:
             raise self.not_ready()
         return await self.tenants.get(name)
 
     def not_ready(self) -> Problem:
-        """Say that it takes a moment longer, or what is in the way."""
+        """The problem of a server that is still starting, or that failed to start."""
         starting = "the server is still starting: it reads its data; try again in a moment"
         detail = self.trouble or starting
         return Problem(503, "not-ready", detail, headers={"Retry-After": "1"})
 
     async def open(self) -> None:
-        """Open what everybody needs."""
+        """Open the default tenant and the webhooks, then wake listeners until cancelled."""
         try:
             await self.tenants.get(DEFAULT)
-            await self.postman.start()
+            await self.dispatcher.start()
         except (NearcastError, OSError) as error:
             self.trouble = str(error)
             self.on_failure()
@@ -108,16 +108,16 @@ class Front:
             tenant.stop_streams()
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close webhooks, tenants and files."""
         self.ready = False
-        await self.postman.close()
+        await self.dispatcher.close()
         await self.tenants.close()
-        self.hooks.close()
+        self.webhook_store.close()
         if self.keys is not None:
             self.keys.close()
 
     def check_room(self) -> None:
-        """Refuse one listener too many, and anyone who comes while the server is stopping."""
+        """Refuse a listener above the limit, or while the server is stopping."""
         if self.stopping:
             raise self.not_ready()
         if self.listeners() >= self.config.limits.listeners:
@@ -126,5 +126,5 @@ class Front:
             )
 
     def listeners(self) -> int:
-        """How many listen, in all tenants."""
+        """The number of listeners of all tenants."""
         return sum(len(tenant.hub) + len(tenant.live) for tenant in self.tenants)

@@ -1,4 +1,4 @@
-"""What surrounds every request: its headers, how long it took, and what went wrong."""
+"""Middleware that adds headers, measures requests and logs failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STREAMS = ("/v1/updates", "/v1/live")
 
 
 class RequestLog:
-    """Adds headers to every answer, measures requests, and writes down failures."""
+    """Adds headers to every response, measures requests, and logs failures."""
 
     def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app = app
@@ -25,7 +25,7 @@ class RequestLog:
         self._timers: dict[tuple[str, str, int], object] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -33,7 +33,7 @@ class RequestLog:
         started = perf_counter()
         status = 0
 
-        async def watched(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -41,15 +41,15 @@ class RequestLog:
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send_with_headers)
         except ClientDisconnect:
-            return  # it broke off while sending, and will not hear an answer
+            return  # the client broke off while sending: there is no one to answer
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             if status:
                 raise
             answer = plain_problem(500, "something went wrong here; it was written to the log")
-            await answer.response()(scope, receive, watched)
+            await answer.response()(scope, receive, send_with_headers)
         self._measure(scope, status, perf_counter() - started)
 
     def _measure(self, scope: Scope, status: int, seconds: float) -> None:

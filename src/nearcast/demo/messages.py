@@ -1,6 +1,6 @@
-"""What happens in the demo's city: deals, incidents that last, concerts that compete.
+"""The messages of the demo: deals, active incidents, and concerts that compete for top-k.
 
-All of it is made up, shops included; only the names of the suburbs are real.
+They are all made up, shops included; only the names of the suburbs are real.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _CONCERTS = (
 )
 
 
-class Happenings:
-    """An endless stream of messages, as the API takes them."""
+class MessageGenerator:
+    """Generates an endless stream of messages in the JSON of the API."""
 
     def __init__(self, city: City) -> None:
         self._city = city

@@ -1,4 +1,4 @@
-"""The door before a real pipeline on Spark: the same API, ids and resume."""
+"""A server on a real pipeline on Spark: the same API, ids and resume."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from websockets.sync.client import connect
 
 from nearcast.cli.main import main
 from nearcast.engine import Engine
-from nearcast.engine.settings import Given
+from nearcast.engine.settings import GivenSettings
 from nearcast.errors import NearcastError
 from nearcast.events import Event, Publish, Unsubscribe, event_from_json
+from nearcast.server.spark.engine import PipelineEngine
 from nearcast.server.spark.event_files import EventFiles
-from nearcast.server.spark.register import RegisterEngine
 from nearcast.text import Vocabulary
 from patience import PATIENCE_S
 from ranked_logs import ranked_log
@@ -28,7 +28,7 @@ SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 
 def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -> None:
     """Acknowledged when durable, delivered when committed, also by the next server.
 
-    A pipeline takes long to start: whatever else goes through the door is tried on the second.
+    A pipeline takes long to start: all other requests are tried on the second one.
     """
     with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
         assert ear.place() == 0
@@ -123,7 +123,7 @@ def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> No
     world = ["--window-seconds", "5", "--history", str(tmp_path / "history.parquet")]
     aside = ["--on-error", f"quarantine={tmp_path / 'aside.jsonl'}"]
     written = []
-    given = Given(window_seconds=5.0, history=history)
+    given = GivenSettings(window_seconds=5.0, history=history)
     with serving(tmp_path / "data", given=given, **SPARK) as server:
         for engine, more in (("scan", world), (f"http={server.url}", [])):
             output = tmp_path / "updates.jsonl"
@@ -143,7 +143,7 @@ def test_results_are_those_of_scan_though_updates_come_later(
     """The k best and the lasting messages of every subscription, also by the next process."""
     monkeypatch.setattr("os.fsync", lambda _: None)
     scan = Engine(index="scan", **window)
-    engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast", **window)
+    engine = PipelineEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast", **window)
     found = refused = 0
     for position, fields in enumerate(ranked_log(300, seed=3)):
         try:
@@ -155,7 +155,7 @@ def test_results_are_those_of_scan_though_updates_come_later(
         refused += outcomes[0].error is not None
         if position % 60 == 0:
             engine.close()
-            engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
+            engine = PipelineEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
         if position % 10 == 0:
             known = {each.id for each in scan.subscriptions()}
             assert {each.id for each in engine.subscriptions()} == known
@@ -171,7 +171,7 @@ def test_an_update_tells_of_its_own_message_and_not_of_the_one_that_caused_it(
     tmp_path: Path,
 ) -> None:
     """An arrival displaces another message, and the end of a subscription lets time pass."""
-    engine = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
+    engine = PipelineEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
     events: list[Event] = [publish("m1", 1.0), publish("m2", 2.0), Unsubscribe("s9", 3.0)]
     top = {"query": "ipad", "point": [0, 0], "top": {"k": 1, "alpha": 1.0}}
     engine.apply_all([event_from_json({"op": "subscribe", "id": id, **top}) for id in ("s1", "s9")])
@@ -207,7 +207,7 @@ def test_a_crash_between_file_and_commit_loses_nothing(
     """Events that the pipeline may have seen are taken in by the next process."""
     folder = tmp_path / "events"
     folder.mkdir()
-    engine = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
+    engine = PipelineEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
     subscribe = event_from_json({"op": "subscribe", "id": "s1", **IPAD})
     assert [each.seq for each in engine.apply_all([subscribe, publish("m1", 1.0)])] == [1, 2]
 
@@ -219,7 +219,7 @@ def test_a_crash_between_file_and_commit_loses_nothing(
         with pytest.raises(Died):
             engine.apply_all([publish("m2", 2.0), publish("m1", 3.0)])
     engine.close()
-    again = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
+    again = PipelineEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
     assert again.now == 2.0
     assert [seq for seq, _, message in again.sent if message] == [2, 3]
     assert [each.seq for each in again.apply_all([publish("m2", 4.0), publish("m4", 5.0)])] == [
@@ -234,7 +234,7 @@ def test_a_crash_between_file_and_commit_loses_nothing(
     assert set(messages) == {"m1", "m2"}
     assert again.deliver([(1, "add", "s1", "m1", None), (2, "add", "s1", "m2", None)]) == ([], {})
     again.close()
-    once_more = RegisterEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
+    once_more = PipelineEngine(EventFiles(folder), path=tmp_path / "a.nearcast")
     assert once_more.deliver([(2, "add", "s1", "m2", None)]) == ([], {})
     assert [entry.message for entry in once_more.deliver([(3, "add", "s1", "m4", None)])[0]] == [
         "m4"
@@ -247,9 +247,9 @@ def test_events_that_nobody_wants_are_not_remembered_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the pipeline has done with is forgotten, though no update came of it."""
-    monkeypatch.setattr("nearcast.server.spark.register._KEPT", 2)
+    monkeypatch.setattr("nearcast.server.spark.engine._KEPT", 2)
     files = EventFiles(tmp_path)
-    engine = RegisterEngine(files, path=tmp_path / "a.nearcast")
+    engine = PipelineEngine(files, path=tmp_path / "a.nearcast")
     for number in range(1, 9):
         engine.apply_all([publish(f"m{number}", float(number))])
     assert engine.deliver([], settled=0) == ([], {})
@@ -262,7 +262,7 @@ def test_events_that_nobody_wants_are_not_remembered_for_ever(
     entries, _ = engine.deliver([(9, "add", "s1", "m9", None)], settled=8)
     assert [(entry.seq, entry.at) for entry in entries] == [(10, 9.0)]
     engine.close()
-    again = RegisterEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
+    again = PipelineEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
     assert (again.now, list(again.sent)) == (9.0, [])
     again.close()
 

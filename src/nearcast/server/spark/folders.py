@@ -1,4 +1,4 @@
-"""Where a tenant before Spark keeps what it shares with its pipeline."""
+"""The folders that a tenant shares with its pipeline on Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class PipelineFolders(NamedTuple):
-    """Folders below one: events that the pipeline reads, what it remembers, what it gives."""
+    """The folders of a pipeline: its input, its state, its output, and refused events."""
 
     events: Path
     state: Path
@@ -16,7 +16,7 @@ class PipelineFolders(NamedTuple):
 
     @classmethod
     def below(cls, folder: Path) -> PipelineFolders:
-        """The folders of a tenant, made if they are new."""
+        """The folders below one; creates the folder of events."""
         events = folder / "events"
         events.mkdir(parents=True, exist_ok=True)
         return cls(events, folder / "state", folder / "updates", folder / "refused")

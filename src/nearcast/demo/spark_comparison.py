@@ -1,4 +1,4 @@
-"""The pipeline on Spark beside the server's own engine: the same events, its updates compared."""
+"""Runs the pipeline on Spark on the events of the demo's server, and compares the updates."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from starlette.responses import Response
 from nearcast.demo.comparison import Comparison
 from nearcast.errors import NearcastError, SetupError
 from nearcast.events import Event
-from nearcast.server.backend import Committed
+from nearcast.server.backend import CommittedBatch
 from nearcast.server.bodies import json_response
-from nearcast.server.front import Front
+from nearcast.server.spark.engine import Row
 from nearcast.server.spark.event_files import EventFiles
+from nearcast.server.spark.folders import PipelineFolders
+from nearcast.server.spark.follower import OutputFollower
 from nearcast.server.spark.pipeline import PipelineProcess
-from nearcast.server.spark.piping import pipeline_options
-from nearcast.server.spark.places import PipelineFolders
-from nearcast.server.spark.register import Row
-from nearcast.server.spark.tail import Tail
+from nearcast.server.spark.tenant_pipeline import pipeline_options
+from nearcast.server.state import ServerState
 from nearcast.server.tenants import DEFAULT
 
 PATH = "/v1/demo/beside"
-"""Where the page asks how far the pipeline is."""
+"""The path that the page polls for the status of the pipeline."""
 
 _NICE = 5  # the map comes first
 _LOOK_S = 0.2
-_LEVEL_S = 3.0  # who is behind by less has caught up: a step takes about a second
-_BEHIND_S = 10.0  # and has fallen behind again from here on
-_KEPT = 20_000  # events of the past whose files stay, should a step be taken again
+_LEVEL_S = 3.0  # a pipeline behind by less has caught up: a step takes about a second
+_BEHIND_S = 10.0  # one behind by more has fallen behind again
+_KEPT = 20_000  # settled events whose files are kept, in case a step is repeated
 _FORGET_S = 10.0
-_GRACE_S = 5.0  # nobody needs what a step that is cut off would have given
+_GRACE_S = 5.0  # the output of an interrupted step is not needed
 
 
 class SparkComparison:
-    """Writes down every event that the server accepts, and compares what comes of it on Spark.
+    """Passes every accepted event to a pipeline on Spark, and compares its updates.
 
-    `install` is a command that installs Spark, if that is still to be done; nobody waits for it.
-    Whatever goes wrong here ends the comparison, and nothing else.
+    `install` is a command that installs Spark, or None if that is done; it runs in the
+    background. A failure here ends the comparison only.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class SparkComparison:
         self._install = install
         self._say = say
         self._folder = folder
-        self._places = PipelineFolders.below(folder)
-        self._files = EventFiles(self._places.events)
-        self._tail = Tail(self._places, self._take)
+        self._folders = PipelineFolders.below(folder)
+        self._files = EventFiles(self._folders.events)
+        self._follower = OutputFollower(self._folders, self._take)
         self._pipeline: PipelineProcess | None = None
         self._installing: subprocess.Popen[bytes] | None = None
         self._trouble = ""
@@ -77,19 +77,19 @@ class SparkComparison:
         self._to_write: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue()
         self._tasks: list[asyncio.Future[None]] = []
 
-    def watch(self, app: Starlette, front: Front) -> None:
-        """Hear of every batch of a server that is about to start, and tell its page."""
+    def watch(self, app: Starlette, state: ServerState) -> None:
+        """Register for the batches of a server before it starts, and add the status route."""
 
-        async def tell(request: Request) -> Response:
-            front.admit(request, "subscribe")
+        async def status(request: Request) -> Response:
+            state.admit(request, "subscribe")
             return json_response(self.as_json())
 
-        app.router.add_route(PATH, tell, methods=["GET"])
-        front.on_committed = self.committed
-        front.on_ready = lambda: self._start(front)
+        app.router.add_route(PATH, status, methods=["GET"])
+        state.on_committed = self.committed
+        state.on_ready = lambda: self._start(state)
 
     def as_json(self) -> dict[str, Any]:
-        """How far the pipeline is, and what was compared so far."""
+        """The progress of the pipeline and the counts of the comparison."""
         return {
             "state": self.state,
             "seconds": round(self._seconds(), 1),
@@ -102,13 +102,13 @@ class SparkComparison:
         }
 
     def in_words(self) -> str:
-        """What was compared so far."""
+        """The counts of the comparison as text."""
         return (
             f"{self.comparison.same:,} updates from both engines, {self.comparison.differ:,} differ"
         )
 
-    def committed(self, batch: Committed) -> None:
-        """Take the accepted events of a batch, in order, and their updates."""
+    def committed(self, batch: CommittedBatch) -> None:
+        """Queue the accepted events of a batch for the pipeline, and note their updates."""
         accepted = [
             (event, outcome, outcome.seq)
             for event, outcome in zip(batch.events, batch.outcomes, strict=True)
@@ -124,8 +124,8 @@ class SparkComparison:
         self._seq = accepted[-1][2]
         self._sent.append((self._seq, self._clock()))
 
-    def _start(self, front: Front) -> None:
-        works = (self._write(), self._run(front), self._tail.follow(), self._look())
+    def _start(self, state: ServerState) -> None:
+        works = (self._write(), self._run(state), self._follower.follow(), self._compare())
         self._tasks = [asyncio.ensure_future(self._guarded(work)) for work in works]
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -139,25 +139,25 @@ class SparkComparison:
             await self.write_one()
 
     async def write_one(self) -> None:
-        """Write down the events of a batch; one after another, so that files appear in order."""
+        """Write the events of one batch; one at a time, so that files appear in order."""
         first, events = await self._to_write.get()
         await asyncio.to_thread(self._files.write, first, events)
 
-    async def _run(self, front: Front) -> None:
+    async def _run(self, state: ServerState) -> None:
         if self._install:
             await self._installed(self._install)
         self.state = "starting"
-        tenant = await front.tenants.get(DEFAULT)
-        options = pipeline_options(front.config, tenant.settings, self._places)
-        self._pipeline = PipelineProcess(self._places, options, _NICE)
+        tenant = await state.tenants.get(DEFAULT)
+        options = pipeline_options(state.config, tenant.settings, self._folders)
+        self._pipeline = PipelineProcess(self._folders, options, _NICE)
         self._pipeline.start()
         raise SetupError(f"the pipeline has ended: {await self._pipeline.ended()}")
 
     async def _installed(self, command: str) -> None:
-        """Let a command install Spark, in a group of its own that ends with the demo."""
-        said = self._folder / "install.log"
-        with said.open("wb") as output:
-            self._installing = subprocess.Popen(  # noqa: S603 - as whoever started us wrote it
+        """Run the command that installs Spark, in a process group that ends with the demo."""
+        log = self._folder / "install.log"
+        with log.open("wb") as output:
+            self._installing = subprocess.Popen(  # noqa: S603 - an argument of the command line
                 shlex.split(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -167,19 +167,19 @@ class SparkComparison:
         while self._installing.poll() is None:
             await asyncio.sleep(_LOOK_S)
         if self._installing.returncode:
-            lines = said.read_text(errors="replace").splitlines() or ["it said nothing"]
+            lines = log.read_text(errors="replace").splitlines() or ["it said nothing"]
             raise SetupError(f"Spark was not installed: {lines[-1]}")
         self._say(f"Spark is installed after {self._seconds():.1f} s.")
 
-    async def _look(self) -> None:
-        """Compare what is settled, and see how far the pipeline is."""
+    async def _compare(self) -> None:
+        """Compare settled events again and again, and remove old event files."""
         forgotten = self._clock()
         while True:
             await asyncio.sleep(_LOOK_S)
-            self.settle(self._tail.settled)
+            self.settle(self._follower.settled)
             if self._clock() - forgotten > _FORGET_S:
                 forgotten = self._clock()
-                await asyncio.to_thread(self._files.forget, self._tail.settled - _KEPT)
+                await asyncio.to_thread(self._files.forget, self._follower.settled - _KEPT)
 
     async def _take(self, rows: list[Row], settled: int) -> None:
         del settled  # by the steps before
@@ -191,7 +191,7 @@ class SparkComparison:
             self.comparison.theirs(event + 1, (op, subscription, message, score))
 
     def settle(self, seq: int) -> None:
-        """Compare the updates of all events up to one, with which the pipeline has done."""
+        """Compare the updates of all events up to `seq`; the pipeline is done with them."""
         if self._trouble or not seq:
             return
         differed = self.comparison.differ
@@ -207,15 +207,15 @@ class SparkComparison:
         self.state = "behind" if behind else "level"
 
     def _seconds(self) -> float:
-        """How long ago the demo was asked for."""
+        """Seconds since the demo was started."""
         return self._clock() - self._since
 
     def _behind_s(self) -> float:
-        """For how long the oldest event has waited that the pipeline has not done with."""
+        """The age of the oldest event that the pipeline is not done with, in seconds."""
         return self._clock() - self._sent[0][1] if self._sent else 0.0
 
     def _give_up(self, reason: str) -> None:
-        """Say why, and let go of what would wait for ever."""
+        """Print the reason, and cancel the tasks."""
         if self._trouble:
             return
         self.state, self._trouble = "failed", reason
@@ -225,7 +225,7 @@ class SparkComparison:
             task.cancel()
 
     def end(self) -> None:
-        """End what was started."""
+        """Stop the installation and the pipeline."""
         if self._installing is not None and self._installing.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._installing.pid, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Answers to requests that change something, remembered under their idempotency keys."""
+"""Responses to requests that change something, stored under their idempotency keys."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from nearcast.errors import InvalidValue, NearcastError
 from nearcast.events import Event
 from nearcast.server.bodies import JSON
 from nearcast.server.problems import Problem
-from nearcast.server.routes import Visit
+from nearcast.server.routes import RequestContext
 
 _LONGEST_KEY = 255
 
 
-class Answer(msgspec.Struct, array_like=True):
-    """A good answer: its status, its body, and where what was made can be found."""
+class SavedResponse(msgspec.Struct, array_like=True):
+    """A successful response: its status, its body, and the `Location` of what was created."""
 
     status: int
     body: bytes
     location: str | None = None
-    request: bytes = b""  # a hash of the request that it answers
+    request: bytes = b""  # a hash of the request body
 
     def response(self) -> Response:
-        """The answer over HTTP."""
+        """The HTTP response."""
         headers = None if self.location is None else {"Location": self.location}
         return Response(self.body, self.status, headers=headers, media_type=JSON)
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Answer).decode
-Respond = Callable[[Sequence[EventOutcome]], Answer]
+_decode = msgspec.msgpack.Decoder(SavedResponse).decode
+Respond = Callable[[Sequence[EventOutcome]], SavedResponse]
 
 
 async def act(
-    visit: Visit,
+    context: RequestContext,
     body: bytes,
     events: Sequence[Event],
     respond: Respond,
@@ -46,15 +46,15 @@ async def act(
     stop: bool = False,
     stamped: bool = True,
 ) -> Response:
-    """Apply events and answer; what was asked under this key before is answered as before.
+    """Apply events and respond; a repeated idempotency key gets the stored response.
 
-    `respond` raises the error of an event that was refused: that has changed nothing, and is not
-    remembered.
+    `respond` raises the error of a refused event. Such a request changed nothing and is not
+    stored.
     """
-    key = visit.request.headers.get("idempotency-key")
+    key = context.request.headers.get("idempotency-key")
     if key is None:
         return respond(
-            await visit.tenant.backend.apply(events, stop=stop, stamped=stamped)
+            await context.tenant.backend.apply(events, stop=stop, stamped=stamped)
         ).response()
     if not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
         raise InvalidValue("Idempotency-Key", key, f"1 to {_LONGEST_KEY} printable characters")
@@ -68,8 +68,8 @@ async def act(
         answer.request = fingerprint
         return _encode(answer)
 
-    path = visit.request.scope["path"]
-    found = await visit.tenant.backend.apply_once(
+    path = context.request.scope["path"]
+    found = await context.tenant.backend.apply_once(
         f"{path} {key}", events, remember, stop=stop, stamped=stamped
     )
     if not isinstance(found, bytes):

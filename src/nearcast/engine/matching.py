@@ -1,4 +1,4 @@
-"""What waits for messages: boolean interests, rankings, and the population without an index."""
+"""Subscriptions and messages as they are matched, with sets of them that need no index."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nearcast.events import Message, Subscription, Update
 from nearcast.text import Query
 from nearcast.topk import Bag, Scorer
 
-Results = Mapping[str, float | None]  # message id -> score, or None where nothing is scored
+Results = Mapping[str, float | None]  # message id -> score, None for boolean subscriptions
 
 
-class Arrived:
+class ArrivedMessage:
     """A message with what is derived from it: its time, its tokens, its terms, its weights."""
 
     def __init__(self, message: Message, number: int, at: float, tokens: list[str]) -> None:
@@ -29,20 +29,20 @@ class Arrived:
         self._bag: Bag | None = None
 
     def bag(self, scorer: Scorer) -> Bag:
-        """Its tf-idf weights, made when first asked for."""
+        """Its tf-idf weights, computed on first use."""
         if self._bag is None:
             self._bag = scorer.bag(self.tokens)
         return self._bag
 
 
-class Interest:
+class BooleanSubscription:
     """A boolean subscription: a query within a region."""
 
     def __init__(self, subscription: Subscription, query: Query) -> None:
         self.subscription = subscription
         self.query = query
 
-    def wants(self, arrived: Arrived) -> bool:
+    def wants(self, arrived: ArrivedMessage) -> bool:
         """Whether the text satisfies the query and the place lies in the region."""
         if not self.query.matches(arrived.terms):
             return False
@@ -52,8 +52,8 @@ class Interest:
             return region.contains(*message.point)
         return message.region is not None and region.meets(message.region)
 
-    def among(self, active: Iterable[Arrived]) -> Results:
-        """The lasting messages it wants."""
+    def among(self, active: Iterable[ArrivedMessage]) -> Results:
+        """The messages among these that it matches."""
         return {arrived.message.id: None for arrived in active if self.wants(arrived)}
 
 
@@ -67,20 +67,20 @@ class Ranking:
         self._ranked: list[tuple[float, int, str]] = []  # (-score, -number, message id)
         self._best: Results | None = {}
 
-    def _place(self, arrived: Arrived) -> tuple[float, int, str] | None:
+    def _place(self, arrived: ArrivedMessage) -> tuple[float, int, str] | None:
         here, top, there = self.subscription.point, self.subscription.top, arrived.message.point
         assert here is not None and top is not None and there is not None  # noqa: S101, PT018 - by kind
         score = self._scorer.score(top.alpha, self._bag, here, arrived.bag(self._scorer), there)
         return None if score is None else (-score, -arrived.number, arrived.message.id)
 
-    def enter(self, arrived: Arrived) -> None:
+    def enter(self, arrived: ArrivedMessage) -> None:
         """Score a message that enters the window."""
         if (place := self._place(arrived)) is not None:
             insort(self._ranked, place)
             self._best = None
 
-    def leave(self, arrived: Arrived) -> None:
-        """Forget a message that leaves the window."""
+    def leave(self, arrived: ArrivedMessage) -> None:
+        """Remove a message that leaves the window."""
         if (place := self._place(arrived)) is not None:
             del self._ranked[bisect_left(self._ranked, place)]
             self._best = None
@@ -93,36 +93,36 @@ class Ranking:
         return self._best
 
 
-class Population(Protocol):
-    """The boolean subscriptions of an engine: the one part that an index does faster."""
+class BooleanSubscriptions(Protocol):
+    """The boolean subscriptions of an engine, with or without an index."""
 
     def __len__(self) -> int:
         """How many there are."""
         ...
 
-    def find(self, id: str) -> Interest | None:
-        """Look one up."""
+    def find(self, id: str) -> BooleanSubscription | None:
+        """Look up a subscription."""
         ...
 
-    def put(self, interest: Interest) -> None:
-        """Add one, or replace the one with its id."""
+    def put(self, interest: BooleanSubscription) -> None:
+        """Add a subscription, or replace the one with its id."""
         ...
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         ...
 
-    def wanting(self, arrived: Arrived) -> list[str]:
-        """The ids of all that want a message."""
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
+        """The ids of all that match a message."""
         ...
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them."""
+        """All subscriptions."""
         ...
 
 
-class Active(Protocol):
-    """The lasting messages of an engine that have not ended: the other part done faster."""
+class ActiveMessageSet(Protocol):
+    """The active messages of an engine, with or without an index."""
 
     def __len__(self) -> int:
         """How many there are, perhaps with some that have ended."""
@@ -136,25 +136,25 @@ class Active(Protocol):
         """Look up an active message."""
         ...
 
-    def add(self, arrived: Arrived) -> None:
-        """Take in a message that lasts."""
+    def add(self, arrived: ArrivedMessage) -> None:
+        """Add an active message."""
         ...
 
     def advance(self, now: float) -> None:
-        """Let messages end."""
+        """Remove messages that have ended by `now`."""
         ...
 
-    def wanted_by(self, interest: Interest) -> Results:
-        """The active messages that a subscription wants, in the order of their arrival."""
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
+        """The active messages that a subscription matches, in order of arrival."""
         ...
 
 
-class Remembered:
-    """The lasting messages without an index: a subscription is asked about every one of them."""
+class ScannedMessages:
+    """Active messages without an index: every one is compared with a subscription."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, Arrived] = {}
-        self._ends: list[tuple[float, str]] = []  # a heap: when which of them ends
+        self._messages: dict[str, ArrivedMessage] = {}
+        self._ends: list[tuple[float, str]] = []  # a heap of (end, id)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -169,54 +169,54 @@ class Remembered:
         arrived = self._messages.get(id)
         return None if arrived is None else replace(arrived.message, at=arrived.at)
 
-    def add(self, arrived: Arrived) -> None:
-        """Take in a message that lasts."""
+    def add(self, arrived: ArrivedMessage) -> None:
+        """Add an active message."""
         self._messages[arrived.message.id] = arrived
         heappush(self._ends, (arrived.end, arrived.message.id))
 
     def advance(self, now: float) -> None:
-        """Let messages end."""
+        """Remove messages that have ended by `now`."""
         while self._ends and self._ends[0][0] <= now:
             del self._messages[heappop(self._ends)[1]]
 
-    def wanted_by(self, interest: Interest) -> Results:
-        """Ask about each of them."""
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
+        """Compare each message with the subscription."""
         return interest.among(self._messages.values())
 
-    def __iter__(self) -> Iterator[Arrived]:
+    def __iter__(self) -> Iterator[ArrivedMessage]:
         return iter(self._messages.values())
 
 
-class Everyone:
-    """The population without an index: every subscription is asked about every message."""
+class ScannedSubscriptions:
+    """Boolean subscriptions without an index: every one is compared with every message."""
 
     def __init__(self) -> None:
-        self._interests: dict[str, Interest] = {}
+        self._interests: dict[str, BooleanSubscription] = {}
 
     def __len__(self) -> int:
         return len(self._interests)
 
-    def find(self, id: str) -> Interest | None:
-        """Look one up."""
+    def find(self, id: str) -> BooleanSubscription | None:
+        """Look up a subscription."""
         return self._interests.get(id)
 
-    def put(self, interest: Interest) -> None:
-        """Add one, or replace the one with its id."""
+    def put(self, interest: BooleanSubscription) -> None:
+        """Add a subscription, or replace the one with its id."""
         self._interests[interest.subscription.id] = interest
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         del self._interests[id]
 
-    def wanting(self, arrived: Arrived) -> list[str]:
-        """Ask everyone."""
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
+        """Compare every subscription with the message."""
         return [id for id, interest in self._interests.items() if interest.wants(arrived)]
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """All of them, in the order in which they first came."""
+        """All subscriptions, in the order in which they were first added."""
         return (interest.subscription for interest in self._interests.values())
 
-    def __iter__(self) -> Iterator[Interest]:
+    def __iter__(self) -> Iterator[BooleanSubscription]:
         return iter(self._interests.values())
 
 

@@ -1,7 +1,7 @@
-"""The engine behind a door before Spark: it checks and keeps, and others do the matching.
+"""The engine of a server on Spark: it checks and stores events, and the pipeline matches them.
 
-Every event is checked as `scan` would, so that the pipeline refuses nothing that was accepted
-here, and numbered as the pipeline will number it. Updates come back later, and into the same log.
+Every event is checked as by `scan`, so that the pipeline refuses nothing that was accepted here,
+and numbered as the pipeline will number it. Updates come back later, into the same log.
 """
 
 from __future__ import annotations
@@ -16,48 +16,55 @@ from typing import Any, Literal
 from nearcast.engine import Engine
 from nearcast.engine.core import EventCore
 from nearcast.engine.engine import Answers
+from nearcast.engine.matching import (
+    ArrivedMessage,
+    BooleanSubscription,
+    Ranking,
+    Results,
+    ScannedMessages,
+    ScannedSubscriptions,
+)
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
-from nearcast.engine.standing import Arrived, Everyone, Interest, Ranking, Remembered, Results
 from nearcast.engine.update_log import Entry
 from nearcast.events import Event, Message, Publish, Result, Subscription, Update
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.topk.score import Bag
 
 _KEPT = 1_000_000
-"""Events that are kept behind the latest update, for a pipeline that must read them again."""
+"""Events that are kept before the latest update, for a pipeline that must read them again."""
 
 
 Row = tuple[int, Literal["add", "remove"], str, str, float | None]
-"""An update as the pipeline gives it: event, op, subscription, message, and score if it has one."""
+"""An update of the pipeline: event, op, subscription, message, and score if it has one."""
 
 
-class _Silent(Everyone):
-    """A population of which nobody answers."""
+class _UnmatchedPopulation(ScannedSubscriptions):
+    """Boolean subscriptions that are stored but not matched."""
 
-    def wanting(self, arrived: Arrived) -> list[str]:
-        """Nobody: that is for the pipeline to find out."""
+    def wanting(self, arrived: ArrivedMessage) -> list[str]:
+        """Always empty: the pipeline matches."""
         del arrived
         return []
 
 
-class _Found(Remembered):
-    """Active messages that can be found by their terms, and of which nobody is told."""
+class _MessagesByTerm(ScannedMessages):
+    """Active messages, indexed by term for `results`; they cause no updates here."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._with: dict[str, dict[str, Arrived]] = {}  # by term
+        self._with: dict[str, dict[str, ArrivedMessage]] = {}  # by term
 
-    def add(self, arrived: Arrived) -> None:
-        """Take in a message that lasts."""
+    def add(self, arrived: ArrivedMessage) -> None:
+        """Add an active message."""
         super().add(arrived)
         for term in arrived.terms:
             self._with.setdefault(term, {})[arrived.message.id] = arrived
 
     def advance(self, now: float) -> None:
-        """Let messages end."""
+        """Remove messages that have ended by `now`."""
         while self._ends and self._ends[0][0] <= now:
             id = heappop(self._ends)[1]
             for term in self._messages.pop(id).terms:
@@ -66,39 +73,39 @@ class _Found(Remembered):
                 if not some:
                     del self._with[term]
 
-    def wanted_by(self, interest: Interest) -> Results:
-        """Nothing: what a subscription gains and loses is for the pipeline to find out."""
+    def wanted_by(self, interest: BooleanSubscription) -> Results:
+        """Always empty: the pipeline finds what a subscription gains and loses."""
         del interest
         return {}
 
-    def results_of(self, interest: Interest) -> Results:
-        """The active messages that a subscription wants, in the order of their arrival."""
-        found: dict[int, Arrived] = {}
+    def results_of(self, interest: BooleanSubscription) -> Results:
+        """The active messages that a subscription matches, in order of arrival."""
+        found: dict[int, ArrivedMessage] = {}
         for conjunct in interest.query.conjuncts:
             some = min((self._with.get(term, {}) for term in conjunct.required), key=len)
             found |= {each.number: each for each in some.values()}
         return interest.among(found[number] for number in sorted(found))
 
 
-class _Unranked(PlainRankings):
-    """Top-k subscriptions that are told nothing, and a window in which messages have their ids."""
+class _UnrankedWindow(PlainRankings):
+    """Top-k subscriptions that are ranked on request only, and a window of messages by id."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._bags: dict[str, Bag] = {}
-        self._arrived: dict[str, Arrived] = {}  # those of the window, by id
+        self._arrived: dict[str, ArrivedMessage] = {}  # those of the window, by id
 
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
-        """Add one, or replace the one with its id; it is ranked when somebody asks."""
+        """Add a subscription, or replace the one with its id."""
         bag = self._bags[subscription.id] = self._scorer.bag(terms)
         self._rankings[subscription.id] = Ranking(subscription, bag, self._scorer)
 
     def drop(self, id: str) -> None:
-        """Forget one that is there."""
+        """Remove a known subscription."""
         super().drop(id)
         del self._bags[id]
 
-    def enter(self, arrived: Arrived) -> None:
+    def enter(self, arrived: ArrivedMessage) -> None:
         """Let a message enter the window, and the oldest leave it."""
         self._window.append(arrived)
         self._arrived[arrived.message.id] = arrived
@@ -124,19 +131,19 @@ class _Unranked(PlainRankings):
         return ranking.best()
 
     def changes(self) -> list[Update]:
-        """Nothing: that is for the pipeline to find out."""
+        """Always empty: the pipeline ranks."""
         return []
 
 
-class Register(Scan):
-    """Knows the subscriptions, the ids in use and the messages that count, and matches nothing."""
+class CheckingCore(Scan):
+    """Checks events against subscriptions, ids in use and active messages, without matching."""
 
     def __init__(self, settings: Settings) -> None:
-        self._found = _Found()
-        super().__init__(settings, _Silent(), _Unranked(settings), self._found)
+        self._found = _MessagesByTerm()
+        super().__init__(settings, _UnmatchedPopulation(), _UnrankedWindow(settings), self._found)
 
     def results(self, id: str) -> list[Result]:
-        """What is in a subscription's results, after all events accepted so far."""
+        """The results of a subscription after all events accepted so far."""
         self._known(id)
         interest = self.population.find(id)
         if interest is None:
@@ -144,7 +151,7 @@ class Register(Scan):
         return [Result(message, None) for message in self._found.results_of(interest)]
 
 
-class RegisterEngine(Engine):
+class PipelineEngine(Engine):
     """An engine whose events go to a pipeline, and whose updates come from there."""
 
     def __init__(self, folder: EventFiles, path: Path, **options: Any) -> None:
@@ -154,18 +161,18 @@ class RegisterEngine(Engine):
         self._time = 0.0
         super().__init__(path=path, **options)
         self.delivered = self._last_delivered()
-        self._mend()
+        self._recover()
 
     def _new_core(self, settings: Settings) -> EventCore:
-        return Register(settings)
+        return CheckingCore(settings)
 
     def _last_delivered(self) -> int:
         """The number of the latest event whose updates are in the log."""
         latest = self.log.read(self.log.last - 1, 1)
         return latest[0].seq if latest else 0
 
-    def _mend(self) -> None:
-        """Take in what was on its way to the pipeline when the process ended."""
+    def _recover(self) -> None:
+        """Apply the events that were written for the pipeline but not stored before a crash."""
         known, late = self._journal.seq, []
         for number, event in self._files.after(min(known, self.delivered)):
             if number > known:
@@ -182,7 +189,7 @@ class RegisterEngine(Engine):
         *,
         stop: bool = False,
     ) -> list[EventOutcome]:
-        """Check events, and hand those that are accepted over before anybody hears of it."""
+        """Check events; accepted ones are written for the pipeline before they are acknowledged."""
         events = list(events)
 
         def hand_over(outcomes: list[EventOutcome]) -> Any:
@@ -201,7 +208,7 @@ class RegisterEngine(Engine):
         return {}
 
     def _send(self, number: int, event: Event) -> None:
-        """Remember an event until its updates have come; if only its time causes any."""
+        """Remember an event until its updates arrive; any event's time may cause some."""
         self._time = self._time if event.at is None else event.at
         message = event.message if isinstance(event, Publish) else None
         self.sent.append((number, self._time, message))
@@ -209,11 +216,11 @@ class RegisterEngine(Engine):
     def deliver(
         self, updates: Sequence[Row], settled: int = 0
     ) -> tuple[list[Entry], dict[str, Message]]:
-        """Take updates of the pipeline into the log, in order.
+        """Add updates of the pipeline to the log, in order.
 
-        Those that are there are passed over: they come again after a crash. Gives the others as
-        the log has them, and their messages as far as they are known. So many events are
-        `settled`: no update of theirs will come any more, so they need not be remembered.
+        Updates that are already there are skipped: they come again after a crash. Returns the
+        new entries of the log, and their messages as far as they are known. None of the first
+        `settled` events has updates still to come, so they need not be remembered.
         """
         while self.sent and self.sent[0][0] <= settled:
             self.sent.popleft()

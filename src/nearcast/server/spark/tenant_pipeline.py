@@ -1,4 +1,4 @@
-"""A tenant and its pipeline: events go one way, updates come the other."""
+"""The connection of a tenant to its pipeline: events go out, updates come back."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from nearcast.engine.update_log import Entry
 from nearcast.events import Message
 from nearcast.geo import WORLD
 from nearcast.server.config import Config
+from nearcast.server.spark.engine import PipelineEngine, Row
 from nearcast.server.spark.event_files import EventFiles
+from nearcast.server.spark.folders import PipelineFolders
+from nearcast.server.spark.follower import OutputFollower
 from nearcast.server.spark.pipeline import PipelineProcess
-from nearcast.server.spark.places import PipelineFolders
-from nearcast.server.spark.register import RegisterEngine, Row
-from nearcast.server.spark.tail import Tail
 
 log = structlog.get_logger("nearcast")
 _PAUSE_S = 1.0
 Delivered = tuple[list[Entry], dict[str, Message]]
-Ask = Callable[[Callable[[RegisterEngine], Delivered]], Awaitable[Delivered]]
+Ask = Callable[[Callable[[PipelineEngine], Delivered]], Awaitable[Delivered]]
 
 if TYPE_CHECKING:
     from nearcast.server.tenants import Tenant
 
 
-class Piping:
-    """What runs beside a tenant: its pipeline, and the tail of its output."""
+class TenantPipeline:
+    """The background tasks of a tenant: its pipeline, and the follower of its output."""
 
-    def __init__(self, pipeline: PipelineProcess, tail: Tail) -> None:
+    def __init__(self, pipeline: PipelineProcess, follower: OutputFollower) -> None:
         self._pipeline = pipeline
-        self.tail = tail
+        self.follower = follower
         self._tasks = [
             asyncio.ensure_future(persistently(pipeline.keep_running)),
-            asyncio.ensure_future(persistently(tail.follow)),
+            asyncio.ensure_future(persistently(follower.follow)),
         ]
 
     async def stop(self) -> None:
-        """Let the pipeline end; updates that it commits meanwhile are taken in by the next run."""
+        """Stop the pipeline; updates that it commits meanwhile are read by the next run."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -51,7 +51,7 @@ class Piping:
 
 
 async def persistently(work: Callable[[], Awaitable[None]]) -> None:
-    """Do something for the life of the server, again after a failure such as a full disk."""
+    """Run a task forever, and restart it after a failure such as a full disk."""
     while True:
         try:
             await work()
@@ -60,34 +60,34 @@ async def persistently(work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(_PAUSE_S)
 
 
-def places_of(config: Config, name: str) -> PipelineFolders:
-    """Where a tenant and its pipeline meet."""
+def folders_of(config: Config, name: str) -> PipelineFolders:
+    """The folders that a tenant shares with its pipeline."""
     assert config.data is not None  # noqa: S101 - `serve` asks for it
     return PipelineFolders.below(config.data / "spark" / name)
 
 
-def open_register(config: Config, name: str, options: dict[str, Any]) -> RegisterEngine:
+def open_pipeline_engine(config: Config, name: str, options: dict[str, Any]) -> PipelineEngine:
     """Open the engine of a tenant whose events go to a pipeline."""
-    return RegisterEngine(EventFiles(places_of(config, name).events), **options)
+    return PipelineEngine(EventFiles(folders_of(config, name).events), **options)
 
 
-def start_piping(tenant: Tenant, config: Config) -> Piping:
+def start_pipeline(tenant: Tenant, config: Config) -> TenantPipeline:
     """Start or join the pipeline of a tenant, and follow it."""
-    places = places_of(config, tenant.name)
-    pipeline = PipelineProcess(places, pipeline_options(config, tenant.settings, places))
+    folders = folders_of(config, tenant.name)
+    pipeline = PipelineProcess(folders, pipeline_options(config, tenant.settings, folders))
     ask = cast("Ask", tenant.backend.ask)
 
     async def take(rows: list[Row], settled: int) -> None:
-        """Take updates into the log, and to those who listen."""
+        """Add updates to the log, and pass them to listeners."""
         entries, messages = await ask(lambda engine: engine.deliver(rows, settled))
         if entries:
             tenant.delivered(entries, messages)
 
-    return Piping(pipeline, Tail(places, take))
+    return TenantPipeline(pipeline, OutputFollower(folders, take))
 
 
-def pipeline_options(config: Config, settings: Settings, places: PipelineFolders) -> list[str]:
-    """Tell the pipeline what the engine was told."""
+def pipeline_options(config: Config, settings: Settings, folders: PipelineFolders) -> list[str]:
+    """The command-line options that give the pipeline the settings of the engine."""
     given: list[str] = ["--partitioner", config.partitioner]
     if config.workers is not None:
         given += ["--workers", str(config.workers)]
@@ -101,13 +101,13 @@ def pipeline_options(config: Config, settings: Settings, places: PipelineFolders
     if space != WORLD:
         given.append(f"--space={space.west!r},{space.south!r},{space.east!r},{space.north!r}")
     if settings.history is not None:
-        history = places.state.with_name("history.parquet")
+        history = folders.state.with_name("history.parquet")
         settings.history.save(history)
         given += ["--history", str(history)]
     if analyser.stemmer is not None:
         given += ["--stem", analyser.stemmer]
     if analyser.stop_words:
-        words = places.state.with_name("stop-words.txt")
+        words = folders.state.with_name("stop-words.txt")
         words.write_text("".join(f"{word}\n" for word in sorted(analyser.stop_words)))
         given += ["--stop-words", str(words)]
     return given

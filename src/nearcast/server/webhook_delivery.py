@@ -1,7 +1,7 @@
-"""Webhooks at work: each update of a subscription posted to its address, signed, in order.
+"""Delivery of webhooks: posts each update of a subscription to its address, signed, in order.
 
-What fails is tried again after longer and longer pauses, and in the end becomes a dead letter, so
-that one address that is down holds up nobody and, for good, not even itself.
+A failed post is retried after growing pauses and finally becomes a dead letter. Webhooks do not
+wait for each other, and one whose address is down goes on with its next update in the end.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import structlog
 from standardwebhooks.webhooks import Webhook as Signer
 
 from nearcast.engine.update_log import Entry
-from nearcast.server.addresses import Forbidden, Resolve, pinned
+from nearcast.server.addresses import ForbiddenAddress, Resolve, pinned
 from nearcast.server.config import Config
 from nearcast.server.feed import UpdateFeed
-from nearcast.server.hooks import Hooks, Letter, Webhook
 from nearcast.server.tenants import Tenant, Tenants
+from nearcast.server.webhook_store import DeadLetter, Webhook, WebhookStore
 
 log = structlog.get_logger("nearcast.webhooks")
 _encode = msgspec.json.Encoder().encode
@@ -30,8 +30,8 @@ _AT_ONCE = 100
 _TIMEOUT_S = 10.0
 
 
-def letter(entry: Entry) -> bytes:
-    """What is posted for an update."""
+def update_payload(entry: Entry) -> bytes:
+    """Encode the body that is posted for an update."""
     data: dict[str, str | float] = {
         "op": entry.op,
         "subscription": entry.subscription,
@@ -43,82 +43,82 @@ def letter(entry: Entry) -> bytes:
     return _encode({"type": kind, "id": entry.id, "timestamp": entry.at, "data": data})
 
 
-def gap_letter(first: int, last: int, place: int) -> bytes:
-    """What is posted where the log no longer reaches back."""
+def gap_payload(first: int, last: int, place: int) -> bytes:
+    """Encode the body that is posted for updates that the log no longer has."""
     del place
     return _encode({"type": "gap", "data": {"from": first, "to": last}})
 
 
-class Postman:
-    """Delivers the updates of all webhooks."""
+class WebhookDispatcher:
+    """Delivers the updates of all webhooks, in a task for each."""
 
     def __init__(
         self,
-        hooks: Hooks,
+        store: WebhookStore,
         tenants: Tenants,
         config: Config,
         *,
         resolve: Resolve | None = None,
         sleep: Callable[[float], asyncio.Future[None]] | None = None,
     ) -> None:
-        self._hooks = hooks
+        self._store = store
         self._tenants = tenants
         self._config = config
         self._resolve = resolve
         self._sleep = sleep or asyncio.sleep
-        self._random = Random()  # noqa: S311 - spreads retries, guards nothing
-        self._rounds: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._random = Random()  # noqa: S311 - spreads retries; no secret depends on it
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._client = httpx.AsyncClient(
             timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False
         )
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
         self.failures: dict[tuple[str, str], tuple[int, str]] = {}
         self.delivered = self.failed = self.dead = 0
 
     async def start(self) -> None:
-        """Take up the rounds of all webhooks."""
-        for hook in self._hooks.all():
+        """Start to deliver for all stored webhooks."""
+        for hook in self._store.all():
             self.begin(await self._tenants.get(hook.tenant), hook)
 
     def begin(self, tenant: Tenant, hook: Webhook) -> None:
-        """Deliver what comes, in place of what was delivered for this subscription before."""
+        """Start to deliver for a webhook; it replaces that of its subscription, if any."""
         self.end(hook.tenant, hook.subscription)
         key = (hook.tenant, hook.subscription)
-        self._rounds[key] = asyncio.ensure_future(self._round(tenant, hook))
+        self._tasks[key] = asyncio.ensure_future(self._deliver(tenant, hook))
 
     def end(self, tenant: str, subscription: str) -> None:
-        """Deliver no more for a subscription."""
+        """Stop delivering for a subscription."""
         self.failures.pop((tenant, subscription), None)
-        round = self._rounds.pop((tenant, subscription), None)
-        if round is not None:
-            round.cancel()
+        task = self._tasks.pop((tenant, subscription), None)
+        if task is not None:
+            task.cancel()
 
     def has(self, tenant: str, subscription: str) -> bool:
         """Whether a subscription has a webhook."""
-        return (tenant, subscription) in self._rounds
+        return (tenant, subscription) in self._tasks
 
     async def close(self) -> None:
-        """Stop; what was not delivered is in the log."""
-        rounds = list(self._rounds.values())
-        for round in rounds:
-            round.cancel()
-        await asyncio.gather(*rounds, return_exceptions=True)
+        """Stop all deliveries; the log keeps the updates that were not delivered."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._client is not None:
             await self._client.aclose()
 
-    async def _round(self, tenant: Tenant, hook: Webhook) -> None:
-        feed = UpdateFeed(tenant.hub, [hook.subscription], hook.place, letter, gap_letter)
+    async def _deliver(self, tenant: Tenant, hook: Webhook) -> None:
+        feed = UpdateFeed(tenant.hub, [hook.subscription], hook.place, update_payload, gap_payload)
         try:
             while (found := await feed.next(self._config.keep_alive_s)) is not None:
                 for id, body in found:
-                    await self._insist(hook, id, body)
-                    self._hooks.delivered(hook, id)
+                    await self._post_with_retries(hook, id, body)
+                    self._store.delivered(hook, id)
         except Exception:
             log.exception("webhook stopped", tenant=hook.tenant, subscription=hook.subscription)
         finally:
             feed.close()
 
-    async def _insist(self, hook: Webhook, id: int, body: bytes) -> None:
+    async def _post_with_retries(self, hook: Webhook, id: int, body: bytes) -> None:
         key = (hook.tenant, hook.subscription)
         for attempt in range(1, self._config.webhook_attempts + 1):
             error = await self._post(hook, id, body)
@@ -130,18 +130,18 @@ class Postman:
                 pause = min(_LONGEST_PAUSE_S, self._config.webhook_pause_s * 2.0 ** (attempt - 1))
                 await self._sleep(pause * self._random.uniform(0.5, 1.5))
         self.dead += 1
-        self._hooks.bury(hook, id, body, error or "", self._config.clock())
+        self._store.add_dead_letter(hook, id, body, error or "", self._config.clock())
         log.warning("webhook gave up", tenant=hook.tenant, subscription=hook.subscription, id=id)
 
-    async def again(self, tenant: Tenant, letter: Letter) -> bool:
-        """Post a dead letter once more, and say whether that went well."""
-        hook = self._hooks.find(tenant.name, letter.subscription)
+    async def retry(self, tenant: Tenant, letter: DeadLetter) -> bool:
+        """Post a dead letter once more, and return whether that succeeded."""
+        hook = self._store.find(tenant.name, letter.subscription)
         if hook is None:
             return False
         return await self._post(hook, letter.update_id, letter.body) is None
 
     async def _post(self, hook: Webhook, id: int, body: bytes) -> str | None:
-        """Post once; what went wrong, or None."""
+        """Post once, and return the error or None."""
         name = f"{hook.tenant}-{hook.subscription}-{id}"
         now = datetime.fromtimestamp(int(self._config.clock()), UTC)
         headers = {
@@ -152,7 +152,7 @@ class Postman:
         }
         error: str | None
         try:
-            async with self._places:
+            async with self._slots:
                 url, host, extensions = await pinned(
                     hook.url, private=self._config.private_webhooks, resolve=self._resolve
                 )
@@ -162,7 +162,7 @@ class Postman:
                     url, content=body, headers=headers | host, extensions=extensions
                 )
             error = None if answer.is_success else f"answered {answer.status_code}"
-        except Forbidden as problem:
+        except ForbiddenAddress as problem:
             error = str(problem)
         except (httpx.HTTPError, OSError, ValueError) as problem:
             error = f"{type(problem).__name__}: {problem}"

@@ -1,4 +1,4 @@
-"""Committed updates of a pipeline, step by step, to whoever takes them."""
+"""Reads the committed updates of a pipeline, step by step."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearcast.server.spark.places import PipelineFolders
-from nearcast.server.spark.register import Row
+from nearcast.server.spark.engine import Row
+from nearcast.server.spark.folders import PipelineFolders
 from nearcast.spark.files import Files
 from nearcast.spark.sealed import unseal
 
 _LOOK_S = 0.02
 _KEPT = 2
-"""Steps that stay in the output after they were taken in: the last one may be made again."""
+"""Steps that stay in the output after they were read: the last one may be written again."""
 
 Take = Callable[[list[Row], int], Awaitable[None]]
 """Takes the updates of a step, and how many events were settled by the steps before it."""
 
 
-class Tail:
+class OutputFollower:
     """Follows the output of a pipeline, step by step."""
 
-    def __init__(self, places: PipelineFolders, take: Take) -> None:
+    def __init__(self, folders: PipelineFolders, take: Take) -> None:
         self.settled = 0
-        """How many events are done: no update of theirs will come any more."""
-        self._output = places.updates
-        self._commits = Files(str(places.state / "commits"))
+        """How many events are done: none of their updates is still to come."""
+        self._output = folders.updates
+        self._commits = Files(str(folders.state / "commits"))
         self._take = take
 
     async def follow(self) -> None:
-        """Take in every step as it is committed; a call for the life of the server."""
+        """Read every step as it is committed; never returns."""
         step = min(self._steps(), default=1)
         while True:
             folder = self._output / f"batch={step}"
@@ -48,11 +48,11 @@ class Tail:
             step += 1
 
     async def _settle(self, step: int) -> None:
-        """Wait until the pipeline has done with a step, and see how far it is."""
+        """Wait until the pipeline has committed a step, and update `settled`."""
         name = f"{step:09}.json"
         while not self._commits.exists(name):
             if (self._output / f"batch={step + 1}").is_dir():
-                return  # long ago
+                return  # a later step exists, so the commit is old and was removed
             await asyncio.sleep(_LOOK_S)
         self.settled = int(unseal(self._commits.read(name))["next_seq"])
 

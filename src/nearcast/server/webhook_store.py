@@ -1,7 +1,7 @@
-"""Webhooks and letters that could not be delivered, in `DIR/webhooks.db`.
+"""Webhooks and dead letters, in `DIR/webhooks.db`.
 
-A webhook has a place in the log of updates: what comes after it is still to be delivered. So a
-crash costs at most that an update is delivered twice, under the same `webhook-id`.
+Each webhook has a place in the log of updates: updates after it are still to be delivered. After
+a crash an update may be delivered twice, under the same `webhook-id`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CREATE INDEX IF NOT EXISTS letters_of ON letters (tenant, id);
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where the updates of a subscription go; all up to `place` have been delivered."""
+    """The address for the updates of a subscription; all up to `place` have been delivered."""
 
     tenant: str
     subscription: str
@@ -39,7 +39,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """An update that could not be delivered."""
 
     id: int
@@ -50,7 +50,7 @@ class Letter:
     at: float
 
 
-class Hooks:
+class WebhookStore:
     """All webhooks of a server, and its dead letters."""
 
     def __init__(self, path: Path | None) -> None:
@@ -89,7 +89,7 @@ class Hooks:
         self._run("INSERT OR REPLACE INTO webhooks VALUES (?, ?, ?, ?, ?)", row)
 
     def remove(self, tenant: str, subscription: str) -> bool:
-        """Forget a webhook, and say whether there was one."""
+        """Remove a webhook, and return whether there was one."""
         return bool(
             self._run(
                 "DELETE FROM webhooks WHERE tenant = ? AND subscription = ? RETURNING 1",
@@ -98,37 +98,39 @@ class Hooks:
         )
 
     def delivered(self, hook: Webhook, place: int) -> None:
-        """All updates up to this one have been delivered, or given up."""
+        """Record that all updates up to this one have been delivered, or given up."""
         self._run(
             "UPDATE webhooks SET place = ? WHERE tenant = ? AND subscription = ?",
             (place, hook.tenant, hook.subscription),
         )
 
-    def bury(self, hook: Webhook, place: int, body: bytes, error: str, at: float) -> None:
-        """Keep an update that could not be delivered."""
+    def add_dead_letter(
+        self, hook: Webhook, place: int, body: bytes, error: str, at: float
+    ) -> None:
+        """Store an update that could not be delivered."""
         self._run(
             "INSERT INTO letters (tenant, subscription, update_id, body, error, at) "
             "VALUES (?, ?, ?, ?, ?, ?)",
             (hook.tenant, hook.subscription, place, body, error, at),
         )
 
-    def letters(self, tenant: str, after: int, limit: int) -> list[Letter]:
-        """Dead letters in the order in which they died."""
+    def letters(self, tenant: str, after: int, limit: int) -> list[DeadLetter]:
+        """Dead letters after one, oldest first."""
         rows = self._run(
             "SELECT id, subscription, update_id, body, error, at FROM letters "
             "WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?",
             (tenant, after, limit),
         )
-        return [Letter(*row) for row in rows]
+        return [DeadLetter(*row) for row in rows]
 
     def discard(self, tenant: str, id: int) -> bool:
-        """Throw a dead letter away, and say whether there was one."""
+        """Remove a dead letter, and return whether there was one."""
         return bool(
             self._run("DELETE FROM letters WHERE tenant = ? AND id = ? RETURNING 1", (tenant, id))
         )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
     def _run(self, sql: str, values: tuple[object, ...] = ()) -> list[Any]:

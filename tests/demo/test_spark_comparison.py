@@ -8,11 +8,11 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from nearcast.demo.beside import PATH, SparkComparison
+from nearcast.demo.spark_comparison import PATH, SparkComparison
 from nearcast.events import event_to_json
 from nearcast.server.run import Server
+from nearcast.server.spark.engine import Row
 from nearcast.server.spark.event_files import EventFiles
-from nearcast.server.spark.register import Row
 from served import IPAD, SALE, Served, serving
 
 
@@ -35,7 +35,7 @@ def test_equal_updates_are_counted_and_a_difference_is_seen(tmp_path: Path) -> N
     said: list[str] = []
     with serving() as site:
         beside = SparkComparison(tmp_path, None, said.append, monotonic())
-        beside.watch(site.server.application, site.front)
+        beside.watch(site.server.application, site.state)
         subscribe(site, "a", "b")
         publish(site, "m")
         told = site.http.get(PATH).json()
@@ -57,7 +57,7 @@ def test_equal_updates_are_counted_and_a_difference_is_seen(tmp_path: Path) -> N
 def test_accepted_events_are_written_down_as_the_server_took_them(tmp_path: Path) -> None:
     with serving() as site:
         beside = SparkComparison(tmp_path, None, print, monotonic())
-        beside.watch(site.server.application, site.front)
+        beside.watch(site.server.application, site.state)
         subscribe(site, "a")
         refused = '{"op": "unsubscribe", "id": "nobody"}\n{"op": "unsubscribe", "id": "a"}'
         assert site.lines("/v1/events", refused).json()["refused"] == 1
@@ -78,7 +78,7 @@ def test_it_has_caught_up_when_no_event_waits_for_long(tmp_path: Path) -> None:
     now, said = [100.0], list[str]()
     with serving() as site:
         beside = SparkComparison(tmp_path, None, said.append, since=90.0, clock=lambda: now[0])
-        beside.watch(site.server.application, site.front)
+        beside.watch(site.server.application, site.state)
         subscribe(site, "a")
         now[0] += 20
         subscribe(site, "b", "c")
@@ -100,7 +100,7 @@ def test_what_goes_wrong_beside_ends_the_comparison_and_nothing_else(tmp_path: P
 
     def setup(server: Server) -> None:
         SparkComparison(tmp_path, "false", said.append, monotonic()).watch(
-            server.application, server.front
+            server.application, server.state
         )
 
     with serving(setup=setup) as site:
