@@ -33,7 +33,7 @@ def replayed(capfd: Out, *more: str) -> list[dict[str, Any]]:
 
 
 def test_it_is_written_as_it_is_kept(folder: Path, capfd: Out) -> None:
-    kept = files("nearcast_lab.workloads").joinpath("sample.jsonl").read_bytes()
+    kept = files("nearcast.cli").joinpath("sample.jsonl").read_bytes()
     assert len(kept) < IN_THE_WHEEL
     assert main(["sample"]) == 0
     assert capfd.readouterr() == (kept.decode(), "")

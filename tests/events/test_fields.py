@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from nearcast.events import event_to_json
+from nearcast.events import Event, event_to_json
 from nearcast.events.columns import EVENT_SCHEMA, UPDATE_SCHEMA
 from nearcast.events.events import Move, Publish, Subscribe, Unsubscribe, event_from_json
 from nearcast.events.fields import EVENT_FIELDS, UPDATE_FIELDS, fields_of
@@ -14,7 +14,7 @@ from nearcast.geo import Box
 from nearcast.spark import schema
 
 BOX = Box(0, 0, 1, 1)
-EVENTS = {
+EVENTS: dict[str, list[Event]] = {
     "subscribe": [
         Subscribe(Subscription("s", "a", BOX), at=1.0),
         Subscribe(Subscription("s", "a", point=(0.0, 0.0), top=Top(2, 0.5)), at=1.0),

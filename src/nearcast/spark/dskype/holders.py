@@ -14,6 +14,7 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
+from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.dskype.buffer_shard import BufferShard
 from nearcast.spark.dskype.clock import Timeline
 from nearcast.spark.dskype.columns import ReachedPairs, Refills, WindowMessages, joined_pairs
@@ -23,7 +24,6 @@ from nearcast.spark.dskype.naming import named_updates
 from nearcast.spark.dskype.packing import pack
 from nearcast.spark.dskype.part import WindowPart
 from nearcast.spark.dskype.requests import Operations, take_step
-from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.text.columns import buffers
 
 _UPDATES, _OUTCOME = "updates.arrow", "outcome.packed"

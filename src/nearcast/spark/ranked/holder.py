@@ -20,7 +20,6 @@ from nearcast.engine.message_ids import NumberedStrings
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.geo import Box, planar_distance
 from nearcast.spark.names import Names
-from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.ranked.steps import (
     CoreMessages,
     Mask,
