@@ -24,9 +24,6 @@ from nearcast.geo import orient, predicates
 Ints: TypeAlias = NDArray[np.int64]
 Truths: TypeAlias = NDArray[np.bool_]
 
-# Numba's cache looks at the file of a kernel, not at those it calls: after a change to a predicate,
-# touch this file too.
-#
 # What the predicates call among themselves must be known to numba under its own name.
 for _helper in (
     orient.halves,
