@@ -245,7 +245,7 @@ def test_updates_that_were_seen_are_not_forgotten(
     """When it is not known how a step was cut whose updates are out, that is an error."""
     small = kept.copy()
     feed = small.open()
-    monkeypatch.setattr("nearcast.spark.state.State.write_commit", _stop)
+    monkeypatch.setattr("nearcast.spark.state.PipelineState.write_commit", _stop)
     with pytest.raises(_Stop):
         small.take(feed, BEFORE, [kept.paths[BEFORE]])
     monkeypatch.undo()
@@ -278,8 +278,8 @@ def _full(*_: object) -> None:
 def test_two_processes_cannot_have_one_state(kept: Kept) -> None:
     small = kept.copy()
     code = (
-        "import sys; from nearcast.spark.state import State\n"
-        "State(sys.argv[1], {}).claim(); print('mine', flush=True); sys.stdin.read()"
+        "import sys; from nearcast.spark.state import PipelineState\n"
+        "PipelineState(sys.argv[1], {}).claim(); print('mine', flush=True); sys.stdin.read()"
     )
     state = str(small.folder / "state")
     with Popen([sys.executable, "-c", code, state], stdin=PIPE, stdout=PIPE, text=True) as other:
