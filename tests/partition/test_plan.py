@@ -112,7 +112,7 @@ def test_a_missing_or_foreign_file_is_refused_in_words(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="other: not a plan; expected a file that"):
             Plan.load(tmp_path / "other")
     later = _plan_file.pack(FORMAT_VERSION + 1, {}, {})
-    with pytest.raises(SourceError, match="a plan of version 2, this reads version 1; make a new plan"):
+    with pytest.raises(SourceError, match="a plan of version 2, this reads version 1; make a new"):
         Plan.from_bytes(later)
 
 
