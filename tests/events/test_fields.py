@@ -11,7 +11,7 @@ from nearcast.events.events import Move, Publish, Subscribe, Unsubscribe, event_
 from nearcast.events.fields import EVENT_FIELDS, UPDATE_FIELDS, fields_of
 from nearcast.events.values import Message, Subscription, Top
 from nearcast.geo import Box
-from nearcast.spark import schema
+from nearcast.spark.readers import schema
 
 BOX = Box(0, 0, 1, 1)
 EVENTS: dict[str, list[Event]] = {

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearcast.index.rarest_term.index import RarestTerm
-from nearcast.spark import tasks
-from nearcast.spark.ranked.update_spool import UpdateSpool
-from nearcast.spark.router import Router
-from nearcast.spark.shard import Shard
+from nearcast.spark.topk.update_spool import UpdateSpool
+from nearcast.spark.workers import tasks
+from nearcast.spark.workers.router import Router
+from nearcast.spark.workers.shard import Shard
 from nearcast.topk.core import TopK
 
 

@@ -14,10 +14,10 @@ from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import Event, Move, Publish, Subscribe, Subscription, Unsubscribe
-from nearcast.spark.dskype.aggregation import aggregate
-from nearcast.spark.dskype.buffer_shard import BufferShard
-from nearcast.spark.dskype.clock import Timeline
-from nearcast.spark.dskype.columns import (
+from nearcast.spark.topk.dskype.aggregation import aggregate
+from nearcast.spark.topk.dskype.buffer_shard import BufferShard
+from nearcast.spark.topk.dskype.clock import Timeline
+from nearcast.spark.topk.dskype.columns import (
     ReachedPairs,
     Refills,
     SubscriptionVersions,
@@ -26,9 +26,9 @@ from nearcast.spark.dskype.columns import (
     WindowMessages,
     starts_of,
 )
-from nearcast.spark.dskype.finder import Finder
-from nearcast.spark.dskype.part import WindowPart
-from nearcast.spark.dskype.requests import Operations, take_step
+from nearcast.spark.topk.dskype.finder import Finder
+from nearcast.spark.topk.dskype.part import WindowPart
+from nearcast.spark.topk.dskype.requests import Operations, take_step
 from nearcast.text import idf_of, parse_bag
 
 Update = tuple[int, str, str, str, float | None]

@@ -24,16 +24,16 @@ from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
-from nearcast.spark.adjusting import Allowance, Pace
-from nearcast.spark.balancing import Balancer, suggest
-from nearcast.spark.costs import COSTS
-from nearcast.spark.feed import BatchFeed
-from nearcast.spark.loads import LoadCounters, read_loads
-from nearcast.spark.messages import MessageBatch
-from nearcast.spark.report import BatchReport, WorkerReport, read_reports
-from nearcast.spark.shard import ShardMessages
-from nearcast.spark.snapshot import standing
-from nearcast.spark.versions import differing, line_of
+from nearcast.spark.driver.adjusting import Allowance, Pace
+from nearcast.spark.driver.balancing import Balancer, suggest
+from nearcast.spark.driver.costs import COSTS
+from nearcast.spark.driver.loads import LoadCounters, read_loads
+from nearcast.spark.driver.snapshot import standing
+from nearcast.spark.driver.versions import differing, line_of
+from nearcast.spark.readers.feed import BatchFeed
+from nearcast.spark.reports.report import BatchReport, WorkerReport, read_reports
+from nearcast.spark.workers.messages import MessageBatch
+from nearcast.spark.workers.shard import ShardMessages
 from nearcast.text.columns import HashedTexts
 from small_pipeline import WORDS, Small, churn, write_events
 from uneven import uneven_log
@@ -46,7 +46,7 @@ SPACE = Settings(space=Box(-12, -12, 12, 12))
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("nearcast.spark.loads._EVERY_S", 0.0)
+    monkeypatch.setattr("nearcast.spark.driver.loads._EVERY_S", 0.0)
     small = Small(tmp_path, SPACE)
     small.partitioner, small.workers, small.step_rows = "space-kd", 4, 1000
     return small
@@ -118,7 +118,7 @@ def test_a_pipeline_evens_itself_out_when_its_load_moves_on(
     batches, rows = 12, 120
     log = uneven_log(3, batches, rows)
     expected, _ = scanned(log, SPACE)
-    monkeypatch.setattr("nearcast.spark.loads._MOST_MESSAGES", 200)
+    monkeypatch.setattr("nearcast.spark.driver.loads._MOST_MESSAGES", 200)
     feed = taken_with(small, log, batches, "auto")
     small.check(expected)
     reports = read_reports(str(small.folder / "state"))
@@ -314,7 +314,7 @@ def test_a_rebuilt_plan_counts_each_operation_once(
         given.append(sample)
         return Proposal(plan, 0.0, False)
 
-    monkeypatch.setattr("nearcast.spark.balancing.propose", proposed)
+    monkeypatch.setattr("nearcast.spark.driver.balancing.propose", proposed)
     suggest(plan_of(feed), found.begun, measured, rebuild=True)
     assert [sample.operations for sample in given] == [round(30 * measured.share)]
 
@@ -343,7 +343,7 @@ def test_searching_takes_little_and_less_while_it_is_in_vain(
         searched.append(now[0])
         return answer[0]
 
-    monkeypatch.setattr("nearcast.spark.balancing._searched", search)
+    monkeypatch.setattr("nearcast.spark.driver.balancing._searched", search)
     balancer = Balancer("auto", clock=lambda: now[0], beside=False)
     loads: Any = Uneven()
     for _ in range(40):
@@ -368,7 +368,7 @@ def test_a_search_takes_as_many_subscriptions_as_its_workers_need(
     workers: int, asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few workers are judged by fewer subscriptions, which is quicker."""
-    monkeypatch.setattr("nearcast.spark.balancing._searched", lambda *_: (None, 0.0))
+    monkeypatch.setattr("nearcast.spark.driver.balancing._searched", lambda *_: (None, 0.0))
     balancer = Balancer("auto", beside=False, watch=BalanceWatch(patience=1))
     numbers = list[int]()
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from nearcast.cli.main import main
 from nearcast.errors import InvalidValue
 from nearcast.events.columns import EVENT_SCHEMA
-from nearcast.spark.sources import file_names
+from nearcast.spark.readers.sources import file_names
 from nearcast_lab.bench.processes import Cpu, cpu_used
 from nearcast_lab.bench.spark import ARMS, Arm, SparkSetup, measure_spark
 from nearcast_lab.bench.spark_data import write_batches, write_population

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nearcast.cli.main import main
-from nearcast.spark.report import BatchReport, Moved, WorkerReport
+from nearcast.spark.reports.report import BatchReport, Moved, WorkerReport
 from nearcast_lab.bench.processes import Cpu
 from nearcast_lab.bench.spark_adjust_report import (
     ArmRun,

@@ -15,8 +15,8 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import Message, Publish, event_from_json
 from nearcast.partition.grid import Grid, cells_of
-from nearcast.spark import census
-from nearcast.spark.census import Census, read_census
+from nearcast.spark.driver import census
+from nearcast.spark.driver.census import Census, read_census
 from small_pipeline import Small, churn, write_events
 
 

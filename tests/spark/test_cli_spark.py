@@ -28,10 +28,10 @@ from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.partition.plan import Plan
-from nearcast.spark import progress
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
-from nearcast.spark.report import BatchReport
+from nearcast.spark.reports import progress
+from nearcast.spark.reports.report import BatchReport
 from patience import PATIENCE_S
 
 Out = pytest.CaptureFixture[str]

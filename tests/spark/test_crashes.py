@@ -9,9 +9,9 @@ import pytest
 from boolean_logs import scanned
 from crashes import Crash, Crashes, install
 from nearcast.partition.plan import Plan
-from nearcast.spark.feed import BatchFeed
 from nearcast.spark.inline import InlineRunner
-from nearcast.spark.tasks import TaskInput, TaskReport
+from nearcast.spark.readers.feed import BatchFeed
+from nearcast.spark.workers.tasks import TaskInput, TaskReport
 from small_pipeline import Small, churn, write_events
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from boolean_logs import Updates, scanned
 from nearcast.errors import NearcastError, SourceError, StateError
-from nearcast.spark import tasks
-from nearcast.spark.history import Upkeep
-from nearcast.spark.shard import Shard
+from nearcast.spark.driver.history import Upkeep
+from nearcast.spark.workers import tasks
+from nearcast.spark.workers.shard import Shard
 from small_pipeline import Small, churn, write_events
 
 BATCHES, BEFORE, ROWS = 10, 9, 20
@@ -245,7 +245,7 @@ def test_updates_that_were_seen_are_not_forgotten(
     """When it is not known how a step was cut whose updates are out, that is an error."""
     small = kept.copy()
     feed = small.open()
-    monkeypatch.setattr("nearcast.spark.state.PipelineState.write_commit", _stop)
+    monkeypatch.setattr("nearcast.spark.driver.state.PipelineState.write_commit", _stop)
     with pytest.raises(_Stop):
         small.take(feed, BEFORE, [kept.paths[BEFORE]])
     monkeypatch.undo()
@@ -278,7 +278,7 @@ def _full(*_: object) -> None:
 def test_two_processes_cannot_have_one_state(kept: Kept) -> None:
     small = kept.copy()
     code = (
-        "import sys; from nearcast.spark.state import PipelineState\n"
+        "import sys; from nearcast.spark.driver.state import PipelineState\n"
         "PipelineState(sys.argv[1], {}).claim(); print('mine', flush=True); sys.stdin.read()"
     )
     state = str(small.folder / "state")

@@ -14,7 +14,7 @@ from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscripti
 from nearcast.geo import WORLD
 from nearcast.partition.text_map import TextMap
 from nearcast.partition.topk.spread import Spread, only
-from nearcast.spark.dskype.spreading import assign_messages, assign_refills
+from nearcast.spark.topk.dskype.spreading import assign_messages, assign_refills
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
 from ranked_workers import (

@@ -7,10 +7,10 @@ import pytest
 
 from any_targets import any_target
 from kills import Log, Stream
+from nearcast.spark.driver.snapshot import standing
+from nearcast.spark.driver.state import open_state
 from nearcast.spark.outputs import read_updates
-from nearcast.spark.report import read_reports
-from nearcast.spark.snapshot import standing
-from nearcast.spark.state import open_state
+from nearcast.spark.reports.report import read_reports
 from nearcast_lab.workloads.stream import EventStream
 
 

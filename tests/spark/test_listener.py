@@ -9,9 +9,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from nearcast.spark.listener import listening
-from nearcast.spark.logs import log_to, logger
-from nearcast.spark.metrics import PipelineMetrics
+from nearcast.spark.reports.listener import listening
+from nearcast.spark.reports.logs import log_to, logger
+from nearcast.spark.reports.metrics import PipelineMetrics
 
 
 def run(spark: SparkSession, name: str, state: Path, fail: bool = False) -> None:

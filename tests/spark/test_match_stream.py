@@ -22,7 +22,7 @@ from nearcast.geo import Box
 from nearcast.spark import match_stream
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
-from nearcast.spark.schema import NUMBERED_EVENTS
+from nearcast.spark.readers.schema import NUMBERED_EVENTS
 
 Updates = list[tuple[int, str, str, str]]
 

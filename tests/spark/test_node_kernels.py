@@ -11,15 +11,16 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from nearcast import _kernel_files
-from nearcast.spark import kernels, match_stream
-from nearcast.spark.files import Files
+from nearcast.spark import match_stream
+from nearcast.spark.io.files import Files
+from nearcast.spark.workers import kernels
 
 _NODE = """
 import json, sys
-from nearcast.spark import kernels
+from nearcast.spark.workers import kernels
 kernels.fetch(sys.argv[1])
 from nearcast import _jit
-from nearcast.spark.warm import warm_tasks
+from nearcast.spark.workers.warm import warm_tasks
 warm_tasks()
 print(json.dumps(_jit.compiled))
 """

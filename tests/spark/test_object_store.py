@@ -17,9 +17,9 @@ from boolean_logs import records, scanned
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
 from nearcast.spark.events import table_of
-from nearcast.spark.files import Files
-from nearcast.spark.landing import land_file
-from nearcast.spark.paths import open_file, resolve
+from nearcast.spark.io.files import Files
+from nearcast.spark.io.paths import open_file, resolve
+from nearcast.spark.readers.landing import land_file
 from small_pipeline import Small, churn
 
 BUCKET = "s3a://events"

@@ -16,7 +16,7 @@ from nearcast.partition.registry import PARTITIONERS
 from nearcast.spark import stream
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
-from nearcast.spark.slices import EventFile
+from nearcast.spark.readers.slices import EventFile
 from nearcast.spark.stream import StreamOptions, open_feed
 
 WORKERS = [1, 2, 4, 8]

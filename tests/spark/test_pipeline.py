@@ -19,12 +19,12 @@ from event_logs import logs
 from nearcast.engine.settings import Settings
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.partition.registry import PARTITIONERS
+from nearcast.spark.driver.pipeline import Pipeline, planner
+from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
-from nearcast.spark.pipeline import Pipeline, planner
-from nearcast.spark.sink import RefusedEvent, Sink
-from nearcast.spark.slices import EventFile
-from nearcast.spark.state import PipelineState
+from nearcast.spark.io.sink import RefusedEvent, Sink
+from nearcast.spark.readers.slices import EventFile
 from nearcast.topk import Window
 
 

@@ -16,8 +16,8 @@ from nearcast.engine.settings import Settings
 from nearcast.spark import match_stream
 from nearcast.spark.events import table_of
 from nearcast.spark.outputs import read_updates
-from nearcast.spark.report import read_reports
-from nearcast.spark.schema import NUMBERED_EVENTS
+from nearcast.spark.readers.schema import NUMBERED_EVENTS
+from nearcast.spark.reports.report import read_reports
 from nearcast.topk import Window
 from ranked_logs import ranked_log
 from ranked_pipeline import scored

@@ -13,11 +13,11 @@ import pytest
 from nearcast.cli.main import main
 from nearcast.cli.spark_status import summary
 from nearcast.errors import InvalidValue, SourceError
-from nearcast.spark.exporter import Exporter
-from nearcast.spark.logs import log_batch, log_event, log_to, logger
-from nearcast.spark.metrics import PipelineMetrics, all_metrics
-from nearcast.spark.progress import ProgressLine, progress
-from nearcast.spark.report import (
+from nearcast.spark.reports.exporter import Exporter
+from nearcast.spark.reports.logs import log_batch, log_event, log_to, logger
+from nearcast.spark.reports.metrics import PipelineMetrics, all_metrics
+from nearcast.spark.reports.progress import ProgressLine, progress
+from nearcast.spark.reports.report import (
     BatchReport,
     WorkerReport,
     balance,

@@ -19,11 +19,11 @@ from nearcast.arrays.memory import MappedMemory
 from nearcast.engine.settings import Settings
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
+from nearcast.spark.driver.placing import place_whole
 from nearcast.spark.events import table_of
-from nearcast.spark.messages import messages_of
-from nearcast.spark.placing import place_whole
 from nearcast.spark.registrar import Registrar
-from nearcast.spark.shard import Shard
+from nearcast.spark.workers.messages import messages_of
+from nearcast.spark.workers.shard import Shard
 from nearcast.topk import Window
 
 PLAN = Plan("shared", 1, "shared", Grid(-180.0, -90.0, 180.0, 90.0, 1, 1), np.zeros(1, np.int32))

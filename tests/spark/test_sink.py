@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from nearcast.errors import SourceError
 from nearcast.events.columns import UPDATE_SCHEMA
-from nearcast.spark.paths import resolve
-from nearcast.spark.sink import Outputs, RefusedEvent, Sink
+from nearcast.spark.io.paths import resolve
+from nearcast.spark.io.sink import Outputs, RefusedEvent, Sink
 
 
 def updates(*events: int) -> pa.Table:
@@ -119,7 +119,7 @@ class Crash:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self._left = at
         self._patch = monkeypatch
-        monkeypatch.setattr("nearcast.spark.sink.resolve", self._resolve)
+        monkeypatch.setattr("nearcast.spark.io.sink.resolve", self._resolve)
 
     def undo(self) -> None:
         self._patch.undo()

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.events.columns import EVENT_SCHEMA, UPDATE_SCHEMA
-from nearcast.spark import schema
-from nearcast.spark.paths import is_local, local_path, open_file, resolve
-from nearcast.spark.sources import file_names, rate_events, socket_events
+from nearcast.spark.io.paths import is_local, local_path, open_file, resolve
+from nearcast.spark.readers import schema
+from nearcast.spark.readers.sources import file_names, rate_events, socket_events
 from nearcast_lab.workloads.stream import EventStream
 
 Batches = list[list[Any]]

@@ -18,7 +18,7 @@ from nearcast.errors import InvalidValue, SourceError
 if TYPE_CHECKING:
     from nearcast.partition.adjust.meter import Meter
     from nearcast.partition.plan import Plan
-    from nearcast.spark.balancing import Suggestion
+    from nearcast.spark.driver.balancing import Suggestion
 
 
 class LoadShare(TypedDict):
@@ -91,12 +91,12 @@ def adjust(
         raise InvalidValue("--output", str(output), "a file name that ends in .html or .png")
     if cancel and (apply or anew or workers is not None):
         raise InvalidValue("--cancel", "with other options", "--cancel alone")
-    from nearcast.spark.balancing import suggest
-    from nearcast.spark.loads import read_loads
-    from nearcast.spark.ranked.bucket_assignment import request_workers
-    from nearcast.spark.report import read_reports
-    from nearcast.spark.snapshot import standing
-    from nearcast.spark.state import open_state
+    from nearcast.spark.driver.balancing import suggest
+    from nearcast.spark.driver.loads import read_loads
+    from nearcast.spark.driver.snapshot import standing
+    from nearcast.spark.driver.state import open_state
+    from nearcast.spark.reports.report import read_reports
+    from nearcast.spark.topk.bucket_assignment import request_workers
 
     opened = open_state(state)
     if cancel:
@@ -146,7 +146,7 @@ def _report(
     ranked_workers: int | None,
 ) -> Adjustment:
     from nearcast.partition.load import balance_of
-    from nearcast.spark.versions import differing, may_follow
+    from nearcast.spark.driver.versions import differing, may_follow
 
     left = len(differing(plan, target)) if target is not None and may_follow(plan, target) else 0
     if made is None:

@@ -97,7 +97,7 @@ def plan(
         raise InvalidValue("--save", str(save), "a file, not a folder")
     from nearcast.partition.draw import save_picture
     from nearcast.partition.sample import sample_from_events
-    from nearcast.spark.planning import plan_for
+    from nearcast.spark.driver.planning import plan_for
 
     analyser = options.analyser(stem, stop_words)
     area = WORLD if space is None else options.box(space, "--space")
@@ -169,7 +169,7 @@ def report_on(plan: Plan, sample: Sample, passed_over: int) -> PlanReport:
     from nearcast.partition import keys
     from nearcast.partition.routing import route_rows
     from nearcast.partition.simulate import Simulator, made_whole, population_of
-    from nearcast.spark.costs import FIRST
+    from nearcast.spark.driver.costs import FIRST
 
     messages = sample.held_out if sample.held_out.size else sample.messages
     part = messages.size / max(sample.held_out.size + sample.messages.size, 1)

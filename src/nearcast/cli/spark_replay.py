@@ -26,7 +26,7 @@ class Chosen(NamedTuple):
 
 def check_partitioner(name: str) -> tuple[str, str]:
     """Read the names of a partitioner and of a ranking scheme; refuse unknown ones."""
-    from nearcast.spark.ranked.registry import names_in
+    from nearcast.spark.topk.registry import names_in
 
     try:
         return names_in(name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from nearcast.partition.plan import Plan
-    from nearcast.spark.balancing import Mode
+    from nearcast.spark.driver.balancing import Mode
     from nearcast.spark.stream import StreamOptions
 
 _TRIGGER = re.compile(r"\s*(\d+)\s*(milliseconds?|seconds?|minutes?|hours?|ms|s|m|h)\s*")
@@ -168,8 +168,9 @@ def run(
 
 def _warm_driver() -> None:
     """Load what the driver needs, while Spark starts; if need be, once it is compiled."""
-    from nearcast.spark import kernels, stream
-    from nearcast.spark.warm import warm_driver
+    from nearcast.spark import stream
+    from nearcast.spark.workers import kernels
+    from nearcast.spark.workers.warm import warm_driver
 
     del stream
     kernels.build()
@@ -210,10 +211,10 @@ def _start(
     shown: _Shown,
     stack: ExitStack,
 ) -> StreamingQuery:
-    from nearcast.spark.node import NodeCache
-    from nearcast.spark.progress import progress
+    from nearcast.spark.reports.progress import progress
     from nearcast.spark.session import prepare
     from nearcast.spark.stream import open_feed, start
+    from nearcast.spark.workers.node import NodeCache
 
     summary = watch.summary
     prepare(session, summary.state)
@@ -237,9 +238,9 @@ def _start(
 
 def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) -> Listen:
     """Serve metrics over HTTP while the stream runs."""
-    from nearcast.spark.exporter import Exporter
-    from nearcast.spark.listener import listening
-    from nearcast.spark.metrics import PipelineMetrics
+    from nearcast.spark.reports.exporter import Exporter
+    from nearcast.spark.reports.listener import listening
+    from nearcast.spark.reports.metrics import PipelineMetrics
 
     metrics = PipelineMetrics()
     exporter = Exporter(metrics, port)
@@ -250,7 +251,7 @@ def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) ->
 
 
 def _logged(path: Path, stack: ExitStack) -> Listen:
-    from nearcast.spark.logs import log_batch, log_to, logger
+    from nearcast.spark.reports.logs import log_batch, log_to, logger
 
     try:
         file = stack.enter_context(path.open("a", encoding="utf-8"))
@@ -272,7 +273,7 @@ def _interval(text: str) -> str:
 def _mode(name: str) -> Mode:
     if name == "off":  # checking any other name needs an import that takes a second
         return "off"
-    from nearcast.spark.balancing import MODES
+    from nearcast.spark.driver.balancing import MODES
 
     for mode in MODES:
         if mode == name:
@@ -300,7 +301,7 @@ def _plan(path: Path, workers: int | None) -> Plan:
 
 def _keep_apart(given: dict[str, str | None], inner: str) -> None:
     """Refuse folders of which one is inside the other."""
-    from nearcast.spark.paths import is_local, local_path
+    from nearcast.spark.io.paths import is_local, local_path
 
     places = {
         option: local_path(path).resolve()

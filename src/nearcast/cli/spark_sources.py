@@ -48,13 +48,13 @@ def source_of(given: str, files_per_batch: int | None) -> EventSource:
         return EventSource(given, _rate(given), files=False)
     if given.startswith(_SOCKET):
         return EventSource(given, _socket(given), files=False)
-    from nearcast.spark.paths import is_local, local_path
+    from nearcast.spark.io.paths import is_local, local_path
 
     if is_local(given) and not local_path(given).exists():
         raise SourceError(f"{given}: no such file or folder; expected {_EXPECTED}")
 
     def read(session: SparkSession) -> DataFrame:
-        from nearcast.spark.sources import file_names
+        from nearcast.spark.readers.sources import file_names
 
         return file_names(session, given, files_per_batch=files_per_batch)
 
@@ -68,7 +68,7 @@ def _rate(given: str) -> Callable[[SparkSession], DataFrame]:
     rate = int(found[1] or _DEFAULT_RATE)
 
     def read(session: SparkSession) -> DataFrame:
-        from nearcast.spark.sources import rate_events
+        from nearcast.spark.readers.sources import rate_events
 
         return rate_events(session, made_up, events_per_second=rate, first=_POPULATION)
 
@@ -97,7 +97,7 @@ def _socket(given: str) -> Callable[[SparkSession], DataFrame]:
         raise InvalidValue("--input", given, "socket://HOST:PORT")
 
     def read(session: SparkSession) -> DataFrame:
-        from nearcast.spark.sources import socket_events
+        from nearcast.spark.readers.sources import socket_events
 
         return socket_events(session, host, port)
 

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
-from nearcast.spark.files import Files
-from nearcast.spark.metrics import PipelineMetrics
-from nearcast.spark.ranked.build_progress import BuildProgress, builds_under_way, progress_text
-from nearcast.spark.report import Advice, BatchReport, WorkerReport, balance, read_reports
+from nearcast.spark.io.files import Files
+from nearcast.spark.reports.metrics import PipelineMetrics
+from nearcast.spark.reports.report import Advice, BatchReport, WorkerReport, balance, read_reports
+from nearcast.spark.topk.build_progress import BuildProgress, builds_under_way, progress_text
 
 
 class WorkerStatus(TypedDict):

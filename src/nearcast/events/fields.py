@@ -1,7 +1,7 @@
 """The fields of events and updates, declared once.
 
 Everything that lists them follows from here: the JSON of the log (`events`), Arrow and Parquet
-(`columns`), Spark's schema (`nearcast.spark.schema`) and OpenAPI (`nearcast.server.schemas`).
+(`columns`), Spark (`nearcast.spark.readers.schema`) and OpenAPI (`nearcast.server.schemas`).
 A new field is a line in one of the tables, and an attribute of the value that carries it.
 """
 

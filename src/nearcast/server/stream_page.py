@@ -15,9 +15,9 @@ import msgspec
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.partition.draw import hex_of, main_workers, worker_colours
 from nearcast.partition.plan import Plan
-from nearcast.spark.report import BatchReport, balance, read_report, reported_batches
-from nearcast.spark.state import PipelineState, open_state
-from nearcast.spark.versions import differing, may_follow
+from nearcast.spark.driver.state import PipelineState, open_state
+from nearcast.spark.driver.versions import differing, may_follow
+from nearcast.spark.reports.report import BatchReport, balance, read_report, reported_batches
 
 _WEB = files("nearcast.server") / "web"
 _KINDS = {"html": "text/html", "js": "text/javascript", "json": "application/json",

@@ -28,7 +28,7 @@ _settled = False
 def _warm_tasks() -> None:
     """Load kernels; if there are none, a task gets them, which knows where to look."""
     from nearcast._kernel_files import at_hand
-    from nearcast.spark.warm import warm_tasks
+    from nearcast.spark.workers.warm import warm_tasks
 
     if at_hand("spark"):
         warm_tasks()
@@ -92,7 +92,7 @@ def _wait_for_threads() -> None:
 def _tidy(pid: int) -> None:
     """Remove what workers kept on this node, when Spark stops or is gone."""
     if os.getpid() == pid:  # and not one of the workers, which end by the same way
-        from nearcast.spark.node_folders import remove_what_children_made
+        from nearcast.spark.workers.node_folders import remove_what_children_made
 
         remove_what_children_made()
 

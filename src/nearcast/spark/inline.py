@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from nearcast.partition.plan import Plan
-from nearcast.spark.ranked.registry import stages_of
-from nearcast.spark.tasks import TaskInput, TaskReport, dispatch, match_dispatched, match_shared
+from nearcast.spark.topk.registry import stages_of
+from nearcast.spark.workers.tasks import (
+    TaskInput,
+    TaskReport,
+    dispatch,
+    match_dispatched,
+    match_shared,
+)
 
 
 class InlineRunner:

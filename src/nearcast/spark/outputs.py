@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from nearcast.errors import StateError
 from nearcast.events.columns import UPDATE_SCHEMA
-from nearcast.spark.paths import resolve
-from nearcast.spark.sink import RefusedEvent, Sink
+from nearcast.spark.io.paths import resolve
+from nearcast.spark.io.sink import RefusedEvent, Sink
 
 _MARK = "_nearcast.json"
 _ORDER = ("event", "subscription", "message", "op")

@@ -39,6 +39,7 @@ from nearcast.spark.columns import (
     present,
 )
 from nearcast.spark.definitions import Definitions
+from nearcast.spark.driver.shaped import hull
 from nearcast.spark.ledger import (
     BAD,
     FINE,
@@ -54,7 +55,6 @@ from nearcast.spark.ledger import (
     Decisions,
     Ledger,
 )
-from nearcast.spark.messages import places_of
 from nearcast.spark.operations import (
     END,
     GONE,
@@ -67,9 +67,9 @@ from nearcast.spark.operations import (
     begun_in,
     fixed_lists,
 )
-from nearcast.spark.ranked.reading import good_tops, ranked_log, shifted_log
 from nearcast.spark.refusals import Refusal, refusals_in
-from nearcast.spark.shaped import hull
+from nearcast.spark.topk.reading import good_tops, ranked_log, shifted_log
+from nearcast.spark.workers.messages import places_of
 from nearcast.text import Query, parse_bag, parse_query
 from nearcast.text.columns import buffers, hash_terms, hash_texts
 

@@ -18,15 +18,15 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
 from nearcast.events import Record, Subscribe, Update
 from nearcast.events.columns import UPDATE_SCHEMA
-from nearcast.spark.dskype.driver import ranking_for
+from nearcast.spark.driver.pipeline import Pipeline, TaskRunner, planner
+from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
-from nearcast.spark.node import NodeCache
+from nearcast.spark.io.sink import RefusedEvent, Sink
 from nearcast.spark.outputs import sorted_updates
-from nearcast.spark.pipeline import Pipeline, TaskRunner, planner
-from nearcast.spark.ranked.registry import ranker_for
-from nearcast.spark.sink import RefusedEvent, Sink
-from nearcast.spark.slices import EventFile
-from nearcast.spark.state import PipelineState
+from nearcast.spark.readers.slices import EventFile
+from nearcast.spark.topk.dskype.driver import ranking_for
+from nearcast.spark.topk.registry import ranker_for
+from nearcast.spark.workers.node import NodeCache
 from nearcast.text import parse_bag, parse_query
 
 STEP_RECORDS = 1 << 16

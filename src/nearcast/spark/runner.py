@@ -11,9 +11,15 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.partition.plan import Plan
-from nearcast.spark import kernels
-from nearcast.spark.ranked.registry import stages_of
-from nearcast.spark.tasks import TaskInput, TaskReport, dispatch, match_dispatched, match_shared
+from nearcast.spark.topk.registry import stages_of
+from nearcast.spark.workers import kernels
+from nearcast.spark.workers.tasks import (
+    TaskInput,
+    TaskReport,
+    dispatch,
+    match_dispatched,
+    match_shared,
+)
 
 _PACKET = "worker int, packet binary"
 _PACKET_SCHEMA = pa.schema([("worker", pa.int32()), ("packet", pa.binary())])

@@ -107,7 +107,7 @@ def start_identity(spark: SparkSession, files: str, work: Path) -> StreamingQuer
     Nearly all of it is `region`: a struct of nested lists, null in most rows, goes between the JVM
     and Python at 25 us a row, where all other columns together take 2.
     """
-    from nearcast.spark.schema import EVENTS
+    from nearcast.spark.readers.schema import EVENTS
 
     return _start_same(spark.readStream.schema(EVENTS).parquet(files), EVENTS, work)
 
@@ -129,7 +129,7 @@ def start_flat_identity(spark: SparkSession, files: str, work: Path) -> Streamin
 
     It could not carry every event; it is the fastest that Spark hands these ones to Python.
     """
-    from nearcast.spark.schema import EVENTS
+    from nearcast.spark.readers.schema import EVENTS
 
     events = spark.readStream.schema(EVENTS).parquet(files).select(*_FLAT)
     return _start_same(events, ", ".join(_FLAT.values()), work)
@@ -256,8 +256,8 @@ class RunningArm:
         state = self._work / "state"
         if not (state / "about.json").exists():
             return 0.0
-        from nearcast.spark.node import NodeCache
-        from nearcast.spark.state import open_state
+        from nearcast.spark.driver.state import open_state
+        from nearcast.spark.workers.node import NodeCache
 
         folder = NodeCache(open_state(str(state)).id).folder
         return sum(path.stat().st_blocks * 512 for path in folder.rglob("*.bin")) / 1e6

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from nearcast.partition.plan import Plan
-    from nearcast.spark.balancing import Mode
-    from nearcast.spark.feed import BatchFeed
-    from nearcast.spark.report import BatchReport
+    from nearcast.spark.driver.balancing import Mode
+    from nearcast.spark.readers.feed import BatchFeed
+    from nearcast.spark.reports.report import BatchReport
 
 
 class SparkAdjustSetup(NamedTuple):
@@ -73,7 +73,7 @@ class _Stream:
         self._running = RunningArm(name, Arm(self._start), session, folder)
 
     def _start(self, session: SparkSession, files: str, work: Path) -> StreamingQuery:
-        from nearcast.spark.sources import file_names
+        from nearcast.spark.readers.sources import file_names
         from nearcast.spark.stream import StreamOptions, open_feed, start
 
         options = StreamOptions(
@@ -111,7 +111,7 @@ class _Stream:
 
     def stop(self) -> None:
         """Let it end, and its shards go."""
-        from nearcast.spark.node import NodeCache
+        from nearcast.spark.workers.node import NodeCache
 
         self._running.stop()
         NodeCache(self._feed.pipeline.state.id).clear()

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 import numpy as np
 
 from nearcast.partition.load import balance_of
-from nearcast.spark.costs import COSTS
+from nearcast.spark.driver.costs import COSTS
 from nearcast_lab.bench.checks import Check, at_most
 from nearcast_lab.bench.processes import Cpu
 
 if TYPE_CHECKING:
     from nearcast.arrays.types import Floats
-    from nearcast.spark.report import BatchReport
+    from nearcast.spark.reports.report import BatchReport
 
 BALANCED = 1.3
 """What the heaviest worker may have, by the mean, once a drift has settled."""

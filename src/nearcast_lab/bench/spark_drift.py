@@ -20,11 +20,11 @@ from nearcast.geo import Box
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import evenly
 from nearcast.partition.sample import SampleMessages, sample_of
-from nearcast.spark.costs import COSTS
-from nearcast.spark.messages import messages_of
+from nearcast.spark.driver.costs import COSTS
+from nearcast.spark.driver.planning import plan_for, rows_in
 from nearcast.spark.operations import begun_in
-from nearcast.spark.planning import plan_for, rows_in
 from nearcast.spark.registrar import Registrar
+from nearcast.spark.workers.messages import messages_of
 from nearcast_lab.bench.spark_data import write_batches, write_population
 from nearcast_lab.workloads.drift import Drift, Drifting
 from nearcast_lab.workloads.stream import EventStream

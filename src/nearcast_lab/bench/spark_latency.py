@@ -114,8 +114,8 @@ def latencies(state: str, sent: dict[str, float]) -> list[float]:
 
 def _committed(state: str) -> list[tuple[str, float]]:
     """Give for each file when the step that took it was committed."""
-    from nearcast.spark.report import read_report
-    from nearcast.spark.state import open_state
+    from nearcast.spark.driver.state import open_state
+    from nearcast.spark.reports.report import read_report
 
     kept = open_state(state)
     found = []

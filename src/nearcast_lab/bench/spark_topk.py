@@ -245,8 +245,8 @@ class _TopkPipelineRun:
 
     def _recover(self) -> float:
         """Start again with nothing on the node, and give the time until a step is committed."""
-        from nearcast.spark.node import NodeCache
-        from nearcast.spark.state import open_state
+        from nearcast.spark.driver.state import open_state
+        from nearcast.spark.workers.node import NodeCache
 
         NodeCache(open_state(self._state).id).clear()
         first, self._next = self._next, self._next + 100
@@ -272,6 +272,6 @@ class _TopkRound(NamedTuple):
 
 def _node_mb(state: str) -> float:
     """What the workers take in the memory of this node."""
-    from nearcast.spark.report import read_reports
+    from nearcast.spark.reports.report import read_reports
 
     return sum(one.bytes for one in read_reports(state, 1)[0].rankers) / 1e6

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from nearcast.server.spark.engine import Row
 from nearcast.server.spark.folders import PipelineFolders
-from nearcast.spark.files import Files
+from nearcast.spark.io.files import Files
 from nearcast.spark.sealed import unseal
 
 _LOOK_S = 0.02

@@ -17,7 +17,7 @@ from functools import partial
 import structlog
 
 from nearcast.server.spark.folders import PipelineFolders
-from nearcast.spark.claims import is_claimed
+from nearcast.spark.driver.claims import is_claimed
 
 log = structlog.get_logger("nearcast")
 _GRACE_S = 20.0

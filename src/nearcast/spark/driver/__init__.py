@@ -1,0 +1,1 @@
+"""What the driver does: the order of events, plans, the state, recovery."""

@@ -1,0 +1,1 @@
+"""Files of the state and of the output, here or in an object store."""

@@ -1,0 +1,1 @@
+"""What a pipeline reports: batches, logs, metrics."""

@@ -1,0 +1,207 @@
+"""What workers of distributed top-k cache on their nodes, and how each step changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import MappedMemory, Memory
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.engine.message_ids import NumberedStrings
+from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.spark.topk.dskype.buffer_shard import BufferShard
+from nearcast.spark.topk.dskype.clock import Timeline
+from nearcast.spark.topk.dskype.columns import ReachedPairs, Refills, WindowMessages, joined_pairs
+from nearcast.spark.topk.dskype.core_holder import Space
+from nearcast.spark.topk.dskype.finder import Finder
+from nearcast.spark.topk.dskype.naming import named_updates
+from nearcast.spark.topk.dskype.packing import pack
+from nearcast.spark.topk.dskype.part import WindowPart
+from nearcast.spark.topk.dskype.requests import Operations, take_step
+from nearcast.text.columns import buffers
+
+_UPDATES, _OUTCOME = "updates.arrow", "outcome.packed"
+
+
+class NodeStateLost(Exception):  # noqa: N818 - a restarted node is not an error
+    """The state of a worker is not on its node."""
+
+
+class HolderFactory(NamedTuple):
+    """Makes holders that depend on the space, or attaches to existing ones."""
+
+    make: Any
+    space: Space
+
+    def __call__(self, memory: Memory) -> Any:
+        """Make an empty holder."""
+        return self.make(memory, self.space)
+
+    def attach(self, memory: Memory, described: Mapping[str, Any]) -> Any:
+        """Attach to a holder in memory that is kept in files."""
+        return self.make(memory, self.space, described)
+
+
+class FinderChanges(NamedTuple):
+    """What the previous step changes in a finder, in this order."""
+
+    gone: list[Int32s]  # owners
+    raised: list[tuple[Int32s, Floats]]  # owners and thresholds
+    refills: list[Refills]  # without messages
+    shards: list[Int32s]  # for each of `refills`: the buffer shard of each subscription
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes to apply."""
+        return sum(32 * int(each.wanted.terms.hashes.nbytes) for each in self.refills)
+
+
+class CachedFinder(Finder):
+    """A finder on its node, which knows the buffer shard of each subscription."""
+
+    columns = Finder.columns | {"home_of": (np.int32, 0)}
+    _home_of: Column  # by owner: the buffer shard
+
+    def apply(self, changes: FinderChanges) -> None:
+        """Take over what the previous step changed."""
+        for gone in changes.gone:
+            self.forget(gone)
+        for owners, thetas in changes.raised:
+            self.lift(owners, thetas)
+        for refills, shards in zip(changes.refills, changes.shards, strict=True):
+            owners = refills.wanted.owners
+            self.take(refills)
+            self._home_of.lengthen(max(0, int(owners.max(initial=-1)) + 1 - self._home_of.size))
+            self._home_of.array[owners] = shards
+
+    def by_shard(self, pairs: ReachedPairs, shards: int) -> Iterator[ReachedPairs]:
+        """Divide pairs by the buffer shard of their subscription."""
+        shard = self._home_of.array[pairs.owners]
+        order = np.argsort(shard, kind="stable")
+        edges = np.searchsorted(shard[order], np.arange(shards + 1))
+        for start, stop in pairwise(edges.tolist()):
+            some = order[start:stop]
+            yield ReachedPairs(pairs.owners[some], pairs.numbers[some], pairs.scores[some])
+
+
+class BufferStep(NamedTuple):
+    """What a buffer shard needs for a step."""
+
+    refills: list[Refills]  # stored before the step
+    timeline: Timeline
+    pairs: list[ReachedPairs]
+    operations: Operations
+    ids: NumberedStrings
+    again: Int64s
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes to apply."""
+        new = sum(2 * int(column.nbytes) for pairs in self.pairs for column in pairs)
+        return new + sum(2 * int(each.scores.nbytes) for each in self.refills)
+
+
+class CachedBufferShard(BufferShard):
+    """A buffer shard on its node; files beside it keep the last step's results, for retries."""
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
+        """Attach to a shard in memory that is kept in files."""
+        return cls(memory, described)
+
+    def _beside(self, name: str) -> Path:
+        assert isinstance(self.memory, MappedMemory)  # noqa: S101 - as nodes keep it
+        return self.memory.folder / name
+
+    def apply(self, step: BufferStep) -> None:
+        """Take a step, and write its results to files."""
+        for refills in step.refills:
+            self.fill(refills)
+        operations = step.operations
+        taken, requests = take_step(self, step.timeline, joined_pairs(step.pairs), operations)
+        self._beside(_UPDATES).unlink(missing_ok=True)
+        with pa.ipc.new_file(str(self._beside(_UPDATES)), UPDATE_SCHEMA) as writer:
+            for table in named_updates(taken.updates, self.names_of, step.ids, step.again):
+                writer.write_table(table)
+        outcome = pack(
+            requests=requests,
+            gone=operations.ended,
+            raised=taken.raised,
+            thetas=taken.thetas,
+        )
+        self._beside(_OUTCOME).write_bytes(outcome)
+        self.forget(operations.ended)
+
+    def updates(self) -> Iterator[pa.Table]:
+        """The updates of the last step."""
+        with pa.memory_map(str(self._beside(_UPDATES))) as file, pa.ipc.open_file(file) as reader:
+            for number in range(reader.num_record_batches):
+                yield pa.Table.from_batches([reader.get_batch(number)])
+
+    def outcome(self) -> bytes:
+        """The other results: requests, versions that ended, and thresholds that rose."""
+        return self._beside(_OUTCOME).read_bytes()
+
+
+class PartStep(NamedTuple):
+    """The messages of a step for one part, and the oldest message that is still needed."""
+
+    messages: WindowMessages
+    first: int
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes to apply."""
+        return 8 * int(self.messages.terms.hashes.nbytes)
+
+
+class CachedWindowPart(WindowPart):
+    """A part of the window on its node."""
+
+    def apply(self, step: PartStep) -> None:
+        """Add the messages of a step."""
+        self.take(step.messages, step.first)
+
+
+class IdsStep(NamedTuple):
+    """The ids of the messages of a step, and the oldest message that is still needed."""
+
+    ids: pa.Array
+    first: int
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes to apply."""
+        return int(self.ids.nbytes)
+
+
+class CachedMessageIds:
+    """The ids of all messages of the window, which every node has."""
+
+    def __init__(self, memory: Memory, described: Mapping[str, int] | None = None) -> None:
+        self._memory = memory
+        self.texts = NumberedStrings(0, memory, "message_ids", described)
+
+    @classmethod
+    def attach(cls, memory: Memory, described: Mapping[str, Any]) -> Self:
+        """Attach to ids in memory that is kept in files."""
+        return cls(memory, described)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what `attach` needs."""
+        return self.texts.describe()
+
+    def begin(self, first: int) -> None:
+        """Start empty; `first` is the number of the first message."""
+        self.texts = NumberedStrings(first, self._memory, "message_ids")
+
+    def apply(self, step: IdsStep) -> None:
+        """Add the ids of a step, and drop those that are no longer needed."""
+        self.texts.drop_before(min(step.first, self.texts.first + len(self.texts)))
+        self.texts.extend(*buffers(step.ids))

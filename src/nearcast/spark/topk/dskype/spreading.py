@@ -1,0 +1,88 @@
+"""Which finders get which subscriptions and messages, according to a distribution mechanism."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.geo import Box
+from nearcast.partition.topk.mechanisms import TopkSample, mechanism_named
+from nearcast.partition.topk.placing import (
+    NO_THRESHOLD,
+    TopkQueries,
+    ordered,
+    place,
+    route_messages,
+    steepness_of,
+)
+from nearcast.partition.topk.spread import Spread
+from nearcast.spark.topk.dskype.columns import (
+    Refills,
+    SubscriptionVersions,
+    WindowMessages,
+    starts_of,
+)
+from nearcast.spark.topk.dskype.numbering import unit
+from nearcast.topk.kernels.layout import NOTHING
+
+ByFinder = list[Int64s]
+"""By finder: the places of the items that it gets."""
+
+
+def assign_refills(spread: Spread, refills: Refills) -> ByFinder:
+    """Which finders hold which subscriptions, given their current thresholds."""
+    queries = ordered(spread, _queries(refills.wanted, refills.thetas))
+    return _by_finder(spread, *place(spread, queries).holders)
+
+
+def _queries(wanted: SubscriptionVersions, thetas: Floats) -> TopkQueries:
+    terms = wanted.terms
+    return TopkQueries(
+        wanted.keys,
+        wanted.points,
+        wanted.alphas,
+        terms.starts,
+        terms.hashes,
+        unit(terms.idf, len(terms.hashes)),
+        np.where(thetas == NOTHING, NO_THRESHOLD, thetas),
+    )
+
+
+def spread_for(
+    mechanism: str, workers: int, space: Box, wanted: SubscriptionVersions, messages: WindowMessages
+) -> Spread:
+    """Make a spread from subscriptions, whose thresholds are not known, and messages."""
+    queries = _queries(wanted, np.full(len(wanted.owners), NOTHING))
+    terms = messages.terms
+    sample = TopkSample(queries, messages.points, terms.starts, terms.hashes, _steepness(messages))
+    return mechanism_named(mechanism)(sample, workers, space)
+
+
+def assign_messages(spread: Spread, messages: WindowMessages) -> ByFinder:
+    """Which finders must match which messages."""
+    terms = messages.terms
+    return _by_finder(
+        spread, *route_messages(spread, terms.starts, terms.hashes, _steepness(messages))
+    )
+
+
+def _steepness(messages: WindowMessages) -> Floats:
+    terms = messages.terms
+    return steepness_of(terms.starts, messages.counts, unit(terms.idf, len(terms.hashes)))
+
+
+def _by_finder(spread: Spread, things: Int32s, workers: Int32s) -> ByFinder:
+    order = np.argsort(workers, kind="stable")
+    edges = np.searchsorted(workers[order], np.arange(spread.workers + 1))
+    return [
+        np.sort(things[order[start:stop]]).astype(np.int64)
+        for start, stop in pairwise(edges.tolist())
+    ]
+
+
+def flat(dealt: ByFinder) -> tuple[Int64s, Int64s]:
+    """Where the places of each finder start, and all places, concatenated."""
+    starts = starts_of(np.array([len(each) for each in dealt], np.int64))
+    return starts, np.concatenate([np.empty(0, np.int64), *dealt])

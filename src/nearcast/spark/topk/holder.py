@@ -1,0 +1,215 @@
+"""The top-k subscriptions of one worker, and the whole window: the embedded core in mapped files.
+
+Unlike a shard of boolean subscriptions, it is changed by messages. So a step is applied once, and
+its updates are kept beside it: a task that is run again for the same step writes the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.arrays.column import Column
+from nearcast.arrays.memory import MappedMemory, Memory
+from nearcast.arrays.types import Int32s
+from nearcast.engine.message_ids import NumberedStrings
+from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.geo import Box, planar_distance
+from nearcast.spark.names import Names
+from nearcast.spark.topk.steps import (
+    CoreMessages,
+    Mask,
+    NewSubscriptions,
+    RankedStep,
+    RankedUpdates,
+)
+from nearcast.spark.topk.update_spool import UpdateSpool
+from nearcast.spark.topk.walk import AT_ONCE, NO_OWNER, StepWalk
+from nearcast.spark.topk.work import BUCKETS, buckets_of
+from nearcast.text import Analyser
+from nearcast.text.columns import buffers
+from nearcast.topk import Window
+from nearcast.topk.core import TopK
+from nearcast.topk.terms import TermNumbers
+
+_UPDATES = "updates.bin"  # named like the arrays of the shard, so that a torn file is noticed
+
+ProgressCallback = Callable[[int, int], None]
+"""Called with the number of messages and subscriptions added so far, and the total."""
+
+
+class RankingRules(NamedTuple):
+    """What the scores of a pipeline depend on; makes shards or attaches to them."""
+
+    window: Window
+    space: Box
+    analyser: Analyser
+    idf: Callable[[str], float] | None
+
+    def __call__(self, memory: Memory) -> RankedShard:
+        """Make an empty shard."""
+        return RankedShard(memory, self)
+
+    def attach(self, memory: Memory, described: Mapping[str, Any]) -> RankedShard:
+        """Attach to a shard in memory that is kept in files."""
+        return RankedShard(memory, self, described)
+
+
+class RankedShard:
+    """Holds top-k subscriptions and the window, and finds what each step changes."""
+
+    def __init__(
+        self, memory: Memory, rules: RankingRules, described: Mapping[str, Any] | None = None
+    ) -> None:
+        self._memory = memory
+        space = rules.space
+        if described is None:
+            diagonal = planar_distance(space.west, space.south, space.east, space.north)
+            self.core = TopK(rules.window, space.west, space.south, diagonal, memory=memory)
+            self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory)
+            self.ids = NumberedStrings(0, memory, "message_ids")
+            self._names = Names(memory, "owner")
+            sizes = {"owners": 0, "subs": 0, "ended": 0}
+            self.live = self.update_count = 0
+        else:
+            self.core = TopK.attach(memory, described["core"])
+            terms = described["terms"]
+            self.terms = TermNumbers(self.core, rules.analyser, rules.idf, memory, terms)
+            self.ids = NumberedStrings(0, memory, "message_ids", described["ids"])
+            self._names = Names.attach(memory, "owner", described["names"])
+            sizes = described["sizes"]
+            self.live, self.update_count = described["live"], described["told"]
+        self.sub_of = Column(np.int32, 0, memory, "sub_of", sizes["owners"])
+        """By owner: its number in the core."""
+        self.owner_of = Column(np.int32, 0, memory, "owner_of", sizes["subs"])
+        """By number in the core: its owner."""
+        self._mine: Mask = memory.array("mine", BUCKETS, np.bool_)
+        if described is None:
+            self._mine[:] = False
+        self._ended = Column(np.int32, 0, memory, "ended", sizes["ended"])  # names still known
+
+    def describe(self) -> dict[str, Any]:
+        """Return what `RankingRules.attach` needs."""
+        return {
+            "core": self.core.describe(),
+            "terms": self.terms.describe(),
+            "ids": self.ids.describe(),
+            "names": self._names.describe(),
+            "sizes": {
+                "owners": self.sub_of.size,
+                "subs": self.owner_of.size,
+                "ended": self._ended.size,
+            },
+            "live": self.live,
+            "told": self.update_count,
+        }
+
+    def build(
+        self, messages: pa.Table, begun: pa.Table, mine: Mask, progress: ProgressCallback
+    ) -> None:
+        """Build the shard from the messages of a window and the subscriptions of some buckets.
+
+        Nothing is written as an update.
+        """
+        self._mine[:] = mine
+        total = len(messages) + len(begun)
+        for first in range(0, len(messages), AT_ONCE):
+            some = messages.slice(first, AT_ONCE)
+            progress(first, total)
+            self.terms.sweep()
+            posts = CoreMessages.read(some, self.terms)
+            self.ids.extend(*buffers(some["id"].combine_chunks()))
+            self.core.publish(*posts.part(0, len(some)))
+        for first in range(0, len(begun), AT_ONCE):
+            progress(len(messages) + first, total)
+            self._enter_some(begun.slice(first, AT_ONCE))
+
+    def _enter_some(self, begun: pa.Table) -> None:
+        self.enter(NewSubscriptions.read(begun, self.terms), begun["id"].combine_chunks())
+
+    def enter(self, begun: NewSubscriptions, ids: pa.Array) -> Int32s:
+        """Add subscriptions, and return their numbers in the core."""
+        owners, tops, bags = begun
+        ks = tops[:, 2].astype(np.int32)
+        points = np.ascontiguousarray(tops[:, :2])
+        alphas = np.ascontiguousarray(tops[:, 3])
+        subs = self.core.subscribe(points, alphas, ks, bags.starts, bags.terms)
+        _reach(self.sub_of, owners)
+        _reach(self.owner_of, subs)
+        self.sub_of.array[owners] = subs
+        self.owner_of.array[subs] = owners
+        self._names.put(owners, ids)
+        self.live += len(owners)
+        return subs
+
+    def apply(self, step: RankedStep) -> None:
+        """Take a step, event by event, and keep its updates."""
+        self._names.forget(self._ended.array.copy())
+        self.ids.drop_before(self.core.first)
+        self.terms.sweep()
+        self._hand_over(step)
+        with UpdateSpool(self.file, self.named) as spool:
+            ended = StepWalk(self, step, spool.add).go()
+        self.update_count = spool.rows
+        self._ended.replace(ended)
+
+    def _hand_over(self, step: RankedStep) -> None:
+        """Forget the subscriptions of buckets that it lost, and add those of buckets it gained."""
+        lost, gained = self._mine & ~step.mine, step.mine & ~self._mine
+        if lost.any():
+            owners = np.flatnonzero(self.sub_of.array != NO_OWNER).astype(np.int32)
+            going = owners[lost[buckets_of(self._names.of(owners))]]
+            self.core.unsubscribe(self.sub_of.array[going])
+            self.sub_of.array[going] = NO_OWNER
+            self._names.forget(going)
+            self.live -= len(going)
+        if gained.any():
+            begun = step.standing(gained)
+            for first in range(0, len(begun), AT_ONCE):
+                self._enter_some(begun.slice(first, AT_ONCE))
+        self._mine[:] = step.mine
+
+    @property
+    def file(self) -> Path:
+        """Where the updates of the last step are kept."""
+        assert isinstance(self._memory, MappedMemory)  # noqa: S101 - as nodes keep it
+        return self._memory.folder / _UPDATES
+
+    def updates(self) -> Iterator[pa.Table]:
+        """The updates of the last step."""
+        if not self.update_count:
+            return
+        with pa.OSFile(str(self.file)) as file, pa.ipc.open_file(file) as reader:
+            for number in range(reader.num_record_batches):
+                yield pa.Table.from_batches([reader.get_batch(number)])
+
+    def named(self, updates: RankedUpdates) -> pa.Table:
+        """Updates as a table with the ids of subscriptions and messages."""
+        added = updates.ops > 0
+        columns = [
+            pa.array(updates.seq),
+            pa.array(["remove", "add"]).take(pa.array(added.astype(np.int8))),
+            self._names.of(updates.owners).cast(pa.string()),
+            self.ids.take(updates.messages).cast(pa.string()),
+            pa.array(updates.scores, mask=~added),
+        ]
+        return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+
+    def stats(self) -> dict[str, int]:
+        """Sizes: subscriptions, bytes, messages in the window."""
+        core = self.core
+        size = core.subscription_bytes + core.message_bytes + self.terms.nbytes
+        size += self.ids.nbytes + self._names.nbytes + self.sub_of.nbytes + self.owner_of.nbytes
+        return {"rows": self.live, "bytes": size, "window": core.next - core.first}
+
+
+def _reach(column: Column, places: Int32s) -> None:
+    """Lengthen a column so that it has these places."""
+    more = int(places.max(initial=-1)) + 1 - column.size
+    if more > 0:
+        column.lengthen(more)
+        column.array[-more:] = NO_OWNER

@@ -1,0 +1,165 @@
+"""Ranking with a shared window: every worker has all of it, and the subscriptions of some buckets.
+
+Workers need nothing from each other: arrivals, expiries and re-evaluations are handled where the
+subscription is. This is the fastest scheme if all workers are on one machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from nearcast.spark.io.files import Files
+from nearcast.spark.operations import GONE, RANKED, completed
+from nearcast.spark.operations import LOG as LOGGED
+from nearcast.spark.topk.build_progress import reporting_progress
+from nearcast.spark.topk.holder import RankedShard, RankingRules
+from nearcast.spark.topk.steps import Mask, RankedStep
+from nearcast.spark.topk.window import read_messages, window_messages
+from nearcast.spark.topk.work import Packets, RankedWork, Stage, buckets_of
+from nearcast.spark.workers.node import LogStep, Recipe
+from nearcast.spark.workers.node_folders import make_sure_of_room
+from nearcast.text import Vocabulary
+
+if TYPE_CHECKING:
+    from nearcast.spark.workers.tasks import TaskInput
+
+_COLUMNS = ["kind", "owner", "seq", "id", "query", "top"]
+_FIRST_TASK = 1 << 20  # added to worker numbers, so that files of ranking tasks have own names
+
+MESSAGE_BYTES, _SUBSCRIPTION = 500, 1000  # bytes that each takes, approximately
+
+_vocabularies: dict[tuple[str, str], Vocabulary] = {}
+
+
+class SharedWindowRanker:
+    """Ranks in one stage, with one task for each worker."""
+
+    def stages(self, work: TaskInput) -> list[Stage]:
+        """The single stage."""
+        assert work.ranked is not None  # noqa: S101 - called for work with top-k subscriptions
+        return [Stage(work.ranked.workers, _rank)]
+
+
+def _rank(work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int) -> Packets:
+    from nearcast.spark.workers.tasks import TaskNode, TaskReport, UpdateFile
+
+    del packets
+    began, cpu = time.perf_counter(), time.process_time()
+    ranked, node = work.ranked, TaskNode(work)
+    assert ranked is not None  # noqa: S101 - as above
+    source = StateReader(work, node.files, worker)
+    recipe = Recipe(node.files, f"ranked-{worker:05}", None, ranked.steps, source.start)
+    shard = node.cache.get(source.rules(), recipe, source.step)
+    ready = time.perf_counter()
+    file = UpdateFile(work, _FIRST_TASK + worker, attempt)
+    for updates in shard.updates():
+        file.write_table(updates)
+    name, stats = file.close(), shard.stats()
+    seconds = {"catch up": ready - began, "write": time.perf_counter() - ready}
+    messages = ranked.files[-1].next - ranked.files[-1].first
+    report = TaskReport(
+        worker, worker, messages, file.rows, 0, stats["rows"], stats["bytes"], name, seconds,
+        time.process_time() - cpu, stats["window"], ranked=True,
+    )  # fmt: skip
+    yield worker, report.to_packet()
+
+
+class StateReader:
+    """Reads what a worker needs from the state of its pipeline."""
+
+    def __init__(self, work: TaskInput, files: Files, worker: int) -> None:
+        assert work.ranked is not None  # noqa: S101 - made for work with top-k subscriptions
+        self._work, self._ranked = work, work.ranked
+        self._files = files
+        self._worker = worker
+        self._mine: Mask = work.ranked.buckets == worker
+
+    def rules(self) -> RankingRules:
+        """What scores depend on."""
+        ranked = self._ranked
+        history = vocabulary_of(self._work.pipeline, self._files, ranked)
+        idf = None if history is None else history.idf
+        return RankingRules(ranked.window, ranked.space, self._work.analyser, idf)
+
+    def step(self, step: LogStep) -> RankedStep:
+        """What a step, one of `RankedWork.steps`, changes for the worker."""
+        place = self._ranked.steps.index(step)
+        messages = read_messages(self._files, self._ranked.files[place - 1])
+        log = self.logged(f"log/{step.number:09}.arrow")
+        return RankedStep(messages, _within(log, self._mine), self._mine, self.standing)
+
+    def start(self, shard: RankedShard) -> int:
+        """Build the shard as of before the last step; return how many steps it includes."""
+        ranked = self._ranked
+        messages = window_messages(self._files, ranked.before, ranked.first, ranked.next)
+        begun = self.standing(self._mine)
+        make_sure_of_room(
+            shard.file.parent, MESSAGE_BYTES * len(messages) + _SUBSCRIPTION * len(begun)
+        )
+        with reporting_progress(self._files, self._worker) as progress:
+            shard.build(messages, begun, self._mine, progress)
+        return len(ranked.steps) - 1
+
+    def standing(self, buckets: Mask) -> pa.Table:
+        """The subscriptions of some buckets before the last step."""
+        steps = self._work.steps[:-1]
+        names = [f"definitions/{steps[0].number:09}.arrow"] if steps[0].number else []
+        names += [f"log/{step.number:09}.arrow" for step in steps[1:]]
+        parts = [LOGGED.empty_table().select(_COLUMNS), *map(self.logged, names)]
+        where: dict[int, int] = {}
+        begun, total = [], 0
+        for part in parts:
+            own = _within(part, buckets)
+            kinds, owners = own["kind"].to_numpy(), own["owner"].to_numpy()
+            came = own.filter(pa.array(kinds == RANKED))
+            numbers = range(total, total + len(came))
+            where.update(zip(came["owner"].to_pylist(), numbers, strict=True))
+            for owner in owners[kinds == GONE].tolist():
+                where.pop(owner, None)
+            begun.append(came)
+            total += len(came)
+        rows = np.sort(np.fromiter(where.values(), np.int64, len(where)))
+        return pa.concat_tables(begun).take(pa.array(rows)).combine_chunks()
+
+    def logged(self, name: str) -> pa.Table:
+        """The columns of a log that ranking needs."""
+        with pa.ipc.open_file(self._files.map(name)) as reader:
+            return completed(reader.read_all(), LOGGED).select(_COLUMNS)
+
+    def own(self, log: pa.Table) -> pa.Table:
+        """The rows of a log that begin in the worker's buckets, and all that end."""
+        return _within(log, self._mine)
+
+
+def _within(log: pa.Table, buckets: Mask) -> pa.Table:
+    """The rows of a log that begin in some buckets, and all that end."""
+    kinds = log["kind"].to_numpy()
+    inside = kinds == GONE
+    rows = np.flatnonzero(kinds == RANKED)
+    ids = log["id"].take(pa.array(rows)).combine_chunks()
+    inside[rows] = buckets[buckets_of(ids)]
+    return log.filter(pa.array(inside)).combine_chunks()
+
+
+def vocabulary_of(pipeline: str, files: Files, ranked: RankedWork) -> Vocabulary | None:
+    """The history from which terms get their weights, read once by each process."""
+    if ranked.vocabulary is None:
+        return None
+    if (pipeline, ranked.vocabulary) not in _vocabularies:
+        _vocabularies.clear()
+        if files.local is not None:
+            history = Vocabulary.load(files.local / ranked.vocabulary)
+        else:
+            with TemporaryDirectory() as folder:
+                path = Path(folder) / ranked.vocabulary
+                path.write_bytes(files.read(ranked.vocabulary))
+                history = Vocabulary.load(path)
+        _vocabularies[pipeline, ranked.vocabulary] = history
+    return _vocabularies[pipeline, ranked.vocabulary]

@@ -1,0 +1,1 @@
+"""What runs in the tasks of a job, and what a node keeps for them."""
