@@ -36,7 +36,7 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, messages_of, rows_of, sample_of, take_rows
 from nearcast.partition.simulate import population_of, simulate
-from nearcast.partition.space_kd import space_kd
+from nearcast.partition.space import space_kd
 from nearcast.partition.wanted import WantedKeys
 from nearcast_lab.designs.eras import Era, Eras
 from nearcast_lab.designs.paper_adjusting import adjust_as_published

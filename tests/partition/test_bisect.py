@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
+from nearcast.partition.auto import hilbert_order, hilbert_ranges
 from nearcast.partition.bisect import By, bisect, everything, load_of
 from nearcast.partition.digest import BUCKETS, TextUnits
 from nearcast.partition.grid import Grid
-from nearcast.partition.hilbert import hilbert_order, hilbert_ranges
 from nearcast.partition.kdt import Growing, Leaf, SpaceSplit, TextSplit, layout_of
 from nearcast.partition.layout import cells_and_maps, loads_of
 from nearcast.partition.prepare import prepare

@@ -13,10 +13,9 @@ from made_samples import GRID, made_sample
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys, routing
 from nearcast.partition.grid import Grid
-from nearcast.partition.hybrid import Hybrid, hybrid, weights_for
+from nearcast.partition.hybrid import Hybrid, hybrid, number_partitions, weights_for
 from nearcast.partition.kdt import Rect, TextSplit
 from nearcast.partition.merge import Weights, members_of, merge
-from nearcast.partition.part_counts import number_partitions
 from nearcast.partition.prepare import prepare
 from nearcast.partition.sample import messages_of, rows_of, sample_of
 from nearcast.partition.similarity import cosine, texts_of

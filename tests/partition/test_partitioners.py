@@ -5,12 +5,12 @@ import pytest
 
 from nearcast.errors import InvalidValue
 from nearcast.partition import keys, routing
-from nearcast.partition._spread import heaviest_first, runs
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS, partitioner_named
 from nearcast.partition.sample import Sample, SampleRows, messages_of, rows_of, sample_of
-from nearcast.partition.space_kd import kd_cells
+from nearcast.partition.space import kd_cells, runs
+from nearcast.partition.text import heaviest_first
 
 GRID = Grid(0.0, 0.0, 32.0, 32.0, 32, 32)
 

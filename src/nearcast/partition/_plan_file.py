@@ -1,13 +1,16 @@
-"""The bytes of a saved plan: a mark, a version, a description in JSON, arrays, a checksum."""
+"""Plans as bytes: a mark, a version, a description in JSON, arrays, a checksum."""
 
 from __future__ import annotations
 
 import json
 import struct
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +23,67 @@ PLAN = b"NEARPLAN"
 _HEAD = struct.Struct("<8sII")  # mark, version, length of the description
 _SUM = struct.Struct("<I")
 _DTYPES = ("<i4", "<i8", "<u8", "<f8")
+
+Facts = dict[str, Any]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedPlan(ABC):
+    """A plan that is never changed; a change is another plan under the next number.
+
+    Plans are equal if their bytes are. `mark` and `version` say what the bytes hold; those of all
+    earlier versions are read.
+    """
+
+    mark: ClassVar[bytes]
+    version: ClassVar[int]
+
+    @abstractmethod
+    def described(self) -> tuple[Facts, Arrays]:
+        """What is saved: facts that JSON can hold, and one-dimensional arrays."""
+
+    @classmethod
+    @abstractmethod
+    def restored(cls, facts: Facts, arrays: Arrays) -> Self:
+        """Make a plan from what `described` gave."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def changed(self, **changes: Any) -> Self:
+        """Give the plan with some fields changed, under the next number."""
+        facts, _ = self.described()
+        return replace(self, **{"number": facts["number"] + 1} | changes)
+
+    def to_bytes(self) -> bytes:
+        """Write the plan as bytes; the same plan always gives the same bytes."""
+        return pack(self.version, *self.described(), self.mark)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "plan") -> Self:
+        """Read what `to_bytes` wrote; `name` is what errors call it."""
+        facts, arrays = unpack(cls.version, data, name, cls.mark)
+        try:
+            return cls.restored(facts, arrays)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise SourceError(f"{name}: damaged ({error}); make a new plan") from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write one file; what `path` held before stays until the new file is whole."""
+        _write(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a file that `save` wrote."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise SourceError(f"{path}: the plan cannot be read: {error}") from error
+        return cls.from_bytes(data, str(path))
 
 
 def pack(
@@ -37,14 +101,12 @@ def pack(
     return body + _SUM.pack(zlib.crc32(body))
 
 
-def unpack(
-    version: int, data: bytes, name: str, mark: bytes = PLAN, oldest: int | None = None
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Read what `pack` wrote, from the oldest version that is known, or say why it cannot be."""
+def unpack(version: int, data: bytes, name: str, mark: bytes = PLAN) -> tuple[Facts, Arrays]:
+    """Read what `pack` wrote in this version or an earlier one, or say why it cannot be read."""
     if len(data) < _HEAD.size or not data.startswith(mark):
         raise SourceError(f"{name}: not a plan; expected a file that `nearcast spark plan` saved")
     _, found, length = _HEAD.unpack_from(data)
-    if not (version if oldest is None else oldest) <= found <= version:
+    if not 1 <= found <= version:
         raise SourceError(
             f"{name}: a plan of version {found}, this reads version {version}; "
             "make a new plan, or use the release that wrote it"
@@ -54,8 +116,8 @@ def unpack(
         raise SourceError(f"{name}: damaged (its checksum is wrong); make a new plan")
     try:
         described = json.loads(body[_HEAD.size : _HEAD.size + length])
-        facts: dict[str, Any] = described["facts"]
-        arrays: dict[str, npt.NDArray[Any]] = {}
+        facts: Facts = described["facts"]
+        arrays: Arrays = {}
         at = _HEAD.size + length
         for array, dtype, count in described["arrays"]:
             if dtype not in _DTYPES:
@@ -70,7 +132,7 @@ def unpack(
     return facts, arrays
 
 
-def write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> None:
     """Write a file and then let it take the place of what was there."""
     unfinished = path.with_name(f"{path.name}.unfinished")
     try:
@@ -79,11 +141,3 @@ def write(path: Path, data: bytes) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise SourceError(f"{path}: the plan cannot be written: {error}") from error
-
-
-def read(path: Path) -> bytes:
-    """Read a file whole."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path}: the plan cannot be read: {error}") from error

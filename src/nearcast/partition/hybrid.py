@@ -37,6 +37,7 @@ import numpy as np
 
 from nearcast._jit import kernel
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.errors import InvalidValue
 from nearcast.partition.bisect import CellSlice, everything, part_by_space, sides_of
 from nearcast.partition.digest import Digest, thinned
 from nearcast.partition.grid import Grid
@@ -52,7 +53,6 @@ from nearcast.partition.kdt import (
 )
 from nearcast.partition.load import MEASURED, WorkCosts
 from nearcast.partition.merge import Members, Weights, members_of, merge
-from nearcast.partition.part_counts import number_partitions
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import Prepared, prepare
 from nearcast.partition.sample import Sample
@@ -390,3 +390,32 @@ def _deal(objects: Floats, queries: Floats, costs: Floats, weights: Weights, cou
         sums[1, best] += queries[at]
         sums[2, best] += costs[at]
     return dealt
+
+
+def number_partitions(costs: Floats, total: int) -> list[int]:
+    """ComputeNumberPartitions (section IV-B): share `total` parts out so that the load is least.
+
+    `costs[i, k - 1]` is the load of node i cut into k parts, C[i, k] in the paper; each node gets
+    at least one part. L[i, j] = min over k of L[i - 1, j - k] + C[i, k], and the choices are
+    followed back.
+
+    >>> number_partitions(np.array([[9.0, 5.0, 4.0], [7.0, 6.0, 1.0]]), 4)
+    [1, 3]
+    """
+    nodes, most = costs.shape
+    if not nodes <= total <= nodes * most:
+        raise InvalidValue("total", total, f"from {nodes} to {nodes * most} parts")
+    least = np.full((nodes + 1, total + 1), np.inf)
+    choice = np.zeros((nodes + 1, total + 1), np.int64)
+    least[0, 0] = 0.0
+    for i in range(1, nodes + 1):
+        for j in range(i, total + 1):
+            k = np.arange(1, min(j - i + 1, most) + 1)
+            sums = least[i - 1, j - k] + costs[i - 1, k - 1]
+            best = int(np.argmin(sums))
+            least[i, j], choice[i, j] = sums[best], k[best]
+    parts, left = [], total
+    for i in range(nodes, 0, -1):
+        parts.append(int(choice[i, left]))
+        left -= parts[-1]
+    return parts[::-1]

@@ -9,18 +9,16 @@ apart (`wanted`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.types import Int32s, Int64s
-from nearcast.errors import InvalidValue, SourceError
-from nearcast.partition import _plan_file
+from nearcast.errors import InvalidValue
+from nearcast.partition._plan_file import PLAN, Arrays, Facts, SavedPlan
 from nearcast.partition.grid import Grid, checked
 from nearcast.partition.tables import Terms, count_table, no_counts, no_terms
 from nearcast.partition.text_map import TextMap as TextMap  # users of a plan need it
@@ -66,7 +64,7 @@ class PlanArrays(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(SavedPlan):
     """A routing table, made by a partitioner and never changed; a change is a new plan.
 
     - `kind`: by what rows are spread. "grid": by place and text, as the cells say. "hash": by
@@ -78,6 +76,9 @@ class Plan:
     - `number`: the version of the routing table, which grows with every change.
     - `about`: anything else worth keeping, as JSON.
     """
+
+    mark = PLAN
+    version = FORMAT_VERSION
 
     scheme: str
     workers: int
@@ -98,16 +99,6 @@ class Plan:
         put(self, "order_counts", np.ascontiguousarray(self.order_counts, np.int64))
         _check(self)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Plan) and self.to_bytes() == other.to_bytes()
-
-    def __hash__(self) -> int:
-        return hash(self.to_bytes())
-
-    def changed(self, **changes: Any) -> Plan:
-        """Give the plan with some fields changed, under the next number."""
-        return replace(self, **{"number": self.number + 1} | changes)
-
     @property
     def split_cells(self) -> npt.NDArray[np.bool_]:
         """Which cells are split by text."""
@@ -118,8 +109,8 @@ class Plan:
         """The plan for kernels, with a hash table for each text map and for the frequent terms."""
         return _arrays(self)
 
-    def to_bytes(self) -> bytes:
-        """Write the plan as bytes; the same plan always gives the same bytes."""
+    def described(self) -> tuple[Facts, Arrays]:
+        """What is saved of it."""
         facts = {
             "scheme": self.scheme,
             "workers": self.workers,
@@ -128,45 +119,28 @@ class Plan:
             "number": self.number,
             "about": dict(self.about),
         }
-        return _plan_file.pack(
-            FORMAT_VERSION,
-            facts,
-            {
-                "cell_worker": self.cell_worker,
-                **packed(self.maps),
-                "order_terms": self.order_terms,
-                "order_counts": self.order_counts,
-            },
+        return facts, {
+            "cell_worker": self.cell_worker,
+            **packed(self.maps),
+            "order_terms": self.order_terms,
+            "order_counts": self.order_counts,
+        }
+
+    @classmethod
+    def restored(cls, facts: Facts, arrays: Arrays) -> Plan:
+        """Make a plan from what `described` gave."""
+        return cls(
+            scheme=facts["scheme"],
+            workers=facts["workers"],
+            kind=facts["kind"],
+            grid=Grid(*facts["grid"]),
+            cell_worker=arrays["cell_worker"],
+            maps=unpacked(arrays),
+            order_terms=arrays["order_terms"],
+            order_counts=arrays["order_counts"],
+            number=facts["number"],
+            about=facts["about"],
         )
-
-    @classmethod
-    def from_bytes(cls, data: bytes, name: str = "plan") -> Plan:
-        """Read what `to_bytes` wrote; `name` is what errors call it."""
-        facts, arrays = _plan_file.unpack(FORMAT_VERSION, data, name)
-        try:
-            return cls(
-                scheme=facts["scheme"],
-                workers=facts["workers"],
-                kind=facts["kind"],
-                grid=Grid(*facts["grid"]),
-                cell_worker=arrays["cell_worker"],
-                maps=unpacked(arrays),
-                order_terms=arrays["order_terms"],
-                order_counts=arrays["order_counts"],
-                number=facts["number"],
-                about=facts["about"],
-            )
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise SourceError(f"{name}: damaged ({error}); make a new plan") from None
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write one file; what `path` held before stays until the new file is whole."""
-        _plan_file.write(Path(path), self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Plan:
-        """Read a file that `save` wrote."""
-        return cls.from_bytes(_plan_file.read(Path(path)), str(path))
 
 
 def _check(plan: Plan) -> None:

@@ -11,13 +11,8 @@ from nearcast.partition.grid import Grid
 from nearcast.partition.hybrid import hybrid, hybrid_real
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
-from nearcast.partition.space_grid import space_grid
-from nearcast.partition.space_kd import space_kd
-from nearcast.partition.space_rtree import space_rtree
-from nearcast.partition.text_frequency import text_frequency
-from nearcast.partition.text_hypergraph import text_hypergraph
-from nearcast.partition.text_metric import text_metric
-from nearcast.partition.whole import by_hash, shared
+from nearcast.partition.space import by_hash, shared, space_grid, space_kd, space_rtree
+from nearcast.partition.text import text_frequency, text_hypergraph, text_metric
 
 Partitioner: TypeAlias = Callable[[Sample, int, Grid], Plan]
 """Makes a plan from a sample, for a number of workers, over a grid."""

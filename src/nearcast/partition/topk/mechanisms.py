@@ -29,14 +29,20 @@ from nearcast.geo import WORLD, Box
 from nearcast.partition.sample import SampleMessages, frequent_terms
 from nearcast.partition.tables import Terms
 from nearcast.partition.text_map import TextMap, starts_of
+from nearcast.partition.topk import kernels
 from nearcast.partition.topk.kd import kd_tree
 from nearcast.partition.topk.placing import TopkQueries, ordered, prefix_lengths
 from nearcast.partition.topk.spread import Prefix, Spread, only, single_leaf
-from nearcast.partition.topk.steepness_limit import choose_limit
 from nearcast.partition.topk.term_affinity import deal_by_affinity, units_for
 from nearcast.partition.topk.words import BUCKETS, TermUnits, UnitLists, deal, units_of
 
 Levels: TypeAlias = tuple[int, int]
+
+SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
+"""Shares of the sampled messages that may be steep."""
+_COPY = 2.0
+_UNWEIGHED = 0.04
+"""Share of all workers that a message may go to in addition, while no threshold is known."""
 
 
 class TopkSample(NamedTuple):
@@ -265,3 +271,46 @@ def _any_in(lists: UnitLists, parts: Int32s, part: int) -> Int64s:
     """Which lists have any unit of a part."""
     rows = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts))
     return np.unique(rows[parts[lists.units] == part])
+
+
+def limit_for(share: float, steepness: Floats) -> float:
+    """Give the limit above which at most this share of messages is; infinity for no share."""
+    some = steepness[steepness > 0.0]  # the others have no terms, and go nowhere
+    if share <= 0.0 or not len(some):
+        return inf
+    return float(np.quantile(some, 1.0 - share, method="higher"))
+
+
+def choose_limit(queries: TopkQueries, starts: Int64s, steepness: Floats, ways: int) -> float:
+    """Choose up to which steepness prefixes take messages into account, with `ways` workers.
+
+    The lower the limit, the shorter are prefixes, and the more messages go to all workers. Both
+    costs are taken as shares: of the copies that whole queries would have, and of the workers that
+    there are. A copy counts twice, because it is kept, and gets every new threshold. Candidates for
+    the limit are those by which some usual shares of the sampled messages are steep; the one with
+    the least sum is chosen. Subscriptions are ordered; terms are thought to be dealt out evenly.
+    """
+    if not queries.size or not len(steepness):
+        return inf
+    sent = _parts(np.diff(starts), ways) / ways
+    if not (queries.thetas > 0.0).any():
+        most = SHARES[-1]
+        share = most if most * (1.0 - sent) <= _UNWEIGHED else _UNWEIGHED / (1.0 - sent)
+        return limit_for(share, steepness)
+    whole = _parts(np.diff(queries.starts), ways)
+    best, least = inf, inf
+    for share in SHARES:
+        limit = limit_for(share, steepness)
+        lengths = kernels.prefix_lengths(
+            False, limit, queries.starts, queries.weights, queries.alphas, queries.thetas
+        )
+        steep = float((steepness > limit).mean())
+        cost = _COPY * _parts(lengths, ways) / whole + steep * (1.0 - sent)
+        if cost < least:
+            best, least = limit, cost
+    return best
+
+
+def _parts(counts: Int32s | Int64s, ways: int) -> float:
+    """Give how many of `ways` parts `counts` terms fall into, on average."""
+    return float((ways * (1.0 - (1.0 - 1.0 / ways) ** counts)).mean())

@@ -15,19 +15,17 @@ Steps that a mechanism does not need have one outcome:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.errors import InvalidValue, SourceError
-from nearcast.partition import _plan_file
+from nearcast.errors import InvalidValue
+from nearcast.partition._plan_file import Arrays, Facts, SavedPlan
 from nearcast.partition.tables import Terms, count_table, no_counts, no_terms
 from nearcast.partition.text_map import (
     TextMap,
@@ -53,7 +51,6 @@ Under all of them, or under a prefix: the terms without which no message can rea
 "sum" with the sum of their weights, as the paper has it (equation 3); the former is never larger.
 """
 
-_MARK = b"NEARTOPK"
 _MOST_WORKERS = 1 << 15
 
 
@@ -116,8 +113,8 @@ class SpreadArrays(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
-    """Made by a mechanism and never changed; a change is a new spread under the next number.
+class Spread(SavedPlan):
+    """A plan for top-k subscriptions, made by a mechanism.
 
     - `groups`: the map of the first step; for `by_id` from hashes of ids to workers;
     - `trees`: one for each group;
@@ -129,6 +126,9 @@ class Spread:
     - `levels`: how many partitions each level has;
     - `about`: anything else worth keeping, as JSON.
     """
+
+    mark = b"NEARTOPK"
+    version = FORMAT_VERSION
 
     mechanism: str
     workers: int
@@ -154,16 +154,6 @@ class Spread:
         put(self, "levels", tuple(self.levels))
         _check(self)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spread) and self.to_bytes() == other.to_bytes()
-
-    def __hash__(self) -> int:
-        return hash(self.to_bytes())
-
-    def changed(self, **changes: Any) -> Spread:
-        """Give the spread with some fields changed, under the next number."""
-        return replace(self, **{"number": self.number + 1} | changes)
-
     @cached_property
     def by_text(self) -> bool:
         """Whether it matters which terms a message has: if not, every worker sees every message."""
@@ -179,8 +169,8 @@ class Spread:
         """The spread for kernels, with a hash table for each map and for the frequent terms."""
         return _arrays(self)
 
-    def to_bytes(self) -> bytes:
-        """Write the spread as bytes; the same spread always gives the same bytes."""
+    def described(self) -> tuple[Facts, Arrays]:
+        """What is saved of it."""
         facts = {
             "mechanism": self.mechanism,
             "workers": self.workers,
@@ -191,60 +181,49 @@ class Spread:
             "number": self.number,
             "about": dict(self.about),
         }
-        return _plan_file.pack(
-            FORMAT_VERSION,
-            facts,
-            {
-                "tree_starts": starts_of(len(each.axis) for each in self.trees),
-                "axis": joined([each.axis for each in self.trees], np.int32),
-                "line": joined([each.line for each in self.trees], np.float64),
-                "low": joined([each.low for each in self.trees], np.int32),
-                "high": joined([each.high for each in self.trees], np.int32),
-                **packed((self.groups, *self.maps)),
-                "order_terms": self.order_terms,
-                "order_counts": self.order_counts,
-            },
-            _MARK,
+        return facts, {
+            **_tree_arrays(self.trees),
+            **packed((self.groups, *self.maps)),
+            "order_terms": self.order_terms,
+            "order_counts": self.order_counts,
+        }
+
+    @classmethod
+    def restored(cls, facts: Facts, arrays: Arrays) -> Spread:
+        """Make a spread from what `described` gave."""
+        maps = unpacked(arrays)
+        starts = arrays["tree_starts"]
+        columns = [arrays[column] for column in KdTree._fields]
+        first, second = facts["levels"]
+        return cls(
+            mechanism=facts["mechanism"],
+            workers=facts["workers"],
+            groups=maps[0],
+            trees=[
+                KdTree(*(column[starts[k] : starts[k + 1]] for column in columns))
+                for k in range(len(starts) - 1)
+            ],
+            maps=maps[1:],
+            by_id=facts["by_id"],
+            prefix=facts["prefix"],
+            steepest=inf if facts.get("steepest") is None else facts["steepest"],
+            order_terms=arrays["order_terms"],
+            order_counts=arrays["order_counts"],
+            levels=(first, second),
+            number=facts["number"],
+            about=facts["about"],
         )
 
-    @classmethod
-    def from_bytes(cls, data: bytes, name: str = "plan") -> Spread:
-        """Read what `to_bytes` wrote; `name` is what errors call it."""
-        facts, arrays = _plan_file.unpack(FORMAT_VERSION, data, name, _MARK, oldest=1)
-        try:
-            maps = unpacked(arrays)
-            starts = arrays["tree_starts"]
-            columns = [arrays[column] for column in KdTree._fields]
-            first, second = facts["levels"]
-            return cls(
-                mechanism=facts["mechanism"],
-                workers=facts["workers"],
-                groups=maps[0],
-                trees=[
-                    KdTree(*(column[starts[k] : starts[k + 1]] for column in columns))
-                    for k in range(len(starts) - 1)
-                ],
-                maps=maps[1:],
-                by_id=facts["by_id"],
-                prefix=facts["prefix"],
-                steepest=inf if facts.get("steepest") is None else facts["steepest"],
-                order_terms=arrays["order_terms"],
-                order_counts=arrays["order_counts"],
-                levels=(first, second),
-                number=facts["number"],
-                about=facts["about"],
-            )
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise SourceError(f"{name}: damaged ({error}); make a new plan") from None
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write one file; what `path` held before stays until the new file is whole."""
-        _plan_file.write(Path(path), self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Spread:
-        """Read a file that `save` wrote."""
-        return cls.from_bytes(_plan_file.read(Path(path)), str(path))
+def _tree_arrays(trees: Sequence[KdTree]) -> Arrays:
+    """The nodes of all trees, one after the other."""
+    return {
+        "tree_starts": starts_of(len(each.axis) for each in trees),
+        "axis": joined([each.axis for each in trees], np.int32),
+        "line": joined([each.line for each in trees], np.float64),
+        "low": joined([each.low for each in trees], np.int32),
+        "high": joined([each.high for each in trees], np.int32),
+    }
 
 
 def _as_tree(given: KdTree) -> KdTree:
@@ -263,12 +242,8 @@ def _arrays(spread: Spread) -> SpreadArrays:
     return SpreadArrays(
         workers=spread.workers,
         by_id=spread.by_id,
-        tree_starts=starts_of(len(each.axis) for each in spread.trees),
         leaf_starts=starts_of(each.leaves for each in spread.trees),
-        axis=joined([each.axis for each in spread.trees], np.int32),
-        line=joined([each.line for each in spread.trees], np.float64),
-        low=joined([each.low for each in spread.trees], np.int32),
-        high=joined([each.high for each in spread.trees], np.int32),
+        **_tree_arrays(spread.trees),
         map_starts=maps.starts,
         map_masks=maps.masks,
         map_slots=maps.slots,
