@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearcast.index.rarest_term.index import RarestTerm
-from nearcast.spark.topk.update_spool import UpdateSpool
-from nearcast.spark.workers import tasks
+from nearcast.spark.topk.updates import UpdateSpool
+from nearcast.spark.workers import task
 from nearcast.spark.workers.router import Router
 from nearcast.spark.workers.shard import Shard
 from nearcast.topk.core import TopK
@@ -46,7 +46,7 @@ class Crashes:
             yield
         finally:
             self._below = ""
-            tasks._caches.clear()  # nothing that was in memory is there in the next process
+            task.node_cache.cache_clear()  # nothing that was in memory is there in the next process
 
     def point(self, name: str) -> None:
         """Something is about to be changed."""

@@ -17,18 +17,13 @@ from nearcast.events import Event, Move, Publish, Subscribe, Subscription, Unsub
 from nearcast.spark.topk.dskype.aggregation import aggregate
 from nearcast.spark.topk.dskype.buffer_shard import BufferShard
 from nearcast.spark.topk.dskype.clock import Timeline
-from nearcast.spark.topk.dskype.columns import (
-    ReachedPairs,
-    Refills,
-    SubscriptionVersions,
-    Terms,
-    Updates,
-    WindowMessages,
-    starts_of,
-)
 from nearcast.spark.topk.dskype.finder import Finder
+from nearcast.spark.topk.dskype.messages import ReachedPairs, Refills, WindowMessages
 from nearcast.spark.topk.dskype.part import WindowPart
 from nearcast.spark.topk.dskype.requests import Operations, take_step
+from nearcast.spark.topk.dskype.terms import Terms, starts_of
+from nearcast.spark.topk.reading import RankedSubscriptions
+from nearcast.spark.topk.updates import RankedUpdates
 from nearcast.text import idf_of, parse_bag
 
 Update = tuple[int, str, str, str, float | None]
@@ -156,7 +151,7 @@ class Decider:
         queries = [parse_bag(each.query, self.settings.analyser) for each in subscriptions]
         terms, _ = self.terms([Counter(query) for query in queries])
         tops = [each.top for each in subscriptions]
-        wanted = SubscriptionVersions(
+        wanted = RankedSubscriptions(
             np.array([owner for owner, _, _, _ in begun], np.int32),
             pa.array([each.id for each in subscriptions], pa.string()),
             np.array([each.point for each in subscriptions], np.float64).reshape(-1, 2),
@@ -204,7 +199,7 @@ class Workers:
             pairs.append(finder.find(batch.messages.of(which)))
         for part in self.parts:
             part.take(batch.messages, timeline.was_first)
-        updates: list[Updates] = []
+        updates: list[RankedUpdates] = []
         for number, home in enumerate(self.homes):
             mine = _of_home(operations, number, len(self.homes))
             taken, requests = take_step(home, timeline, _joined(pairs), mine)
@@ -235,7 +230,7 @@ class Workers:
         self._refills, self._raised = [], []
 
 
-def net(updates: list[Updates], names: _Names) -> list[Update]:
+def net(updates: list[RankedUpdates], names: _Names) -> list[Update]:
     """Updates with names; what came and went within an event by one name is none."""
     found: dict[tuple[int, str, str], Update | None] = {}
     for part in updates:

@@ -11,7 +11,7 @@ from crashes import Crash, Crashes, install
 from nearcast.partition.plan import Plan
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.readers.feed import BatchFeed
-from nearcast.spark.workers.tasks import TaskInput, TaskReport
+from nearcast.spark.workers.task import TaskInput, TaskReport
 from small_pipeline import Small, churn, write_events
 
 

@@ -14,7 +14,7 @@ import pytest
 from boolean_logs import Updates, scanned
 from nearcast.errors import NearcastError, SourceError, StateError
 from nearcast.spark.driver.history import Upkeep
-from nearcast.spark.workers import tasks
+from nearcast.spark.workers import task
 from nearcast.spark.workers.shard import Shard
 from small_pipeline import Small, churn, write_events
 
@@ -77,7 +77,7 @@ class Kept:
         return small
 
     def copy(self) -> Small:
-        tasks._caches.clear()
+        task.node_cache.cache_clear()
         place = self.folder / "copy"
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(self.small.folder, place)

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from nearcast.partition.plan import Plan
-from nearcast.spark.topk.registry import stages_of
-from nearcast.spark.workers.tasks import (
-    TaskInput,
-    TaskReport,
-    dispatch,
-    match_dispatched,
-    match_shared,
-)
+from nearcast.spark.topk.registry import chains_of
+from nearcast.spark.workers.task import Stage, TaskInput, TaskReport
 
 
 class InlineRunner:
@@ -23,26 +17,12 @@ class InlineRunner:
 
     def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Match the messages of a step, and rank them."""
-        return [*_match(work, plan), *_rank(work)]
+        return [report for chain in chains_of(work, plan) for report in _run(work, chain)]
 
 
-def _match(work: TaskInput, plan: Plan) -> list[TaskReport]:
-    numbers = range(len(work.parts))
-    if plan.kind == "shared":
-        return [match_shared(work, task, 0) for task in numbers]
-    packets = defaultdict[int, list[bytes]](list)
-    for task in numbers:
-        for worker, packet in dispatch(work, task):
-            packets[worker].append(packet)
-    return [match_dispatched(work, worker, iter(packets[worker]), 0) for worker in sorted(packets)]
-
-
-def _rank(work: TaskInput) -> list[TaskReport]:
-    stages = stages_of(work)
-    if not stages:
-        return []
-    packets: dict[int, list[bytes]] = {task: [] for task in range(stages[0].width)}
-    for stage in stages:
+def _run(work: TaskInput, chain: list[Stage]) -> list[TaskReport]:
+    packets: dict[int, list[bytes]] = {task: [] for task in range(chain[0].width)}
+    for stage in chain:
         sent = defaultdict[int, list[bytes]](list)
         for task in sorted(packets):
             for to, packet in stage.run(work, task, iter(packets[task]), 0):

@@ -45,7 +45,7 @@ from nearcast.spark.reports.report import (
 )
 from nearcast.spark.topk.ranking import RankingDriver
 from nearcast.spark.workers.messages import messages_of
-from nearcast.spark.workers.tasks import EventSlice, TaskInput, TaskReport
+from nearcast.spark.workers.task import EventSlice, Laps, TaskInput, TaskReport, TaskRunner
 
 STEP_ROWS = 500_000
 """Most events in a step: a pipeline that is behind takes fewer and larger steps."""
@@ -60,16 +60,6 @@ class Output(Protocol):
 
     def commit(self, step: int, names: list[str], refused: list[RefusedEvent]) -> None:
         """Take the files that tasks wrote, and no others; done twice, it is done once."""
-        ...
-
-
-class TaskRunner(Protocol):
-    """Runs the tasks of a step."""
-
-    tasks: int
-
-    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
-        """Match the messages of a step."""
         ...
 
 
@@ -177,7 +167,7 @@ class Pipeline:
         return report
 
     def _step(self, batch: int, slices: Sequence[Slice]) -> BatchReport:
-        clock = _Clock()
+        clock = Laps()
         history = self.history
         number = history.step.number + 1
         given = [each.to_json() for each in slices]
@@ -248,7 +238,7 @@ class Pipeline:
             operations=len(reading.log) - lasting,
             updates=commit.updates,
             refused=len(refused),
-            seconds=clock.laps,
+            seconds=clock.seconds,
             late=loaded.late,
             subscriptions=subscriptions,
             lasting=lasting,
@@ -367,20 +357,6 @@ def _summaries(plan: Plan, reports: list[TaskReport], placed: PlacedStep) -> lis
     if plan.kind == "shared":
         return found
     return [replace(one, operations=len(placed.shards[one.worker])) for one in found]
-
-
-class _Clock:
-    """Measures the seconds between laps."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        """Note how long it took since the lap before."""
-        now = time.perf_counter()
-        self.laps[name] = round(now - self._last, 6)
-        self._last = now
 
 
 def _given(events: pa.Table, row: int) -> bytes | dict[str, Any]:

@@ -17,24 +17,20 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
 from nearcast.arrays.types import Int32s
 from nearcast.engine.message_ids import NumberedStrings
-from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.geo import Box, planar_distance
 from nearcast.spark.names import Names
-from nearcast.spark.topk.steps import (
-    CoreMessages,
-    Mask,
-    NewSubscriptions,
-    RankedStep,
-    RankedUpdates,
-)
-from nearcast.spark.topk.update_spool import UpdateSpool
-from nearcast.spark.topk.walk import AT_ONCE, NO_OWNER, StepWalk
+from nearcast.spark.topk.reading import NO_OWNER, RankedSubscriptions, reach
+from nearcast.spark.topk.steps import CoreMessages, Mask, RankedStep, read_subscriptions
+from nearcast.spark.topk.updates import RankedUpdates, named_updates
 from nearcast.spark.topk.work import BUCKETS, buckets_of
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers
 from nearcast.topk import Window
 from nearcast.topk.core import TopK
-from nearcast.topk.terms import TermNumbers
+from nearcast.topk.terms import Bags, TermNumbers
+
+AT_ONCE = 20_000
+"""Messages or subscriptions that are entered together."""
 
 _UPDATES = "updates.bin"  # named like the arrays of the shard, so that a torn file is noticed
 
@@ -43,24 +39,16 @@ ProgressCallback = Callable[[int, int], None]
 
 
 class RankingRules(NamedTuple):
-    """What the scores of a pipeline depend on; makes shards or attaches to them."""
+    """What the scores of a pipeline depend on."""
 
     window: Window
     space: Box
     analyser: Analyser
     idf: Callable[[str], float] | None
 
-    def __call__(self, memory: Memory) -> RankedShard:
-        """Make an empty shard."""
-        return RankedShard(memory, self)
-
-    def attach(self, memory: Memory, described: Mapping[str, Any]) -> RankedShard:
-        """Attach to a shard in memory that is kept in files."""
-        return RankedShard(memory, self, described)
-
 
 class RankedShard:
-    """Holds top-k subscriptions and the window, and finds what each step changes."""
+    """Holds top-k subscriptions and the window."""
 
     def __init__(
         self, memory: Memory, rules: RankingRules, described: Mapping[str, Any] | None = None
@@ -93,7 +81,7 @@ class RankedShard:
         self._ended = Column(np.int32, 0, memory, "ended", sizes["ended"])  # names still known
 
     def describe(self) -> dict[str, Any]:
-        """Return what `RankingRules.attach` needs."""
+        """Return what is needed to attach to it in its memory."""
         return {
             "core": self.core.describe(),
             "terms": self.terms.describe(),
@@ -129,35 +117,21 @@ class RankedShard:
             self._enter_some(begun.slice(first, AT_ONCE))
 
     def _enter_some(self, begun: pa.Table) -> None:
-        self.enter(NewSubscriptions.read(begun, self.terms), begun["id"].combine_chunks())
+        self.enter(read_subscriptions(begun, self.terms))
 
-    def enter(self, begun: NewSubscriptions, ids: pa.Array) -> Int32s:
+    def enter(self, begun: RankedSubscriptions[Bags]) -> Int32s:
         """Add subscriptions, and return their numbers in the core."""
-        owners, tops, bags = begun
-        ks = tops[:, 2].astype(np.int32)
-        points = np.ascontiguousarray(tops[:, :2])
-        alphas = np.ascontiguousarray(tops[:, 3])
-        subs = self.core.subscribe(points, alphas, ks, bags.starts, bags.terms)
-        _reach(self.sub_of, owners)
-        _reach(self.owner_of, subs)
+        owners, bags = begun.owners, begun.terms
+        subs = self.core.subscribe(begun.points, begun.alphas, begun.ks, bags.starts, bags.terms)
+        reach(self.sub_of, owners)
+        reach(self.owner_of, subs)
         self.sub_of.array[owners] = subs
         self.owner_of.array[subs] = owners
-        self._names.put(owners, ids)
+        self._names.put(owners, begun.ids)
         self.live += len(owners)
         return subs
 
-    def apply(self, step: RankedStep) -> None:
-        """Take a step, event by event, and keep its updates."""
-        self._names.forget(self._ended.array.copy())
-        self.ids.drop_before(self.core.first)
-        self.terms.sweep()
-        self._hand_over(step)
-        with UpdateSpool(self.file, self.named) as spool:
-            ended = StepWalk(self, step, spool.add).go()
-        self.update_count = spool.rows
-        self._ended.replace(ended)
-
-    def _hand_over(self, step: RankedStep) -> None:
+    def change_buckets(self, step: RankedStep) -> None:
         """Forget the subscriptions of buckets that it lost, and add those of buckets it gained."""
         lost, gained = self._mine & ~step.mine, step.mine & ~self._mine
         if lost.any():
@@ -173,31 +147,25 @@ class RankedShard:
                 self._enter_some(begun.slice(first, AT_ONCE))
         self._mine[:] = step.mine
 
+    def forget_ended(self) -> None:
+        """Forget what was kept of the previous step for its updates."""
+        self._names.forget(self._ended.array.copy())
+        self.ids.drop_before(self.core.first)
+        self.terms.sweep()
+
+    def end(self, owners: Int32s) -> None:
+        """Remember which subscriptions ended with the step; their names are still known."""
+        self._ended.replace(owners)
+
     @property
     def file(self) -> Path:
         """Where the updates of the last step are kept."""
         assert isinstance(self._memory, MappedMemory)  # noqa: S101 - as nodes keep it
         return self._memory.folder / _UPDATES
 
-    def updates(self) -> Iterator[pa.Table]:
-        """The updates of the last step."""
-        if not self.update_count:
-            return
-        with pa.OSFile(str(self.file)) as file, pa.ipc.open_file(file) as reader:
-            for number in range(reader.num_record_batches):
-                yield pa.Table.from_batches([reader.get_batch(number)])
-
-    def named(self, updates: RankedUpdates) -> pa.Table:
-        """Updates as a table with the ids of subscriptions and messages."""
-        added = updates.ops > 0
-        columns = [
-            pa.array(updates.seq),
-            pa.array(["remove", "add"]).take(pa.array(added.astype(np.int8))),
-            self._names.of(updates.owners).cast(pa.string()),
-            self.ids.take(updates.messages).cast(pa.string()),
-            pa.array(updates.scores, mask=~added),
-        ]
-        return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+    def named(self, updates: RankedUpdates) -> Iterator[pa.Table]:
+        """Updates as tables with the ids of subscriptions and messages."""
+        return named_updates(updates, self._names.of, self.ids)
 
     def stats(self) -> dict[str, int]:
         """Sizes: subscriptions, bytes, messages in the window."""
@@ -205,11 +173,3 @@ class RankedShard:
         size = core.subscription_bytes + core.message_bytes + self.terms.nbytes
         size += self.ids.nbytes + self._names.nbytes + self.sub_of.nbytes + self.owner_of.nbytes
         return {"rows": self.live, "bytes": size, "window": core.next - core.first}
-
-
-def _reach(column: Column, places: Int32s) -> None:
-    """Lengthen a column so that it has these places."""
-    more = int(places.max(initial=-1)) + 1 - column.size
-    if more > 0:
-        column.lengthen(more)
-        column.array[-more:] = NO_OWNER

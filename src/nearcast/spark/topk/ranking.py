@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -18,20 +17,10 @@ from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.topk.bucket_assignment import MOST_AT_ONCE, BucketAssignment
 from nearcast.spark.topk.work import RankedWork
 from nearcast.spark.workers.node import LogStep
+from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
 from nearcast.text import Vocabulary
 
-if TYPE_CHECKING:
-    from nearcast.spark.workers.tasks import TaskInput, TaskReport
-
 _VOCABULARY = "history.parquet"
-
-
-class RankingTaskRunner(Protocol):
-    """Runs the tasks of a step."""
-
-    def run(self, work: TaskInput, plan: Plan) -> list[TaskReport]:
-        """Match the messages of a step, and rank them."""
-        ...
 
 
 class RankingDriver:
@@ -95,7 +84,7 @@ class RankingDriver:
             next=next,
         )
 
-    def run(self, runner: RankingTaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
+    def run(self, runner: TaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Run the tasks of a step, which match and rank."""
         return runner.run(work, plan)
 

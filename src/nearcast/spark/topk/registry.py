@@ -1,27 +1,27 @@
-"""The ranking schemes, by name."""
+"""The ranking schemes by name, and the stages of a step."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nearcast.errors import InvalidValue
+from nearcast.partition.plan import Plan
 from nearcast.partition.registry import PARTITIONERS
 from nearcast.partition.topk.mechanisms import MECHANISMS
-from nearcast.spark.topk.dskype.stages import DskypeRanker
-from nearcast.spark.topk.shared import MESSAGE_BYTES, SharedWindowRanker
-from nearcast.spark.topk.work import Ranker, Stage
+from nearcast.spark.topk.dskype.stages import dskype_stages
+from nearcast.spark.topk.shared import MESSAGE_BYTES, shared_stages
 from nearcast.spark.workers.node_folders import cache_root
+from nearcast.spark.workers.task import Stage, TaskInput
+from nearcast.spark.workers.tasks import matching_stages
 from nearcast.topk import Window
 
-if TYPE_CHECKING:
-    from nearcast.spark.workers.tasks import TaskInput
-
-RANKERS: dict[str, Ranker] = {
-    "shared": SharedWindowRanker(),
-    **dict.fromkeys(MECHANISMS, DskypeRanker()),
+RANKERS: dict[str, Callable[[TaskInput], list[Stage]]] = {
+    "shared": shared_stages,
+    **dict.fromkeys(MECHANISMS, dskype_stages),
 }
+"""By ranking scheme: the stages in which the tasks of a step rank."""
 
 AUTO = "auto"
 
@@ -33,9 +33,10 @@ Measured: taking one in costs about 5 us, finding whom it concerns among a milli
 """
 
 
-def stages_of(work: TaskInput) -> list[Stage]:
-    """The stages of the tasks that rank in a step."""
-    return [] if work.ranked is None else RANKERS[work.ranked.scheme].stages(work)
+def chains_of(work: TaskInput, plan: Plan) -> list[list[Stage]]:
+    """The chains of stages that run in a step: one that matches, and one that ranks."""
+    matching = [matching_stages(work, plan)] if work.parts else []
+    return matching if work.ranked is None else [*matching, RANKERS[work.ranked.scheme](work)]
 
 
 def names_in(partitioner: str) -> tuple[str, str]:

@@ -6,11 +6,10 @@ subscription is. This is the fastest scheme if all workers are on one machine.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,53 +20,62 @@ from nearcast.spark.operations import LOG as LOGGED
 from nearcast.spark.topk.build_progress import reporting_progress
 from nearcast.spark.topk.holder import RankedShard, RankingRules
 from nearcast.spark.topk.steps import Mask, RankedStep
+from nearcast.spark.topk.walk import RankedHolders
 from nearcast.spark.topk.window import read_messages, window_messages
-from nearcast.spark.topk.work import Packets, RankedWork, Stage, buckets_of
+from nearcast.spark.topk.work import FIRST_TASK, RankedWork, buckets_of
 from nearcast.spark.workers.node import LogStep, Recipe
 from nearcast.spark.workers.node_folders import make_sure_of_room
+from nearcast.spark.workers.task import (
+    Laps,
+    Packets,
+    Stage,
+    TaskInput,
+    TaskNode,
+    TaskReport,
+    UpdateFile,
+)
 from nearcast.text import Vocabulary
 
-if TYPE_CHECKING:
-    from nearcast.spark.workers.tasks import TaskInput
-
 _COLUMNS = ["kind", "owner", "seq", "id", "query", "top"]
-_FIRST_TASK = 1 << 20  # added to worker numbers, so that files of ranking tasks have own names
 
 MESSAGE_BYTES, _SUBSCRIPTION = 500, 1000  # bytes that each takes, approximately
 
-_vocabularies: dict[tuple[str, str], Vocabulary] = {}
+
+def shared_stages(work: TaskInput) -> list[Stage]:
+    """Ranking in one stage, with one task for each worker."""
+    return [Stage(ranked_work(work).workers, _rank)]
 
 
-class SharedWindowRanker:
-    """Ranks in one stage, with one task for each worker."""
-
-    def stages(self, work: TaskInput) -> list[Stage]:
-        """The single stage."""
-        assert work.ranked is not None  # noqa: S101 - called for work with top-k subscriptions
-        return [Stage(work.ranked.workers, _rank)]
+def ranked_work(work: TaskInput) -> RankedWork:
+    """The work of the tasks that rank, in a step that has some."""
+    assert work.ranked is not None  # noqa: S101 - these tasks run for such a step only
+    return work.ranked
 
 
 def _rank(work: TaskInput, worker: int, packets: Iterator[bytes], attempt: int) -> Packets:
-    from nearcast.spark.workers.tasks import TaskNode, TaskReport, UpdateFile
-
     del packets
-    began, cpu = time.perf_counter(), time.process_time()
-    ranked, node = work.ranked, TaskNode(work)
-    assert ranked is not None  # noqa: S101 - as above
+    laps, ranked, node = Laps(), ranked_work(work), TaskNode(work)
     source = StateReader(work, node.files, worker)
     recipe = Recipe(node.files, f"ranked-{worker:05}", None, ranked.steps, source.start)
-    shard = node.cache.get(source.rules(), recipe, source.step)
-    ready = time.perf_counter()
-    file = UpdateFile(work, _FIRST_TASK + worker, attempt)
+    shard = node.cache.get(RankedHolders(source.rules()), recipe, source.step)
+    laps.lap("catch up")
+    file = UpdateFile(work, FIRST_TASK + worker, attempt)
     for updates in shard.updates():
         file.write_table(updates)
     name, stats = file.close(), shard.stats()
-    seconds = {"catch up": ready - began, "write": time.perf_counter() - ready}
-    messages = ranked.files[-1].next - ranked.files[-1].first
+    laps.lap("write")
     report = TaskReport(
-        worker, worker, messages, file.rows, 0, stats["rows"], stats["bytes"], name, seconds,
-        time.process_time() - cpu, stats["window"], ranked=True,
-    )  # fmt: skip
+        worker,
+        laps.seconds,
+        laps.cpu_s,
+        messages=ranked.files[-1].next - ranked.files[-1].first,
+        updates=file.rows,
+        rows=stats["rows"],
+        bytes=stats["bytes"],
+        active=stats["window"],
+        name=name,
+        ranked=True,
+    )
     yield worker, report.to_packet()
 
 
@@ -75,18 +83,17 @@ class StateReader:
     """Reads what a worker needs from the state of its pipeline."""
 
     def __init__(self, work: TaskInput, files: Files, worker: int) -> None:
-        assert work.ranked is not None  # noqa: S101 - made for work with top-k subscriptions
-        self._work, self._ranked = work, work.ranked
+        self._work, self._ranked = work, ranked_work(work)
         self._files = files
         self._worker = worker
-        self._mine: Mask = work.ranked.buckets == worker
+        self._mine: Mask = self._ranked.buckets == worker
 
     def rules(self) -> RankingRules:
         """What scores depend on."""
         ranked = self._ranked
-        history = vocabulary_of(self._work.pipeline, self._files, ranked)
-        idf = None if history is None else history.idf
-        return RankingRules(ranked.window, ranked.space, self._work.analyser, idf)
+        return RankingRules(
+            ranked.window, ranked.space, self._work.analyser, weights_of(self._work)
+        )
 
     def step(self, step: LogStep) -> RankedStep:
         """What a step, one of `RankedWork.steps`, changes for the worker."""
@@ -148,18 +155,19 @@ def _within(log: pa.Table, buckets: Mask) -> pa.Table:
     return log.filter(pa.array(inside)).combine_chunks()
 
 
-def vocabulary_of(pipeline: str, files: Files, ranked: RankedWork) -> Vocabulary | None:
-    """The history from which terms get their weights, read once by each process."""
-    if ranked.vocabulary is None:
-        return None
-    if (pipeline, ranked.vocabulary) not in _vocabularies:
-        _vocabularies.clear()
-        if files.local is not None:
-            history = Vocabulary.load(files.local / ranked.vocabulary)
-        else:
-            with TemporaryDirectory() as folder:
-                path = Path(folder) / ranked.vocabulary
-                path.write_bytes(files.read(ranked.vocabulary))
-                history = Vocabulary.load(path)
-        _vocabularies[pipeline, ranked.vocabulary] = history
-    return _vocabularies[pipeline, ranked.vocabulary]
+def weights_of(work: TaskInput) -> Callable[[str], float] | None:
+    """The weight of a term by the history of the pipeline, or None if all weigh 1."""
+    name = ranked_work(work).vocabulary
+    return None if name is None else _vocabulary(work.state, name).idf
+
+
+@lru_cache(maxsize=1)
+def _vocabulary(state: str, name: str) -> Vocabulary:
+    """The history in a state, read once by each process."""
+    files = Files(state)
+    if files.local is not None:
+        return Vocabulary.load(files.local / name)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(files.read(name))
+        return Vocabulary.load(path)

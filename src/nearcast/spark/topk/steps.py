@@ -1,4 +1,4 @@
-"""The input of a worker for a step, in the form the core takes, and its updates as numbers."""
+"""The input of a worker for a step, in the form the core takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.topk.reading import tops_in
+from nearcast.spark.topk.reading import RankedSubscriptions
 from nearcast.topk.terms import Bags, TermNumbers
 
 Mask = npt.NDArray[np.bool_]
@@ -32,28 +32,10 @@ class RankedStep(NamedTuple):
         return int(self.messages.nbytes + 8 * self.operations.nbytes)
 
 
-class RankedUpdates(NamedTuple):
-    """Updates as numbers; an op below 0 removes a message from the results."""
-
-    seq: Int64s
-    ops: Int32s
-    owners: Int32s
-    messages: Int64s
-    scores: Floats
-
-
-class NewSubscriptions(NamedTuple):
-    """Subscriptions that begin, in the form the core takes."""
-
-    owners: Int32s
-    tops: Floats
-    bags: Bags
-
-    @classmethod
-    def read(cls, begun: pa.Table, terms: TermNumbers) -> NewSubscriptions:
-        """Read them from a log."""
-        bags = terms.read(begun["query"].combine_chunks()) if len(begun) else _NO_BAGS
-        return cls(begun["owner"].to_numpy(), tops_in(begun), bags)
+def read_subscriptions(begun: pa.Table, terms: TermNumbers) -> RankedSubscriptions[Bags]:
+    """Subscriptions of a log, with terms in the numbers of the core."""
+    bags = terms.read(begun["query"].combine_chunks()) if len(begun) else _NO_BAGS
+    return RankedSubscriptions.read(begun, bags)
 
 
 class CoreMessages(NamedTuple):

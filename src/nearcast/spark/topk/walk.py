@@ -1,27 +1,60 @@
-"""Takes the events of a step one after the other, or many at once where the result is the same."""
+"""A shard that takes steps: event by event, or many at once where the result is the same.
+
+Unlike a shard of boolean subscriptions, it is changed by messages. So a step is applied once, and
+its updates are kept beside it: a task that is run again for the same step writes the same ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.spark.operations import GONE, RANKED, of_kind
-from nearcast.spark.topk.steps import CoreMessages, NewSubscriptions, RankedStep, RankedUpdates
+from nearcast.spark.topk.holder import AT_ONCE, RankedShard, RankingRules
+from nearcast.spark.topk.reading import NO_OWNER
+from nearcast.spark.topk.steps import CoreMessages, RankedStep, read_subscriptions
+from nearcast.spark.topk.updates import RankedUpdates, UpdateSpool, read_updates
 from nearcast.text.columns import buffers
 from nearcast.topk.core import TopkChanges
+from nearcast.topk.kernels.layout import NOTHING
 from nearcast.topk.terms import Bags
 
-if TYPE_CHECKING:
-    from nearcast.spark.topk.holder import RankedShard
 
-AT_ONCE = 20_000
-"""Messages or subscriptions that are entered together."""
-NO_OWNER = -1
+class RankedHolder(RankedShard):
+    """A shard on its node, with the updates of its last step in a file beside it."""
+
+    def apply(self, step: RankedStep) -> None:
+        """Take a step, event by event, and keep its updates."""
+        self.forget_ended()
+        self.change_buckets(step)
+        with UpdateSpool(self.file, self.named) as spool:
+            ended = StepWalk(self, step, spool.add).go()
+        self.update_count = spool.rows
+        self.end(ended)
+
+    def updates(self) -> Iterator[pa.Table]:
+        """The updates of the last step."""
+        return read_updates(self.file) if self.update_count else iter(())
+
+
+class RankedHolders(NamedTuple):
+    """Makes the shards of a pipeline, or attaches to them."""
+
+    rules: RankingRules
+
+    def __call__(self, memory: Memory) -> RankedHolder:
+        """Make an empty shard."""
+        return RankedHolder(memory, self.rules)
+
+    def attach(self, memory: Memory, described: Mapping[str, Any]) -> RankedHolder:
+        """Attach to a shard in memory that is kept in files."""
+        return RankedHolder(memory, self.rules, described)
 
 
 class StepWalk:
@@ -48,8 +81,7 @@ class StepWalk:
     def _read_operations(self, operations: pa.Table) -> None:
         begun = of_kind(operations, RANKED).sort_by("seq").combine_chunks()
         gone = of_kind(operations, GONE)
-        self._begun = NewSubscriptions.read(begun, self._shard.terms)
-        self._begun_ids = begun["id"].combine_chunks()
+        self._begun = read_subscriptions(begun, self._shard.terms)
         owners = gone["owner"].to_numpy()
         known = self._shard.sub_of.array
         held = np.isin(owners, self._begun.owners)
@@ -156,29 +188,29 @@ class StepWalk:
         if not len(came):
             return
         start, stop = int(begins[came[0]]), int(begins[came[-1]]) + 1
-        owners, tops, (starts, terms, counts) = self._begun
-        bags = Bags(starts[start : stop + 1], terms, counts)
-        begun = NewSubscriptions(owners[start:stop], tops[start:stop], bags)
-        numbers = shard.enter(begun, self._begun_ids.slice(start, stop - start))
+        owners, ids, points, alphas, ks, (starts, terms, counts) = self._begun
+        begun = self._begun._replace(
+            owners=owners[start:stop],
+            ids=ids.slice(start, stop - start),
+            points=points[start:stop],
+            alphas=alphas[start:stop],
+            ks=ks[start:stop],
+            terms=Bags(starts[start : stop + 1], terms, counts),
+        )
+        numbers = shard.enter(begun)
         after = _at(core.members(numbers), came)
         own = np.full(len(when), NO_OWNER, np.int32)
         own[came] = owners[start:stop]
-        for some, others, sign in ((before, after, -1), (after, before, 1)):
+        for some, others, added in ((before, after, False), (after, before, True)):
             kept = ~np.isin(_pairs(some), _pairs(others))
-            events = some.events[kept]
-            ops = np.full(len(events), sign, np.int32)
-            updates = RankedUpdates(
-                when[events], ops, own[events], some.messages[kept], some.scores[kept]
-            )
-            self._add(updates)
+            events, scores = some.events[kept], some.scores[kept]
+            scores = scores if added else np.full(len(scores), NOTHING)
+            self._add(RankedUpdates(when[events], own[events], some.messages[kept], scores))
 
     def _report(self, changes: TopkChanges, when: Int64s) -> None:
         owners = self._shard.owner_of.array[changes.subscriptions]
-        self._add(
-            RankedUpdates(
-                when[changes.events], changes.ops, owners, changes.messages, changes.scores
-            )
-        )
+        scores = np.where(changes.ops > 0, changes.scores, NOTHING)
+        self._add(RankedUpdates(when[changes.events], owners, changes.messages, scores))
 
 
 def _some(changes: TopkChanges, kept: npt.NDArray[np.bool_]) -> TopkChanges:

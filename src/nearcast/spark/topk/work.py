@@ -1,10 +1,8 @@
-"""The work of the tasks that rank in a step, and the stages in which they run."""
+"""The work of the tasks that rank in a step, and the buckets by which it is assigned to workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +15,14 @@ from nearcast.spark.workers.node import LogStep
 from nearcast.text.columns import buffers
 from nearcast.topk import Window
 
-if TYPE_CHECKING:
-    from nearcast.spark.workers.tasks import TaskInput
-
 BUCKETS = 1024
 """Top-k subscriptions are assigned to workers by the bucket of their id."""
 
 Buckets = npt.NDArray[np.int16]
 """By bucket: the worker that has it."""
+
+FIRST_TASK = 1 << 20
+"""Added to the numbers of tasks that rank, so that their files have names of their own."""
 
 
 @dataclass
@@ -46,30 +44,6 @@ class RankedWork:
     before: list[MessageFile]  # that have the messages of the window as it was before this step
     first: int  # the window before this step has the messages from `first`
     next: int  # to before `next`
-    extra: dict[str, Any] = field(default_factory=dict)  # for the tasks of one scheme
-
-
-Packets = Iterator[tuple[int, bytes]]
-"""What a task sends: each packet to a task of the stage that follows."""
-
-
-class Stage(NamedTuple):
-    """`width` tasks, each run with its number, the packets sent to it, and the attempt's number.
-
-    All tasks of the first stage are run, and those of a later one that were sent a packet. The last
-    stage sends reports (`TaskReport.to_packet`), whose target does not matter.
-    """
-
-    width: int
-    run: Callable[[TaskInput, int, Iterator[bytes], int], Packets]
-
-
-class Ranker(Protocol):
-    """A ranking scheme on Spark."""
-
-    def stages(self, work: TaskInput) -> list[Stage]:
-        """The stages in which the tasks of a step run; the same on the driver and in tasks."""
-        ...
 
 
 def buckets_of(ids: pa.Array) -> npt.NDArray[np.int64]:

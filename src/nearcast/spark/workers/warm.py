@@ -23,6 +23,7 @@ from nearcast.spark.operations import BEGUN, END, of_kind
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.topk.holder import RankingRules
 from nearcast.spark.topk.steps import Mask, RankedStep
+from nearcast.spark.topk.walk import RankedHolders
 from nearcast.spark.topk.window import arrivals
 from nearcast.spark.topk.work import BUCKETS, buckets_of
 from nearcast.spark.workers.messages import messages_of
@@ -104,10 +105,10 @@ def _warm_ranking() -> None:
     settings = Settings(window=Window(seconds=1.0))
     registrar = Registrar(settings)
     everything = np.ones(BUCKETS, np.bool_)
-    rules = RankingRules(settings.window, settings.space, settings.analyser, None)
+    holders = RankedHolders(RankingRules(settings.window, settings.space, settings.analyser, None))
     with tempfile.TemporaryDirectory() as folder:
         memory = MappedMemory(Path(folder))
-        shard = rules(memory)
+        shard = holders(memory)
 
         def none(_: Mask) -> pa.Table:
             return BEGUN.empty_table()
@@ -118,7 +119,7 @@ def _warm_ranking() -> None:
             messages = arrivals(reading, 0, slides=True)
             shard.apply(RankedStep(messages, reading.log, everything, none))
             buckets_of(reading.events["id"].combine_chunks())
-            shard = rules.attach(memory, shard.describe())
+            shard = holders.attach(memory, shard.describe())
         del shard
 
 

@@ -38,7 +38,7 @@ class RefillRequests(NamedTuple):
 
 
 class RequestAnswers(NamedTuple):
-    """The messages that may matter to each request, oldest first."""
+    """The messages that may matter to each request; here oldest first, each once."""
 
     starts: Int64s
     numbers: Int32s

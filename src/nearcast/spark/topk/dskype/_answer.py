@@ -7,7 +7,7 @@ from typing import NamedTuple
 from nearcast._jit import inner_inlined, lean_kernel
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
-from nearcast.spark.topk.dskype._aggregate import STAYS, depth_of
+from nearcast.spark.topk.dskype._aggregate import STAYS, RequestAnswers, depth_of
 from nearcast.topk.kernels.evaluate import evaluate_between
 from nearcast.topk.kernels.events import free_record, write_record
 from nearcast.topk.kernels.layout import DONE, DUE, FIRST, NOTHING, SQUARED, TopkScratch, TopkState
@@ -44,14 +44,6 @@ class StepSpan(NamedTuple):
     cuts: Int64s  # events, as `Timeline.cuts`
 
 
-class Answers(NamedTuple):
-    """Messages for each request, in no order; a message may occur more than once."""
-
-    starts: Int64s
-    numbers: Int32s
-    scores: Floats
-
-
 @lean_kernel
 def enter_all(
     state: TopkState,
@@ -82,7 +74,7 @@ def leave_until(state: TopkState, number: int) -> None:
 
 
 @inner_inlined
-def _append(answers: Answers, at: int, scores: Floats, numbers: Int32s, count: int) -> int:
+def _append(answers: RequestAnswers, at: int, scores: Floats, numbers: Int32s, count: int) -> int:
     """Append what was found, and return the new end, or -1 if there is no room."""
     if at + count > len(answers.scores):
         return wide(-1)
@@ -97,7 +89,7 @@ def answer(
     work: TopkScratch,
     requests: EvaluationRequests,
     span: StepSpan,
-    answers: Answers,
+    answers: RequestAnswers,
     scores: Floats,
     numbers: Int32s,
     done: int,
@@ -105,7 +97,7 @@ def answer(
     """Find the messages that may matter to each request, from number `done` on.
 
     Between two cuts these are the messages that score no lower than the k-th of those that stay in
-    the window all the while.
+    the window all the while. They are in no order, and one may occur more than once.
 
     `state` and `work` are the core with the messages of the part and its scratch space; record 0 of
     the subscriptions in `state` is used for one request at a time. Answers are appended to

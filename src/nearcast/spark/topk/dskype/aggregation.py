@@ -10,7 +10,9 @@ from nearcast.spark.topk.dskype import _aggregate, _seats
 from nearcast.spark.topk.dskype._walk import BufferChanges
 from nearcast.spark.topk.dskype.buffer_shard import longer, room_for_changes
 from nearcast.spark.topk.dskype.clock import Timeline
-from nearcast.spark.topk.dskype.columns import Refills, Replies, Requests, Updates, starts_of
+from nearcast.spark.topk.dskype.messages import Refills, Replies, Requests
+from nearcast.spark.topk.dskype.terms import starts_of
+from nearcast.spark.topk.updates import RankedUpdates
 
 _ROOM = 1 << 12
 _LARGEST_K = 1000
@@ -19,7 +21,7 @@ _LARGEST_K = 1000
 class AggregatedStep(NamedTuple):
     """The updates of requests, and the fresh buffers."""
 
-    updates: Updates
+    updates: RankedUpdates
     refills: Refills
 
 
@@ -54,7 +56,7 @@ def aggregate(requests: Requests, replies: list[Replies], timeline: Timeline) ->
             break
         changes = BufferChanges(*(longer(column, written) for column in changes))
     owners = requests.wanted.owners[changes.subs[:written]]
-    updates = Updates(
+    updates = RankedUpdates(
         timeline.seq[changes.events[:written]], owners,
         changes.numbers[:written] + np.int64(timeline.was_first), changes.scores[:written].copy(),
     )  # fmt: skip

@@ -22,17 +22,13 @@ from nearcast.spark.names import Names
 from nearcast.spark.topk.dskype import _seats
 from nearcast.spark.topk.dskype._walk import BufferChanges
 from nearcast.spark.topk.dskype.clock import Timeline
-from nearcast.spark.topk.dskype.columns import (
-    ReachedPairs,
-    Refills,
-    SubscriptionVersions,
-    Terms,
-    Updates,
-)
 from nearcast.spark.topk.dskype.lists import NumberedLists
+from nearcast.spark.topk.dskype.messages import ReachedPairs, Refills, Wanted
+from nearcast.spark.topk.dskype.terms import Terms
+from nearcast.spark.topk.reading import NO_OWNER, RankedSubscriptions, reach
+from nearcast.spark.topk.updates import RankedUpdates
 from nearcast.topk.kernels.layout import CLASSES
 
-_NONE = -1
 _ROOM = 1 << 12
 
 _COLUMNS: dict[str, tuple[type, int]] = {
@@ -58,7 +54,7 @@ class ReleasedVersions(NamedTuple):
 class BufferStepResult(NamedTuple):
     """What a step changed in a buffer shard."""
 
-    updates: Updates
+    updates: RankedUpdates
     released: ReleasedVersions
     raised: Int32s  # owners whose thresholds have risen
     thetas: Floats
@@ -123,10 +119,7 @@ class BufferShard:
 
     def _seats_of(self, owners: Int32s) -> Int32s:
         """The seats of owners; those without one get a new one."""
-        more = int(owners.max(initial=-1)) + 1 - self._seat_of.size
-        if more > 0:
-            self._seat_of.lengthen(more)
-            self._seat_of.array[-more:] = _NONE
+        reach(self._seat_of, owners)
         seats = self._seat_of.array[owners]
         missing = np.flatnonzero(seats < 0)
         free = self._free_seats.array
@@ -164,13 +157,13 @@ class BufferShard:
             elif code == _seats.MORE_ENTRIES:
                 self._entries = _seats.room_for(int(np.diff(refills.starts).max()))
 
-    def wanted(self, owners: Int32s) -> SubscriptionVersions:
+    def wanted(self, owners: Int32s) -> Wanted:
         """The definitions of versions that have a seat."""
         seats = self._seat_of.array[owners]
         places = self._places.array[seats]
         starts, hashes = self._terms.of(seats)
         _, idf = self._weights.of(seats) if self._weights.nbytes else (starts, hashes[:0])
-        return SubscriptionVersions(
+        return RankedSubscriptions(
             owners, self._names.of(seats), places[:, :2].copy(), places[:, 2].copy(),
             self._ints.array[seats, _seats.K], Terms(starts, hashes, idf.view(np.float64)),
         )  # fmt: skip
@@ -185,12 +178,12 @@ class BufferShard:
         seats = self._seat_of.array[owners]
         owners, seats = owners[seats >= 0], seats[seats >= 0]
         _seats.release(self._arrays(), seats)
-        self._ints.array[seats, _seats.OWNER] = _NONE
+        self._ints.array[seats, _seats.OWNER] = NO_OWNER
         self._names.forget(seats)
         self._terms.forget(seats)
         if self._weights.nbytes:
             self._weights.forget(seats)
-        self._seat_of.array[owners] = _NONE
+        self._seat_of.array[owners] = NO_OWNER
         self._free_seats.extend(seats)
 
     def step(
@@ -225,7 +218,7 @@ class BufferShard:
         gone = np.flatnonzero(outcomes.event < len(timeline))
         raised = np.flatnonzero(outcomes.raised)
         return BufferStepResult(
-            Updates(
+            RankedUpdates(
                 timeline.seq[changes.events[:written]], changes.subs[:written].copy(),
                 changes.numbers[:written] + np.int64(timeline.was_first),
                 changes.scores[:written].copy(),
@@ -240,7 +233,7 @@ class BufferShard:
     ) -> _seats.SeatChanges:
         """The seats for which a message was found, whose oldest result expires, or that end."""
         known = pairs.owners < self._seat_of.size
-        pair_seats = np.full(len(known), _NONE, np.int32)
+        pair_seats = np.full(len(known), NO_OWNER, np.int32)
         pair_seats[known] = self._seat_of.array[pairs.owners[known]]
         waiting = np.flatnonzero(self._waits.array < timeline.end_first)
         here = ended < self._seat_of.size

@@ -10,8 +10,7 @@ import numpy as np
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Int32s
-from nearcast.spark.topk.dskype.columns import Terms
-from nearcast.spark.topk.dskype.numbering import Numbers, unit
+from nearcast.spark.topk.dskype.terms import Numbers, Terms, unit
 from nearcast.topk.core import TopK
 from nearcast.topk.kernels.layout import DONE, NEXT, TopkScratch, TopkState
 from nearcast.topk.window import Window

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,19 +24,17 @@ from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.operations import RANKED, begun_in, of_kind
 from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.topk.build_progress import ALL_WORKERS, reporting_progress
-from nearcast.spark.topk.dskype.analysis import terms_of
-from nearcast.spark.topk.dskype.columns import SubscriptionVersions, WindowMessages
-from nearcast.spark.topk.dskype.ranking_context import FOLDER
+from nearcast.spark.topk.dskype.messages import DskypeWork, Portion, WindowMessages
+from nearcast.spark.topk.dskype.ranking_context import FOLDER, dskype_work
 from nearcast.spark.topk.dskype.spreading import spread_for
-from nearcast.spark.topk.ranking import RankingDriver, RankingTaskRunner
-from nearcast.spark.topk.reading import tops_in
+from nearcast.spark.topk.dskype.terms import terms_of
+from nearcast.spark.topk.ranking import RankingDriver
+from nearcast.spark.topk.reading import RankedSubscriptions
 from nearcast.spark.topk.window import read_messages
 from nearcast.spark.topk.work import BUCKETS, RankedWork
 from nearcast.spark.workers.node import LogStep
+from nearcast.spark.workers.task import LeftFile, TaskInput, TaskReport, TaskRunner
 from nearcast.text import idf_of
-
-if TYPE_CHECKING:
-    from nearcast.spark.workers.tasks import TaskInput, TaskReport
 
 PORTION = 100_000
 """Subscriptions whose buffers are rebuilt together."""
@@ -61,7 +58,7 @@ class Distributed(RankingDriver):
         self._spread: Spread | None = None
         self._spread_from = 0  # subscriptions
         self._epochs = 0
-        self._outcomes: list[list[Any]] | None = None  # by the last step; None before an epoch
+        self._left: list[LeftFile] | None = None  # by the last step; None before an epoch
         self._last = -1  # the last step that was taken in this epoch
         self._subscriptions = 0
         self._uneven, self._patience = 0, _TIMES  # steps in a row
@@ -83,20 +80,20 @@ class Distributed(RankingDriver):
         if self._is_outgrown(count):
             self._spread = self._new_spread(history, ranked, log)
             self._spread_from = max(count, 1)
-            self._outcomes = None
+            self._left = None
             self.spread += 1
         if self._last != step.number - 1:
-            self._outcomes = None
+            self._left = None
         assert self._spread is not None  # noqa: S101 - just made, if there was none
-        ranked.extra = {
-            "spread": self._spread.to_bytes(),
-            "finders": self._spread.workers,
-            "epoch": self._epochs,
-            "base": None,
-            "left": self._outcomes,
-            "portion": None,
-        }
-        return ranked
+        return DskypeWork(
+            **vars(ranked),
+            spread=self._spread.to_bytes(),
+            finders=self._spread.workers,
+            epoch=self._epochs,
+            base=None,
+            left=self._left or [],
+            portion=None,
+        )
 
     def _is_outgrown(self, count: int) -> bool:
         """Whether `count` subscriptions need another spread."""
@@ -110,17 +107,17 @@ class Distributed(RankingDriver):
             if name.isdigit() and int(name) < step - 1:
                 self._files.remove(f"{FOLDER}/{name}")
 
-    def run(self, runner: RankingTaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
+    def run(self, runner: TaskRunner, work: TaskInput, plan: Plan) -> list[TaskReport]:
         """Take a step; begin an epoch before it if buffers are missing, or turn out to be."""
         self.recalled = 0
         if work.ranked is None:
             return runner.run(work, plan)
         for attempt in range(_TRIES):
-            if attempt or self._outcomes is None:
+            if attempt or self._left is None:
                 self._begin_epoch(runner, work, plan)
             reports = runner.run(work, plan)
             if not any(each.role == "lost" for each in reports):
-                self._outcomes = _outcomes_of(reports)
+                self._left = _left_by(reports)
                 self._last = work.steps[-1].number
                 return reports
             logging.getLogger("nearcast.spark").warning(
@@ -147,20 +144,20 @@ class Distributed(RankingDriver):
             self._spread, self._uneven = None, 0
             self._patience *= 4
 
-    def _begin_epoch(self, runner: RankingTaskRunner, work: TaskInput, plan: Plan) -> None:
+    def _begin_epoch(self, runner: TaskRunner, work: TaskInput, plan: Plan) -> None:
         """Rebuild the buffers of all subscriptions that there were before the step."""
-        assert work.ranked is not None  # noqa: S101 - called for work with top-k subscriptions
         self._epochs += 1
         self.recalled += self._subscriptions
-        extra = work.ranked.extra | {"epoch": self._epochs, "base": [], "left": []}
+        step = replace(dskype_work(work), epoch=self._epochs, base=[], left=[])
+        base: list[LeftFile] = []
         portions = -(-self._subscriptions // PORTION)
         with reporting_progress(self._files, ALL_WORKERS) as progress:
-            for portion in range(portions):
-                progress(portion * PORTION, self._subscriptions)
-                asked = replace(work.ranked, extra=extra | {"portion": [portion, portions]})
+            for number in range(portions):
+                progress(number * PORTION, self._subscriptions)
+                asked = replace(step, portion=Portion(number, portions))
                 reports = runner.run(replace(work, parts=[], save=False, ranked=asked), plan)
-                extra["base"] = extra["base"] + _outcomes_of(reports)
-        work.ranked.extra = extra
+                base += _left_by(reports)
+        work.ranked = replace(step, base=base)
 
     def _new_spread(self, history: History, ranked: RankedWork, log: pa.Table) -> Spread:
         """Make a spread from the current subscriptions and the messages of the step."""
@@ -172,17 +169,12 @@ class Distributed(RankingDriver):
         settings = history.settings
         given = settings.history
         idf = idf_of(given) if given is not None and given.documents else None
-        tops = tops_in(known)
         terms, _ = terms_of(known["query"].combine_chunks(), settings.analyser, idf)
-        wanted = SubscriptionVersions(
-            known["owner"].to_numpy(), known["id"].combine_chunks(), tops[:, :2].copy(),
-            tops[:, 3].copy(), tops[:, 2].astype(np.int32), terms,
-        )  # fmt: skip
+        wanted = RankedSubscriptions.read(known, terms)
         rows = read_messages(self._files, ranked.files[-1])
         rows = rows.take(pa.array(_few(np.flatnonzero(rows["number"].to_numpy() >= 0), _MESSAGES)))
         texts, counts = terms_of(rows["text"].combine_chunks(), settings.analyser, idf)
-        points = np.column_stack([rows["lon"].to_numpy(), rows["lat"].to_numpy()])
-        messages = WindowMessages(rows["number"].to_numpy(), points, texts, counts)
+        messages = WindowMessages.read(rows, texts, counts)
         return spread_for(self.scheme, ranked.workers, settings.space, wanted, messages)
 
 
@@ -191,7 +183,7 @@ def _few(places: np.ndarray, enough: int) -> np.ndarray:
     return places[:: max(1, -(-len(places) // enough))]
 
 
-def _outcomes_of(reports: list[TaskReport]) -> list[list[Any]]:
+def _left_by(reports: list[TaskReport]) -> list[LeftFile]:
     return [left for report in reports for left in report.left]
 
 

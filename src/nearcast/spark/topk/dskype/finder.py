@@ -12,10 +12,10 @@ import numpy as np
 from nearcast.arrays.column import Column
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.spark.topk.dskype import _find
-from nearcast.spark.topk.dskype.columns import ReachedPairs, Refills, WindowMessages, squares
 from nearcast.spark.topk.dskype.core_holder import CoreHolder
-
-_NONE = -1
+from nearcast.spark.topk.dskype.messages import ReachedPairs, Refills, WindowMessages
+from nearcast.spark.topk.dskype.terms import squares
+from nearcast.spark.topk.reading import NO_OWNER, reach
 
 
 class Finder(CoreHolder):
@@ -36,8 +36,8 @@ class Finder(CoreHolder):
         owners, subs = owners[subs >= 0], subs[subs >= 0]
         _find.withdraw_all(self.core.state, subs)
         self.core.free(subs)
-        self._sub_of.array[owners] = _NONE
-        self._owner_of.array[subs] = _NONE
+        self._sub_of.array[owners] = NO_OWNER
+        self._owner_of.array[subs] = NO_OWNER
 
     def take(self, refills: Refills) -> None:
         """Index subscriptions, none of which is here, with their thresholds."""
@@ -47,8 +47,8 @@ class Finder(CoreHolder):
         self.numbers.sweep(self.core.unused_terms)
         terms = self.number(wanted.terms)
         subs = self.core.take_numbers(len(wanted.owners))
-        _lengthen(self._sub_of, int(wanted.owners.max()) + 1)
-        _lengthen(self._owner_of, int(subs.max()) + 1)
+        reach(self._sub_of, wanted.owners)
+        reach(self._owner_of, subs)
         self._sub_of.array[wanted.owners] = subs
         self._owner_of.array[subs] = wanted.owners
         self.core.until_done(
@@ -96,10 +96,3 @@ class Finder(CoreHolder):
 
 def _room_for_matches(room: int) -> _find.FoundMatches:
     return _find.FoundMatches(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room))
-
-
-def _lengthen(column: Column, size: int) -> None:
-    more = size - column.size
-    if more > 0:
-        column.lengthen(more)
-        column.array[-more:] = _NONE

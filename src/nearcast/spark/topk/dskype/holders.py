@@ -12,25 +12,28 @@ import pyarrow as pa
 
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import MappedMemory, Memory
-from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.topk.dskype.buffer_shard import BufferShard
 from nearcast.spark.topk.dskype.clock import Timeline
-from nearcast.spark.topk.dskype.columns import ReachedPairs, Refills, WindowMessages, joined_pairs
 from nearcast.spark.topk.dskype.core_holder import Space
 from nearcast.spark.topk.dskype.finder import Finder
-from nearcast.spark.topk.dskype.naming import named_updates
-from nearcast.spark.topk.dskype.packing import pack
+from nearcast.spark.topk.dskype.messages import (
+    ReachedPairs,
+    Refills,
+    ShardOutcome,
+    WindowMessages,
+    pack,
+    unpack,
+)
 from nearcast.spark.topk.dskype.part import WindowPart
 from nearcast.spark.topk.dskype.requests import Operations, take_step
+from nearcast.spark.topk.reading import reach
+from nearcast.spark.topk.updates import named_updates, read_updates
 from nearcast.text.columns import buffers
 
 _UPDATES, _OUTCOME = "updates.arrow", "outcome.packed"
-
-
-class NodeStateLost(Exception):  # noqa: N818 - a restarted node is not an error
-    """The state of a worker is not on its node."""
 
 
 class HolderFactory(NamedTuple):
@@ -51,38 +54,39 @@ class HolderFactory(NamedTuple):
 class FinderChanges(NamedTuple):
     """What the previous step changes in a finder, in this order."""
 
-    gone: list[Int32s]  # owners
-    raised: list[tuple[Int32s, Floats]]  # owners and thresholds
-    refills: list[Refills]  # without messages
-    shards: list[Int32s]  # for each of `refills`: the buffer shard of each subscription
+    outcomes: list[ShardOutcome]
+    refills: list[Refills]  # fresh buffers of all subscriptions, which are forgotten first
+    held: list[Refills]  # those of them that this finder takes, without messages
+    shards: list[Int32s]  # for each of `held`: the buffer shard of each subscription
 
     @property
     def nbytes(self) -> int:
         """About how many bytes it takes to apply."""
-        return sum(32 * int(each.wanted.terms.hashes.nbytes) for each in self.refills)
+        return sum(32 * int(each.wanted.terms.hashes.nbytes) for each in self.held)
 
 
 class CachedFinder(Finder):
     """A finder on its node, which knows the buffer shard of each subscription."""
 
-    columns = Finder.columns | {"home_of": (np.int32, 0)}
-    _home_of: Column  # by owner: the buffer shard
+    columns = Finder.columns | {"shard_of": (np.int32, 0)}
+    _shard_of: Column  # by owner: the buffer shard
 
     def apply(self, changes: FinderChanges) -> None:
         """Take over what the previous step changed."""
-        for gone in changes.gone:
-            self.forget(gone)
-        for owners, thetas in changes.raised:
-            self.lift(owners, thetas)
-        for refills, shards in zip(changes.refills, changes.shards, strict=True):
-            owners = refills.wanted.owners
+        for outcome in changes.outcomes:
+            self.forget(outcome.gone)
+        for refills in changes.refills:
+            self.forget(refills.wanted.owners)
+        for outcome in changes.outcomes:
+            self.lift(outcome.raised, outcome.thetas)
+        for refills, shards in zip(changes.held, changes.shards, strict=True):
             self.take(refills)
-            self._home_of.lengthen(max(0, int(owners.max(initial=-1)) + 1 - self._home_of.size))
-            self._home_of.array[owners] = shards
+            reach(self._shard_of, refills.wanted.owners)
+            self._shard_of.array[refills.wanted.owners] = shards
 
     def by_shard(self, pairs: ReachedPairs, shards: int) -> Iterator[ReachedPairs]:
         """Divide pairs by the buffer shard of their subscription."""
-        shard = self._home_of.array[pairs.owners]
+        shard = self._shard_of.array[pairs.owners]
         order = np.argsort(shard, kind="stable")
         edges = np.searchsorted(shard[order], np.arange(shards + 1))
         for start, stop in pairwise(edges.tolist()):
@@ -124,29 +128,27 @@ class CachedBufferShard(BufferShard):
         for refills in step.refills:
             self.fill(refills)
         operations = step.operations
-        taken, requests = take_step(self, step.timeline, joined_pairs(step.pairs), operations)
+        taken, requests = take_step(self, step.timeline, _joined(step.pairs), operations)
         self._beside(_UPDATES).unlink(missing_ok=True)
         with pa.ipc.new_file(str(self._beside(_UPDATES)), UPDATE_SCHEMA) as writer:
             for table in named_updates(taken.updates, self.names_of, step.ids, step.again):
                 writer.write_table(table)
-        outcome = pack(
-            requests=requests,
-            gone=operations.ended,
-            raised=taken.raised,
-            thetas=taken.thetas,
-        )
-        self._beside(_OUTCOME).write_bytes(outcome)
+        outcome = ShardOutcome(requests, operations.ended, taken.raised, taken.thetas)
+        self._beside(_OUTCOME).write_bytes(pack(outcome))
         self.forget(operations.ended)
 
     def updates(self) -> Iterator[pa.Table]:
         """The updates of the last step."""
-        with pa.memory_map(str(self._beside(_UPDATES))) as file, pa.ipc.open_file(file) as reader:
-            for number in range(reader.num_record_batches):
-                yield pa.Table.from_batches([reader.get_batch(number)])
+        return read_updates(self._beside(_UPDATES))
 
-    def outcome(self) -> bytes:
-        """The other results: requests, versions that ended, and thresholds that rose."""
-        return self._beside(_OUTCOME).read_bytes()
+    def outcome(self) -> ShardOutcome:
+        """The other results of the last step."""
+        return unpack(self._beside(_OUTCOME).read_bytes(), ShardOutcome)
+
+
+def _joined(parts: list[ReachedPairs]) -> ReachedPairs:
+    none = ReachedPairs(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0))
+    return ReachedPairs(*map(np.concatenate, zip(none, *parts, strict=True)))
 
 
 class PartStep(NamedTuple):

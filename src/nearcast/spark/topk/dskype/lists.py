@@ -9,7 +9,7 @@ import numpy as np
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Int32s, Int64s
-from nearcast.spark.topk.dskype.columns import starts_of
+from nearcast.spark.topk.dskype.terms import starts_of
 from nearcast.text.columns import Hashes
 
 _WORTH_TIDYING = 1 << 14

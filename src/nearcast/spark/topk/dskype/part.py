@@ -11,9 +11,11 @@ import numpy as np
 
 from nearcast.arrays.column import Column
 from nearcast.spark.topk.dskype import _answer
+from nearcast.spark.topk.dskype._aggregate import RequestAnswers
 from nearcast.spark.topk.dskype.clock import Timeline
-from nearcast.spark.topk.dskype.columns import Replies, Requests, WindowMessages, squares
 from nearcast.spark.topk.dskype.core_holder import CoreHolder, enough
+from nearcast.spark.topk.dskype.messages import Replies, Requests, WindowMessages
+from nearcast.spark.topk.dskype.terms import squares
 from nearcast.topk.kernels.layout import CLASSES, FIRST, NEXT, SUB, TopkState
 
 _ROOM = 1 << 12
@@ -86,7 +88,7 @@ class WindowPart(CoreHolder):
         state = _with_one(self.core.state, int(np.diff(known.starts).max(initial=0)))
         span = _answer.StepSpan(self._own(timeline.first), self._own(timeline.next), timeline.cuts)
         room = 64 * count + _ROOM
-        answers = _answer.Answers(
+        answers = RequestAnswers(
             np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room)
         )
         scores, numbers, done = np.empty(_ROOM), np.empty(_ROOM, np.int32), 0
@@ -97,7 +99,7 @@ class WindowPart(CoreHolder):
             if code != _answer.MORE_ANSWERS:
                 break
             room = 2 * len(answers.scores)
-            larger = _answer.Answers(answers.starts, np.empty(room, np.int32), np.empty(room))
+            larger = RequestAnswers(answers.starts, np.empty(room, np.int32), np.empty(room))
             written = answers.starts[done]
             larger.numbers[:written] = answers.numbers[:written]
             larger.scores[:written] = answers.scores[:written]

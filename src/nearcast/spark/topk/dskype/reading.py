@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,33 +12,27 @@ from nearcast.arrays.types import Int64s
 from nearcast.spark.columns import mask_of
 from nearcast.spark.io.files import Files
 from nearcast.spark.operations import GONE, RANKED, of_kind, ranks
-from nearcast.spark.topk.dskype.analysis import terms_of
 from nearcast.spark.topk.dskype.clock import Timeline, moment
-from nearcast.spark.topk.dskype.columns import SubscriptionVersions, WindowMessages
+from nearcast.spark.topk.dskype.messages import Wanted, WindowMessages
 from nearcast.spark.topk.dskype.requests import Operations
-from nearcast.spark.topk.reading import tops_in
-from nearcast.spark.topk.shared import StateReader, vocabulary_of
+from nearcast.spark.topk.dskype.terms import terms_of
+from nearcast.spark.topk.reading import NO_OWNER, RankedSubscriptions
+from nearcast.spark.topk.shared import StateReader, ranked_work, weights_of
 from nearcast.spark.topk.window import MessageFile, read_messages, window_messages
-
-if TYPE_CHECKING:
-    from nearcast.spark.workers.tasks import TaskInput
-
-_NO_OWNER = -1
+from nearcast.spark.workers.task import TaskInput
 
 
 class StepReader:
     """One step; what a worker asks for is read on first use."""
 
     def __init__(self, work: TaskInput, files: Files) -> None:
-        assert work.ranked is not None  # noqa: S101 - made for work with top-k subscriptions
-        self.work, self.ranked, self.files = work, work.ranked, files
+        self.work, self.ranked, self.files = work, ranked_work(work), files
         self.number = work.steps[-1].number
 
     @cached_property
     def idf(self) -> Callable[[str], float] | None:
         """The weight of a term, or None if all weigh 1."""
-        history = vocabulary_of(self.work.pipeline, self.files, self.ranked)
-        return None if history is None else history.idf
+        return weights_of(self.work)
 
     @cached_property
     def rows(self) -> pa.Table:
@@ -79,8 +72,7 @@ class StepReader:
         numbers = rows["number"].to_numpy()
         some = rows.filter(pa.array(numbers >= 0)).combine_chunks()
         terms, counts = terms_of(_one(some, "text"), self.work.analyser, self.idf)
-        points = np.column_stack([some["lon"].to_numpy(), some["lat"].to_numpy()])
-        return WindowMessages(some["number"].to_numpy(), points, terms, counts)
+        return WindowMessages.read(some, terms, counts)
 
     def part_of_step(self, span: MessageFile, part: int, parts: int) -> WindowMessages:
         """The messages of a step that belong to one part of the window."""
@@ -93,18 +85,10 @@ class StepReader:
         rows = window_messages(self.files, ranked.before, ranked.first, ranked.next)
         return self.messages(_every(rows, part, parts))
 
-    def wanted(self, begun: pa.Table) -> SubscriptionVersions:
+    def wanted(self, begun: pa.Table) -> Wanted:
         """The subscriptions of a log."""
-        tops = tops_in(begun)
         terms, _ = terms_of(_one(begun, "query"), self.work.analyser, self.idf)
-        return SubscriptionVersions(
-            begun["owner"].to_numpy(),
-            _one(begun, "id"),
-            tops[:, :2].copy(),
-            tops[:, 3].copy(),
-            tops[:, 2].astype(np.int32),
-            terms,
-        )
+        return RankedSubscriptions.read(begun, terms)
 
     def operations(self, home: int) -> Operations:
         """The versions that begin in a buffer shard, and all that end, in whatever shard."""
@@ -114,7 +98,7 @@ class StepReader:
         ended = gone["owner"].to_numpy()
         order = np.argsort(ends, kind="stable")
         place = np.searchsorted(ends[order], seq)
-        was = np.full(len(seq), _NO_OWNER, np.int32)
+        was = np.full(len(seq), NO_OWNER, np.int32)
         inside = place < len(ends)
         same = np.zeros(len(seq), np.bool_)
         same[inside] = ends[order][place[inside]] == seq[inside]
@@ -122,7 +106,7 @@ class StepReader:
         events = self.timeline.events_of
         return Operations(self.wanted(begun), events(seq), was, ended, events(ends))
 
-    def standing(self, home: int, portion: int, portions: int) -> SubscriptionVersions:
+    def standing(self, home: int, portion: int, portions: int) -> Wanted:
         """One portion of the subscriptions that a buffer shard had before the step."""
         buckets = self.ranked.buckets
         mine = (buckets == home) & (np.arange(len(buckets)) % portions == portion)

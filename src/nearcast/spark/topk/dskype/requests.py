@@ -16,19 +16,15 @@ from nearcast.arrays.types import Int32s
 from nearcast.spark.topk.dskype._aggregate import CONTINUES, SILENT, STAYS
 from nearcast.spark.topk.dskype.buffer_shard import BufferShard, BufferStepResult, ReleasedVersions
 from nearcast.spark.topk.dskype.clock import Timeline
-from nearcast.spark.topk.dskype.columns import (
-    ReachedPairs,
-    Requests,
-    SubscriptionVersions,
-    joined_terms,
-    picked,
-)
+from nearcast.spark.topk.dskype.messages import ReachedPairs, Requests, Wanted
+from nearcast.spark.topk.dskype.terms import joined_terms, picked
+from nearcast.spark.topk.reading import RankedSubscriptions
 
 
 class Operations(NamedTuple):
     """Versions that begin and end in a step, and with which events."""
 
-    begun: SubscriptionVersions
+    begun: Wanted
     begun_events: Int32s
     was: Int32s  # by version that begins: the one that ends with the same event, or -1
     ended: Int32s
@@ -88,7 +84,7 @@ def _requests(
     )
 
 
-def buffer_requests(wanted: SubscriptionVersions) -> Requests:
+def buffer_requests(wanted: Wanted) -> Requests:
     """Silent requests that only rebuild buffers, at the one event of a moment."""
     count = len(wanted.owners)
     return Requests(
@@ -101,8 +97,8 @@ def buffer_requests(wanted: SubscriptionVersions) -> Requests:
     )
 
 
-def _joined(one: SubscriptionVersions, other: SubscriptionVersions) -> SubscriptionVersions:
-    return SubscriptionVersions(
+def _joined(one: Wanted, other: Wanted) -> Wanted:
+    return RankedSubscriptions(
         np.concatenate([one.owners, other.owners]),
         pa.concat_arrays([one.ids.cast(pa.large_string()), other.ids.cast(pa.large_string())]),
         np.concatenate([one.points, other.points]),

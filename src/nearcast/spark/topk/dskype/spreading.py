@@ -18,13 +18,8 @@ from nearcast.partition.topk.placing import (
     steepness_of,
 )
 from nearcast.partition.topk.spread import Spread
-from nearcast.spark.topk.dskype.columns import (
-    Refills,
-    SubscriptionVersions,
-    WindowMessages,
-    starts_of,
-)
-from nearcast.spark.topk.dskype.numbering import unit
+from nearcast.spark.topk.dskype.messages import Refills, Wanted, WindowMessages
+from nearcast.spark.topk.dskype.terms import starts_of, unit
 from nearcast.topk.kernels.layout import NOTHING
 
 ByFinder = list[Int64s]
@@ -37,7 +32,7 @@ def assign_refills(spread: Spread, refills: Refills) -> ByFinder:
     return _by_finder(spread, *place(spread, queries).holders)
 
 
-def _queries(wanted: SubscriptionVersions, thetas: Floats) -> TopkQueries:
+def _queries(wanted: Wanted, thetas: Floats) -> TopkQueries:
     terms = wanted.terms
     return TopkQueries(
         wanted.keys,
@@ -51,7 +46,7 @@ def _queries(wanted: SubscriptionVersions, thetas: Floats) -> TopkQueries:
 
 
 def spread_for(
-    mechanism: str, workers: int, space: Box, wanted: SubscriptionVersions, messages: WindowMessages
+    mechanism: str, workers: int, space: Box, wanted: Wanted, messages: WindowMessages
 ) -> Spread:
     """Make a spread from subscriptions, whose thresholds are not known, and messages."""
     queries = _queries(wanted, np.full(len(wanted.owners), NOTHING))

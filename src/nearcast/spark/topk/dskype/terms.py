@@ -1,23 +1,116 @@
-"""Numbers terms for a core, by their hashes; numbers of unused terms are reused."""
+"""Terms of texts as hashes, which all workers understand, and their numbers in a core.
+
+A term is identified by 64 bits of hash. The terms of a text are in alphabetical order, because sums
+run in that order. Numbers of terms that a core no longer uses are given again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.slots import Slots, empty_slots, find, mixed, move_slots, put, remove
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.topk.dskype.columns import Terms
+from nearcast.text import Analyser
 from nearcast.text.columns import Hashes
+from nearcast.topk.terms import TermNumbers
 
 _UNUSED = np.uint64(0)
 _FEW = 1 << 12
+
+
+class Terms(NamedTuple):
+    """The terms of texts: of text i `hashes[starts[i] : starts[i + 1]]`.
+
+    `idf` has the weight of each, or is empty if every term weighs 1.
+    """
+
+    starts: Int64s
+    hashes: Hashes
+    idf: Floats
+
+    def of(self, which: Int64s | Int32s) -> Terms:
+        """Those of some of the texts."""
+        starts, places = picked(self.starts, which)
+        return Terms(starts, self.hashes[places], self.idf[places] if len(self.idf) else self.idf)
+
+
+def picked(starts: Int64s, which: Int64s | Int32s) -> tuple[Int64s, Int64s]:
+    """Starts for a selection of lists, and the places of their entries."""
+    sizes = np.diff(starts)[which]
+    fresh = starts_of(sizes)
+    return fresh, np.repeat(starts[:-1][which] - fresh[:-1], sizes) + np.arange(fresh[-1])
+
+
+def starts_of(sizes: Int64s | Int32s) -> Int64s:
+    """Where lists of these sizes start when concatenated, and where the last one ends."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+def joined_terms(parts: list[Terms]) -> Terms:
+    """Concatenate the terms of texts."""
+    sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(each.starts) for each in parts)])
+    return Terms(
+        starts_of(sizes),
+        np.concatenate([np.empty(0, np.uint64), *(each.hashes for each in parts)]),
+        np.concatenate([np.empty(0), *(each.idf for each in parts)]),
+    )
+
+
+def squares(terms: Terms, counts: Int32s) -> Floats:
+    """The length of the vector of each text, squared, summed in the order of its terms."""
+    found = np.zeros(len(terms.starts) - 1)
+    _square(terms.starts, counts, terms.idf, found)
+    return found
+
+
+@kernel
+def _square(starts: Int64s, counts: Int32s, idf: Floats, found: Floats) -> None:
+    for text in range(len(found)):
+        total = 0.0
+        for n in range(starts[text], starts[text + 1]):
+            weight = counts[n] * (idf[n] if len(idf) else 1.0)
+            total += weight * weight
+        found[text] = total
+
+
+class _Weights:
+    """Stands in for a core, and records the weights of terms."""
+
+    def __init__(self) -> None:
+        self.idf = np.ones(1 << 10)
+
+    def ensure_terms(self, count: int) -> None:
+        """Make room for `count` terms."""
+        if count > len(self.idf):
+            larger = np.ones(2 * count)
+            larger[: len(self.idf)] = self.idf
+            self.idf = larger
+
+    def weigh(self, terms: Int32s, idf: Floats) -> None:
+        """Set the weights of terms."""
+        self.idf[terms] = idf
+
+
+def terms_of(
+    texts: pa.Array, analyser: Analyser, idf: Callable[[str], float] | None
+) -> tuple[Terms, Int32s]:
+    """The terms of texts, with their weights if `idf` is given, and how often each occurs."""
+    weights = _Weights()
+    numbers = TermNumbers(cast("Any", weights), analyser, idf)
+    bags = numbers.read(texts)
+    hashes = numbers.hashes
+    weighed = np.empty(0) if idf is None else weights.idf[bags.terms]
+    return Terms(bags.starts, hashes[bags.terms], weighed), bags.counts
 
 
 class NumberedTerms(NamedTuple):
