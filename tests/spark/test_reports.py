@@ -13,9 +13,8 @@ import pytest
 from nearcast.cli.main import main
 from nearcast.cli.spark_status import summary
 from nearcast.errors import InvalidValue, SourceError
-from nearcast.spark.reports.exporter import Exporter
 from nearcast.spark.reports.logs import log_batch, log_event, log_to, logger
-from nearcast.spark.reports.metrics import PipelineMetrics, all_metrics
+from nearcast.spark.reports.metrics import Exporter, PipelineMetrics, all_metrics
 from nearcast.spark.reports.progress import ProgressLine, progress
 from nearcast.spark.reports.report import (
     BatchReport,
@@ -162,23 +161,23 @@ def test_every_line_of_the_metrics_is_as_prometheus_reads_it(
     samples = [line for line in lines if not line.startswith("#")]
     assert samples
     assert [line for line in samples if not SAMPLE.fullmatch(line)] == []
-    assert "nearcast_spark_events_total 7200" in samples
+    assert "nearcast_spark_events_total 7200.0" in samples
     assert 'nearcast_spark_worker_load_seconds_total{worker="1"} 36.0' in samples
-    assert 'nearcast_spark_worker_index_rows{worker="0"} 1011' in samples
+    assert 'nearcast_spark_worker_index_rows{worker="0"} 1011.0' in samples
 
 
 def test_metrics_count_up_and_show_the_last_state() -> None:
     metrics = PipelineMetrics()
-    assert "nearcast_spark_batches_total 0\n" in metrics.exposition()
+    assert "nearcast_spark_batches_total 0.0\n" in metrics.exposition()
     metrics.observe(report(0))
     metrics.observe(report(1, loads=(2.0,)))
     metrics.triggered({"addBatch": 250, "walCommit": 5})
     text = metrics.exposition()
-    assert "nearcast_spark_lasting_total 10\n" in text
-    assert "nearcast_spark_active_messages 30\n" in text
-    assert "nearcast_spark_batches_total 2\n" in text
-    assert "nearcast_spark_moved_buckets_total 4\n" in text
-    assert "nearcast_spark_recalled_total 60\n" in text
+    assert "nearcast_spark_lasting_total 10.0\n" in text
+    assert "nearcast_spark_active_messages 30.0\n" in text
+    assert "nearcast_spark_batches_total 2.0\n" in text
+    assert "nearcast_spark_moved_buckets_total 4.0\n" in text
+    assert "nearcast_spark_recalled_total 60.0\n" in text
     assert 'nearcast_spark_ranker_load_seconds_total{worker="0"} 1.0\n' in text
     assert 'nearcast_spark_worker_load_seconds_total{worker="0"} 3.0\n' in text
     assert 'nearcast_spark_worker_index_rows{worker="1"}' not in text
@@ -201,7 +200,7 @@ def test_metrics_are_served_on_this_machine() -> None:
         answer = connection.getresponse()
         assert answer.status == 200
         assert answer.getheader("Content-Type", "").startswith("text/plain; version=0.0.4")
-        assert b"nearcast_spark_events_total 600\n" in answer.read()
+        assert b"nearcast_spark_events_total 600.0\n" in answer.read()
         connection.request("GET", "/")
         assert connection.getresponse().status == 404
         connection.close()

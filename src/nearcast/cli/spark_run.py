@@ -238,9 +238,8 @@ def _start(
 
 def _exported(session: SparkSession, query: str, port: int, stack: ExitStack) -> Listen:
     """Serve metrics over HTTP while the stream runs."""
-    from nearcast.spark.reports.exporter import Exporter
     from nearcast.spark.reports.listener import listening
-    from nearcast.spark.reports.metrics import PipelineMetrics
+    from nearcast.spark.reports.metrics import Exporter, PipelineMetrics
 
     metrics = PipelineMetrics()
     exporter = Exporter(metrics, port)

@@ -15,7 +15,6 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
 from nearcast.spark.io.files import Files
-from nearcast.spark.reports.metrics import PipelineMetrics
 from nearcast.spark.reports.report import Advice, BatchReport, WorkerReport, balance, read_reports
 from nearcast.spark.topk.build_progress import BuildProgress, builds_under_way, progress_text
 
@@ -104,6 +103,8 @@ def status(
             f"{state}: no batch was committed here; give the --state of a stream that has run"
         )
     if prometheus:
+        from nearcast.spark.reports.metrics import PipelineMetrics
+
         typer.echo(PipelineMetrics(reports).exposition(), nl=False)
         return
     found = summary(state, reports, time.time(), building)

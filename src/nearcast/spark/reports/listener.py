@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from nearcast.spark.reports.logs import log_event
-from nearcast.spark.reports.metrics import PipelineMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
         QueryStartedEvent,
         QueryTerminatedEvent,
     )
+
+    from nearcast.spark.reports.metrics import PipelineMetrics
 
 _SECONDS_TO_HEAR = 5.0
 

@@ -1,84 +1,101 @@
-"""Metrics of a running stream for Prometheus, in its text format, from the reports of batches."""
+"""Metrics of a running stream for Prometheus, from the reports of batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
+
+from nearcast.errors import InvalidValue
 from nearcast.spark.reports.report import BatchReport, WorkerReport, balance
 
 _PREFIX = "nearcast_spark_"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metric(NamedTuple):
-    """One metric: its name without the prefix, its type and its description."""
+    """One metric: its name without the prefix, and its description."""
 
     name: str
-    kind: str
     help: str
+
+    @property
+    def kind(self) -> str:
+        """What Prometheus takes it for."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+    def family(
+        self, samples: Mapping[str, float] | Mapping[int, float] | float, label: str | None = None
+    ) -> Iterator[Family]:
+        """Its value, or its values by label; nothing if there are none."""
+        values = samples if isinstance(samples, Mapping) else {"": samples}
+        kind = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
+        family = kind(_PREFIX + self.name, self.help, labels=[label] if label else [])
+        for name, value in values.items():
+            family.add_metric([str(name)] if label else [], value)
+        if values:
+            yield family
 
 
 BATCH_TOTALS = {
-    "events": Metric("events_total", "counter", "Events read."),
-    "messages": Metric("messages_total", "counter", "Messages matched."),
-    "lasting": Metric("lasting_total", "counter", "Messages among them that last."),
-    "operations": Metric("operations_total", "counter", "Subscriptions made, moved or removed."),
-    "updates": Metric("updates_total", "counter", "Updates written."),
-    "refused": Metric("refused_total", "counter", "Events refused."),
-    "ranked_updates": Metric(
-        "ranked_updates_total", "counter", "Updates of top-k subscriptions among them."
-    ),
+    "events": Metric("events_total", "Events read."),
+    "messages": Metric("messages_total", "Messages matched."),
+    "lasting": Metric("lasting_total", "Messages among them that last."),
+    "operations": Metric("operations_total", "Subscriptions made, moved or removed."),
+    "updates": Metric("updates_total", "Updates written."),
+    "refused": Metric("refused_total", "Events refused."),
+    "ranked_updates": Metric("ranked_updates_total", "Updates of top-k subscriptions among them."),
     "moved_buckets": Metric(
-        "moved_buckets_total", "counter", "Buckets of top-k subscriptions that changed hands."
+        "moved_buckets_total", "Buckets of top-k subscriptions that changed hands."
     ),
-    "recalled": Metric(
-        "recalled_total", "counter", "Top-k subscriptions asked for again from nothing."
-    ),
+    "recalled": Metric("recalled_total", "Top-k subscriptions asked for again from nothing."),
 }
-BATCHES = Metric("batches_total", "counter", "Batches committed.")
-LAST_BATCH = Metric("last_batch", "gauge", "The number of the last batch.")
+BATCHES = Metric("batches_total", "Batches committed.")
+LAST_BATCH = Metric("last_batch", "The number of the last batch.")
 NOW = {
-    "subscriptions": Metric("subscriptions", "gauge", "Subscriptions there are."),
-    "active": Metric("active_messages", "gauge", "Lasting messages that are active."),
-    "rankings": Metric("ranked_subscriptions", "gauge", "Top-k subscriptions among them."),
-    "window": Metric("window_messages", "gauge", "Messages in the window of top-k."),
+    "subscriptions": Metric("subscriptions", "Subscriptions there are."),
+    "active": Metric("active_messages", "Lasting messages that are active."),
+    "rankings": Metric("ranked_subscriptions", "Top-k subscriptions among them."),
+    "window": Metric("window_messages", "Messages in the window of top-k."),
 }
-PLAN = Metric("plan_version", "gauge", "The version of the plan that is in use.")
-MOVES = Metric("moves_total", "counter", "Versions of the plan that took over with a batch.")
+PLAN = Metric("plan_version", "The version of the plan that is in use.")
+MOVES = Metric("moves_total", "Versions of the plan that took over with a batch.")
 MOVED_TOTALS = {
-    "cells": Metric("moved_cells_total", "counter", "Cells that changed hands."),
-    "subscriptions": Metric("moved_subscriptions_total", "counter", "Subscriptions carried over."),
-    "messages": Metric("moved_messages_total", "counter", "Active messages carried over."),
-    "bytes": Metric("moved_bytes_total", "counter", "Bytes carried from worker to worker."),
+    "cells": Metric("moved_cells_total", "Cells that changed hands."),
+    "subscriptions": Metric("moved_subscriptions_total", "Subscriptions carried over."),
+    "messages": Metric("moved_messages_total", "Active messages carried over."),
+    "bytes": Metric("moved_bytes_total", "Bytes carried from worker to worker."),
 }
-CELLS_LEFT = Metric("moves_cells_left", "gauge", "Cells that are still to change hands.")
-BALANCE = Metric("balance_ratio", "gauge", "The busiest worker of the last batch by the average.")
-COMMITTED = Metric("last_commit_timestamp_seconds", "gauge", "When the last batch was committed.")
-STEPS = Metric("batch_seconds", "gauge", "Seconds of the last batch, by step.")
-TRIGGER = Metric("trigger_seconds", "gauge", "Seconds of the last trigger, as Spark has them.")
+CELLS_LEFT = Metric("moves_cells_left", "Cells that are still to change hands.")
+BALANCE = Metric("balance_ratio", "The busiest worker of the last batch by the average.")
+COMMITTED = Metric("last_commit_timestamp_seconds", "When the last batch was committed.")
+STEPS = Metric("batch_seconds", "Seconds of the last batch, by step.")
+TRIGGER = Metric("trigger_seconds", "Seconds of the last trigger, as Spark has them.")
 WORKER_TOTALS = {
-    "load": Metric("worker_load_seconds_total", "counter", "Seconds of CPU of a worker."),
-    "messages": Metric("worker_messages_total", "counter", "Messages that reached a worker."),
-    "operations": Metric("worker_operations_total", "counter", "Operations that reached a worker."),
-    "updates": Metric("worker_updates_total", "counter", "Updates that a worker answered with."),
+    "load": Metric("worker_load_seconds_total", "Seconds of CPU of a worker."),
+    "messages": Metric("worker_messages_total", "Messages that reached a worker."),
+    "operations": Metric("worker_operations_total", "Operations that reached a worker."),
+    "updates": Metric("worker_updates_total", "Updates that a worker answered with."),
 }
 WORKER_NOW = {
-    "lag": Metric("worker_lag_seconds", "gauge", "Seconds until a worker had caught up."),
-    "rows": Metric("worker_index_rows", "gauge", "Rows in the index of a worker."),
-    "active": Metric("worker_active_messages", "gauge", "Lasting messages that a worker holds."),
-    "bytes": Metric("worker_index_bytes", "gauge", "Bytes of the index of a worker."),
+    "lag": Metric("worker_lag_seconds", "Seconds until a worker had caught up."),
+    "rows": Metric("worker_index_rows", "Rows in the index of a worker."),
+    "active": Metric("worker_active_messages", "Lasting messages that a worker holds."),
+    "bytes": Metric("worker_index_bytes", "Bytes of the index of a worker."),
 }
 
 RANKER_TOTALS = {
-    "load": Metric("ranker_load_seconds_total", "counter", "Seconds of CPU of a top-k worker."),
-    "updates": Metric("ranker_updates_total", "counter", "Updates that a top-k worker gave."),
+    "load": Metric("ranker_load_seconds_total", "Seconds of CPU of a top-k worker."),
+    "updates": Metric("ranker_updates_total", "Updates that a top-k worker gave."),
 }
 RANKER_NOW = {
-    "lag": Metric("ranker_lag_seconds", "gauge", "Seconds until a top-k worker had its answers."),
-    "rows": Metric("ranker_subscriptions", "gauge", "Subscriptions of a top-k worker."),
-    "bytes": Metric("ranker_bytes", "gauge", "Bytes that a top-k worker holds."),
+    "lag": Metric("ranker_lag_seconds", "Seconds until a top-k worker had its answers."),
+    "rows": Metric("ranker_subscriptions", "Subscriptions of a top-k worker."),
+    "bytes": Metric("ranker_bytes", "Bytes that a top-k worker holds."),
 }
 
 
@@ -91,7 +108,7 @@ def all_metrics() -> list[Metric]:
     return [*single, *(metric for kind in kinds for metric in kind.values())]
 
 
-class PipelineMetrics:
+class PipelineMetrics(Collector):
     """Adds up the reports of batches since it was made, as Prometheus expects of counters."""
 
     def __init__(self, reports: Iterable[BatchReport] = ()) -> None:
@@ -104,6 +121,8 @@ class PipelineMetrics:
         self._moved = dict.fromkeys(MOVED_TOTALS, 0)
         self._last: BatchReport | None = None
         self._trigger: dict[str, float] = {}
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
         for report in reports:
             self.observe(report)
 
@@ -128,29 +147,33 @@ class PipelineMetrics:
 
     def exposition(self) -> str:
         """All metrics in the text format of Prometheus."""
-        with self._lock:
-            return "".join(self._lines())
+        return generate_latest(self.registry).decode()
 
-    def _lines(self) -> Iterable[str]:
-        yield from _family(BATCHES, {"": self._batches})
+    def collect(self) -> Iterable[Family]:
+        """The current values."""
+        with self._lock:
+            return list(self._families())
+
+    def _families(self) -> Iterator[Family]:
+        last = self._last
+        yield from BATCHES.family(self._batches)
         for name, metric in BATCH_TOTALS.items():
-            yield from _family(metric, {"": self._totals[name]})
-        if self._last is not None:
-            yield from _family(LAST_BATCH, {"": self._last.batch})
-            yield from _family(PLAN, {"": self._last.plan})
-            yield from _family(MOVES, {"": self._moves})
+            yield from metric.family(self._totals[name])
+        if last is not None:
+            yield from LAST_BATCH.family(last.batch)
+            yield from PLAN.family(last.plan)
+            yield from MOVES.family(self._moves)
             for name, metric in MOVED_TOTALS.items():
-                yield from _family(metric, {"": self._moved[name]})
-            yield from _family(CELLS_LEFT, {"": self._left})
-            yield from _family(BALANCE, {"": round(balance(self._last.workers), 4)})
+                yield from metric.family(self._moved[name])
+            yield from CELLS_LEFT.family(self._left)
+            yield from BALANCE.family(round(balance(last.workers), 4))
             for name, metric in NOW.items():
-                yield from _family(metric, {"": getattr(self._last, name)})
-            yield from _family(COMMITTED, {"": self._last.committed_at})
-            yield from _family(STEPS, _labelled("step", self._last.seconds))
-        if self._trigger:
-            yield from _family(TRIGGER, _labelled("step", self._trigger))
-        yield from self._workers.lines()
-        yield from self._rankers.lines()
+                yield from metric.family(getattr(last, name))
+            yield from COMMITTED.family(last.committed_at)
+            yield from STEPS.family(last.seconds, "step")
+        yield from TRIGGER.family(self._trigger, "step")
+        yield from self._workers.families()
+        yield from self._rankers.families()
 
 
 class _Workers:
@@ -169,28 +192,41 @@ class _Workers:
                 totals[name] += getattr(worker, name)
         self._now = {worker.worker: worker for worker in workers}
 
-    def lines(self) -> Iterable[str]:
-        """Their metrics as lines of text."""
+    def families(self) -> Iterator[Family]:
+        """Their metrics, by worker."""
         for name, metric in self._metrics[0].items():
             values = {worker: totals[name] for worker, totals in sorted(self._totals.items())}
-            yield from _family(metric, _labelled("worker", values))
+            yield from metric.family(values, "worker")
         for name, metric in self._metrics[1].items():
             now = {worker: getattr(one, name) for worker, one in sorted(self._now.items())}
-            yield from _family(metric, _labelled("worker", now))
+            yield from metric.family(now, "worker")
 
 
-def _labelled(label: str, values: Mapping[str, float] | Mapping[int, float]) -> dict[str, float]:
-    return {f'{{{label}="{_escaped(str(name))}"}}': value for name, value in values.items()}
+class Exporter:
+    """Serves metrics at `http://host:port/metrics` until it is closed; port 0 is any free one."""
+
+    def __init__(self, metrics: PipelineMetrics, port: int, host: str = "127.0.0.1") -> None:
+        try:
+            self._server, self._thread = start_http_server(port, host, metrics.registry)
+        except (OSError, OverflowError) as error:
+            raise InvalidValue(
+                "metrics port", port, f"a port that is free on {host} ({error})"
+            ) from None
+        self._server.set_app(_at_metrics_only(self._server.get_app()))
+        self.port = self._server.server_port
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+def _at_metrics_only(app: Any) -> Any:
+    def answer(environ: dict[str, Any], start: Any) -> Any:
+        if environ["PATH_INFO"] == "/metrics":
+            return app(environ, start)
+        start("404 Not Found", [("Content-Type", "text/plain")])
+        return [b"only /metrics is here\n"]
 
-
-def _family(metric: Metric, samples: Mapping[str, float]) -> Iterable[str]:
-    if not samples:
-        return
-    name = _PREFIX + metric.name
-    yield f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind}\n"
-    for labels, value in samples.items():
-        yield f"{name}{labels} {value!r}\n"
+    return answer
