@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from nearcast.server.access import ANYONE, TokenBucket
+from nearcast.pacing import TokenBucket
+from nearcast.server.access import ANYONE
 from nearcast.server.app import NOUNS
 from nearcast.server.config import Limits, is_loopback
 from nearcast.server.keys import KeyStore

@@ -8,38 +8,13 @@ from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
+from nearcast.pacing import TokenBucket
 from nearcast.server.config import Limits
 from nearcast.server.keys import SCOPES, KeyStore
 from nearcast.server.problems import Problem
 
 ANYONE = "anyone"  # the scope of what needs no key
 _RELOAD_S = 1.0
-_BURST_S = 2.0
-
-
-class TokenBucket:
-    """Limits events to `rate` a second, with bursts of up to two seconds' worth."""
-
-    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
-        self._rate = rate
-        self._most = max(1.0, rate * _BURST_S)
-        self._left = self._most
-        self._clock = clock
-        self._then = clock()
-
-    def take(self, count: float = 1.0) -> float:
-        """Count events and return the seconds until they may be retried: 0 if they are allowed."""
-        now = self._clock()
-        self._left = min(self._most, self._left + (now - self._then) * self._rate)
-        self._then = now
-        if self._left < min(1.0, count):
-            return (1.0 - self._left) / self._rate
-        self._left -= count
-        return 0.0
-
-    def debt(self) -> float:
-        """Seconds until the bucket is no longer overdrawn."""
-        return max(0.0, -self._left / self._rate)
 
 
 @dataclass(frozen=True, slots=True)

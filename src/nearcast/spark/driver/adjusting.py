@@ -16,6 +16,7 @@ import numpy as np
 
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.errors import InvalidValue, SourceError
+from nearcast.pacing import TokenBucket
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.census import Census
 from nearcast.spark.driver.state import PipelineState
@@ -31,28 +32,13 @@ _BYTES_A_SECOND = 20e6  # that are routed, sent, and added to shards
 _LEAST_AT_ONCE = 256_000.0
 
 
-class Allowance:
-    """A token bucket that fills in a minute, for bytes or anything else."""
+class Allowance(TokenBucket):
+    """A bucket that fills in a minute, for bytes or anything else."""
 
     def __init__(self, a_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
         if not a_minute > 0:
             raise InvalidValue("adjust_bytes", a_minute, "a number of bytes above 0")
-        self.a_minute = a_minute
-        self._clock = clock
-        self._left = a_minute
-        self._at = clock()
-
-    @property
-    def left(self) -> float:
-        """What may be carried now; below 0 after more was carried than was left."""
-        now = self._clock()
-        self._left += (now - self._at) / _MINUTE_S * self.a_minute
-        self._left, self._at = min(self._left, self.a_minute), now
-        return self._left
-
-    def spend(self, count: float) -> None:
-        """Record what was carried."""
-        self._left = self.left - count
+        super().__init__(a_minute / _MINUTE_S, clock, _MINUTE_S)
 
     def affordable(self, sizes: Int32s, at_once: float = np.inf) -> int:
         """How many of these, in their order, may be carried now and are within `at_once`.
@@ -64,7 +50,7 @@ class Allowance:
         count = int(np.searchsorted(np.cumsum(sizes), min(left, at_once), side="right"))
         if count or not len(sizes):
             return count
-        return int(sizes[0] <= left or left >= self.a_minute)
+        return int(sizes[0] <= left or left >= self.most)
 
 
 class Pace:
