@@ -26,8 +26,8 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
 from nearcast.spark.driver.adjusting import Allowance, Pace
 from nearcast.spark.driver.balancing import Balancer, suggest
-from nearcast.spark.driver.costs import COSTS
 from nearcast.spark.driver.loads import LoadCounters, read_loads
+from nearcast.spark.driver.planning import COSTS
 from nearcast.spark.driver.snapshot import standing
 from nearcast.spark.driver.versions import differing, line_of
 from nearcast.spark.readers.feed import BatchFeed

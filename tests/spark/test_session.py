@@ -9,8 +9,15 @@ from pyspark.sql import SparkSession
 
 from nearcast.errors import SetupError
 from nearcast.spark import session as sessions
-from nearcast.spark.session import check, local_session, prepare
-from nearcast.spark.settings import CHECKPOINTS, LOCAL_CHECKPOINTS, SETTINGS, java_options
+from nearcast.spark.session import (
+    CHECKPOINTS,
+    LOCAL_CHECKPOINTS,
+    SETTINGS,
+    check,
+    java_options,
+    local_session,
+    prepare,
+)
 
 
 @pytest.fixture

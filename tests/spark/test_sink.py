@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,12 +16,20 @@ from pyspark.sql import SparkSession
 from nearcast.errors import SourceError
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.spark.io.paths import resolve
-from nearcast.spark.io.sink import Outputs, RefusedEvent, Sink
+from nearcast.spark.io.sink import RefusedEvent, Sink
+from nearcast.spark.outputs import FolderOutput
 
 
 def updates(*events: int) -> pa.Table:
     rows = [{"event": event, "op": "add", "subscription": "s", "message": "m"} for event in events]
     return pa.Table.from_pylist(rows, schema=UPDATE_SCHEMA)
+
+
+def write(sink: Sink, batch: int, slice_: int, attempt: int, table: pa.Table) -> str:
+    name, stream = sink.open(batch, slice_, attempt)
+    with stream:
+        pq.write_table(table, stream)
+    return name
 
 
 @pytest.fixture(params=[True, False], ids=["renames", "moves"])
@@ -38,8 +47,8 @@ def staged(sink: Sink) -> list[str]:
 
 
 def test_exactly_the_named_files_are_committed(sink: Sink) -> None:
-    first, second = sink.write(0, 0, 1, updates(1)), sink.write(0, 1, 2, updates(2, 3))
-    sink.write(0, 1, 7, updates(2, 3))  # another attempt at the same slice
+    first, second = write(sink, 0, 0, 1, updates(1)), write(sink, 0, 1, 2, updates(2, 3))
+    write(sink, 0, 1, 7, updates(2, 3))  # another attempt at the same slice
     assert not sink.committed(0)
     assert sink.commit(0, [first, second])
     assert sink.committed(0)
@@ -51,8 +60,8 @@ def test_exactly_the_named_files_are_committed(sink: Sink) -> None:
 
 
 def test_a_batch_that_is_there_is_not_written_again(sink: Sink) -> None:
-    sink.commit(4, [sink.write(4, 0, 0, updates(1))])
-    again = sink.write(4, 0, 1, updates(99))
+    sink.commit(4, [write(sink, 4, 0, 0, updates(1))])
+    again = write(sink, 4, 0, 1, updates(99))
     assert not sink.commit(4, [again])
     assert events(sink) == [1]
     assert staged(sink) == []
@@ -60,8 +69,8 @@ def test_a_batch_that_is_there_is_not_written_again(sink: Sink) -> None:
 
 def test_a_commit_removes_what_was_staged_for_it_and_before_and_nothing_later(sink: Sink) -> None:
     for batch in (1, 2, 10):
-        sink.write(batch, 0, 0, updates(batch))
-    sink.commit(2, [sink.write(2, 1, 0, updates(5))])
+        write(sink, batch, 0, 0, updates(batch))
+    sink.commit(2, [write(sink, 2, 1, 0, updates(5))])
     assert staged(sink) == ["10"]
     assert events(sink) == [5]
 
@@ -74,10 +83,10 @@ def test_a_batch_without_updates_is_there_too(sink: Sink) -> None:
 
 
 def test_a_file_that_is_missing_or_doubled_stops_the_commit(sink: Sink) -> None:
-    name = sink.write(0, 3, 0, updates(1))
+    name = write(sink, 0, 3, 0, updates(1))
     with pytest.raises(SourceError, match="0-9-00000000.parquet: is missing"):
         sink.commit(0, [name, "0-9-00000000.parquet"])
-    other = sink.write(0, 3, 1, updates(1))
+    other = write(sink, 0, 3, 1, updates(1))
     with pytest.raises(SourceError, match="two files of one slice"):
         sink.commit(0, [name, other])
     assert not sink.committed(0)
@@ -85,7 +94,7 @@ def test_a_file_that_is_missing_or_doubled_stops_the_commit(sink: Sink) -> None:
 
 
 def test_two_tasks_never_write_to_one_file(sink: Sink) -> None:
-    names = {sink.write(0, 0, 0, updates(1)) for _ in range(3)}
+    names = {write(sink, 0, 0, 0, updates(1)) for _ in range(3)}
     assert len(names) == 3
 
 
@@ -96,8 +105,8 @@ def test_after_a_crash_within_a_commit_the_batch_is_made_again_whole(
 ) -> None:
     """Whichever step of the commit is the last one, the second driver gives the same batch."""
     sink = Sink(str(tmp_path / "out"), renames)
-    sink.commit(0, [sink.write(0, 0, 0, updates(0))])
-    names = [sink.write(1, slice_, 0, updates(slice_ + 1)) for slice_ in range(2)]
+    sink.commit(0, [write(sink, 0, 0, 0, updates(0))])
+    names = [write(sink, 1, slice_, 0, updates(slice_ + 1)) for slice_ in range(2)]
     crash = Crash(monkeypatch, at)
     with suppress(KeyboardInterrupt):
         sink.commit(1, names)  # with fewer steps than `at`, the crash comes after it
@@ -107,7 +116,8 @@ def test_after_a_crash_within_a_commit_the_batch_is_made_again_whole(
     # another driver, with another number of slices
     if not sink.committed(1):
         again = [
-            sink.write(1, slice_, 0, updates(1, 2) if slice_ == 0 else updates()) for slice_ in (0,)
+            write(sink, 1, slice_, 0, updates(1, 2) if slice_ == 0 else updates())
+            for slice_ in (0,)
         ]
         assert sink.commit(1, again)
     assert events(sink) == [0, 1, 2]
@@ -149,9 +159,9 @@ class Dying:
 def test_spark_and_pyarrow_read_what_is_committed(spark: SparkSession, tmp_path: Path) -> None:
     sink = Sink(f"file://{tmp_path}/out")
     for batch in range(3):
-        sink.commit(batch, [sink.write(batch, 0, 0, updates(batch * 10, batch * 10 + 1))])
+        sink.commit(batch, [write(sink, batch, 0, 0, updates(batch * 10, batch * 10 + 1))])
     sink.commit(3, [])
-    sink.write(4, 0, 0, updates(99))
+    write(sink, 4, 0, 0, updates(99))
     frame = spark.read.parquet(f"{tmp_path}/out")
     assert sorted((row.batch, row.event) for row in frame.collect()) == [
         (0, 0), (0, 1), (1, 10), (1, 11), (2, 20), (2, 21),
@@ -160,16 +170,14 @@ def test_spark_and_pyarrow_read_what_is_committed(spark: SparkSession, tmp_path:
 
 
 def test_refused_events_are_committed_with_the_updates(spark: SparkSession, tmp_path: Path) -> None:
-    outputs = Outputs(Sink(str(tmp_path / "out")), Sink(str(tmp_path / "bad")))
+    output = FolderOutput(str(tmp_path / "out"), str(tmp_path / "bad"), "state")
     refused = [
         RefusedEvent(3, "op: missing", {"id": "é"}),
         RefusedEvent(4, "no JSON", b"\xff{"),
         RefusedEvent(5, "e", b'{"a": 1}'),
     ]
-    name = outputs.updates.write(0, 0, 0, updates(1))
-    bad = Sink(str(tmp_path / "bad")).write_refused(0, 0, 0, refused)
-    assert outputs.commit(0, [name], [bad])
-    assert outputs.committed(0)
+    output.commit(0, [write(Sink(output.folder), 0, 0, 0, updates(1))], refused)
+    assert Sink(output.folder).committed(0)
     lines = (tmp_path / "bad" / "batch=0" / "part-00000.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"seq": 3, "error": "op: missing", "event": {"id": "é"}},
@@ -182,21 +190,16 @@ def test_refused_events_are_committed_with_the_updates(spark: SparkSession, tmp_
 def test_a_crash_between_the_two_keeps_the_refused_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outputs = Outputs(Sink(str(tmp_path / "out")), Sink(str(tmp_path / "bad")))
-    bad = (
-        outputs.refused.write_refused(0, 0, 0, [RefusedEvent(1, "e", {})])
-        if outputs.refused
-        else ""
-    )
-    name = outputs.updates.write(0, 0, 0, updates(1))
+    output = FolderOutput(str(tmp_path / "out"), str(tmp_path / "bad"), "state")
+    sink, refused = Sink(output.folder), [RefusedEvent(1, "e", {})]
     with monkeypatch.context() as patch:
-        patch.setattr(Sink, "_rename", stop_at_updates(Sink._rename, str(tmp_path / "out")))
+        patch.setattr(Sink, "_rename", stop_at_updates(Sink._rename, output.folder))
         with pytest.raises(KeyboardInterrupt):
-            outputs.commit(0, [name], [bad])
-    assert not outputs.committed(0)
+            output.commit(0, [write(sink, 0, 0, 0, updates(1))], refused)
+    assert not sink.committed(0)
     assert Sink(str(tmp_path / "bad")).batches() == [0]
-    again = Sink(str(tmp_path / "bad")).write_refused(0, 0, 1, [RefusedEvent(1, "e", {})])
-    assert outputs.commit(0, [outputs.updates.write(0, 0, 1, updates(1))], [again])
+    output.commit(0, [write(sink, 0, 0, 1, updates(1))], refused)
+    assert sink.committed(0)
     assert len((tmp_path / "bad" / "batch=0" / "part-00000.jsonl").read_text().splitlines()) == 1
 
 
@@ -219,7 +222,7 @@ def test_whatever_is_tried_however_often_each_batch_is_there_once(
     done: set[int] = set()
     for batches in tries:
         for batch in batches:
-            committed = sink.commit(batch, [sink.write(batch, 0, 0, updates(batch))])
+            committed = sink.commit(batch, [write(sink, batch, 0, 0, updates(batch))])
             assert committed == (batch not in done)
             done.add(batch)
     assert sink.batches() == sorted(done)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nearcast.spark.reports.metrics import all_metrics
-from nearcast.spark.settings import CHECKPOINTS, SETTINGS
+from nearcast.spark.session import CHECKPOINTS, SETTINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 

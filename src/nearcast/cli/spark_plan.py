@@ -169,17 +169,17 @@ def report_on(plan: Plan, sample: Sample, passed_over: int) -> PlanReport:
     from nearcast.partition import keys
     from nearcast.partition.routing import route_rows
     from nearcast.partition.simulate import Simulator, made_whole, population_of
-    from nearcast.spark.driver.costs import FIRST
+    from nearcast.spark.driver.planning import FIRST_COSTS
 
     messages = sample.held_out if sample.held_out.size else sample.messages
     part = messages.size / max(sample.held_out.size + sample.messages.size, 1)
     population = population_of(sample.rows, messages, sample.operations * part)
-    found = Simulator(population, FIRST, whole=True).run(plan)
+    found = Simulator(population, FIRST_COSTS, whole=True).run(plan)
     chosen = keys.choose(plan.arrays, sample.rows.starts, sample.rows.terms)
     held = route_rows(plan, sample.rows.boxes, chosen, sample.rows.owners)
     (_, workers), _ = made_whole(held, sample.rows.owners, plan.workers)
     rows = np.bincount(workers, minlength=plan.workers)
-    ns = found.loads.ns(FIRST) / max(messages.size, 1)
+    ns = found.loads.ns(FIRST_COSTS) / max(messages.size, 1)
     return PlanReport(
         partitioner=plan.scheme,
         workers=plan.workers,

@@ -10,25 +10,154 @@ import logging
 import os
 import re
 import sys
+from functools import reduce
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeVar
+from subprocess import PIPE
+from threading import Thread
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from nearcast.errors import SetupError
-from nearcast.spark import gateway
 from nearcast.spark.java import use_java
-from nearcast.spark.settings import (
-    CHECKPOINTS,
-    LAUNCHER_OPTIONS,
-    LOCAL_CHECKPOINTS,
-    QUIET,
-    SETTINGS,
-    Setting,
-    java_options,
+
+DAEMON = "nearcast.spark.daemon"
+CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_CHECKPOINTS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+
+
+class Setting(NamedTuple):
+    """One setting: what it should be, when it can be set, and what another value would cost.
+
+    With another value of one that is `needed` the pipeline could go wrong; the others are about
+    speed and comfort.
+    """
+
+    key: str
+    value: str
+    default: str
+    at_start: bool
+    cost: str
+    needed: bool = False
+
+
+SETTINGS = (
+    Setting(
+        "spark.speculation",
+        "false",
+        "false",
+        at_start=True,
+        cost="two attempts at one task would change the state of one shard at the same time",
+        needed=True,
+    ),
+    Setting(
+        "spark.python.daemon.module",
+        DAEMON,
+        "pyspark.daemon",
+        at_start=True,
+        cost="each Python process loads and warms up for itself, a second or more at its start, "
+        "and shares less memory with the others",
+    ),
+    Setting(
+        "spark.python.worker.reuse",
+        "true",
+        "true",
+        at_start=True,
+        cost="every task starts in a fresh Python process, which has to load its shard first",
+    ),
+    Setting(
+        "spark.sql.adaptive.enabled",
+        "false",
+        "true",
+        at_start=False,
+        cost="Spark plans the stages of every batch again, some tens of milliseconds each",
+    ),
+    Setting(
+        "spark.sql.execution.arrow.pyspark.enabled",
+        "true",
+        "false",
+        at_start=False,
+        cost="tables go between Python and the JVM row by row",
+    ),
+    Setting(
+        "spark.sql.streaming.numRecentProgressUpdates",
+        "20",
+        "100",
+        at_start=False,
+        cost="the driver keeps more of the past of each stream in memory than is shown",
+    ),
+)
+"""What every session should have; the checkpoint file manager is apart, as it goes by the path."""
+
+QUIET = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # From 33 folders on Spark would start a job to list them, with a task for each: seconds of CPU
+    # for every batch, where one machine lists thousands in milliseconds.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+}
+"""What a session on this machine has besides: nothing listens to the outside, nothing chatters."""
+
+_COMPILING = (
+    # Most of what a start takes would go into the JVM's second compiler. It waits for what runs
+    # twenty times as often as usual: that is compiled again, at leisure.
+    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
+    "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
+)
+# The JVM hands on names and packets: there is little garbage to collect side by side.
+_COLLECTING = "-XX:+UseSerialGC"
+LAUNCHER_OPTIONS = f"-XX:TieredStopAtLevel=1 {_COLLECTING}"
+"""For the JVM that only works out the command of another."""
+
+
+def java_options(given: str = "") -> str:
+    """Options with which the JVM of a session on this machine is there soon, then those given.
+
+    A JVM refuses to start with two ways to collect garbage.
+    """
+    ours = [_COMPILING] if re.search(r"-XX:\+Use\w*GC\b", given) else [_COMPILING, _COLLECTING]
+    return " ".join([*ours, *given.split()])
+
+
+_ALWAYS_THERE = (
+    b"WARNING: Using incubator modules:",
+    b"WARNING: package sun.security.action not in java.base",
+)
+"""What the JVM itself says at every start; no setting keeps it from doing so."""
+
+
+def _running() -> Any | None:
+    """Give the gateway to the JVM of this process, if it has one."""
+    return SparkContext._gateway
+
+
+def _launch(conf: SparkConf) -> Any:
+    """Start a JVM, and pass on what it says on standard error, without what it always says."""
+    gateway = launch_gateway(conf, {"stderr": PIPE})  # type: ignore[no-untyped-call]
+    reader = Thread(target=_pass_on, args=(gateway.proc.stderr,), name="jvm-stderr", daemon=True)
+    reader.start()
+    return gateway
+
+
+def _pass_on(source: BinaryIO) -> None:
+    for line in source:
+        if not line.startswith(_ALWAYS_THERE):
+            # The descriptor, not the stream: this is where the JVM would have written.
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, line)
+
+
+def _has_class(session: SparkSession, name: str) -> bool:
+    """Whether the JVM of a session knows a class."""
+    found: Any = reduce(getattr, name.split("."), session.sparkContext._jvm)
+    return type(found).__name__ == "JavaClass"  # and a package where there is none of that name
+
 
 _log = logging.getLogger("nearcast.spark")
 _LOWEST_SPARK = (4, 1)
@@ -77,8 +206,8 @@ def local_session(
     spark_conf = SparkConf()
     for key, value in settings.items():
         spark_conf.set(key, value)
-    if gateway.running() is None:
-        SparkContext(conf=spark_conf, gateway=gateway.launch(spark_conf))
+    if _running() is None:
+        SparkContext(conf=spark_conf, gateway=_launch(spark_conf))
     else:
         SparkContext(conf=spark_conf)
     session = SparkSession.builder.getOrCreate()
@@ -136,7 +265,7 @@ def _use_local_checkpoints(session: SparkSession) -> None:
 
     It looks before it renames, which is safe for one writer: a stream has one.
     """
-    if gateway.has_class(session, LOCAL_CHECKPOINTS):
+    if _has_class(session, LOCAL_CHECKPOINTS):
         session.conf.set(CHECKPOINTS, LOCAL_CHECKPOINTS)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 import numpy as np
 
 from nearcast.partition.load import balance_of
-from nearcast.spark.driver.costs import COSTS
+from nearcast.spark.driver.planning import COSTS
 from nearcast_lab.bench.checks import Check, at_most
 from nearcast_lab.bench.processes import Cpu
 

@@ -20,8 +20,7 @@ from nearcast.geo import Box
 from nearcast.partition.plan import Plan
 from nearcast.partition.prepare import evenly
 from nearcast.partition.sample import SampleMessages, sample_of
-from nearcast.spark.driver.costs import COSTS
-from nearcast.spark.driver.planning import plan_for, rows_in
+from nearcast.spark.driver.planning import COSTS, plan_for, rows_in
 from nearcast.spark.operations import begun_in
 from nearcast.spark.registrar import Registrar
 from nearcast.spark.workers.messages import messages_of

@@ -35,10 +35,9 @@ from nearcast.partition.routing import route_rows
 from nearcast.partition.sample import Sample, SampleRows, sample_of
 from nearcast.partition.simulate import made_whole
 from nearcast.spark.driver.adjusting import Allowance
-from nearcast.spark.driver.costs import COSTS
 from nearcast.spark.driver.loads import LoadCounters, Measured
 from nearcast.spark.driver.placing import sizes_of
-from nearcast.spark.driver.planning import rows_in
+from nearcast.spark.driver.planning import COSTS, rows_in
 from nearcast.spark.driver.versions import differing, in_line
 from nearcast.spark.operations import OTHER
 from nearcast.spark.reports.logs import log_event

@@ -20,7 +20,7 @@ from nearcast.partition.adjust.meter import FIELDS, Meter
 from nearcast.partition.grid import count_cells
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import SampleMessages, joined_messages
-from nearcast.spark.driver.costs import COSTS
+from nearcast.spark.driver.planning import COSTS
 from nearcast.spark.driver.state import PipelineState, packed
 from nearcast.spark.reports.report import WorkerReport
 from nearcast.spark.sealed import seal, unseal

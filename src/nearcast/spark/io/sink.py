@@ -21,8 +21,6 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from nearcast.engine.replay import as_given
@@ -59,36 +57,25 @@ class Sink:
 
     # what tasks do
 
-    def write(self, batch: int, slice_: int, attempt: int, table: pa.Table) -> str:
-        """Write the updates of one task; give the name of the file, for the commit."""
-        return self._stage(batch, _staged_name(attempt, slice_, _PARQUET), table)
-
     def write_refused(
         self, batch: int, slice_: int, attempt: int, refused: Iterable[RefusedEvent]
     ) -> str:
         """Write the refused events of one task as JSON Lines: `seq`, `error`, `event`."""
-        lines = [_line(one) for one in refused]
-        name = _staged_name(attempt, slice_, _JSON_LINES)
-        return self._stage(batch, name, b"\n".join([*lines, b""]))
+        name, file = self._open(batch, slice_, attempt, _JSON_LINES)
+        with file:
+            file.write(b"".join(_line(one) + b"\n" for one in refused))
+        return name
 
     def open(self, batch: int, slice_: int, attempt: int) -> tuple[str, Any]:
         """Open a file for the updates of one task: its name, for the commit, and the stream."""
-        files, root = self._place()
-        folder = f"{root}/{_STAGING}/{batch}"
-        files.create_dir(folder, recursive=True)
-        name = _staged_name(attempt, slice_, _PARQUET)
-        return name, files.open_output_stream(f"{folder}/{name}")
+        return self._open(batch, slice_, attempt, _PARQUET)
 
-    def _stage(self, batch: int, name: str, content: pa.Table | bytes) -> str:
+    def _open(self, batch: int, slice_: int, attempt: int, kind: str) -> tuple[str, Any]:
         files, root = self._place()
         folder = f"{root}/{_STAGING}/{batch}"
         files.create_dir(folder, recursive=True)
-        with files.open_output_stream(f"{folder}/{name}") as file:
-            if isinstance(content, bytes):
-                file.write(content)
-            else:
-                pq.write_table(content, file, compression="zstd")
-        return name
+        name = _staged_name(attempt, slice_, kind)
+        return name, files.open_output_stream(f"{folder}/{name}")
 
     # what the driver does
 
@@ -177,28 +164,6 @@ class Sink:
             number = info.base_name.partition(".")[0]
             if number.isdigit() and int(number) <= batch:
                 _remove(files, info.path)
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Updates, and what was refused if there is a place for it, committed together.
-
-    The refused come first, and the updates decide: a batch is there when its updates are. After a
-    crash in between, the batch is made again from the same events, and the refused are kept.
-    """
-
-    updates: Sink
-    refused: Sink | None = None
-
-    def committed(self, batch: int) -> bool:
-        """Whether a batch is there."""
-        return self.updates.committed(batch)
-
-    def commit(self, batch: int, updates: Iterable[str], refused: Iterable[str] = ()) -> bool:
-        """Commit these files of each as the batch; False if it was there before."""
-        if self.refused is not None and (names := list(refused)):
-            self.refused.commit(batch, names)
-        return self.updates.commit(batch, updates)
 
 
 def _staged_name(attempt: int, slice_: int, kind: str) -> str:

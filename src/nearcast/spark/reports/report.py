@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import msgspec
-from pyarrow import fs
 
 from nearcast.errors import SourceError
-from nearcast.spark.io.paths import resolve
+from nearcast.spark.io.files import Files
 
 _FOLDER = "reports"
 _KIND = ".json"
@@ -143,39 +141,30 @@ class BatchReport:
         return msgspec.json.decode(data, type=cls)
 
 
-def _commits(state: str) -> tuple[Any, str]:
-    files, root = resolve(state)
-    return files, f"{root.rstrip('/')}/{_FOLDER}"
+def _folder(state: str) -> Files:
+    return Files(state).below(_FOLDER)
 
 
 def write_report(state: str, report: BatchReport) -> None:
     """Keep the report of a batch; one that is there already is replaced, at once."""
-    files, folder = _commits(state)
-    files.create_dir(folder, recursive=True)
-    unfinished = f"{folder}/.{report.batch}{_KIND}"
-    with files.open_output_stream(unfinished) as file:
-        file.write(report.to_json())
-    files.move(unfinished, f"{folder}/{report.batch}{_KIND}")
+    _folder(state).write(f"{report.batch}{_KIND}", report.to_json(), durable=False)
 
 
 def reported_batches(state: str) -> list[int]:
     """Give the numbers of the batches that have a report, in order."""
-    files, folder = _commits(state)
-    found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-    stems = (info.base_name.removesuffix(_KIND) for info in found if info.base_name.endswith(_KIND))
+    stems = (name.removesuffix(_KIND) for name in _folder(state).names() if name.endswith(_KIND))
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
 def read_report(state: str, batch: int) -> BatchReport:
     """Read the report of one batch."""
-    files, folder = _commits(state)
-    path = f"{folder}/{batch}{_KIND}"
+    name = f"{batch}{_KIND}"
     try:
-        with files.open_input_stream(path) as file:
-            return BatchReport.from_json(file.read())
-    except (OSError, msgspec.DecodeError) as error:
+        return BatchReport.from_json(_folder(state).read(name))
+    except (SourceError, msgspec.DecodeError) as error:
         raise SourceError(
-            f"{path}: not a readable report of a batch ({error}); remove it, it is only for show"
+            f"{state}/{_FOLDER}/{name}: not a readable report of a batch ({error}); remove it, it "
+            "is only for show"
         ) from None
 
 
@@ -187,9 +176,8 @@ def read_reports(state: str, last: int | None = None) -> list[BatchReport]:
 
 def prune_reports(state: str, keep: int) -> None:
     """Remove all reports but the last `keep`."""
-    files, folder = _commits(state)
     for batch in reported_batches(state)[: -keep or None]:
-        files.delete_file(f"{folder}/{batch}{_KIND}")
+        _folder(state).remove(f"{batch}{_KIND}")
 
 
 def balance(workers: Sequence[WorkerReport]) -> float:
