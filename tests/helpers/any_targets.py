@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 
 from nearcast.arrays.slots import term_hash
+from nearcast.partition.adjust.versions import in_line
 from nearcast.partition.plan import Plan, TextMap
-from nearcast.spark.driver.versions import in_line
 
 
 def any_target(plan: Plan, some: Random, words: list[str], workers: int | None = None) -> Plan:

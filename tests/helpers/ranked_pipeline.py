@@ -23,6 +23,7 @@ from nearcast.events import event_from_json
 from nearcast.events.columns import UPDATE_SCHEMA
 from nearcast.geo import WORLD, Box
 from nearcast.partition.plan import Plan
+from nearcast.spark.driver.dskype import ranking_for
 from nearcast.spark.driver.history import Upkeep
 from nearcast.spark.driver.pipeline import Pipeline, planner
 from nearcast.spark.driver.state import PipelineState
@@ -30,7 +31,6 @@ from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.io.sink import RefusedEvent, Sink
 from nearcast.spark.readers.slices import EventFile
-from nearcast.spark.topk.dskype.driver import ranking_for
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
 from nearcast.text import Vocabulary
 from nearcast.topk import Window

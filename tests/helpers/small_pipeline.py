@@ -16,13 +16,13 @@ from boolean_logs import Updates, records
 from nearcast.engine.settings import Settings
 from nearcast.spark.driver.adjusting import Allowance
 from nearcast.spark.driver.balancing import Balancer
+from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.driver.history import Upkeep
 from nearcast.spark.driver.pipeline import Pipeline, planner
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import FolderOutput, read_updates
-from nearcast.spark.readers.feed import BatchFeed
 from nearcast.spark.workers.task import TaskRunner
 
 WORDS = ["jazz", "blues", "pizza", "sale"]

@@ -20,17 +20,17 @@ from nearcast.errors import InvalidValue
 from nearcast.geo import Box
 from nearcast.partition.adjust.meter import BalanceWatch
 from nearcast.partition.adjust.replan import Proposal
+from nearcast.partition.adjust.versions import differing, line_of
 from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
 from nearcast.partition.plan import Plan
 from nearcast.partition.sample import Sample
 from nearcast.spark.driver.adjusting import Allowance, Pace
 from nearcast.spark.driver.balancing import Balancer, suggest
+from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.driver.loads import LoadCounters, read_loads
 from nearcast.spark.driver.planning import COSTS
 from nearcast.spark.driver.snapshot import standing
-from nearcast.spark.driver.versions import differing, line_of
-from nearcast.spark.readers.feed import BatchFeed
 from nearcast.spark.reports.report import BatchReport, WorkerReport, read_reports
 from nearcast.spark.workers.messages import MessageBatch
 from nearcast.spark.workers.shard import ShardMessages

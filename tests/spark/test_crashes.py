@@ -9,8 +9,8 @@ import pytest
 from boolean_logs import scanned
 from crashes import Crash, Crashes, install
 from nearcast.partition.plan import Plan
+from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.inline import InlineRunner
-from nearcast.spark.readers.feed import BatchFeed
 from nearcast.spark.workers.task import TaskInput, TaskReport
 from small_pipeline import Small, churn, write_events
 

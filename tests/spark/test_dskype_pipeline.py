@@ -18,9 +18,9 @@ from event_logs import logs, worlds
 from naive import Given
 from nearcast.engine.settings import Settings
 from nearcast.partition.topk.mechanisms import MECHANISMS
+from nearcast.spark.driver.bucket_assignment import request_workers
 from nearcast.spark.driver.history import Upkeep
 from nearcast.spark.events import table_of
-from nearcast.spark.topk.bucket_assignment import request_workers
 from nearcast.topk import Window
 from ranked_logs import ranked_log
 from ranked_pipeline import (

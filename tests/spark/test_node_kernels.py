@@ -20,7 +20,7 @@ import json, sys
 from nearcast.spark.workers import kernels
 kernels.fetch(sys.argv[1])
 from nearcast import _jit
-from nearcast.spark.workers.warm import warm_tasks
+from nearcast.spark.warm import warm_tasks
 warm_tasks()
 print(json.dumps(_jit.compiled))
 """

@@ -21,19 +21,19 @@ from naive import Given
 from nearcast.cli.main import main
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError, StateError
+from nearcast.spark.driver.bucket_assignment import BucketAssignment, request_workers, spread
 from nearcast.spark.driver.history import Upkeep
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
 from nearcast.spark.io.files import Files
-from nearcast.spark.reports.report import BatchReport, WorkerReport, read_reports, write_report
-from nearcast.spark.topk.bucket_assignment import BucketAssignment, request_workers, spread
-from nearcast.spark.topk.build_progress import (
+from nearcast.spark.reports.build_progress import (
     ALL_WORKERS,
     builds_under_way,
     progress_text,
     reporting_progress,
 )
-from nearcast.spark.topk.work import evenly
+from nearcast.spark.reports.report import BatchReport, WorkerReport, read_reports, write_report
+from nearcast.spark.workers.ranked_work import evenly
 from nearcast.topk import Window
 from ranked_logs import ranked_log
 from ranked_pipeline import (
@@ -166,7 +166,7 @@ def test_messages_are_kept_only_while_they_are_in_the_window(
     """Files go with the window, and are put together when they are many."""
     monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("nearcast.spark.topk.window._MOST_FILES", 8)
+    monkeypatch.setattr("nearcast.spark.driver.window_log._MOST_FILES", 8)
     chosen = Settings(window=Window(count=20))
     log = ranked_log(150, seed=5)
     ranked = Ranked(tmp_path, chosen)

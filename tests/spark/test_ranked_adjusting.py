@@ -12,12 +12,12 @@ import pytest
 from boolean_logs import records
 from nearcast.engine.settings import Settings
 from nearcast.geo import Box
+from nearcast.spark.driver.bucket_assignment import BucketAssignment
+from nearcast.spark.driver.ranking import RankingDriver
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
 from nearcast.spark.reports.report import BatchReport, WorkerReport, read_reports
-from nearcast.spark.topk.bucket_assignment import BucketAssignment
-from nearcast.spark.topk.ranking import RankingDriver
-from nearcast.spark.topk.work import BUCKETS, buckets_of
+from nearcast.spark.workers.ranked_work import BUCKETS, buckets_of
 from nearcast.topk import Window
 from ranked_pipeline import Ranked, Weighing, scored
 

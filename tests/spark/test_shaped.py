@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from boolean_logs import records
 from nearcast.engine.settings import Settings
 from nearcast.geo import region_from_json
+from nearcast.partition.adjust.versions import Meeting
 from nearcast.partition.grid import Grid
 from nearcast.spark.definitions import Definitions
 from nearcast.spark.driver.planning import rows_in
-from nearcast.spark.driver.shaped import shaped_in
-from nearcast.spark.driver.versions import Meeting
 from nearcast.spark.events import table_of
 from nearcast.spark.operations import OTHER, begun_in, of_kind
 from nearcast.spark.registrar import Registrar
+from nearcast.spark.shaped import shaped_in
 
 GRID = Grid(-180.0, -90.0, 180.0, 90.0, 12, 6)
 QUERIES = ["a", "a b", "a OR b", "(a b) OR (c d)", "a NOT b", "a OR b NOT c"]

@@ -16,8 +16,8 @@ from boolean_logs import scanned
 from nearcast.engine.settings import Settings
 from nearcast.geo import Box
 from nearcast.spark.driver.adjusting import Allowance
+from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.driver.history import Upkeep
-from nearcast.spark.readers.feed import BatchFeed
 from small_pipeline import OFTEN, WORDS, Small, churn, write_events
 
 SPACE = Settings(space=Box(-12, -12, 12, 12))

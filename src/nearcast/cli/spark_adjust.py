@@ -92,11 +92,11 @@ def adjust(
     if cancel and (apply or anew or workers is not None):
         raise InvalidValue("--cancel", "with other options", "--cancel alone")
     from nearcast.spark.driver.balancing import suggest
+    from nearcast.spark.driver.bucket_assignment import request_workers
     from nearcast.spark.driver.loads import read_loads
     from nearcast.spark.driver.snapshot import standing
     from nearcast.spark.driver.state import open_state
     from nearcast.spark.reports.report import read_reports
-    from nearcast.spark.topk.bucket_assignment import request_workers
 
     opened = open_state(state)
     if cancel:
@@ -145,8 +145,8 @@ def _report(
     target: Plan | None,
     ranked_workers: int | None,
 ) -> Adjustment:
+    from nearcast.partition.adjust.versions import differing, may_follow
     from nearcast.partition.load import balance_of
-    from nearcast.spark.driver.versions import differing, may_follow
 
     left = len(differing(plan, target)) if target is not None and may_follow(plan, target) else 0
     if made is None:

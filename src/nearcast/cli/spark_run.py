@@ -169,8 +169,8 @@ def run(
 def _warm_driver() -> None:
     """Load what the driver needs, while Spark starts; if need be, once it is compiled."""
     from nearcast.spark import stream
+    from nearcast.spark.warm import warm_driver
     from nearcast.spark.workers import kernels
-    from nearcast.spark.workers.warm import warm_driver
 
     del stream
     kernels.build()

@@ -15,8 +15,8 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast.errors import SourceError
 from nearcast.spark.io.files import Files
+from nearcast.spark.reports.build_progress import BuildProgress, builds_under_way, progress_text
 from nearcast.spark.reports.report import Advice, BatchReport, WorkerReport, balance, read_reports
-from nearcast.spark.topk.build_progress import BuildProgress, builds_under_way, progress_text
 
 
 class WorkerStatus(TypedDict):

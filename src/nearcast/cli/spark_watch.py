@@ -69,7 +69,7 @@ class StreamWatch:
     def taking(self, take: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
         """Wrap what takes batches, to know what went wrong in it: Spark only hands on its text."""
 
-        from nearcast.spark.readers.feed import Stopped
+        from nearcast.spark.driver.feed import Stopped
 
         def watched(frame: DataFrame, batch: int) -> None:
             with self._turn:
@@ -92,7 +92,7 @@ class StreamWatch:
 
     def wait(self, query: StreamingQuery) -> None:
         """Wait until the stream has ended by itself, has failed or was stopped."""
-        from nearcast.spark.readers.feed import Stopped
+        from nearcast.spark.driver.feed import Stopped
 
         while query.isActive:
             if self.stop.wait(_SECONDS_BETWEEN_LOOKS):

@@ -7,7 +7,7 @@ def compile_part(part: str) -> None:
     """Run everything that a part does once, on tiny data, so that its kernels are compiled."""
     match part:
         case "spark":
-            from nearcast.spark.workers.warm import warm_tasks
+            from nearcast.spark.warm import warm_tasks
 
             warm_tasks()
         case "spark-topk":

@@ -12,13 +12,13 @@ from nearcast.engine.settings import Settings
 from nearcast.events import event_from_json
 from nearcast.events.log import Record
 from nearcast.partition.topk.mechanisms import MECHANISMS
+from nearcast.spark.driver.dskype import ranking_for
 from nearcast.spark.driver.pipeline import Pipeline, planner
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.outputs import FolderOutput
 from nearcast.spark.readers.slices import EventFile
-from nearcast.spark.topk.dskype.driver import ranking_for
 from nearcast.topk import Window
 
 _WORKERS = 2

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from nearcast.errors import InvalidValue, NearcastError
+from nearcast.partition.adjust.versions import differing, may_follow
 from nearcast.partition.draw import hex_of, main_workers, worker_colours
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.state import PipelineState, open_state
-from nearcast.spark.driver.versions import differing, may_follow
 from nearcast.spark.reports.report import BatchReport, balance, read_report, reported_batches
 
 _WEB = files("nearcast.server") / "web"

@@ -28,7 +28,7 @@ _settled = False
 def _warm_tasks() -> None:
     """Load kernels; if there are none, a task gets them, which knows where to look."""
     from nearcast._kernel_files import at_hand
-    from nearcast.spark.workers.warm import warm_tasks
+    from nearcast.spark.warm import warm_tasks
 
     if at_hand("spark"):
         warm_tasks()

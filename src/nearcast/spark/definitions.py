@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.driver.shaped import hulls_in
 from nearcast.spark.operations import BEGUN
+from nearcast.spark.shaped import hulls_in
 
 
 class Definitions:

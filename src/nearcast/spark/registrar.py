@@ -39,7 +39,6 @@ from nearcast.spark.columns import (
     present,
 )
 from nearcast.spark.definitions import Definitions
-from nearcast.spark.driver.shaped import hull
 from nearcast.spark.ledger import (
     BAD,
     FINE,
@@ -68,6 +67,7 @@ from nearcast.spark.operations import (
     fixed_lists,
 )
 from nearcast.spark.refusals import Refusal, refusals_in
+from nearcast.spark.shaped import hull
 from nearcast.spark.topk.reading import good_tops, ranked_log, shifted_log
 from nearcast.spark.workers.messages import places_of
 from nearcast.text import Query, parse_bag, parse_query

@@ -18,13 +18,13 @@ from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError, QueryError, StateError
 from nearcast.events import Record, Subscribe, Update
 from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.spark.driver.dskype import ranking_for
 from nearcast.spark.driver.pipeline import Pipeline, planner
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.events import table_of
 from nearcast.spark.io.sink import RefusedEvent, Sink
 from nearcast.spark.outputs import sorted_updates
 from nearcast.spark.readers.slices import EventFile
-from nearcast.spark.topk.dskype.driver import ranking_for
 from nearcast.spark.topk.registry import ranker_for
 from nearcast.spark.workers.node import NodeCache
 from nearcast.spark.workers.task import TaskRunner

@@ -15,21 +15,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from nearcast.engine.settings import Settings
 from nearcast.errors import InvalidValue, SourceError, StateError
+from nearcast.partition.adjust.versions import line_of
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.adjusting import BYTES_A_MINUTE, Allowance
 from nearcast.spark.driver.balancing import Balancer, Mode
+from nearcast.spark.driver.dskype import ranking_for
+from nearcast.spark.driver.feed import BatchFeed
 from nearcast.spark.driver.pipeline import STEP_ROWS, Output, Pipeline, planner
+from nearcast.spark.driver.ranking import digest_of
 from nearcast.spark.driver.state import PipelineState
-from nearcast.spark.driver.versions import line_of
 from nearcast.spark.io.paths import absolute
 from nearcast.spark.outputs import FolderOutput, FunctionOutput
-from nearcast.spark.readers.feed import BatchFeed
 from nearcast.spark.readers.schema import UPDATES
 from nearcast.spark.readers.sources import file_names
 from nearcast.spark.runner import SparkRunner
 from nearcast.spark.session import check, is_local_master, prepare
-from nearcast.spark.topk.dskype.driver import ranking_for
-from nearcast.spark.topk.ranking import digest_of
 from nearcast.spark.topk.registry import AUTO, names_in, ranker_for
 from nearcast.spark.workers import kernels
 from nearcast.spark.workers.node import NodeCache

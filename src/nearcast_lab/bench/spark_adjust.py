@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from nearcast.partition.plan import Plan
     from nearcast.spark.driver.balancing import Mode
-    from nearcast.spark.readers.feed import BatchFeed
+    from nearcast.spark.driver.feed import BatchFeed
     from nearcast.spark.reports.report import BatchReport
 
 

@@ -6,6 +6,7 @@
 - `text`: cells split by text, and merged again;
 - `local`: a whole local adjustment;
 - `change`: plans in which some cells belong to another worker;
+- `versions`: plans that follow one another while their shards are kept;
 - `replan`: a global adjustment, which is a new plan;
 - `migration`: what has to be carried from worker to worker when one plan follows another.
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast.arrays.types import Int64s
+from nearcast.partition.adjust.versions import differing
 from nearcast.partition.load import balance_of
 from nearcast.partition.prepare import evenly
 from nearcast.spark.driver.adjusting import Allowance, Pace, PlanTransition
@@ -18,7 +19,6 @@ from nearcast.spark.driver.balancing import Balancer
 from nearcast.spark.driver.carrying import Carried
 from nearcast.spark.driver.history import History
 from nearcast.spark.driver.loads import MOST_OF_A_STEP, LoadCounters
-from nearcast.spark.driver.versions import differing
 from nearcast.spark.reports.report import Advice, Moved, WorkerReport
 from nearcast.spark.workers.messages import boxes_of_messages, messages_of
 

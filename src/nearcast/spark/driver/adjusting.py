@@ -17,10 +17,10 @@ import numpy as np
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.errors import InvalidValue, SourceError
 from nearcast.pacing import TokenBucket
+from nearcast.partition.adjust.versions import differing, may_follow, towards
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.census import Census
 from nearcast.spark.driver.state import PipelineState
-from nearcast.spark.driver.versions import differing, may_follow, towards
 
 BYTES_A_MINUTE = 64_000_000
 """Bytes that are carried from worker to worker in a minute, by default."""

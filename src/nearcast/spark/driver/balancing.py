@@ -26,6 +26,7 @@ from nearcast.partition.adjust.migration import carried_bytes
 from nearcast.partition.adjust.pieces import pieces_of
 from nearcast.partition.adjust.recent import RecentWork, recent_of
 from nearcast.partition.adjust.replan import propose
+from nearcast.partition.adjust.versions import differing, in_line
 from nearcast.partition.auto import auto
 from nearcast.partition.grid import Grid
 from nearcast.partition.load import balance_of
@@ -38,7 +39,6 @@ from nearcast.spark.driver.adjusting import Allowance
 from nearcast.spark.driver.loads import LoadCounters, Measured
 from nearcast.spark.driver.placing import sizes_of
 from nearcast.spark.driver.planning import COSTS, rows_in
-from nearcast.spark.driver.versions import differing, in_line
 from nearcast.spark.operations import OTHER
 from nearcast.spark.reports.logs import log_event
 

@@ -19,13 +19,14 @@ import pyarrow as pa
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.settings import Settings
 from nearcast.errors import SourceError
+from nearcast.partition.adjust.versions import Meeting, differing, line_of, started
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.carrying import Carried, carry
 from nearcast.spark.driver.census import Census
 from nearcast.spark.driver.placing import PlacedStep, place, place_base, place_whole
 from nearcast.spark.driver.recent import RecentIds
 from nearcast.spark.driver.state import Commit, PipelineState
-from nearcast.spark.driver.versions import Meeting, differing, line_of, started
+from nearcast.spark.driver.window_log import WindowLog
 from nearcast.spark.ledger import Ledger
 from nearcast.spark.operations import (
     BEGUN,
@@ -44,7 +45,6 @@ from nearcast.spark.operations import (
     unranked,
 )
 from nearcast.spark.registrar import Reading, Registrar, hash_ids
-from nearcast.spark.topk.window import WindowLog
 from nearcast.spark.workers.messages import cut_in_two
 from nearcast.spark.workers.node import LogStep
 

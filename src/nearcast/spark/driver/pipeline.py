@@ -22,6 +22,7 @@ import pyarrow as pa
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
 from nearcast.events.parquet import table_rows
+from nearcast.partition.adjust.versions import line_of
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.adjuster import Adjuster
 from nearcast.spark.driver.adjusting import Allowance
@@ -29,8 +30,8 @@ from nearcast.spark.driver.balancing import Balancer
 from nearcast.spark.driver.history import History, Upkeep, next_step
 from nearcast.spark.driver.placing import PlacedStep, asked
 from nearcast.spark.driver.planning import is_blind, make_plan
+from nearcast.spark.driver.ranking import RankingDriver
 from nearcast.spark.driver.state import Commit, Pending, PipelineState
-from nearcast.spark.driver.versions import line_of
 from nearcast.spark.io.sink import RefusedEvent
 from nearcast.spark.ledger import FINE
 from nearcast.spark.operations import BEGUN, LASTING, begins, begun_in, unranked
@@ -43,7 +44,6 @@ from nearcast.spark.reports.report import (
     prune_reports,
     write_report,
 )
-from nearcast.spark.topk.ranking import RankingDriver
 from nearcast.spark.workers.messages import messages_of
 from nearcast.spark.workers.task import EventSlice, Laps, TaskInput, TaskReport, TaskRunner
 

@@ -23,7 +23,6 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition import keys as plan_keys
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import Pairs, route_messages, route_rows
-from nearcast.spark.driver.shaped import shaped_in, spread_lists
 from nearcast.spark.ledger import NO_OWNER
 from nearcast.spark.operations import (
     CHANGE,
@@ -37,6 +36,7 @@ from nearcast.spark.operations import (
     completed,
     of_kind,
 )
+from nearcast.spark.shaped import shaped_in, spread_lists
 from nearcast.spark.workers.messages import cut_in_two
 from nearcast.spark.workers.router import changes_schema
 from nearcast.text.columns import Hashes

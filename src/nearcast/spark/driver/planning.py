@@ -16,8 +16,8 @@ from nearcast.partition.load import WorkCosts
 from nearcast.partition.plan import Plan
 from nearcast.partition.registry import partitioner_named
 from nearcast.partition.sample import Sample, SampleMessages, SampleRows, sample_of, take
-from nearcast.spark.driver.shaped import shaped_in
 from nearcast.spark.operations import OTHER, boxes_in, of_kind
+from nearcast.spark.shaped import shaped_in
 from nearcast.spark.workers.messages import MessageBatch
 
 COSTS = WorkCosts(check_ns=20.0, message_ns=500.0, operation_ns=5000.0, update_ns=250.0)

@@ -1,7 +1,7 @@
 """The durable state of a pipeline: a folder with everything needed to continue after each step.
 
     about.json           what this is, and for which settings
-    plans/N.plan         versions of the routing table, by their numbers; see `versions`
+    plans/N.plan         versions of the routing table, by their numbers
     target.plan          the plan that is to be reached, version by version
     log/S.arrow          what began and ended in step S, and its lasting messages
     window/S.ids         the ids of the messages of step S, while they are in the window

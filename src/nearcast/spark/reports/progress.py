@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.status import Status
 
 from nearcast.spark.io.files import Files
+from nearcast.spark.reports.build_progress import builds_under_way, progress_text
 from nearcast.spark.reports.report import BatchReport
-from nearcast.spark.topk.build_progress import builds_under_way, progress_text
 
 _RECENT = 10
 _LOOK_S = 1.0

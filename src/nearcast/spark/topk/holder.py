@@ -22,7 +22,7 @@ from nearcast.spark.names import Names
 from nearcast.spark.topk.reading import NO_OWNER, RankedSubscriptions, reach
 from nearcast.spark.topk.steps import CoreMessages, Mask, RankedStep, read_subscriptions
 from nearcast.spark.topk.updates import RankedUpdates, named_updates
-from nearcast.spark.topk.work import BUCKETS, buckets_of
+from nearcast.spark.workers.ranked_work import BUCKETS, buckets_of
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers
 from nearcast.topk import Window

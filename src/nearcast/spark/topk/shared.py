@@ -17,14 +17,14 @@ import pyarrow as pa
 from nearcast.spark.io.files import Files
 from nearcast.spark.operations import GONE, RANKED, completed
 from nearcast.spark.operations import LOG as LOGGED
-from nearcast.spark.topk.build_progress import reporting_progress
+from nearcast.spark.reports.build_progress import reporting_progress
 from nearcast.spark.topk.holder import RankedShard, RankingRules
 from nearcast.spark.topk.steps import Mask, RankedStep
 from nearcast.spark.topk.walk import RankedHolders
 from nearcast.spark.topk.window import read_messages, window_messages
-from nearcast.spark.topk.work import FIRST_TASK, RankedWork, buckets_of
 from nearcast.spark.workers.node import LogStep, Recipe
 from nearcast.spark.workers.node_folders import make_sure_of_room
+from nearcast.spark.workers.ranked_work import FIRST_TASK, RankedWork, buckets_of
 from nearcast.spark.workers.task import (
     Laps,
     Packets,

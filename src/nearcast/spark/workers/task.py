@@ -21,15 +21,15 @@ import pyarrow.parquet as pq
 
 from nearcast.arrays.types import Int64s
 from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.partition.adjust.versions import line_of
 from nearcast.partition.plan import Plan
-from nearcast.spark.driver.versions import line_of
 from nearcast.spark.io.files import Files
 from nearcast.spark.io.sink import Sink
 from nearcast.spark.operations import OPERATIONS
 from nearcast.spark.readers.slices import Slice
 from nearcast.spark.reports.report import WorkerReport
-from nearcast.spark.topk.work import RankedWork
 from nearcast.spark.workers.node import LogStep, NodeCache, Recipe
+from nearcast.spark.workers.ranked_work import RankedWork
 from nearcast.spark.workers.router import Router
 from nearcast.spark.workers.shard import Shard
 from nearcast.text import Analyser

@@ -20,7 +20,7 @@ import pyarrow as pa
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.spark.topk.dskype.terms import Terms, picked
 from nearcast.spark.topk.reading import RankedSubscriptions
-from nearcast.spark.topk.work import RankedWork
+from nearcast.spark.workers.ranked_work import RankedWork
 from nearcast.spark.workers.task import LeftFile, TaskReport
 from nearcast.text.columns import buffers
 

@@ -34,9 +34,9 @@ from nearcast.spark.topk.dskype.messages import (
 )
 from nearcast.spark.topk.dskype.reading import StepReader
 from nearcast.spark.topk.window import read_messages, window_messages
-from nearcast.spark.topk.work import FIRST_TASK, buckets_of
 from nearcast.spark.workers.node import LogStep as Mark
 from nearcast.spark.workers.node import Recipe
+from nearcast.spark.workers.ranked_work import FIRST_TASK, buckets_of
 from nearcast.spark.workers.task import (
     Laps,
     LeftFile,

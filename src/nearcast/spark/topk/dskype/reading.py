@@ -18,7 +18,8 @@ from nearcast.spark.topk.dskype.requests import Operations
 from nearcast.spark.topk.dskype.terms import terms_of
 from nearcast.spark.topk.reading import NO_OWNER, RankedSubscriptions
 from nearcast.spark.topk.shared import StateReader, ranked_work, weights_of
-from nearcast.spark.topk.window import MessageFile, read_messages, window_messages
+from nearcast.spark.topk.window import read_messages, window_messages
+from nearcast.spark.workers.ranked_work import MessageFile
 from nearcast.spark.workers.task import TaskInput
 
 

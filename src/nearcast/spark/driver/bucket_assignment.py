@@ -16,7 +16,7 @@ import numpy as np
 from nearcast.errors import SourceError
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.reports.report import WorkerReport
-from nearcast.spark.topk.work import BUCKETS, Buckets, evenly
+from nearcast.spark.workers.ranked_work import BUCKETS, Buckets, evenly
 
 MOST_AT_ONCE = 32
 """Buckets that move with one step."""

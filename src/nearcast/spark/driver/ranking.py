@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from nearcast.engine.settings import Settings
 from nearcast.partition.plan import Plan
+from nearcast.spark.driver.bucket_assignment import MOST_AT_ONCE, BucketAssignment
 from nearcast.spark.driver.history import History
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.reports.report import WorkerReport
-from nearcast.spark.topk.bucket_assignment import MOST_AT_ONCE, BucketAssignment
-from nearcast.spark.topk.work import RankedWork
 from nearcast.spark.workers.node import LogStep
+from nearcast.spark.workers.ranked_work import RankedWork
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
 from nearcast.text import Vocabulary
 

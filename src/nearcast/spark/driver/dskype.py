@@ -20,19 +20,19 @@ from nearcast.partition.plan import Plan
 from nearcast.partition.topk.mechanisms import MECHANISMS
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.driver.history import History
+from nearcast.spark.driver.ranking import RankingDriver
 from nearcast.spark.driver.state import PipelineState
 from nearcast.spark.operations import RANKED, begun_in, of_kind
+from nearcast.spark.reports.build_progress import ALL_WORKERS, reporting_progress
 from nearcast.spark.reports.report import WorkerReport
-from nearcast.spark.topk.build_progress import ALL_WORKERS, reporting_progress
 from nearcast.spark.topk.dskype.messages import DskypeWork, Portion, WindowMessages
 from nearcast.spark.topk.dskype.ranking_context import FOLDER, dskype_work
 from nearcast.spark.topk.dskype.spreading import spread_for
 from nearcast.spark.topk.dskype.terms import terms_of
-from nearcast.spark.topk.ranking import RankingDriver
 from nearcast.spark.topk.reading import RankedSubscriptions
 from nearcast.spark.topk.window import read_messages
-from nearcast.spark.topk.work import BUCKETS, RankedWork
 from nearcast.spark.workers.node import LogStep
+from nearcast.spark.workers.ranked_work import BUCKETS, RankedWork
 from nearcast.spark.workers.task import LeftFile, TaskInput, TaskReport, TaskRunner
 from nearcast.text import idf_of
 

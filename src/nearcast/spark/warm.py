@@ -17,6 +17,7 @@ from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan, TextMap
 from nearcast.partition.routing import route_messages
 from nearcast.spark.driver.placing import place
+from nearcast.spark.driver.window_log import arrivals
 from nearcast.spark.events import table_of
 from nearcast.spark.names import Names
 from nearcast.spark.operations import BEGUN, END, of_kind
@@ -24,10 +25,9 @@ from nearcast.spark.registrar import Registrar
 from nearcast.spark.topk.holder import RankingRules
 from nearcast.spark.topk.steps import Mask, RankedStep
 from nearcast.spark.topk.walk import RankedHolders
-from nearcast.spark.topk.window import arrivals
-from nearcast.spark.topk.work import BUCKETS, buckets_of
 from nearcast.spark.workers.messages import messages_of
 from nearcast.spark.workers.packets import pack, unpack
+from nearcast.spark.workers.ranked_work import BUCKETS, buckets_of
 from nearcast.spark.workers.router import Router
 from nearcast.spark.workers.shard import Shard
 from nearcast.topk import Window

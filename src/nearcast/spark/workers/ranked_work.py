@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,6 @@ import pyarrow as pa
 
 from nearcast.arrays.slots import hash_strings
 from nearcast.geo import Box
-from nearcast.spark.topk.window import MessageFile
 from nearcast.spark.workers.node import LogStep
 from nearcast.text.columns import buffers
 from nearcast.topk import Window
@@ -23,6 +23,28 @@ Buckets = npt.NDArray[np.int16]
 
 FIRST_TASK = 1 << 20
 """Added to the numbers of tasks that rank, so that their files have names of their own."""
+
+
+FOLDER, ENDING = "messages", ".arrow"
+"""Where in the state files with messages are, and how their names end."""
+
+
+class MessageFile(NamedTuple):
+    """A file with messages: its step, the numbers from `first` to before `next`.
+
+    It is `whole` if it has all that concerned the window in its step.
+    """
+
+    step: int
+    first: int
+    next: int
+    whole: bool
+
+    @property
+    def name(self) -> str:
+        """The name of its file in the state."""
+        kind = "whole" if self.whole else "part"
+        return f"{FOLDER}/{self.step:09}-{self.first}-{self.next}-{kind}{ENDING}"
 
 
 @dataclass
