@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.slots import term_hash
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
@@ -21,7 +22,7 @@ from nearcast.spark.topk.dskype.finder import Finder
 from nearcast.spark.topk.dskype.messages import ReachedPairs, Refills, WindowMessages
 from nearcast.spark.topk.dskype.part import WindowPart
 from nearcast.spark.topk.dskype.requests import Operations, take_step
-from nearcast.spark.topk.dskype.terms import Terms, starts_of
+from nearcast.spark.topk.dskype.terms import Terms
 from nearcast.spark.topk.reading import RankedSubscriptions
 from nearcast.spark.topk.updates import RankedUpdates
 from nearcast.text import idf_of, parse_bag

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from nearcast._jit import inlined, kernel
 from nearcast.arrays.lanes import lowest
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int32s, Int64s
 
 Masks = npt.NDArray[np.uint64]
@@ -65,7 +66,7 @@ def members_of(
 
 
 def _starts(lists: Sequence[npt.NDArray[np.integer]]) -> Int64s:
-    return np.concatenate(([0], np.cumsum([len(each) for each in lists]))).astype(np.int64)
+    return starts_of([len(each) for each in lists])
 
 
 def merge(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.lists import picked, starts_of
 from nearcast.arrays.slots import hash_strings
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
@@ -103,9 +104,7 @@ def hashed(numbers: npt.NDArray[np.integer]) -> Terms:
 
 def take(starts: Int64s, terms: Terms, chosen: Int64s) -> tuple[Int64s, Terms]:
     """Give the term lists of the chosen rows."""
-    lengths = np.diff(starts)[chosen]
-    taken = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    places = np.arange(taken[-1]) + np.repeat(starts[:-1][chosen] - taken[:-1], lengths)
+    taken, places = picked(starts, chosen)
     return taken, terms[places]
 
 
@@ -126,7 +125,7 @@ def joined_messages(parts: Sequence[SampleMessages]) -> SampleMessages:
     lengths = np.concatenate([np.diff(part.starts) for part in parts])
     return SampleMessages(
         np.concatenate([part.boxes for part in parts]),
-        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        starts_of(lengths),
         np.concatenate([part.terms for part in parts]),
     )
 
@@ -215,7 +214,7 @@ class _Lists:
         self.owners.append(owner)
 
     def columns(self, hashes: Terms) -> tuple[Floats, Int64s, Terms]:
-        starts = np.concatenate(([0], np.cumsum(self.lengths))).astype(np.int64)
+        starts = starts_of(self.lengths)
         boxes = np.array(self.boxes, np.float64).reshape(-1, 4)
         return boxes, starts, hashes[np.array(self.terms, np.int64)]
 

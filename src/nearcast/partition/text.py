@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import inner_counting, kernel
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition import keys
 from nearcast.partition.grid import Grid
@@ -60,7 +61,7 @@ def term_loads(sample: Sample) -> TermLoads:
         terms=known[used],
         rows=rows[used].astype(np.int64),
         messages=counts[used].astype(np.int64),
-        starts=np.concatenate(([0], np.cumsum(counts[used]))).astype(np.int64),
+        starts=starts_of(counts[used]),
         holders=number[np.argsort(place, kind="stable")],
         message_count=messages.size,
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition.tables import Terms, fill_workers, table_size
@@ -102,11 +103,6 @@ def unpacked(arrays: Mapping[str, npt.NDArray[Any]]) -> list[TextMap]:
         )
         for k in range(len(starts) - 1)
     ]
-
-
-def starts_of(lengths: Any) -> Int64s:
-    """Where parts of these lengths start, and where the last one ends."""
-    return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int64)
 
 
 def joined(parts: Sequence[Any], dtype: Any) -> npt.NDArray[Any]:

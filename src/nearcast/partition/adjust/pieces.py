@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast._jit import kernel
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.adjust.recent import RecentWork
 from nearcast.partition.digest import sums
@@ -79,7 +80,7 @@ def pieces_of(plan: Plan, recent: RecentWork) -> Pieces:
 
 
 def _starts(counts: npt.NDArray[np.integer]) -> Int64s:
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return starts_of(counts)
 
 
 def _distinct(pieces: npt.NDArray[np.integer], messages: Int32s, count: int) -> Floats:

@@ -23,12 +23,13 @@ from typing import NamedTuple, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.geo import WORLD, Box
 from nearcast.partition.sample import SampleMessages, frequent_terms
 from nearcast.partition.tables import Terms
-from nearcast.partition.text_map import TextMap, starts_of
+from nearcast.partition.text_map import TextMap
 from nearcast.partition.topk import kernels
 from nearcast.partition.topk.kd import kd_tree
 from nearcast.partition.topk.placing import TopkQueries, ordered, prefix_lengths

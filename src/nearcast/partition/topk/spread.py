@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.partition._plan_file import Arrays, Facts, SavedPlan
@@ -35,7 +36,6 @@ from nearcast.partition.text_map import (
     joined,
     map_arrays,
     packed,
-    starts_of,
     unpacked,
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.columns import boxes_of, points_of, present
 from nearcast.spark.workers.shard import ShardMessages
@@ -81,10 +82,6 @@ def _cut(messages: ShardMessages, crossing: npt.NDArray[np.bool_]) -> ShardMessa
     boxes = messages.boxes[place]
     boxes[first, 2] = 180.0
     boxes[second, 0] = -180.0
-    starts, hashes = messages.texts
-    sizes = np.diff(starts)[place]
-    new_starts = np.zeros(len(place) + 1, np.int64)
-    np.cumsum(sizes, out=new_starts[1:])
-    take = np.repeat(starts[:-1][place] - new_starts[:-1], sizes) + np.arange(new_starts[-1])
-    texts = messages.texts._replace(starts=new_starts, hashes=hashes[take])
+    starts, taken = picked(messages.texts.starts, place)
+    texts = messages.texts._replace(starts=starts, hashes=messages.texts.hashes[taken])
     return ShardMessages(texts, boxes, place, messages.seq)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Int32s
 from nearcast.spark.workers.messages import MessageBatch
 from nearcast.spark.workers.shard import ShardMessages
@@ -32,18 +33,16 @@ def pack(texts: MessageBatch, places: Int32s) -> bytes:
     number = messages.number[places]
     same = np.zeros(len(places), np.bool_)
     same[1:] = number[1:] == number[:-1]
-    starts, hashes = messages.texts
-    sizes = starts[places + 1] - starts[places]
-    ends = np.zeros(len(places) + 1, np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    take = np.repeat(starts[places] - ends[:-1], sizes) + np.arange(ends[-1])
+    ends, taken = picked(messages.texts.starts, places)
     boxes = messages.boxes[places]
     columns = [
         pa.array(messages.seq[number]),
         texts.ids.take(pa.array(number)).cast(pa.string()),
         pa.array(same),
         pa.FixedSizeListArray.from_arrays(pa.array(boxes.reshape(-1)), 4),
-        pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(hashes[take])),
+        pa.ListArray.from_arrays(
+            pa.array(ends.astype(np.int32)), pa.array(messages.texts.hashes[taken])
+        ),
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
     sink = pa.BufferOutputStream()

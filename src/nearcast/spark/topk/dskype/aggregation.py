@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearcast.arrays.lists import starts_of
 from nearcast.spark.topk.dskype import _aggregate, _seats
 from nearcast.spark.topk.dskype._walk import BufferChanges
 from nearcast.spark.topk.dskype.buffer_shard import longer, room_for_changes
 from nearcast.spark.topk.dskype.clock import Timeline
 from nearcast.spark.topk.dskype.messages import Refills, Replies, Requests
-from nearcast.spark.topk.dskype.terms import starts_of
 from nearcast.spark.topk.updates import RankedUpdates
 
 _ROOM = 1 << 12
@@ -62,11 +62,9 @@ def aggregate(requests: Requests, replies: list[Replies], timeline: Timeline) ->
     )  # fmt: skip
     stays = np.flatnonzero(requests.flags & _aggregate.STAYS)
     kept = selection.kept != 0
-    before = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
     refills = Refills(
         requests.wanted.of(stays), selection.thetas[stays],
-        starts_of(np.diff(before[answers.starts])[stays]),
+        starts_of(np.diff(starts_of(kept)[answers.starts])[stays]),
         answers.numbers[kept] + np.int64(timeline.was_first), answers.scores[kept],
     )  # fmt: skip
     return AggregatedStep(updates, refills)

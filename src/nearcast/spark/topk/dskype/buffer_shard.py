@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.arrays.column import Column
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.spark.names import Names
@@ -23,7 +24,7 @@ from nearcast.spark.topk.dskype import _seats
 from nearcast.spark.topk.dskype._walk import BufferChanges
 from nearcast.spark.topk.dskype.clock import Timeline
 from nearcast.spark.topk.dskype.messages import ReachedPairs, Refills, Wanted
-from nearcast.spark.topk.dskype.terms import Terms, starts_of
+from nearcast.spark.topk.dskype.terms import Terms
 from nearcast.spark.topk.reading import NO_OWNER, RankedSubscriptions, reach
 from nearcast.spark.topk.updates import RankedUpdates
 from nearcast.text.columns import Hashes
@@ -330,9 +331,7 @@ def longer(array: np.ndarray, used: int) -> np.ndarray:
 def _released(
     owners: Int32s, outcomes: _seats.SeatOutcomes, gone: Int64s, base: int
 ) -> ReleasedVersions:
-    sizes = np.diff(outcomes.starts)
-    starts = np.zeros(len(gone) + 1, np.int64)
-    np.cumsum(sizes[gone], out=starts[1:])
+    starts = starts_of(np.diff(outcomes.starts)[gone])
     # Only released seats have results listed, so their lists are contiguous.
     numbers = outcomes.numbers[: outcomes.starts[-1]] + np.int64(base)
     return ReleasedVersions(owners[gone], outcomes.event[gone], starts, numbers)

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
-from nearcast.spark.topk.dskype.terms import Terms, picked
+from nearcast.spark.topk.dskype.terms import Terms
 from nearcast.spark.topk.reading import RankedSubscriptions
 from nearcast.spark.workers.ranked_work import RankedWork
 from nearcast.spark.workers.task import LeftFile, TaskReport

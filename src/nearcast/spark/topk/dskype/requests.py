@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Int32s
 from nearcast.spark.topk.dskype._aggregate import CONTINUES, SILENT, STAYS
 from nearcast.spark.topk.dskype.buffer_shard import BufferShard, BufferStepResult, ReleasedVersions
 from nearcast.spark.topk.dskype.clock import Timeline
 from nearcast.spark.topk.dskype.messages import ReachedPairs, Requests, Wanted
-from nearcast.spark.topk.dskype.terms import joined_terms, picked
+from nearcast.spark.topk.dskype.terms import joined_terms
 from nearcast.spark.topk.reading import RankedSubscriptions
 
 

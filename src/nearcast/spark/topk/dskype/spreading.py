@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from nearcast.arrays.lists import starts_of
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.geo import Box
 from nearcast.partition.topk.mechanisms import TopkSample, mechanism_named
@@ -19,7 +20,7 @@ from nearcast.partition.topk.placing import (
 )
 from nearcast.partition.topk.spread import Spread
 from nearcast.spark.topk.dskype.messages import Refills, Wanted, WindowMessages
-from nearcast.spark.topk.dskype.terms import starts_of, unit
+from nearcast.spark.topk.dskype.terms import unit
 from nearcast.topk.kernels.layout import NOTHING
 
 ByFinder = list[Int64s]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast.arrays.column import Column
+from nearcast.arrays.lists import picked, starts_of
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.slots import Slots, empty_slots, find, mixed, move_slots, put, remove
 from nearcast.arrays.types import Floats, Int32s, Int64s
@@ -40,20 +41,6 @@ class Terms(NamedTuple):
         """Those of some of the texts."""
         starts, places = picked(self.starts, which)
         return Terms(starts, self.hashes[places], self.idf[places] if len(self.idf) else self.idf)
-
-
-def picked(starts: Int64s, which: Int64s | Int32s) -> tuple[Int64s, Int64s]:
-    """Starts for a selection of lists, and the places of their entries."""
-    sizes = np.diff(starts)[which]
-    fresh = starts_of(sizes)
-    return fresh, np.repeat(starts[:-1][which] - fresh[:-1], sizes) + np.arange(fresh[-1])
-
-
-def starts_of(sizes: Int64s | Int32s) -> Int64s:
-    """Where lists of these sizes start when concatenated, and where the last one ends."""
-    starts = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
 
 
 def joined_terms(parts: list[Terms]) -> Terms:
@@ -182,9 +169,7 @@ class Numbers:
         numbers = np.empty(len(terms.hashes), np.int32)
         _look_up(self._slots, terms.hashes, numbers)
         had = numbers >= 0
-        before = np.zeros(len(numbers) + 1, np.int64)
-        np.cumsum(had, out=before[1:])
-        return NumberedTerms(before[terms.starts], numbers[had], counts[had])
+        return NumberedTerms(starts_of(had)[terms.starts], numbers[had], counts[had])
 
     def sweep(self, unused: npt.NDArray[np.bool_]) -> None:
         """Free the numbers of unused terms, if enough are taken to be worth it."""
