@@ -17,6 +17,7 @@ from boolean_logs import boolean, records, scanned
 from event_logs import logs
 from nearcast.arrays.memory import MappedMemory
 from nearcast.engine.settings import Settings
+from nearcast.events.fields import UPDATE_OPS
 from nearcast.partition.grid import Grid
 from nearcast.partition.plan import Plan
 from nearcast.spark.driver.placing import place_whole
@@ -61,7 +62,7 @@ def test_batches_of_any_size_give_the_updates_of_scan(
             adds = ["add"] * len(names)
             found += zip(texts.messages.seq[numbers].tolist(), adds, names, ids, strict=True)
             changed = shard.changed()
-            ops = ["remove" if gone else "add" for gone in changed.removed.tolist()]
+            ops = [UPDATE_OPS[op] for op in changed.ops.tolist()]
             names = shard.names_of(changed.owners).to_pylist()
             ids = shard.held.names_of(changed.slots).to_pylist()
             found += zip(changed.seq.tolist(), ops, names, ids, strict=True)

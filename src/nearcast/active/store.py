@@ -38,6 +38,7 @@ from nearcast.active.kernels.visit import PLAN
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import StateError
+from nearcast.events.fields import ADD
 from nearcast.index.table import Rows
 
 _VERSION = 2
@@ -67,7 +68,7 @@ class Ended(NamedTuple):
 
 
 class ActiveChanges(NamedTuple):
-    """Which message came (op 1), or went (op 2), in which event; in order of events."""
+    """Which message came (ADD), or went (REMOVE), in which event; in order of events."""
 
     events: Int32s
     slots: Int32s
@@ -320,7 +321,7 @@ class ActiveStore:
         else:
             found = ActiveChanges(found.events.copy(), found.slots.copy(), found.ops.copy())
         if boxes is None:
-            found.ops[:] = 1
+            found.ops[:] = ADD
         return found
 
     def _reserve_terms(self, count: int, *, areas: bool) -> None:

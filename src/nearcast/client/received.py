@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from nearcast.errors import NearcastError
+from nearcast.events import UpdateOp
 
 
 class ServerError(NearcastError):
@@ -59,7 +60,7 @@ class Received:
     """An update; ids grow, so an update that is repeated can be recognised by its id."""
 
     id: int
-    op: Literal["add", "remove"]
+    op: UpdateOp
     subscription: str
     message: str
     at: float

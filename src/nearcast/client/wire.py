@@ -34,6 +34,7 @@ from nearcast.events import (
     event_to_json,
     subscription_from_json,
 )
+from nearcast.events.fields import ADD, UPDATE_OPS
 from nearcast.geo import Box, Region
 
 JSON = "application/json"
@@ -272,7 +273,7 @@ class UpdateReader:
             fields = _decode(event.data)
             self.after = id
             yield Gap(fields["from"], fields["to"])
-        elif event.event in ("add", "remove") and event.data and id is not None and not seen:
+        elif event.event in UPDATE_OPS[ADD:] and event.data and id is not None and not seen:
             fields = _decode(event.data)
             yield Received(
                 id,

@@ -24,7 +24,8 @@ from nearcast.engine.indexed import Indexed, IndexedSubscriptions
 from nearcast.engine.ranked_updates import ranked_updates
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
-from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.events.columns import UPDATE_SCHEMA, updates_table
+from nearcast.events.fields import ADD
 from nearcast.events.values import LARGEST_K, LONGEST_ID
 from nearcast.geo import WORLD
 from nearcast.index import Matches
@@ -90,14 +91,10 @@ def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Tab
     rank[pc.sort_indices(names).to_numpy()] = np.arange(len(some))
     order = np.lexsort((rank[place], found.events))
     events = found.events[order]
-    columns = [
-        pa.array(events.astype(np.int64)),
-        pa.array(["", "add", "remove"]).take(pa.array(found.ops[order])),
-        pa.array(ids, pa.string()).take(pa.array(events)),
-        names.take(pa.array(place[order])),
-        pa.nulls(len(order), pa.float64()),
-    ]
-    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+    subscriptions = pa.array(ids, pa.string()).take(pa.array(events))
+    return updates_table(
+        events, found.ops[order], subscriptions, names.take(pa.array(place[order]))
+    )
 
 
 def _subscribe_ranked(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
@@ -198,15 +195,9 @@ def _updates(population: IndexedSubscriptions, matches: Matches, ids: pa.StringA
     names, rank = population.names_in_order(matches.owners)
     ranks = rank[matches.owners]
     _sort_within(matches.messages, ranks)
-    count = len(ranks)
-    columns = [
-        pa.array(matches.messages.astype(np.int64)),
-        pa.array(["add"]).take(pa.array(np.zeros(count, np.int8))),
-        names.take(pa.array(ranks)),
-        ids.take(pa.array(matches.messages)),
-        pa.nulls(count, pa.float64()),
-    ]
-    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+    return updates_table(
+        matches.messages, ADD, names.take(pa.array(ranks)), ids.take(pa.array(matches.messages))
+    )
 
 
 @kernel

@@ -72,9 +72,9 @@ class EngineChanges:
     def add_table(self, seq: int, at: Floats, updates: pa.Table) -> int:
         """Add the updates of a table of events, the first of which is event `seq`."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         from nearcast.engine.chunks import CHUNK_SCHEMA
+        from nearcast.events.columns import op_numbers
 
         first = self.last + 1
         if not len(updates):
@@ -83,7 +83,7 @@ class EngineChanges:
         columns = [
             pa.array(event + seq),
             pa.array(at[event]),
-            pc.equal(updates["op"], "add").combine_chunks(),
+            op_numbers(updates["op"]),
             *(updates[name].combine_chunks() for name in ("subscription", "message", "score")),
         ]
         whole = pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)

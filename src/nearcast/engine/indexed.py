@@ -21,6 +21,7 @@ from nearcast.engine.settings import Settings
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
 from nearcast.events import Point, Subscription, Update
+from nearcast.events.fields import ADD
 from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, index_named, match
 from nearcast.index.rarest_term import RarestTerm
@@ -447,7 +448,7 @@ class Indexed(Scan):
         ops = found.ops.tolist()
         # A message that meets several rows does the same with each.
         changed = dict(zip(self.active.names(found.slots), ops, strict=True))
-        return [Update("add" if op == 1 else "remove", id, m) for m, op in changed.items()]
+        return [Update("add" if op == ADD else "remove", id, m) for m, op in changed.items()]
 
     @property
     def has_rankings(self) -> bool:

@@ -27,7 +27,8 @@ from nearcast.engine.bulk import (
 )
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
-from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.events.columns import UPDATE_SCHEMA, updates_table
+from nearcast.events.fields import UPDATE_OPS
 from nearcast.geo import Box, Circle, Region
 from nearcast.geo.circles import circle_columns
 
@@ -130,14 +131,7 @@ def _one_by_one(
             region = Circle((lon, lat), float(circles[1][row]))
         for update in core.move_at(ids[row], region, float(now[row])):
             events.append(row)
-            ops.append(update.op)
+            ops.append(UPDATE_OPS.index(update.op))
             subscriptions.append(update.subscription)
             messages.append(update.message)
-    columns = [
-        pa.array(events, pa.int64()),
-        pa.array(ops, pa.string()),
-        pa.array(subscriptions, pa.string()),
-        pa.array(messages, pa.string()),
-        pa.nulls(len(events), pa.float64()),
-    ]
-    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+    return updates_table(events, np.array(ops, np.int8), subscriptions, messages)

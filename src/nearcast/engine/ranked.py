@@ -22,6 +22,7 @@ from nearcast.engine.ordered import in_order
 from nearcast.engine.settings import Settings
 from nearcast.engine.window import Columns, SlidingWindow
 from nearcast.events import Message, Subscription, Top, Update
+from nearcast.events.fields import ADD, REMOVE
 from nearcast.text import idf_of
 from nearcast.text.columns import buffers
 from nearcast.topk.core import TopK, TopkChanges, warm_up
@@ -201,7 +202,7 @@ class FastRankings:
                 if pair in net:
                     del net[pair]  # added and removed, or removed and added: no net change
                 else:
-                    net[pair] = score if op > 0 else None
+                    net[pair] = score if op == ADD else None
         self._pending.clear()
         self.forget_expired()
         return [
@@ -307,7 +308,7 @@ class FastRankings:
 
 def _turned(changes: TopkChanges) -> TopkChanges:
     """The same messages, leaving."""
-    return changes._replace(ops=-changes.ops)
+    return changes._replace(ops=np.full_like(changes.ops, REMOVE))
 
 
 def _without(changes: TopkChanges, subscription: int) -> TopkChanges:

@@ -9,7 +9,7 @@ from nearcast._jit import inner_counting, kernel
 from nearcast.arrays.types import Bytes, Int32s, Int64s
 from nearcast.engine.message_ids import strings_at
 from nearcast.engine.ranked import FastRankings
-from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.events.columns import UPDATE_SCHEMA, updates_table
 from nearcast.topk.core import TopkChanges
 
 
@@ -63,12 +63,7 @@ def ranked_updates(ranked: FastRankings, changes: TopkChanges) -> pa.Table:
     order = np.arange(len(ranks))
     data, starts, stops = ranked.message_spans(changes.messages)
     _order(changes.events, ranks, data, starts, stops, order)
-    added = changes.ops[order] > 0
-    columns = [
-        pa.array(changes.events[order].astype(np.int64)),
-        pa.array(["remove", "add"]).take(pa.array(added.astype(np.int8))),
-        names.take(pa.array(ranks[order])),
-        strings_at(data, starts[order], stops[order]).cast(pa.string()),
-        pa.array(changes.scores[order], mask=~added),
-    ]
-    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+    return updates_table(
+        changes.events[order], changes.ops[order], names.take(pa.array(ranks[order])),
+        strings_at(data, starts[order], stops[order]), changes.scores[order],
+    )  # fmt: skip

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_one
 from nearcast.engine.changes import EngineChanges
 from nearcast.errors import InvalidValue, NearcastError, StateError
 from nearcast.events import Event, Update, event_from_json
-from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.events.columns import updates_table
+from nearcast.events.fields import UPDATE_OPS
 from nearcast.events.parquet import table_rows
 
 if TYPE_CHECKING:
@@ -40,16 +42,15 @@ def as_table(table: Any) -> pa.Table:
     raise InvalidValue("table", table, "a pyarrow.Table or an object with __arrow_c_stream__")
 
 
-def updates_table(updates: list[tuple[int, Update]]) -> pa.Table:
+def caused_table(updates: list[tuple[int, Update]]) -> pa.Table:
     """Put updates, each with the event that caused it, into columns."""
-    columns = {
-        "event": [event for event, _ in updates],
-        "op": [update.op for _, update in updates],
-        "subscription": [update.subscription for _, update in updates],
-        "message": [update.message for _, update in updates],
-        "score": [update.score for _, update in updates],
-    }
-    return pa.table(columns, schema=UPDATE_SCHEMA)
+    return updates_table(
+        [event for event, _ in updates],
+        np.array([UPDATE_OPS.index(update.op) for _, update in updates], np.int8),
+        [update.subscription for _, update in updates],
+        [update.message for _, update in updates],
+        [update.score for _, update in updates],
+    )
 
 
 def _events(op: str, table: pa.Table) -> Iterator[Event]:
@@ -81,5 +82,5 @@ def apply_table(core: EventCore, op: str, table: pa.Table, changes: EngineChange
         try:
             updates += [(row, update) for update in apply_one(core, event, changes)]
         except NearcastError as error:
-            raise TableError(row, str(error), updates_table(updates)) from None
-    return updates_table(updates)
+            raise TableError(row, str(error), caused_table(updates)) from None
+    return caused_table(updates)

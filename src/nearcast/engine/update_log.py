@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from nearcast.events import Update
+from nearcast.events import Update, UpdateOp
+from nearcast.events.fields import UPDATE_OPS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +28,7 @@ class Entry(NamedTuple):
     id: int
     seq: int
     at: float
-    op: Literal["add", "remove"]
+    op: UpdateOp
     subscription: str
     message: str
     score: float | None
@@ -81,7 +82,7 @@ def entries_of(
     return found
 
 
-def _parts(update: Update) -> tuple[Literal["add", "remove"], str, str, float | None]:
+def _parts(update: Update) -> tuple[UpdateOp, str, str, float | None]:
     return update.op, update.subscription, update.message, update.score
 
 
@@ -102,8 +103,8 @@ def _from_columns(
         ids = (places + first).tolist()
     columns = [column.to_pylist() for column in some.columns]
     return [
-        Entry(id, seq, at, "add" if added else "remove", name, message, score)
-        for id, seq, at, added, name, message, score in zip(ids, *columns, strict=True)
+        Entry(id, seq, at, UPDATE_OPS[op], name, message, score)  # type: ignore[arg-type]  # by number
+        for id, seq, at, op, name, message, score in zip(ids, *columns, strict=True)
     ]
 
 

@@ -19,6 +19,7 @@ from nearcast.events.values import (
     Subscription,
     Top,
     Update,
+    UpdateOp,
     as_top,
     in_order,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "Top",
     "Unsubscribe",
     "Update",
+    "UpdateOp",
     "as_top",
     "event_from_json",
     "event_to_json",

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast.events.fields import (
+    ADD,
     EVENT_FIELDS,
     NUMBER,
+    REMOVE,
     TEXT,
     UPDATE_FIELDS,
+    UPDATE_OPS,
     WHOLE,
     Field,
     Kind,
@@ -40,3 +47,45 @@ EVENT_SCHEMA = _schema(EVENT_FIELDS)
 
 UPDATE_SCHEMA = _schema(UPDATE_FIELDS)
 """The columns of updates; only `add` for a top-k subscription has a score."""
+
+_OPS = pa.array(UPDATE_OPS)
+
+
+def op_names(ops: npt.NDArray[Any] | int, count: int) -> pa.StringArray:
+    """The names of the ops of `count` updates, or of the one op that all of them have."""
+    return _OPS.take(pa.array(np.full(count, ops, np.int8) if isinstance(ops, int) else ops))
+
+
+def op_numbers(names: pa.ChunkedArray) -> pa.Array:
+    """The ops of updates, given by name, as their numbers."""
+    if pc.all(pc.equal(names, UPDATE_OPS[ADD])).as_py():  # as nearly always, and faster
+        return pa.array(np.full(len(names), ADD, np.int8))
+    return pc.index_in(names, _OPS).combine_chunks().cast(pa.int8())
+
+
+def updates_table(
+    events: Any,
+    ops: npt.NDArray[Any] | int,
+    subscriptions: Any,
+    messages: Any,
+    scores: npt.NDArray[np.float64] | list[float | None] | None = None,
+) -> pa.Table:
+    """Put updates into columns; of an array of scores those of removed messages are left out."""
+    count = len(events)
+    if scores is None:
+        ranked = pa.nulls(count, pa.float64())
+    else:
+        removed = ops == REMOVE if isinstance(scores, np.ndarray) else None
+        ranked = pa.array(scores, pa.float64(), mask=removed)
+    columns = [
+        pa.array(events, pa.int64()),
+        op_names(ops, count),
+        _as_strings(subscriptions),
+        _as_strings(messages),
+        ranked,
+    ]
+    return pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+
+
+def _as_strings(ids: Any) -> Any:
+    return ids.cast(pa.string()) if isinstance(ids, pa.Array) else pa.array(ids, pa.string())

@@ -85,6 +85,11 @@ EVENT_FIELDS = (
 )  # fmt: skip
 """The fields of the event log, in the order in which they are written."""
 
+ADD, REMOVE = 1, 2
+"""What an update does, as the small number that kernels and columns have for it."""
+UPDATE_OPS = ("", "add", "remove")
+"""The names of these, by number."""
+
 UPDATE_FIELDS = (
     Field("event", WHOLE),
     Field("op", TEXT),

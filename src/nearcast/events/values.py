@@ -185,11 +185,15 @@ class Message:
             _put(self, "ttl", ttl)
 
 
+UpdateOp = Literal["add", "remove"]
+"""What an update does, by name; `fields.UPDATE_OPS` has the number of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
     """A message entered (`add`) or left (`remove`) the results of a subscription."""
 
-    op: Literal["add", "remove"]
+    op: UpdateOp
     subscription: str
     message: str
     score: float | None = None

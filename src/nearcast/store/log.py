@@ -5,13 +5,34 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from nearcast.engine.chunks import CHUNK_SCHEMA, as_columns
 from nearcast.engine.update_log import Entry, RecentUpdates, Rows, entries_of
+from nearcast.events.fields import ADD, REMOVE
 from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.connect import Reader
 from nearcast.store.packing import unpack
 
+_ADDED, _REMOVED = pa.scalar(ADD, pa.int8()), pa.scalar(REMOVE, pa.int8())
 _IN_MEMORY = 20_000  # listeners at most this far behind are served from memory
+
+_OP = CHUNK_SCHEMA.get_field_index("op")
+_STORED = CHUNK_SCHEMA.set(_OP, pa.field("added", pa.bool_()))
+"""The columns of a chunk in the file, which has a truth value for the op."""
+
+
+def _to_store(rows: pa.RecordBatch) -> pa.RecordBatch:
+    columns = rows.columns
+    columns[_OP] = pc.equal(columns[_OP], ADD)
+    return pa.RecordBatch.from_arrays(columns, schema=_STORED)
+
+
+def _from_store(rows: pa.RecordBatch) -> pa.RecordBatch:
+    columns = rows.columns
+    columns[_OP] = pc.if_else(columns[_OP], _ADDED, _REMOVED)
+    return pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
 
 
 class StoredLog:
@@ -23,7 +44,7 @@ class StoredLog:
         self._reader = reader
         self._connection = connection
         self._seconds, self._updates = seconds, updates
-        self._chunks = ChunkTable(connection, "update_chunk", CHUNK_SCHEMA)
+        self._chunks = ChunkTable(connection, "update_chunk", _STORED)
         self.reload()
 
     def reload(self) -> None:
@@ -58,7 +79,7 @@ class StoredLog:
             for first, size, data in rows:
                 if len(found) >= limit:
                     break
-                batch = unpack(CHUNK_SCHEMA, size, data)
+                batch = _from_store(unpack(_STORED, size, data))
                 found += entries_of(first, batch, after, limit - len(found), subscription)
         return found
 
@@ -66,7 +87,7 @@ class StoredLog:
         """Write updates, in the transaction that is open; `commit` follows when it is done."""
         first = self.last + 1
         for rows in chunks:
-            self._chunks.put(first, as_columns(rows), now)
+            self._chunks.put(first, _to_store(as_columns(rows)), now)
             first += len(rows)
 
         def done(chunk: ChunkSummary) -> bool:

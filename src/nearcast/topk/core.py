@@ -79,7 +79,7 @@ class TopkChanges(NamedTuple):
     """Who gained or lost which message: columns of one length, grouped by event."""
 
     events: Int32s
-    ops: Int32s  # 1 for a message that entered, -1 for one that left
+    ops: Int32s  # ADD for a message that entered, REMOVE for one that left
     subscriptions: Int32s
     messages: Int64s
     scores: Floats

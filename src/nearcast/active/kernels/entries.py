@@ -19,9 +19,10 @@ from nearcast.active.kernels.layout import SIGNATURE, SLOT, UNIT, ActiveArrays
 from nearcast.arrays.lanes import as_number, bit_count, load_plane, splat
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Float32s, Int32s
+from nearcast.events.fields import ADD, REMOVE
 
-UNSURE, CAME, WENT = 0, 1, 2
-"""What is known of a candidate."""
+UNSURE, CAME, WENT = 0, ADD, REMOVE
+"""What is known of a candidate; if it is not unsure, that is the op of an update."""
 KNOWN_BITS = 2
 
 _LANES = 16

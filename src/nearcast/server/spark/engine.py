@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from nearcast.engine import Engine
 from nearcast.engine.core import EventCore
@@ -29,7 +29,7 @@ from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.update_log import Entry
-from nearcast.events import Event, Message, Publish, Result, Subscription, Update
+from nearcast.events import Event, Message, Publish, Result, Subscription, Update, UpdateOp
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.topk.score import Bag
 
@@ -37,7 +37,7 @@ _KEPT = 1_000_000
 """Events that are kept before the latest update, for a pipeline that must read them again."""
 
 
-Row = tuple[int, Literal["add", "remove"], str, str, float | None]
+Row = tuple[int, UpdateOp, str, str, float | None]
 """An update of the pipeline: event, op, subscription, message, and score if it has one."""
 
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
-from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.events.columns import UPDATE_SCHEMA, updates_table
+from nearcast.events.fields import ADD, REMOVE
 
 _AT_ONCE = 1 << 19  # updates that are held in memory before they are written
-_OPS = pa.array(["remove", "add"])
 
 
 class RankedUpdates(NamedTuple):
@@ -43,15 +43,11 @@ def named_updates(
     for first in range(0, len(kept), _AT_ONCE):
         some = kept[first : first + _AT_ONCE]
         scores = updates.scores[some]
-        added = scores >= 0
-        columns = [
-            pa.array(updates.seq[some]),
-            _OPS.take(pa.array(added.astype(np.int8))),
-            names(updates.owners[some]).cast(pa.string()),
-            ids.take(updates.numbers[some]).cast(pa.string()),
-            pa.array(scores, mask=~added),
-        ]
-        yield pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA)
+        ops = np.where(scores >= 0, ADD, REMOVE).astype(np.int8)
+        yield updates_table(
+            updates.seq[some], ops, names(updates.owners[some]), ids.take(updates.numbers[some]),
+            scores,
+        )  # fmt: skip
 
 
 def _net(

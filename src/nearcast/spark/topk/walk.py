@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Int32s, Int64s
+from nearcast.events.fields import ADD
 from nearcast.spark.operations import GONE, RANKED, of_kind
 from nearcast.spark.topk.holder import AT_ONCE, RankedShard, RankingRules
 from nearcast.spark.topk.reading import NO_OWNER
@@ -209,7 +210,7 @@ class StepWalk:
 
     def _report(self, changes: TopkChanges, when: Int64s) -> None:
         owners = self._shard.owner_of.array[changes.subscriptions]
-        scores = np.where(changes.ops > 0, changes.scores, NOTHING)
+        scores = np.where(changes.ops == ADD, changes.scores, NOTHING)
         self._add(RankedUpdates(when[changes.events], owners, changes.messages, scores))
 
 

@@ -23,6 +23,7 @@ from nearcast._jit import kernel, read_only
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.events.fields import ADD, REMOVE
 from nearcast.events.log import decode_json
 from nearcast.geo import region_from_json
 from nearcast.geo.circles import circle_columns
@@ -87,7 +88,7 @@ class Changed(NamedTuple):
     owners: Int32s
     slots: Int32s
     rows: Int32s  # through which it is a result, or was
-    removed: npt.NDArray[np.bool_]
+    ops: npt.NDArray[np.int8]  # ADD or REMOVE
 
 
 class Shard:
@@ -291,9 +292,8 @@ class Shard:
         alone[1:-1] = (change[1:] != change[:-1]) | (number[1:] != number[:-1])
         kept = order[alone[1:] & alone[:-1]]
         which = side[kept] >> 1
-        return Changed(
-            changes.seq[which], changes.owner[which], slots[kept], rows[kept], side[kept] & 1 == 1
-        )
+        ops = np.where(side[kept] & 1 == 1, REMOVE, ADD).astype(np.int8)
+        return Changed(changes.seq[which], changes.owner[which], slots[kept], rows[kept], ops)
 
     def answers_for(self, rows: Int32s) -> npt.NDArray[np.bool_]:
         """Which rows are of subscriptions that the shard holds, not of guests."""

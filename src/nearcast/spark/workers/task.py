@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.arrays.types import Int64s
-from nearcast.events.columns import UPDATE_SCHEMA
+from nearcast.events.columns import UPDATE_SCHEMA, updates_table
+from nearcast.events.fields import ADD
 from nearcast.partition.adjust.versions import line_of
 from nearcast.partition.plan import Plan
 from nearcast.spark.io.files import Files
@@ -237,21 +238,11 @@ class UpdateFile:
         seq: Int64s,
         names: pa.Array,
         ids: pa.Array,
-        removed: npt.NDArray[np.bool_] | None = None,
+        ops: npt.NDArray[np.int8] | int = ADD,
     ) -> None:
-        """Add updates, that add or remove."""
-        if not len(seq):
-            return
-        code = np.zeros(len(seq), np.int8) if removed is None else removed.astype(np.int8)
-        op = pa.DictionaryArray.from_arrays(pa.array(code), ["add", "remove"])
-        columns = [
-            pa.array(seq),
-            op.cast(pa.string()),
-            names.cast(pa.string()),
-            ids.cast(pa.string()),
-            pa.nulls(len(seq), pa.float64()),
-        ]
-        self.write_table(pa.Table.from_arrays(columns, schema=UPDATE_SCHEMA))
+        """Add updates of boolean subscriptions."""
+        if len(seq):
+            self.write_table(updates_table(seq, ops, names, ids))
 
     def write_table(self, updates: pa.Table) -> None:
         """Add updates that are in their columns already."""

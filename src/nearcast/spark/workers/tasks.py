@@ -113,7 +113,7 @@ def changes_into(
         rows = shard.table.rows.box
         mine &= owns(plan, worker, shard.held.boxes, rows, shard.keys, found.slots, found.rows)
     names, ids = shard.names_of(found.owners[mine]), shard.held.names_of(found.slots[mine])
-    file.write(found.seq[mine], names, ids, found.removed[mine])
+    file.write(found.seq[mine], names, ids, found.ops[mine])
     return file.rows
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from nearcast._jit import inner, inner_inlined
 from nearcast.arrays.numbers import as_float, as_integer, unsigned, wide
 from nearcast.arrays.types import Floats, Int32s
+from nearcast.events.fields import ADD, REMOVE
 from nearcast.topk.kernels.evaluate import evaluate
 from nearcast.topk.kernels.layout import (
     ADDED,
@@ -68,7 +69,7 @@ def log_change(
     work.changes[4 * at + 3] = number
     work.change_scores[at] = score
     state.scalars[CHANGES] = at + 1
-    state.scalars[ADDED if op > 0 else REMOVED] += 1
+    state.scalars[ADDED if op == ADD else REMOVED] += 1
 
 
 @inner_inlined
@@ -80,7 +81,7 @@ def log_displaced(state: TopkState, work: TopkScratch, at: int, sub: int, number
     last = state.scalars[CHANGES] - 1
     if at >= state.scalars[EVENT_START]:
         while at <= last and work.changes[4 * at + 2] == sub:
-            if work.changes[4 * at + 3] == number and work.changes[4 * at + 1] > 0:
+            if work.changes[4 * at + 3] == number and work.changes[4 * at + 1] == ADD:
                 for field in range(4):
                     work.changes[4 * at + field] = work.changes[4 * last + field]
                 work.change_scores[at] = work.change_scores[last]
@@ -88,7 +89,7 @@ def log_displaced(state: TopkState, work: TopkScratch, at: int, sub: int, number
                 state.scalars[ADDED] -= 1
                 return
             at += 1
-    log_change(state, work, -1, sub, number, 0.0)
+    log_change(state, work, REMOVE, sub, number, 0.0)
 
 
 @inner_inlined
@@ -277,7 +278,7 @@ def append(state: TopkState, work: TopkScratch, sub: int, score: float, number: 
     kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], wide(state.seat_i[seat + KTH_NUMBER])
     if members == k and score < kth_score:
         return
-    log_change(state, work, 1, sub, number, score)
+    log_change(state, work, ADD, sub, number, score)
     if members == k:
         log_displaced(state, work, wide(state.seat_i[seat + LOGGED]), sub, kth)
     elif members == 0:
@@ -337,7 +338,7 @@ def refresh(state: TopkState, work: TopkScratch, sub: int) -> None:
     while begin < end and state.buffer_i[numbers + begin] < first:
         number = wide(state.buffer_i[numbers + begin])
         if not lazy and not before(kth_score, kth, state.buffer_f[base + begin], number):
-            log_change(state, work, -1, sub, number, 0.0)
+            log_change(state, work, REMOVE, sub, number, 0.0)
             lost += 1
         begin += 1
     state.seat_i[seat + BEGIN] = begin
@@ -388,7 +389,7 @@ def _promote(state: TopkState, work: TopkScratch, sub: int, lost: int) -> None:
             kth_score, kth = NOTHING, wide(-1)
             break
         kth_score, kth = as_float(best), found
-        log_change(state, work, 1, sub, kth, kth_score)
+        log_change(state, work, ADD, sub, kth, kth_score)
     state.seat_f[SUB * sub + KTH_SCORE], state.seat_i[seat + KTH_NUMBER] = kth_score, kth
 
 

@@ -10,6 +10,7 @@ from nearcast._jit import inner, inner_inlined, lean_kernel
 from nearcast.arrays.lanes import LANES, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.events.fields import ADD
 from nearcast.topk.kernels.buffers import append, may_grow, ranked, refresh, seat_new
 from nearcast.topk.kernels.clock import cycles
 from nearcast.topk.kernels.layout import (
@@ -364,7 +365,7 @@ def read_members(state: TopkState, work: TopkScratch, subs: Int32s, begin: int) 
             return n
         for rank in range(ranked(state, work, sub)):
             at = scalars[CHANGES]
-            work.changes[4 * at], work.changes[4 * at + 1] = n, 1
+            work.changes[4 * at], work.changes[4 * at + 1] = n, ADD
             work.changes[4 * at + 2], work.changes[4 * at + 3] = sub, work.best_numbers[rank]
             work.change_scores[at] = work.best_scores[rank]
             scalars[CHANGES] = at + 1

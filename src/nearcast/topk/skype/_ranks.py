@@ -10,6 +10,7 @@ from math import log
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.arrays.numbers import wide
+from nearcast.events.fields import ADD, REMOVE
 from nearcast.topk.kernels.buffers import log_change, log_displaced
 from nearcast.topk.kernels.evaluate import evaluate
 from nearcast.topk.kernels.layout import (
@@ -257,7 +258,7 @@ def arrive(
     base, room = wide(index.ranks[row + BUFFER]), _room(wide(index.ranks[row + KIND]))
     numbers, length = 2 * (base + room), wide(index.ranks[row + LENGTH])
     if rank < k:
-        log_change(state, work, 1, sub, number, score)
+        log_change(state, work, ADD, sub, number, score)
         if length > k:
             displaced = _number_at(index, base, room, k)
             log_displaced(state, work, wide(index.ranks[row + LOGGED]), sub, displaced)
@@ -293,7 +294,7 @@ def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) ->
         number = _number_at(index, base, room, n)
         if number < first:
             if n + dead < k:
-                log_change(state, work, -1, sub, number, 0.0)
+                log_change(state, work, REMOVE, sub, number, 0.0)
                 lost += 1
             _drop(index, sub, n)
             dead += 1
@@ -314,4 +315,4 @@ def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) ->
     for n in range(min(k, wide(index.ranks[row + LENGTH]))):
         score, number = index.rank_f[base + n], _number_at(index, base, room, n)
         if survivors == 0 or before(worst, worst_number, score, number):
-            log_change(state, work, 1, sub, number, score)
+            log_change(state, work, ADD, sub, number, score)
