@@ -30,7 +30,7 @@ def _from_text(value: object) -> object:
         return value
 
 
-def _columns_of(names: list[str]) -> list[str]:
+def event_columns(names: list[str]) -> list[str]:
     """The columns that are ours, in the order of the schema."""
     for name in EVENT_SCHEMA.names:
         if names.count(name) > 1:
@@ -56,7 +56,7 @@ def _text_or_bytes(value: bytes | None) -> str | bytes | None:
 
 
 def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    columns = _columns_of(batch.schema.names)
+    columns = event_columns(batch.schema.names)
     values = [_values_of(batch.column(name)) for name in columns]
     for at, column in enumerate(columns):
         if column in STRUCTURED:
@@ -75,7 +75,7 @@ def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float
     """Yield the rows of a Parquet file as mappings, each with the part of the file read so far."""
     try:
         parquet = pq.ParquetFile(file)
-        columns = _columns_of(parquet.schema_arrow.names)
+        columns = event_columns(parquet.schema_arrow.names)
         for needed in ("op", "id"):
             if needed not in columns:
                 raise SourceError(f"has no column {needed!r}; an event log needs op and id")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast._jit import inlined, inner, kernel, read_only
 from nearcast.arrays.slots import (
@@ -28,6 +29,7 @@ from nearcast.text.analyser import DEFAULT, Analyser
 Hashes = npt.NDArray[np.uint64]
 
 _NO_BYTES = read_only(np.empty(0, np.uint8))
+_MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 48  # tokens of a text that are quicker compared with each other than sorted
 
 
@@ -36,6 +38,14 @@ class HashedTexts(NamedTuple):
 
     starts: Int64s
     hashes: Hashes
+
+
+def may_have_syntax(queries: pa.StringArray) -> npt.NDArray[np.bool_]:
+    """Which queries, none of them null, may be more than plain words."""
+    found: npt.NDArray[np.bool_] = pc.match_substring_regex(queries, _MAYBE_SYNTAX).to_numpy(
+        zero_copy_only=False
+    )
+    return found
 
 
 def buffers(texts: pa.StringArray) -> tuple[Bytes, Int64s]:

@@ -1,0 +1,206 @@
+"""Tables of events: flat columns of all rows that are valid, and an error for every other one.
+
+Rows are checked as columns. What is not valid beyond doubt is read row by row by the classes of the
+model, so a row means the same, and its error says the same, as in a log of JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearcast.arrays.types import Floats, Int64s
+from nearcast.errors import NearcastError
+from nearcast.events import fields as names
+from nearcast.events.events import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
+from nearcast.events.flat import (
+    Mask,
+    boxes_of,
+    circles_of,
+    column_of,
+    floats_of,
+    ids_of,
+    points_of,
+    present,
+    strings_of,
+    tops_of,
+)
+from nearcast.events.parquet import event_columns, table_rows
+from nearcast.events.values import Message, Subscription, Top
+from nearcast.geo import Box, Circle, Region
+
+Codes = npt.NDArray[np.int8]
+
+POINT, RANGE, SUBSCRIBE, UNSUBSCRIBE, MOVE, BAD, RANKED, SHIFT = range(8)
+"""What a row is; RANKED begins a top-k subscription, SHIFT moves one, and BAD has an error."""
+
+_OPS = [names.PUBLISH, names.SUBSCRIBE, names.UNSUBSCRIBE, names.MOVE]
+_PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _MOVE = range(4)
+
+
+class CheckedEvents:
+    """The rows of a table of events, checked; `op` says what all of them do if no column does.
+
+    By row: `kinds`; `ids`, `texts` and `queries`; `points` (n, 2), `boxes` (n, 4), `circles` (n, 3)
+    and `tops` (n, 2: k and alpha); `at` and `ttl` in seconds. What a row does not have is null or
+    NaN. `regions` are those that are neither boxes nor circles.
+    """
+
+    def __init__(self, table: pa.Table, op: str | None = None) -> None:
+        count = len(table)
+        event_columns(table.schema.names)
+        columns = {field.name: column_of(table, field.name) for field in names.EVENT_FIELDS}
+        self.kinds: Codes = np.full(count, BAD, np.int8)
+        self.errors: dict[int, NearcastError] = {}
+        self.regions: dict[int, Region] = {}
+        self.ids, identified = ids_of(columns["id"])
+        self.texts, worded = strings_of(columns["text"])
+        self.queries, asking = strings_of(columns["query"])
+        self.points, placed = points_of(columns["point"])
+        self.at, timed = _seconds(columns["at"])
+        self.ttl, lasting = _seconds(columns["ttl"])
+        self.boxes: Floats = np.broadcast_to(np.nan, (count, 4))
+        self.circles: Floats = np.broadcast_to(np.nan, (count, 3))
+        self.tops: Floats = np.broadcast_to(np.nan, (count, 2))
+        in_region, pointed = present(columns["region"]), present(columns["point"])
+        sound = identified & timed
+        does = _codes(columns["op"], op)
+        publishes = sound & (does == _PUBLISH) & worded & lasting & ~(self.ttl < 0)
+        subscribes = sound & (does == _SUBSCRIBE) & asking
+        moves = sound & (does == _MOVE)
+        placed &= ~in_region
+        self.kinds[publishes & placed] = POINT
+        self.kinds[sound & (does == _UNSUBSCRIBE)] = UNSUBSCRIBE
+        self.kinds[moves & placed] = SHIFT
+        topped = present(columns["top"])
+        if topped.any():
+            self.tops, good = tops_of(columns["top"])
+            self.kinds[subscribes & placed & good] = RANKED
+        if in_region.any():
+            self.boxes, boxed = boxes_of(columns["region"])
+            self.circles, round_ = circles_of(columns["region"])
+            self.boxes[~boxed] = self.circles[~round_] = np.nan
+            self.kinds[publishes & boxed & ~pointed] = RANGE
+            covered = (boxed | round_) & ~pointed
+            self.kinds[subscribes & covered & ~topped] = SUBSCRIBE
+            self.kinds[moves & covered] = MOVE
+        self._look_closely(table, op, np.flatnonzero(self.kinds == BAD))
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def are_all(self, kind: int) -> bool:
+        """Whether all rows are of one kind."""
+        return bool((self.kinds == kind).all())
+
+    def _look_closely(self, table: pa.Table, op: str | None, rows: Int64s) -> None:
+        """Read single rows that are invalid, or merely unusual."""
+        if not len(rows):
+            return
+        given = {} if op is None else {"op": op}
+        strings: dict[int, tuple[str, str | None, str | None]] = {}
+        for row, fields in _rows_at(table, rows):
+            try:
+                event = event_from_json(fields | given)
+            except NearcastError as error:
+                self.errors[row] = error
+                continue
+            if not strings:
+                # They are views of the table, or of one value for all rows.
+                for name in ("points", "boxes", "circles", "tops", "at", "ttl"):
+                    setattr(self, name, getattr(self, name).copy())
+            strings[row] = self._put(row, event)
+        for place, name in enumerate(("ids", "texts", "queries")):
+            column = getattr(self, name)
+            wanted = {row: each[place] for row, each in strings.items() if each[place] is not None}
+            if any(not column[row].is_valid for row in wanted):  # of a type that is no string
+                whole = column.to_pylist()
+                found = [wanted.get(n, value) for n, value in enumerate(whole)]
+                setattr(self, name, pa.array(found, pa.string()))
+
+    def _put(self, row: int, event: Event) -> tuple[str, str | None, str | None]:
+        """Write an event to its row, apart from its strings, which are returned."""
+        self.at[row] = np.nan if event.at is None else event.at
+        match event:
+            case Publish(message):
+                self.kinds[row] = RANGE if message.point is None else POINT
+                self.ttl[row] = message.ttl
+                self._place(row, message.point, message.region)
+                return message.id, message.text, None
+            case Subscribe(subscription):
+                self.kinds[row] = SUBSCRIBE if subscription.top is None else RANKED
+                self._place(row, subscription.point, subscription.region)
+                if subscription.top is not None:
+                    self.tops[row] = subscription.top.k, subscription.top.alpha
+                return subscription.id, None, subscription.query
+            case Move(id, region, point):
+                self.kinds[row] = SHIFT if region is None else MOVE
+                self._place(row, point, region)
+                return id, None, None
+        self.kinds[row] = UNSUBSCRIBE
+        return event.id, None, None
+
+    def _place(self, row: int, point: Any, region: Region | None) -> None:
+        self.points[row] = np.nan if point is None else point
+        self.boxes[row] = self.circles[row] = np.nan
+        if isinstance(region, Box):
+            self.boxes[row] = region.west, region.south, region.east, region.north
+        elif isinstance(region, Circle):
+            self.circles[row] = *region.center, region.radius
+        elif region is not None:
+            self.regions[row] = region
+
+    def region(self, row: int) -> Region:
+        """The region of a row that has one."""
+        if row in self.regions:
+            return self.regions[row]
+        lon, lat, radius = self.circles[row].tolist()
+        return Box(*self.boxes[row].tolist()) if np.isnan(lon) else Circle((lon, lat), radius)
+
+    def events(self) -> Iterator[Event]:
+        """Yield all rows as events; none may have an error."""
+        columns = self.ids, self.texts, self.queries, self.kinds, self.at, self.ttl, self.points
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for row, (id, text, query, kind, at, ttl, place) in enumerate(rows):
+            at, point = None if np.isnan(at) else at, None if np.isnan(place[0]) else place
+            if kind == UNSUBSCRIBE:
+                yield Unsubscribe(id, at)
+                continue
+            region = None if kind in (POINT, RANKED, SHIFT) else self.region(row)
+            if kind <= RANGE:
+                ttl = 0.0 if np.isnan(ttl) else ttl
+                yield Publish(Message(id, text, point, region, at, ttl))  # type: ignore[arg-type]  # a box
+            elif kind in (MOVE, SHIFT):
+                yield Move(id, region, point, at)
+            else:
+                top = Top(*self.tops[row].tolist()) if kind == RANKED else None
+                yield Subscribe(Subscription(id, query, region, point, top), at)
+
+
+def _rows_at(table: pa.Table, rows: Int64s) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Some rows as mappings, with their numbers."""
+    try:
+        some = table_rows(table.take(pa.array(rows)))
+    except pa.ArrowNotImplementedError:  # of views
+        wanted = set(rows.tolist())
+        return ((row, fields) for row, fields in enumerate(table_rows(table)) if row in wanted)
+    return zip(rows.tolist(), some, strict=True)
+
+
+def _seconds(column: pa.Array) -> tuple[Floats, Mask]:
+    """Numbers of seconds, NaN for null, and which rows are finite or null."""
+    seconds, given = floats_of(column)
+    return seconds, (np.isfinite(seconds) & given) | ~present(column)
+
+
+def _codes(column: pa.Array, op: str | None) -> npt.NDArray[Any]:
+    if op is not None:
+        return np.array(_OPS.index(op), np.int32)
+    ops, good = strings_of(column)
+    codes = pc.fill_null(pc.index_in(ops.cast(pa.string()), pa.array(_OPS)), -1).to_numpy()
+    return np.where(good, codes, -1)
