@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.index.table import SHARED, Table
+from nearcast.index.table import RESIDUAL, SHARED, Table
 
 
 class Batch(NamedTuple):
@@ -116,10 +117,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
 
 
-def match(index: Index, batch: Batch, threads: int = 1) -> Matches:
-    """Match a batch, with its messages spread over threads."""
+Residuals = Callable[[Int32s, Int32s], npt.NDArray[np.bool_]]
+"""Says which messages, by their places in a batch, satisfy which residual predicates."""
+
+
+def match(
+    index: Index, batch: Batch, threads: int = 1, residuals: Residuals | None = None
+) -> Matches:
+    """Match a batch, with its messages spread over threads.
+
+    An index finds what matches by region and terms; `residuals` decides the rows that ask for more.
+    """
     if threads <= 1 or len(batch) < 2 * threads:
-        return _settle(index.table, index.candidates(batch))
+        return _settle(index.table, index.candidates(batch), residuals)
     edges = np.linspace(0, len(batch), threads + 1).astype(int).tolist()
     spans = list(pairwise(edges))
     parts = list(_pool(threads).map(lambda span: index.candidates(batch.part(*span)), spans))
@@ -131,11 +141,25 @@ def match(index: Index, batch: Batch, threads: int = 1) -> Matches:
             np.concatenate([part.rows for part in parts]),
             sum(part.candidates for part in parts),
         ),
+        residuals,
     )
 
 
-def _settle(table: Table, pairs: Pairs) -> Matches:
+def passing(table: Table, pairs: Pairs, residuals: Residuals | None) -> Pairs:
+    """The pairs whose residual predicates hold, and all that have none."""
+    asking = np.flatnonzero(table.rows.flags[pairs.rows] & RESIDUAL)
+    if not len(asking):
+        return pairs
+    assert residuals is not None  # noqa: S101 - who adds such rows can decide them
+    kept = np.ones(len(pairs.rows), np.bool_)
+    kept[asking] = residuals(pairs.messages[asking], table.residuals_of(pairs.rows[asking]))
+    return Pairs(pairs.messages[kept], pairs.rows[kept], pairs.candidates)
+
+
+def _settle(table: Table, pairs: Pairs, residuals: Residuals | None) -> Matches:
     """Turn rows into owners, each owner once per message."""
+    if table.residual:
+        pairs = passing(table, pairs, residuals)
     if table.own_rows:
         return Matches(*pairs)
     rows = table.rows

@@ -33,6 +33,8 @@ EXCLUDES = 4
 """Flag: the row has NOT terms."""
 SHARED = 8
 """Flag: the owner has other rows too, so a message may meet it more than once."""
+RESIDUAL = 16
+"""Flag: the row has a residual predicate, which decides when all else matches."""
 
 NO_OWNER = -1
 _WORTH_COMPACTING = 1 << 12
@@ -46,8 +48,8 @@ class Rows(NamedTuple):
     """The table as kernels read it.
 
     The terms of row r are `terms[first[r] : first[r] + required[r]]`. With the flag EXCLUDES the
-    next entry is a count and the excluded terms follow it. With CIRCLE or POLYGON the entry
-    before `first[r]` is the number of the shape.
+    next entry is a count and the excluded terms follow it. With RESIDUAL the number of a predicate
+    comes after that. With CIRCLE or POLYGON the entry before `first[r]` is the number of the shape.
     """
 
     box: Floats  # (n, 4): west, south, east, north, exact or around the shape
@@ -114,6 +116,8 @@ class Table:
         self._rows: Rows | None = None
         self.shared = False
         """Whether any owner ever had several rows, so that a message may meet it twice."""
+        self.residual = False
+        """Whether any row ever had a residual predicate."""
         self.own_rows = True
         """Whether every owner so far had the number of its one row, as bulk loads give them."""
         self.frequency: Int64s = self.memory.array("frequency", 16, np.int64)
@@ -181,21 +185,33 @@ class Table:
             self.frequency = grown
 
     def add(
-        self, owner: int, conjuncts: Sequence[tuple[Sequence[int], Sequence[int]]], region: Region
+        self,
+        owner: int,
+        conjuncts: Sequence[tuple[Sequence[int], Sequence[int]]],
+        region: Region,
+        residuals: Sequence[int | None] | None = None,
     ) -> Int32s:
-        """Add the rows of one subscription: (required, excluded) terms of each conjunct."""
+        """Add the rows of one subscription: (required, excluded) terms of each conjunct.
+
+        `residuals` has the number of a residual predicate for each, or None.
+        """
         self.check_room(conjuncts, region)
         self._rows = None
         bounds = region.bounds()
         shape, kind = self._shape(region)
         shared = SHARED if len(bounds) * len(conjuncts) > 1 else 0
         rows = []
-        for required, excluded in conjuncts:
+        beside = [None] * len(conjuncts) if residuals is None else residuals
+        for (required, excluded), residual in zip(conjuncts, beside, strict=True):
             entries = [] if shape is None else [shape]
             entries += required
             if excluded:
                 entries += [len(excluded), *excluded]
             flags = kind | shared | (EXCLUDES if excluded else 0)
+            if residual is not None:
+                entries.append(residual)
+                flags |= RESIDUAL
+                self.residual = True
             for box in bounds:
                 first = self._terms.extend(entries) + (shape is not None)
                 rows.append(self._row(owner, box, flags, first, len(required)))
@@ -241,7 +257,7 @@ class Table:
         self, conjuncts: Sequence[tuple[Sequence[int], Sequence[int]]], region: Region
     ) -> None:
         """Refuse a subscription that would not fit any more."""
-        entries = sum(len(required) + len(excluded) + 2 for required, excluded in conjuncts)
+        entries = sum(len(required) + len(excluded) + 3 for required, excluded in conjuncts)
         _check_size(self._terms.size + 2 * entries)  # two boxes at most
         if isinstance(region, Polygon):
             _check_size(self._lons.size + len(region.lons))
@@ -262,13 +278,21 @@ class Table:
         flags, first, terms = self._flags.array[rows], self._first.array[rows], self._terms.array
         excludes = (flags & EXCLUDES) != 0
         counts = terms[(first + self._required.array[rows])[excludes]]
-        words = int(counts.sum()) + len(counts)
+        words = int(counts.sum()) + len(counts) + int(((flags & RESIDUAL) != 0).sum())
         places = first[(flags & (CIRCLE | POLYGON)) != 0] - 1
         words += len(places) + _CIRCLE * len(np.unique(terms[first[(flags & CIRCLE) != 0] - 1]))
         for polygon in np.unique(terms[first[(flags & POLYGON) != 0] - 1]):
             edges = self._starts.array[self._rings.array[polygon : polygon + 2]]
             words += _POSITION * int(edges[1] - edges[0])
         return words
+
+    def residuals_of(self, rows: Int32s) -> Int32s:
+        """The numbers of the residual predicates of rows that have one."""
+        at, terms = self._first.array[rows] + self._required.array[rows], self._terms.array
+        excludes = (self._flags.array[rows] & EXCLUDES) != 0
+        at[excludes] += terms[at[excludes]] + 1
+        numbers: Int32s = terms[at]
+        return numbers
 
     def release(self, rows: Int32s) -> None:
         """Let the numbers of removed rows be used again, once no index refers to them."""
@@ -298,6 +322,7 @@ class Table:
             "live": self.live,
             "dead": self._dead,
             "shared": self.shared,
+            "residual": self.residual,
             "own_rows": self.own_rows,
         }
         save_arrays(folder, _KIND, _VERSION, about, arrays)
@@ -314,6 +339,7 @@ class Table:
         table.frequency = arrays["frequency"]
         table.live, table._dead = about["live"], about["dead"]
         table.shared, table.own_rows = about["shared"], about["own_rows"]
+        table.residual = about.get("residual", False)  # an earlier release knew none
         return table
 
     def describe(self) -> dict[str, Any]:
@@ -327,6 +353,7 @@ class Table:
             "live": self.live,
             "dead": self._dead,
             "shared": self.shared,
+            "residual": self.residual,
             "own_rows": self.own_rows,
         }
 
@@ -342,6 +369,7 @@ class Table:
         table.frequency = memory.array("frequency", described["terms"], np.int64)
         table.live, table._dead = described["live"], described["dead"]
         table.shared, table.own_rows = described["shared"], described["own_rows"]
+        table.residual = described.get("residual", False)  # an earlier release knew none
         return table
 
     def _compact(self) -> None:
@@ -354,6 +382,7 @@ class Table:
         length = self._required.array[live].astype(np.int64)
         ends = first + length
         length[excludes] += terms[ends[excludes]] + 1
+        length += (flags & RESIDUAL) != 0
         begin = first - shaped
         length += shaped
         starts = np.cumsum(length) - length
