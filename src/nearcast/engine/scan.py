@@ -19,8 +19,8 @@ from nearcast.engine.matching import (
     difference,
 )
 from nearcast.engine.rankings import PlainRankings, Rankings
+from nearcast.engine.refusals import id_in_use, other_kind, other_place, past_time, unknown_id
 from nearcast.engine.settings import Settings
-from nearcast.errors import IdInUseError, KindError, PastTimeError, UnknownIdError
 from nearcast.events import (
     Event,
     Message,
@@ -39,7 +39,10 @@ from nearcast.text import parse_bag, parse_query
 
 
 class Scan:
-    """Applies events in order, and returns what each of them changed."""
+    """Applies events in order, and returns what each of them changed.
+
+    Without `reports` it checks events and keeps the state, and leaves the updates to another.
+    """
 
     plain = True
 
@@ -49,7 +52,10 @@ class Scan:
         population: BooleanSubscriptions | None = None,
         rankings: Rankings | None = None,
         active: ActiveMessageSet | None = None,
+        *,
+        reports: bool = True,
     ) -> None:
+        self._reports = reports
         self.settings = settings or Settings()
         self.population: BooleanSubscriptions = (
             ScannedSubscriptions() if population is None else population
@@ -74,7 +80,7 @@ class Scan:
                 self.advance(now)
                 (self.rankings if id in self.rankings else self.population).drop(id)
                 updates = []
-        return in_order(updates + self.rankings.changes())
+        return in_order(updates + self.rankings.changes()) if self._reports else []
 
     def results(self, id: str) -> list[Result]:
         """The current results of a subscription: ranked, or in the order of publication."""
@@ -127,10 +133,7 @@ class Scan:
         if message.point is not None:
             self.settings.check_inside(message.point)
         if self._in_use(message.id, now):
-            raise IdInUseError(
-                f"id: {message.id!r} is the id of a message that is still active or in the window; "
-                "give each message an id of its own"
-            )
+            raise id_in_use(message.id)
         arrived = self._arrive(message, now)
         self.advance(now)
         self._arrivals += 1
@@ -138,7 +141,8 @@ class Scan:
             self.active.add(arrived)
         if message.point is not None:
             self.rankings.enter(arrived)
-        return [Update("add", id, message.id) for id in self.population.wanting(arrived)]
+        wanting = self.population.wanting(arrived) if self._reports else []
+        return [Update("add", id, message.id) for id in wanting]
 
     def _subscribe(self, subscription: Subscription, now: float) -> list[Update]:
         id, analyser = subscription.id, self.settings.analyser
@@ -152,43 +156,36 @@ class Scan:
         self._refuse_other_kind(id, id in self.rankings)
         interest = BooleanSubscription(subscription, parse_query(subscription.query, analyser))
         self.advance(now)
-        old = self.population.find(id)
+        old = self.population.find(id) if self._reports else None
         before = self.active.wanted_by(old) if old else {}
         self.population.put(interest)
-        return difference(id, before, self.active.wanted_by(interest))
+        return difference(id, before, self.active.wanted_by(interest)) if self._reports else []
 
     def _move(
         self, id: str, region: Region | None, point: Point | None, now: float
     ) -> list[Update]:
         old = self._known(id)
         if (old.top is None) != (region is not None):
-            kind, place = ("top-k", "point") if old.top else ("boolean", "region")
-            raise KindError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
+            raise other_place(id, old.top is not None)
         return self._subscribe(replace(old, region=region, point=point), now)
 
     def _time(self, at: float | None) -> float:
         if at is None:
             return 0.0 if self.now is None else self.now
         if self.now is not None and at < self.now:
-            raise PastTimeError(
-                f"at: {at!r} is before {self.now!r}, the time of an event before it; "
-                "times never decrease"
-            )
+            raise past_time(at, self.now)
         return at
 
     def _known(self, id: str) -> Subscription:
         interest = self.population.find(id)
         subscription = self.rankings.find(id) if interest is None else interest.subscription
         if subscription is None:
-            raise UnknownIdError(f"id: no subscription {id!r}; subscribe it first")
+            raise unknown_id(id)
         return subscription
 
     def _refuse_other_kind(self, id: str, other: bool) -> None:
         if other:
-            raise KindError(
-                f"id: {id!r} is in use by a subscription of the other kind (top-k or not); "
-                "unsubscribe it first"
-            )
+            raise other_kind(id)
 
     def _in_use(self, id: str, now: float) -> bool:
         return self.active.has(id, now) or self.rankings.uses(id, now)

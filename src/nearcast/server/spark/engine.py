@@ -22,14 +22,13 @@ from nearcast.engine.matching import (
     Ranking,
     Results,
     ScannedMessages,
-    ScannedSubscriptions,
 )
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.update_log import Entry
-from nearcast.events import Event, Message, Publish, Result, Subscription, Update, UpdateOp
+from nearcast.events import Event, Message, Publish, Subscription, Update, UpdateOp
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.topk.score import Bag
 
@@ -41,17 +40,8 @@ Row = tuple[int, UpdateOp, str, str, float | None]
 """An update of the pipeline: event, op, subscription, message, and score if it has one."""
 
 
-class _UnmatchedPopulation(ScannedSubscriptions):
-    """Boolean subscriptions that are stored but not matched."""
-
-    def wanting(self, arrived: ArrivedMessage) -> list[str]:
-        """Always empty: the pipeline matches."""
-        del arrived
-        return []
-
-
 class _MessagesByTerm(ScannedMessages):
-    """Active messages, indexed by term for `results`; they cause no updates here."""
+    """Active messages, found by term."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,11 +64,6 @@ class _MessagesByTerm(ScannedMessages):
                     del self._with[term]
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
-        """Always empty: the pipeline finds what a subscription gains and loses."""
-        del interest
-        return {}
-
-    def results_of(self, interest: BooleanSubscription) -> Results:
         """The active messages that a subscription matches, in order of arrival."""
         found: dict[int, ArrivedMessage] = {}
         for conjunct in interest.query.conjuncts:
@@ -130,26 +115,6 @@ class _UnrankedWindow(PlainRankings):
                 ranking.enter(arrived)
         return ranking.best()
 
-    def changes(self) -> list[Update]:
-        """Always empty: the pipeline ranks."""
-        return []
-
-
-class CheckingCore(Scan):
-    """Checks events against subscriptions, ids in use and active messages, without matching."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._found = _MessagesByTerm()
-        super().__init__(settings, _UnmatchedPopulation(), _UnrankedWindow(settings), self._found)
-
-    def results(self, id: str) -> list[Result]:
-        """The results of a subscription after all events accepted so far."""
-        self._known(id)
-        interest = self.population.find(id)
-        if interest is None:
-            return super().results(id)
-        return [Result(message, None) for message in self._found.results_of(interest)]
-
 
 class PipelineEngine(Engine):
     """An engine whose events go to a pipeline, and whose updates come from there."""
@@ -164,7 +129,8 @@ class PipelineEngine(Engine):
         self._recover()
 
     def _new_core(self, settings: Settings) -> EventCore:
-        return CheckingCore(settings)
+        window, messages = _UnrankedWindow(settings), _MessagesByTerm()
+        return Scan(settings, None, window, messages, reports=False)
 
     def _last_delivered(self) -> int:
         """The number of the latest event whose updates are in the log."""

@@ -1,0 +1,39 @@
+"""The errors of events that have no effect, the same in every engine."""
+
+from __future__ import annotations
+
+from nearcast.errors import IdInUseError, KindError, NearcastError, PastTimeError, UnknownIdError
+
+
+def past_time(at: float, now: float) -> NearcastError:
+    """The time of an event is before one that has come already."""
+    return PastTimeError(
+        f"at: {at!r} is before {now!r}, the time of an event before it; times never decrease"
+    )
+
+
+def unknown_id(id: str) -> NearcastError:
+    """There is no subscription with this id."""
+    return UnknownIdError(f"id: no subscription {id!r}; subscribe it first")
+
+
+def id_in_use(id: str) -> NearcastError:
+    """There is a message with this id, active or in the window."""
+    return IdInUseError(
+        f"id: {id!r} is the id of a message that is still active or in the window; "
+        "give each message an id of its own"
+    )
+
+
+def other_kind(id: str) -> NearcastError:
+    """There is a subscription of the other kind with this id."""
+    return KindError(
+        f"id: {id!r} is in use by a subscription of the other kind (top-k or not); "
+        "unsubscribe it first"
+    )
+
+
+def other_place(id: str, is_ranked: bool) -> NearcastError:
+    """A subscription was to be moved to a place that one of its kind cannot have."""
+    kind, place = ("top-k", "point") if is_ranked else ("boolean", "region")
+    return KindError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
