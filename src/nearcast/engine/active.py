@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -73,10 +74,13 @@ class IndexedMessages:
 
     def has(self, id: str, now: float) -> bool:
         """Whether a message of this id is active."""
+        return self.end_of(id) > now
+
+    def end_of(self, id: str) -> float:
+        """When the message of this id ends, or ended if it is still stored; -inf if it is not."""
         slot = self._slots.get(id)
-        if slot is not None and self._store.ends[slot] > now:
-            return True
-        return id in self._split and self._split[id].end > now
+        end = -inf if slot is None else float(self._store.ends[slot])
+        return max(end, self._split[id].end) if id in self._split else end
 
     def has_any(self, ids: list[str], now: float) -> bool:
         """Whether a message with one of these ids may be active."""

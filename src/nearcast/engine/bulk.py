@@ -2,7 +2,7 @@
 
 Each handles only what needs no look at single rows: new subscriptions of plain words and plain
 boxes, messages at points. For anything else it changes nothing and returns None, and the caller
-goes row by row, which also reports errors.
+goes row by row.
 """
 
 from __future__ import annotations
@@ -21,43 +21,100 @@ from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import ActiveColumns
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed, IndexedSubscriptions
+from nearcast.engine.order import (
+    FINE,
+    NO_OWNER,
+    REFUSED,
+    Rows,
+    decide,
+    error_of,
+    new_clock,
+    new_rows,
+    nothing_known,
+)
 from nearcast.engine.ranked_updates import ranked_updates
+from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
+from nearcast.errors import NearcastError
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
 from nearcast.events.fields import ADD
-from nearcast.events.values import LARGEST_K, LONGEST_ID
-from nearcast.geo import WORLD
+from nearcast.events.reader import POINT, RANGE, RANKED, CheckedEvents
 from nearcast.index import Matches
+from nearcast.text.columns import may_have_syntax
 
-_MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
 _FEW = 2000  # messages that are not worth a second thread
+_NO_OWNERS: Int32s = np.empty(0, np.int32)
 
 
-def subscribe_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
+def decided(
+    core: Indexed,
+    kind: int,
+    ids: list[str],
+    at: Floats,
+    ttl: Floats | None = None,
+    flawed: npt.NDArray[np.bool_] | None = None,
+) -> Rows:
+    """Decide what events of one kind will do, without any effect; see `order`."""
+    rows, names = new_rows(kind, at, ttl), ids
+    if len(set(ids)) < len(ids):
+        numbers = {id: number for number, id in enumerate(dict.fromkeys(ids))}
+        rows["id"], names = [numbers[id] for id in ids], list(numbers)
+    if flawed is not None:
+        rows["flawed"] = flawed
+    known, clock = nothing_known(len(names)), new_clock(core.settings.window, core.now)
+    if kind > RANGE:
+        known["owner"] = core.boolean.owners_of(names)
+        if core.has_rankings:
+            known["ranked"] = [id in core.ranked for id in names]
+            known["owner"][known["ranked"]] = 0  # any number will do
+    else:
+        clock["first"] = clock["next"] = clock["base"] = core.ranked.next
+        if core.uses_any(names):
+            for number, id in enumerate(names):
+                known["until"][number] = core.active.end_of(id)
+                if (latest := core.ranked.latest(id)) is not None:
+                    known["number"][number], known["since"][number] = latest
+    decide(rows, known, clock, np.empty(len(ids)), _NO_OWNERS)
+    return rows
+
+
+def refusal(core: Indexed, rows: Rows, messages: PublishedColumns, row: int) -> NearcastError:
+    """The error for which a message is refused."""
+    if rows["verdict"][row] != REFUSED:
+        return error_of(rows[row], messages.ids[row])
+    lon, lat = messages.points[row].tolist()
+    try:
+        core.settings.check_inside((lon, lat))
+    except NearcastError as error:
+        return error
+    raise AssertionError("a message is flawed only if it is outside the space")
+
+
+def subscribe_columns(
+    core: Indexed, given: CheckedEvents, changes: EngineChanges
+) -> pa.Table | None:
     """Add new subscriptions of plain words and plain boxes, or top-k ones."""
-    if ambiguous(table):
+    kind = int(given.kinds[0])
+    if not given.are_all(kind):
         return None
-    if used(table, "top", "point"):
-        return _subscribe_ranked(core, table, changes)
-    if core.active.has_split or core.time_ranks:
+    ids = given.ids.to_pylist()
+    rows = decided(core, kind, ids, given.at, None, core.settings.outside(given.points))
+    if (rows["verdict"] != FINE).any() or (rows["ends"] != NO_OWNER).any():
         return None
-    ids, queries = ids_of(table), _strings(table, "query")
-    boxes = plain_boxes(table)
-    now = times_of(table, core)
-    if ids is None or queries is None or boxes is None or now is None:
+    now = rows["time"].copy()
+    if kind == RANKED:
+        return _subscribe_ranked(core, given, ids, now, changes)
+    boxes = given.boxes
+    if core.active.has_split or core.time_ranks or not (boxes[:, 0] <= boxes[:, 2]).all():
         return None
-    if core.knows_any(ids):
-        return None
-    added = put_boxes(core.boolean, ids, queries, boxes)
+    added = put_boxes(core.boolean, ids, given.queries, boxes)
     if added is None:
         return None
-    wanted, rows = added
-    if not len(rows):
-        return UPDATE_SCHEMA.empty_table()
-    found = core.active.wanted_by_rows(rows, np.arange(len(rows), dtype=np.int32), now)
+    wanted, places = added
+    found = core.active.wanted_by_rows(places, np.arange(len(places), dtype=np.int32), now)
     updates = named_updates(core, found, ids)
-    core.pass_time(float(now[-1]), len(rows))
+    core.pass_time(float(now[-1]), len(places))
     changes.boxes.append(Boxes(ids, wanted, boxes))
     note(core, changes, now, updates)
     return updates
@@ -74,7 +131,7 @@ def put_boxes(
     population: IndexedSubscriptions, ids: list[str], queries: pa.StringArray, boxes: Floats
 ) -> tuple[list[str], Int32s] | None:
     """Add new subscriptions of plain words and one plain box; return their queries and rows."""
-    if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
+    if may_have_syntax(queries).any():
         return None
     texts = population.terms.read(queries, intern=True)
     if (np.diff(texts.starts) == 0).any():
@@ -97,23 +154,19 @@ def named_updates(core: Indexed, found: ActiveChanges, ids: list[str]) -> pa.Tab
     )
 
 
-def _subscribe_ranked(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
+def _subscribe_ranked(
+    core: Indexed, given: CheckedEvents, ids: list[str], now: Floats, changes: EngineChanges
+) -> pa.Table | None:
     """Add new top-k subscriptions, at a time when nothing expires."""
-    ids, queries, points = ids_of(table), _strings(table, "query"), _points(table)
-    tops, now = _tops(table), times_of(table, core)
-    if ids is None or queries is None or points is None or tops is None or now is None:
-        return None
-    if used(table, "region") or core.knows_any(ids) or not _inside(core, points):
-        return None
     if core.settings.window.count is None and not (now == core.now).all():
         return None
-    if pc.any(pc.match_substring_regex(queries, _MAYBE_SYNTAX)).as_py():
+    if may_have_syntax(given.queries).any():
         return None
-    first = core.ranked.put_columns(ids, queries, points, *tops)
+    k, alpha = given.tops[:, 0].astype(np.int32), given.tops[:, 1].copy()
+    first = core.ranked.put_columns(ids, given.queries, given.points, alpha, k)
     if first is None:
         return None
-    if len(now):
-        core.advance(float(now[-1]))
+    core.advance(float(now[-1]))
     updates = ranked_updates(core.ranked, first)
     core.ranked.changes()
     changes.subscriptions.update((id, core.subscription(id)) for id in ids)
@@ -121,27 +174,25 @@ def _subscribe_ranked(core: Indexed, table: pa.Table, changes: EngineChanges) ->
     return updates
 
 
-def publish_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
-    """Match messages at points against a population with an index."""
-    if ambiguous(table) or not core.takes_columns or used(table, "region"):
+def publish_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) -> pa.Table | None:
+    """Match messages at points against a population with an index, up to a refused one."""
+    if not core.takes_columns or not given.are_all(POINT):
         return None
-    ids, texts, points = ids_of(table), _strings(table, "text"), _points(table)
-    now, ttl = times_of(table, core), _lives(table)
-    if ids is None or texts is None or points is None or now is None or ttl is None:
-        return None
-    if core.uses_any(ids):
-        return None
-    lives = ttl if ttl.any() else None
-    return publish_messages(core, PublishedColumns(0, ids, texts, points, now, lives), changes)
+    ids, ttl = given.ids.to_pylist(), given.ttl
+    rows = decided(core, POINT, ids, given.at, ttl, core.settings.outside(given.points))
+    lives = np.nan_to_num(ttl) if (ttl > 0).any() else None
+    messages = PublishedColumns(0, ids, given.texts, given.points, rows["time"].copy(), lives)
+    refused = np.flatnonzero(rows["verdict"] != FINE)
+    if not len(refused):
+        return publish_messages(core, messages, changes)
+    row = int(refused[0])
+    updates = publish_messages(core, messages.part(0, row), changes)
+    raise TableError(row, str(refusal(core, rows, messages, row)), updates)
 
 
-def publish_messages(
-    core: Indexed, messages: PublishedColumns, changes: EngineChanges
-) -> pa.Table | None:
-    """Match messages at points, with times that grow and ids that are not in use."""
+def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineChanges) -> pa.Table:
+    """Match messages at points that were decided to be in order."""
     _, ids, texts, points, now, ttl = messages
-    if not _inside(core, points):
-        return None
     if not len(ids):
         return UPDATE_SCHEMA.empty_table()
     population = core.boolean
@@ -208,153 +259,3 @@ def _sort_within(messages: Int32s, ranks: Int32s) -> None:
         if stop == len(messages) or messages[stop] != messages[start]:
             sort(ranks, start, stop)
             start = stop
-
-
-def used(table: pa.Table, *names: str) -> bool:
-    """Whether any of these columns holds anything."""
-    return any(name in table.column_names and table[name].null_count < len(table) for name in names)
-
-
-def ambiguous(table: pa.Table) -> bool:
-    """Whether several columns have the same name."""
-    return bool(len(set(table.column_names)) < table.num_columns)
-
-
-def _lives(table: pa.Table) -> Floats | None:
-    """The `ttl` of each message, if all are valid."""
-    if not used(table, "ttl"):
-        return np.zeros(len(table))
-    column = table["ttl"]
-    if not _is_number(column.type):
-        return None
-    ttl: Floats = pc.fill_null(column, 0).to_numpy().astype(np.float64)
-    return ttl if np.isfinite(ttl).all() and (ttl >= 0).all() else None
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
-
-
-def is_string(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds strings."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _strings(table: pa.Table, name: str) -> pa.StringArray | None:
-    """A column of strings as one array, if it has no nulls and is UTF-8 as it says."""
-    if name not in table.column_names:
-        return None
-    column = table[name]
-    if column.null_count or not is_string(column.type):
-        return None
-    if column.num_chunks > 1:
-        column = column.cast(pa.large_string())  # together they may exceed what 32 bits count
-    strings = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    try:
-        strings.validate(full=True)
-    except pa.ArrowInvalid:
-        return None
-    return strings
-
-
-def ids_of(table: pa.Table, *, repeated: bool = False) -> list[str] | None:
-    """The ids, if all are valid and, unless they may be repeated, no two the same."""
-    column = _strings(table, "id")
-    if column is None:
-        return None
-    sizes = pc.binary_length(column)
-    if len(column) and not (pc.min(sizes).as_py() >= 1 and pc.max(sizes).as_py() <= LONGEST_ID):
-        return None
-    ids: list[str] = column.to_pylist()
-    return ids if repeated or len(set(ids)) == len(ids) else None
-
-
-def numbers_of(column: pa.ChunkedArray, width: int) -> Floats | None:
-    """A column of lists of `width` numbers as an array."""
-    kind = column.type
-    if not (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
-        return None
-    if column.null_count or not pa.types.is_floating(kind.value_type):
-        return None
-    parts: list[npt.NDArray[np.float64]] = []
-    for chunk in column.chunks:
-        values = chunk.flatten()
-        if values.null_count or len(values) != width * len(chunk):
-            return None
-        if len(chunk) and not pc.all(pc.equal(pc.list_value_length(chunk), width)).as_py():
-            return None
-        parts.append(values.to_numpy(zero_copy_only=False).reshape(-1, width).astype(np.float64))
-    return np.vstack(parts) if parts else np.empty((0, width))
-
-
-def _points(table: pa.Table) -> Floats | None:
-    points = numbers_of(table["point"], 2) if "point" in table.column_names else None
-    if points is None or not (np.abs(points) <= (180.0, 90.0)).all():
-        return None
-    return points
-
-
-def regions_of(table: pa.Table, kind: str, *wanted: str) -> pa.StructArray | None:
-    """The regions, if all are of one kind and the struct has what that needs."""
-    if "region" not in table.column_names or not pa.types.is_struct(table["region"].type):
-        return None
-    column = table["region"].combine_chunks()
-    fields = [field.name for field in column.type]
-    if column.null_count or any(fields.count(name) != 1 for name in ("type", *wanted)):
-        return None
-    if not is_string(column.field("type").type):
-        return None
-    same = pc.fill_null(pc.equal(column.field("type"), kind), False)
-    return column if pc.all(same, min_count=0).as_py() else None
-
-
-def _tops(table: pa.Table) -> tuple[Floats, Int32s] | None:
-    """The alphas and ks of top-k subscriptions."""
-    if "top" not in table.column_names or not pa.types.is_struct(table["top"].type):
-        return None
-    column = table["top"].combine_chunks()
-    if column.null_count or sorted(field.name for field in column.type) != ["alpha", "k"]:
-        return None
-    alpha, k = column.field("alpha"), column.field("k")
-    if alpha.null_count or k.null_count:
-        return None
-    if not pa.types.is_floating(alpha.type) or not pa.types.is_integer(k.type):
-        return None
-    alphas, ks = alpha.to_numpy().astype(np.float64), k.to_numpy().astype(np.int64)
-    valid = (alphas >= 0).all() and (alphas <= 1).all() and (ks >= 1).all()
-    return (alphas, ks.astype(np.int32)) if valid and (ks <= LARGEST_K).all() else None
-
-
-def plain_boxes(table: pa.Table) -> Floats | None:
-    """The regions, if all are boxes that do not cross the antimeridian."""
-    column = regions_of(table, "Box", "bbox")
-    if column is None:
-        return None
-    boxes = numbers_of(pa.chunked_array([column.field("bbox")]), 4)
-    if boxes is None or not (np.abs(boxes) <= (180.0, 90.0, 180.0, 90.0)).all():
-        return None
-    plain = (boxes[:, 0] <= boxes[:, 2]) & (boxes[:, 1] <= boxes[:, 3])
-    return boxes if plain.all() else None
-
-
-def times_of(table: pa.Table, core: Indexed) -> Floats | None:
-    """The time of each row, if none is before another."""
-    start = 0.0 if core.now is None else core.now
-    if not used(table, "at"):
-        return np.full(len(table), start)
-    column = table["at"]
-    if column.null_count or not _is_number(column.type):
-        return None
-    at: Floats = column.to_numpy().astype(np.float64)
-    grows = np.isfinite(at).all() and (np.diff(at) >= 0).all()
-    return at if grows and (core.now is None or at[0] >= core.now) else None
-
-
-def _inside(core: Indexed, points: Floats) -> bool:
-    box = core.settings.space
-    if box == WORLD:
-        return True
-    low, high = np.array([box.west, box.south]), np.array([box.east, box.north])
-    return bool(((points >= low) & (points <= high)).all())

@@ -33,6 +33,14 @@ class PublishedColumns(NamedTuple):
     at: Floats
     ttl: Floats | None = None  # None if none of them is active
 
+    def part(self, start: int, stop: int) -> PublishedColumns:
+        """Some of the messages, as if they were the first."""
+        some = slice(start, stop)
+        return PublishedColumns(
+            self.seq, self.ids[some], self.texts[some], self.points[some], self.at[some],
+            None if self.ttl is None else self.ttl[some],
+        )  # fmt: skip
+
 
 class Boxes(NamedTuple):
     """New subscriptions of one plain box each, as columns."""

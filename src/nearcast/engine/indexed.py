@@ -149,11 +149,10 @@ class IndexedSubscriptions:
         """The owner number of a subscription."""
         return self._owners.get(id)
 
-    def owners_of(self, ids: list[str]) -> Int32s | None:
-        """The owner numbers of subscriptions, if all of them are there."""
+    def owners_of(self, ids: list[str]) -> Int32s:
+        """The owner numbers of subscriptions, NO_OWNER for those that are not there."""
         get = self._owners.get
-        owners = np.array([get(id, -1) for id in ids], np.int32)
-        return owners if not len(owners) or owners.min() >= 0 else None
+        return np.array([get(id, NO_OWNER) for id in ids], np.int32)
 
     def rows_of(self, id: str) -> Int32s:
         """The rows of a subscription that is there."""
@@ -470,10 +469,6 @@ class Indexed(Scan):
     def takes_columns(self) -> bool:
         """Whether messages at points may be matched as columns now."""
         return self.settings.window.count is not None or self.ranked.is_active
-
-    def knows_any(self, ids: list[str]) -> bool:
-        """Whether a subscription has one of these ids."""
-        return any(id in self.boolean or id in self.ranked for id in ids)
 
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""

@@ -14,48 +14,36 @@ import pyarrow as pa
 from nearcast.active import ActiveChanges
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import Placement
-from nearcast.engine.bulk import (
-    ambiguous,
-    ids_of,
-    named_updates,
-    note,
-    numbers_of,
-    plain_boxes,
-    regions_of,
-    times_of,
-    used,
-)
+from nearcast.engine.bulk import decided, named_updates, note
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
-from nearcast.events.columns import UPDATE_SCHEMA, updates_table
+from nearcast.engine.order import FINE
+from nearcast.events.columns import updates_table
 from nearcast.events.fields import UPDATE_OPS
-from nearcast.geo import Box, Circle, Region
+from nearcast.events.reader import MOVE, CheckedEvents
 from nearcast.geo.circles import circle_columns
 
 Truths = npt.NDArray[np.bool_]
 
 
-def move_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
+def move_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) -> pa.Table | None:
     """Move subscriptions to plain boxes, or to circles."""
-    if ambiguous(table) or used(table, "point") or core.active.has_split or core.time_ranks:
+    if not given.are_all(MOVE) or core.active.has_split or core.time_ranks:
         return None
-    ids, now = ids_of(table, repeated=True), times_of(table, core)
-    if ids is None or now is None:
-        return None
-    owners = core.boolean.owners_of(ids)
-    if owners is None:
-        return None
-    if not len(owners):
-        return UPDATE_SCHEMA.empty_table()
-    radii = None
-    boxes = plain_boxes(table)
-    if boxes is None:
-        given = _circles(table)
-        if given is None:
+    boxes, circles, radii = given.boxes, None, None
+    if not (boxes[:, 0] <= boxes[:, 2]).all():
+        if np.isnan(given.circles).any():
             return None
-        points, radii = given
+        points, radii = given.circles[:, :2].copy(), given.circles[:, 2].copy()
         boxes, limits, whole = circle_columns(points, radii)
         circles = np.column_stack([points, limits])
+    ids = given.ids.to_pylist()
+    order = decided(core, MOVE, ids, given.at)
+    if (order["verdict"] != FINE).any():
+        return None
+    now, owners = order["time"].copy(), order["ends"].copy()
+    if order["id"][-1] + 1 < len(ids):  # some are moved several times
+        owners = core.boolean.owners_of(ids)
     rows, fits = core.boolean.one_row(owners, radii is not None)
     if radii is not None:
         fits &= whole
@@ -64,7 +52,7 @@ def move_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.T
     parts = []
     for start, stop in _without_repeats(owners, fits):
         some = np.arange(start, stop)[fits[start:stop]].astype(np.int32)
-        shapes = None if radii is None else circles[some]
+        shapes = None if circles is None else circles[some]
         placement = Placement(rows[some], boxes[some], shapes, True)
         parts.append(core.active.moved(placement, some, now))
         core.boolean.shift(placement)
@@ -73,28 +61,13 @@ def move_columns(core: Indexed, table: pa.Table, changes: EngineChanges) -> pa.T
     found = ActiveChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     answer = named_updates(core, found, ids)
     if not fits.all():
-        slow = _one_by_one(core, ids, boxes, None if radii is None else (points, radii), now, ~fits)
+        slow = _one_by_one(core, ids, given, now, ~fits)
         answer = pa.concat_tables([answer, slow])
         answer = answer.sort_by([("event", "ascending"), ("message", "ascending")])
     core.pass_time(float(now[-1]), len(ids))
     changes.moved += ids
     note(core, changes, now, answer)
     return answer
-
-
-def _circles(table: pa.Table) -> tuple[Floats, Floats] | None:
-    """The centres and radii of the regions, if all are valid circles."""
-    column = regions_of(table, "Circle", "center", "radius")
-    if column is None:
-        return None
-    points = numbers_of(pa.chunked_array([column.field("center")]), 2)
-    radius = column.field("radius")
-    if points is None or radius.null_count or not pa.types.is_floating(radius.type):
-        return None
-    radii: Floats = radius.to_numpy(zero_copy_only=False).astype(np.float64)
-    if not (np.abs(points) <= (180.0, 90.0)).all() or not np.isfinite(radii).all():
-        return None
-    return (points, radii) if (radii >= 0).all() else None
 
 
 def _without_repeats(owners: Int32s, fits: Truths) -> list[tuple[int, int]]:
@@ -113,23 +86,12 @@ def _without_repeats(owners: Int32s, fits: Truths) -> list[tuple[int, int]]:
 
 
 def _one_by_one(
-    core: Indexed,
-    ids: list[str],
-    boxes: Floats,
-    circles: tuple[Floats, Floats] | None,
-    now: Floats,
-    which: Truths,
+    core: Indexed, ids: list[str], given: CheckedEvents, now: Floats, which: Truths
 ) -> pa.Table:
     """Move some subscriptions one by one, each at its own time."""
     events, ops, subscriptions, messages = [], [], [], []
     for row in np.flatnonzero(which).tolist():
-        region: Region
-        if circles is None:
-            region = Box(*boxes[row].tolist())
-        else:
-            lon, lat = circles[0][row].tolist()
-            region = Circle((lon, lat), float(circles[1][row]))
-        for update in core.move_at(ids[row], region, float(now[row])):
+        for update in core.move_at(ids[row], given.region(row), float(now[row])):
             events.append(row)
             ops.append(UPDATE_OPS.index(update.op))
             subscriptions.append(update.subscription)

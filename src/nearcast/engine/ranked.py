@@ -158,6 +158,18 @@ class FastRankings:
             return number is not None
         return self._core.message(number)[1] > now - seconds
 
+    @property
+    def next(self) -> int:
+        """The number that the next message of the window gets."""
+        return self._waiting.next if self._core is None else self._core.next
+
+    def latest(self, id: str) -> tuple[int, float] | None:
+        """The number and the time of the message of the window with an id, if it is there."""
+        if self._core is None:
+            return self._waiting.latest(id)
+        number = self._message_ids.number(id)
+        return None if number is None else (number, self._core.message(number)[1])
+
     def has_any(self, ids: list[str]) -> bool:
         """Whether a message of the window has one of these ids."""
         if self._core is None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from math import inf
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
 
 from nearcast.engine.applying import apply_single
-from nearcast.engine.bulk import publish_messages
+from nearcast.engine.bulk import decided, publish_messages, refusal
 from nearcast.engine.changes import EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed
+from nearcast.engine.order import FINE
 from nearcast.engine.outcome import EventOutcome
 from nearcast.events import Event, Message, Publish, Update
+from nearcast.events.reader import POINT
 
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore
@@ -27,94 +28,71 @@ def outcomes_in_runs(
     core: EventCore, events: Iterable[Event], changes: EngineChanges
 ) -> Iterator[EventOutcome]:
     """Yield the outcomes of events; each is applied when its outcome is requested, or earlier."""
-    run = _PublishRun(cast("Indexed", core))
-    for event in events:
-        if isinstance(event, Publish) and run.takes(event.message):
-            continue
-        yield from run.apply(changes)
-        if not (isinstance(event, Publish) and run.takes(event.message)):
-            yield apply_single(core, event, changes)
-    yield from run.apply(changes)
+    indexed = cast("Indexed", core)
+    for together, some in groupby(events, _is_at_point):
+        run = list(some)
+        columns = _columns_of(run) if together and indexed.takes_columns else None
+        if columns is None:
+            yield from (apply_single(core, event, changes) for event in run)
+        else:
+            yield from _run(indexed, columns, changes)
 
 
-class _PublishRun:
-    """Consecutive messages at points that may be matched together."""
+def _is_at_point(event: Event) -> bool:
+    return isinstance(event, Publish) and event.message.point is not None
 
-    def __init__(self, core: Indexed) -> None:
-        self._core = core
-        self._messages: dict[str, Message] = {}  # by id
-        self._at: list[float] = []
-        self._open, self._now = False, -inf
 
-    def takes(self, message: Message) -> bool:
-        """Add a message, unless it has to be checked on its own."""
-        if not self._messages:
-            core = self._core
-            self._open = core.takes_columns
-            self._now = -inf if core.now is None else core.now
-        if not self._open or message.point is None:
-            return False
-        now, at = self._now, message.at
-        if at is None:
-            at = 0.0 if now == -inf else now
-        if at < now or message.id in self._messages:
-            return False
-        self._messages[message.id] = message
-        self._at.append(at)
-        self._now = at
-        return True
+def _columns_of(events: list[Any]) -> PublishedColumns | None:
+    """Messages at points as columns, NaN for a time that is not given."""
+    if len(events) < _WORTH_COLUMNS:
+        return None
+    messages: list[Message] = [event.message for event in events]
+    try:
+        texts = pa.array([message.text for message in messages], pa.string())
+    except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
+        return None
+    return PublishedColumns(
+        0,
+        [message.id for message in messages],
+        texts,
+        np.array([message.point for message in messages], np.float64),
+        np.array([np.nan if message.at is None else message.at for message in messages]),
+        np.array([message.ttl for message in messages], np.float64),
+    )
 
-    def apply(self, changes: EngineChanges) -> Iterator[EventOutcome]:
-        """Apply the collected messages, and start over."""
-        if not self._core.uses_any(list(self._messages)):
-            yield from self._flush(changes)
-            return
-        # A refused one does not even advance the time: the messages after it are added again.
-        messages = list(self._messages.values())
-        self._messages, self._at = {}, []
-        for message in messages:
-            if self._core.uses_any([message.id]) or not self.takes(message):
-                yield from self._flush(changes)
-                yield apply_single(self._core, Publish(message), changes)
-        yield from self._flush(changes)
 
-    def _flush(self, changes: EngineChanges) -> Iterable[EventOutcome]:
-        messages, at = list(self._messages.values()), self._at
-        self._messages, self._at = {}, []
-        outcomes = None
-        if len(messages) >= _WORTH_COLUMNS:
-            outcomes = self._together(messages, at, changes)
-        if outcomes is None:
-            return (apply_single(self._core, Publish(message), changes) for message in messages)
-        return outcomes
+def _run(
+    core: Indexed, messages: PublishedColumns, changes: EngineChanges
+) -> Iterator[EventOutcome]:
+    """Apply consecutive messages; those between two refused ones are matched together."""
+    _, ids, _, points, at, ttl = messages
+    rows = decided(core, POINT, ids, at, ttl, core.settings.outside(points))
+    lives = ttl if ttl is not None and ttl.any() else None
+    messages = messages._replace(at=rows["time"].copy(), ttl=lives)
+    start = 0
+    for stop in (*np.flatnonzero(rows["verdict"] != FINE).tolist(), len(ids)):
+        yield from _together(core, messages.part(start, stop), changes)
+        if stop < len(ids):
+            yield EventOutcome(None, refusal(core, rows, messages, stop))
+        start = stop + 1
 
-    def _together(
-        self, messages: list[Message], at: list[float], changes: EngineChanges
-    ) -> list[EventOutcome] | None:
-        try:
-            texts = pa.array([message.text for message in messages], pa.string())
-        except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8
-            return None
-        points = np.array([message.point for message in messages], np.float64)
-        ttl = np.array([message.ttl for message in messages], np.float64)
-        ids, seq, first = [message.id for message in messages], changes.seq + 1, changes.last + 1
-        lives = ttl if ttl.any() else None
-        updates = publish_messages(
-            self._core, PublishedColumns(seq, ids, texts, points, np.array(at), lives), changes
+
+def _together(
+    core: Indexed, messages: PublishedColumns, changes: EngineChanges
+) -> list[EventOutcome]:
+    ids, seq, first = messages.ids, changes.seq + 1, changes.last + 1
+    updates = publish_messages(core, messages, changes)
+    cells = _UpdateColumns(updates, None if core.has_rankings else ids)
+    edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
+    return [
+        EventOutcome(
+            seq + row,
+            None,
+            _MessageUpdates(cells, start, stop) if start < stop else (),
+            first + start,
         )
-        if updates is None:
-            return None
-        cells = _UpdateColumns(updates, None if self._core.has_rankings else ids)
-        edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
-        return [
-            EventOutcome(
-                seq + row,
-                None,
-                _MessageUpdates(cells, start, stop) if start < stop else (),
-                first + start,
-            )
-            for row, (start, stop) in enumerate(pairwise(edges))
-        ]
+        for row, (start, stop) in enumerate(pairwise(edges))
+    ]
 
 
 class _UpdateColumns:

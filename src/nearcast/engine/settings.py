@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nearcast.errors import InvalidValue
 from nearcast.events import Point
 from nearcast.geo import WORLD, Box, planar_distance
 from nearcast.text import DEFAULT, Analyser, Vocabulary, idf_of
 from nearcast.topk import Scorer, Window
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from nearcast.arrays.types import Floats
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,16 @@ class Settings:
     def scorer(self) -> Scorer:
         """The score function these settings define."""
         return Scorer(self.diagonal, idf_of(self.history))
+
+    def outside(self, points: Floats) -> npt.NDArray[np.bool_]:
+        """Which of some points, as rows, are outside the space; one of NaN is not."""
+        import numpy as np
+
+        box = self.space
+        if box == WORLD:
+            return np.zeros(len(points), np.bool_)
+        beyond = (points < (box.west, box.south)) | (points > (box.east, box.north))
+        return np.asarray(beyond.any(axis=1))
 
     def check_inside(self, point: Point, field_name: str = "point") -> None:
         """Refuse a point outside the space, where the score is not defined."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,10 +10,10 @@ import pyarrow as pa
 from nearcast.engine.applying import apply_one
 from nearcast.engine.changes import EngineChanges
 from nearcast.errors import InvalidValue, NearcastError, StateError
-from nearcast.events import Event, Update, event_from_json
+from nearcast.events import Update
 from nearcast.events.columns import updates_table
 from nearcast.events.fields import UPDATE_OPS
-from nearcast.events.parquet import table_rows
+from nearcast.events.reader import CheckedEvents
 
 if TYPE_CHECKING:
     from nearcast.engine.core import EventCore
@@ -53,32 +52,28 @@ def caused_table(updates: list[tuple[int, Update]]) -> pa.Table:
     )
 
 
-def _events(op: str, table: pa.Table) -> Iterator[Event]:
-    for row, fields in enumerate(table_rows(table)):
-        try:
-            yield event_from_json(fields | {"op": op})
-        except InvalidValue as error:
-            raise error.inside(f"row {row}") from None
-
-
-def _at_once(core: EventCore, op: str, table: pa.Table, changes: EngineChanges) -> pa.Table | None:
-    """Apply whole columns; None, without any change, if a row has to be checked on its own."""
+def _at_once(
+    core: EventCore, op: str, given: CheckedEvents, changes: EngineChanges
+) -> pa.Table | None:
+    """Apply whole columns; None, without any change, if a row has to be applied on its own."""
     from nearcast.engine.bulk import publish_columns, subscribe_columns
     from nearcast.engine.moving import move_columns
 
     ways = {"publish": publish_columns, "subscribe": subscribe_columns, "move": move_columns}
-    return ways[op](cast("Indexed", core), table, changes)
+    return ways[op](cast("Indexed", core), given, changes)
 
 
 def apply_table(core: EventCore, op: str, table: pa.Table, changes: EngineChanges) -> pa.Table:
     """Apply every row as an event of one kind; nothing takes effect if a row is not valid."""
-    if not core.plain:
-        updates_at_once = _at_once(core, op, table, changes)
+    given = CheckedEvents(table, op)
+    for row, invalid in given.errors.items():
+        raise invalid.inside(f"row {row}") if isinstance(invalid, InvalidValue) else invalid
+    if not core.plain and len(given):
+        updates_at_once = _at_once(core, op, given, changes)
         if updates_at_once is not None:
             return updates_at_once
-    events = list(_events(op, table))
     updates: list[tuple[int, Update]] = []
-    for row, event in enumerate(events):
+    for row, event in enumerate(given.events()):
         try:
             updates += [(row, update) for update in apply_one(core, event, changes)]
         except NearcastError as error:

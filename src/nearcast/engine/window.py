@@ -7,8 +7,9 @@ id and the time of each are stored apart, until the message itself is needed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from nearcast.engine.matching import ArrivedMessage
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nearcast.arrays.types import Floats
+
+_WORTH_TIDYING = 1 << 10
 
 
 @dataclass
@@ -50,10 +53,22 @@ class SlidingWindow:
     def __init__(self, window: Window) -> None:
         self._window = window
         self._parts: deque[ArrivedMessage | Columns] = deque()
-        self._times: dict[str, float] = {}
+        self._numbers: dict[str, int] = {}  # by id, in the order of arrival
+        self._times: list[float] = []  # by number, from `_base` on
+        self._base = 0
 
     def __len__(self) -> int:
-        return len(self._times)
+        return len(self._numbers)
+
+    @property
+    def next(self) -> int:
+        """The number that the next message gets."""
+        return self._base + len(self._times)
+
+    def latest(self, id: str) -> tuple[int, float] | None:
+        """The number and the time of the message with an id, if it is there."""
+        number = self._numbers.get(id)
+        return None if number is None else (number, self._times[number - self._base])
 
     def __iter__(self) -> Iterator[ArrivedMessage]:
         for part in self._parts:
@@ -68,8 +83,8 @@ class SlidingWindow:
 
     def uses(self, id: str, now: float) -> bool:
         """Whether a message that is still in the window at that time has this id."""
-        at = self._times.get(id)
-        return at is not None and self._still_in(at, now)
+        latest = self.latest(id)
+        return latest is not None and self._still_in(latest[1], now)
 
     def leaving(self, now: float) -> Iterator[ArrivedMessage]:
         """Remove and yield the messages that have left the window, oldest first."""
@@ -82,17 +97,17 @@ class SlidingWindow:
             self.forget(1)
 
     def _is_over(self, now: float) -> bool:
-        count = self._window.count
-        if count is not None and len(self) > count:
+        most = self._window.count
+        if most is not None and len(self) > most:
             return True
-        return bool(self._times) and not self._still_in(self.oldest_time(), now)
+        return bool(self._numbers) and not self._still_in(self.oldest_time(), now)
 
     def _still_in(self, at: float, now: float) -> bool:
         return self._window.seconds is None or at > now - self._window.seconds
 
     def find(self, id: str) -> ArrivedMessage | None:
         """The message with an id, if it is there."""
-        if id not in self._times:
+        if id not in self._numbers:
             return None
         for part in reversed(self._parts):
             if isinstance(part, ArrivedMessage):
@@ -104,20 +119,20 @@ class SlidingWindow:
 
     def has_any(self, ids: list[str]) -> bool:
         """Whether a message with one of these ids is there."""
-        return not self._times.keys().isdisjoint(ids)
+        return not self._numbers.keys().isdisjoint(ids)
 
     def append(self, arrived: ArrivedMessage) -> None:
         """Append one message."""
         self._parts.append(arrived)
-        self._times[arrived.message.id] = arrived.at
+        self._numbers[arrived.message.id] = self.next
+        self._times.append(arrived.at)
 
     def extend(self, columns: Columns) -> None:
         """Append the messages of a table, in their order, from `columns.row` on."""
         if columns.row < len(columns.ids):
             self._parts.append(columns)
-            self._times.update(
-                zip(columns.ids[columns.row :], columns.at[columns.row :], strict=True)
-            )
+            self._numbers.update(zip(columns.ids[columns.row :], count(self.next)))
+            self._times += columns.at[columns.row :]
 
     def oldest_time(self) -> float:
         """The time of the oldest message; there must be one."""
@@ -129,27 +144,34 @@ class SlidingWindow:
         part = self._parts[0]
         if isinstance(part, ArrivedMessage):
             self._parts.popleft()
-            del self._times[part.message.id]
+            self._forget((part.message.id,))
             return part
         arrived = part.arrived(part.row)
         self._skip(part, 1)
         return arrived
 
-    def forget(self, count: int) -> None:
-        """Remove the `count` oldest messages, without returning them."""
-        while count > 0:
+    def forget(self, most: int) -> None:
+        """Remove the `most` oldest messages, without returning them."""
+        while most > 0:
             part = self._parts[0]
             if isinstance(part, ArrivedMessage):
                 self.drop_oldest()
-                count -= 1
+                most -= 1
             else:
-                some = min(count, len(part.ids) - part.row)
+                some = min(most, len(part.ids) - part.row)
                 self._skip(part, some)
-                count -= some
+                most -= some
 
-    def _skip(self, part: Columns, count: int) -> None:
-        for id in part.ids[part.row : part.row + count]:
-            del self._times[id]
-        part.row += count
+    def _skip(self, part: Columns, some: int) -> None:
+        self._forget(part.ids[part.row : part.row + some])
+        part.row += some
         if part.row == len(part.ids):
             self._parts.popleft()
+
+    def _forget(self, ids: Sequence[str]) -> None:
+        for id in ids:
+            del self._numbers[id]
+        if len(self._times) > 2 * len(self._numbers) + _WORTH_TIDYING:
+            left = len(self._times) - len(self._numbers)
+            del self._times[:left]
+            self._base += left

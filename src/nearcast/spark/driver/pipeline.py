@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from nearcast.engine.order import FINE
 from nearcast.engine.settings import Settings
 from nearcast.errors import StateError
 from nearcast.events.parquet import table_rows
@@ -33,7 +34,6 @@ from nearcast.spark.driver.planning import is_blind, make_plan
 from nearcast.spark.driver.ranking import RankingDriver
 from nearcast.spark.driver.state import Commit, Pending, PipelineState
 from nearcast.spark.io.sink import RefusedEvent
-from nearcast.spark.ledger import FINE
 from nearcast.spark.operations import BEGUN, LASTING, begins, begun_in, unranked
 from nearcast.spark.readers.slices import ALL_COLUMNS, Slice
 from nearcast.spark.registrar import Reading, Registrar

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from nearcast.arrays.types import Floats
 from nearcast.errors import SourceError
-from nearcast.spark.columns import points_of
+from nearcast.events.flat import points_of
 from nearcast.spark.io.files import Files
 from nearcast.spark.registrar import Reading
 from nearcast.spark.topk.window import MESSAGES, is_sound, window_messages, write_messages

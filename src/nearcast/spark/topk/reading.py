@@ -11,8 +11,7 @@ import pyarrow as pa
 from nearcast.arrays.column import Column
 from nearcast.arrays.slots import hash_strings
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.events.values import LARGEST_K
-from nearcast.spark.columns import floats_of, points_of, present
+from nearcast.events.reader import CheckedEvents
 from nearcast.spark.operations import RANKED
 from nearcast.text.columns import buffers
 
@@ -74,30 +73,18 @@ class RankedSubscriptions(NamedTuple, Generic[T]):
         return hashes[:, 0].copy()
 
 
-def good_tops(column: pa.StructArray) -> npt.NDArray[np.bool_]:
-    """Which rows have a valid k and alpha."""
-    k, alpha = floats_of(column.field("k")), floats_of(column.field("alpha"))
-    with np.errstate(invalid="ignore"):
-        good: npt.NDArray[np.bool_] = (k >= 1) & (k <= LARGEST_K) & (alpha >= 0) & (alpha <= 1)
-    return good & present(column)
-
-
-def ranked_log(events: pa.Table, seq: Int64s, rows: Int64s, begins: Int32s) -> dict[str, Any]:
+def ranked_log(checked: CheckedEvents, rows: Int64s) -> dict[str, Any]:
     """Columns of the log for subscriptions that begin with some rows."""
-    some = events.select(["id", "query", "point", "top"]).take(pa.array(rows)).combine_chunks()
-    top = some["top"].combine_chunks()
-    points, _ = points_of(some["point"].combine_chunks())
-    tops = np.column_stack([points, floats_of(top.field("k")), floats_of(top.field("alpha"))])
-    return _begun(some, seq[rows], begins[rows], tops)
+    where = pa.array(rows)
+    known = {"id": checked.ids.take(where), "query": checked.queries.take(where)}
+    return known | _ranked(np.hstack([checked.points[rows], checked.tops[rows]]))
 
 
-def shifted_log(
-    events: pa.Table, seq: Int64s, rows: Int64s, begins: Int32s, known: pa.Table
-) -> dict[str, Any]:
+def shifted_log(checked: CheckedEvents, rows: Int64s, known: pa.Table) -> dict[str, Any]:
     """Columns of the log for subscriptions that move with some rows; `known` are the old ones."""
     tops = tops_in(known)
-    tops[:, :2], _ = points_of(events["point"].take(pa.array(rows)).combine_chunks())
-    return _begun(known, seq[rows], begins[rows], tops)
+    tops[:, :2] = checked.points[rows]
+    return {"id": known["id"], "query": known["query"]} | _ranked(tops)
 
 
 def tops_in(begun: pa.Table) -> Floats:
@@ -106,14 +93,10 @@ def tops_in(begun: pa.Table) -> Floats:
     return np.array(flat, np.float64).reshape(-1, _TOP)
 
 
-def _begun(known: pa.Table, seq: Int64s, owners: Int32s, tops: Floats) -> dict[str, Any]:
+def _ranked(tops: Floats) -> dict[str, Any]:
     ends = np.arange(0, _TOP * (len(tops) + 1), _TOP, dtype=np.int32)
     return {
-        "kind": np.full(len(seq), RANKED, np.int8),
-        "owner": owners,
-        "seq": seq,
-        "id": known["id"],
-        "query": known["query"],
+        "kind": np.full(len(tops), RANKED, np.int8),
         "top": pa.ListArray.from_arrays(pa.array(ends), pa.array(tops.reshape(-1))),
     }
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from nearcast.arrays.lists import picked
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.spark.columns import boxes_of, points_of, present
+from nearcast.events.flat import boxes_of, column_of, points_of, present
 from nearcast.spark.workers.shard import ShardMessages
 from nearcast.text import Analyser
 from nearcast.text.columns import hash_texts
@@ -30,14 +30,14 @@ def messages_of(
     if not wanted.all():
         events, seq = events.filter(pa.array(wanted)), seq[wanted]
     events = events.select(["id", "text", "point", "region"]).combine_chunks()
-    texts = hash_texts(_one(events, "text"), analyser)
+    texts = hash_texts(column_of(events, "text"), analyser)
     boxes = places_of(events)
     number = np.arange(len(events), dtype=np.int32)
     messages = ShardMessages(texts, boxes, number, seq)
     crossing = boxes[:, 0] > boxes[:, 2]
     if crossing.any():
         messages = _cut(messages, crossing)
-    return MessageBatch(messages, _one(events, "id"))
+    return MessageBatch(messages, column_of(events, "id"))
 
 
 def boxes_of_messages(events: pa.Table, wanted: npt.NDArray[np.bool_]) -> Floats:
@@ -56,16 +56,11 @@ def cut_in_two(boxes: Floats) -> Floats:
     return boxes
 
 
-def _one(events: pa.Table, name: str) -> pa.Array:
-    column = events[name]
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def places_of(events: pa.Table) -> Floats:
     """Where messages are, as boxes: of size zero for points, or across the antimeridian."""
-    points, _ = points_of(_one(events, "point"))
+    points, _ = points_of(column_of(events, "point"))
     boxes = np.hstack([points, points])
-    region = _one(events, "region")
+    region = column_of(events, "region")
     in_region = present(region)
     if in_region.any():
         boxes[in_region] = boxes_of(region)[0][in_region]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.arrays.types import Int32s
+from nearcast.events.flat import mask_of
 from nearcast.partition.owners import owns
 from nearcast.partition.plan import Plan
 from nearcast.partition.routing import route_messages
-from nearcast.spark.columns import mask_of
 from nearcast.spark.readers.slices import MESSAGE_COLUMNS
 from nearcast.spark.workers.messages import MessageBatch, messages_of
 from nearcast.spark.workers.packets import pack, unpack

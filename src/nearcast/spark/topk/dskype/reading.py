@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast.arrays.types import Int64s
-from nearcast.spark.columns import mask_of
+from nearcast.events.flat import mask_of
 from nearcast.spark.io.files import Files
 from nearcast.spark.operations import GONE, RANKED, of_kind, ranks
 from nearcast.spark.topk.dskype.clock import Timeline, moment
