@@ -64,7 +64,8 @@ def decided(
         rows["flawed"] = flawed
     known, clock = nothing_known(len(names)), new_clock(core.settings.window, core.now)
     if kind > RANGE:
-        known["owner"] = core.boolean.owners_of(names)
+        if core.boolean.has_any(names):
+            known["owner"] = core.boolean.owners_of(names)
         if core.has_rankings:
             known["ranked"] = [id in core.ranked for id in names]
             known["owner"][known["ranked"]] = 0  # any number will do

@@ -34,7 +34,9 @@ class PublishedColumns(NamedTuple):
     ttl: Floats | None = None  # None if none of them is active
 
     def part(self, start: int, stop: int) -> PublishedColumns:
-        """Some of the messages, as if they were the first."""
+        """Some of the messages."""
+        if stop - start == len(self.ids):
+            return self
         some = slice(start, stop)
         return PublishedColumns(
             self.seq, self.ids[some], self.texts[some], self.points[some], self.at[some],
@@ -83,16 +85,18 @@ class EngineChanges:
 
         from nearcast.engine.chunks import CHUNK_SCHEMA
         from nearcast.events.columns import op_numbers
+        from nearcast.events.flat import column_of
 
         first = self.last + 1
         if not len(updates):
             return first
-        event = updates["event"].combine_chunks().to_numpy()
+        event, op, *others = (column_of(updates, name) for name in updates.column_names)
+        event = event.to_numpy()
         columns = [
             pa.array(event + seq),
             pa.array(at[event]),
-            op_numbers(updates["op"]),
-            *(updates[name].combine_chunks() for name in ("subscription", "message", "score")),
+            op_numbers(op),
+            *others,
         ]
         whole = pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
         for start in range(0, len(whole), _LARGEST_CHUNK):

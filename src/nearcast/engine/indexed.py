@@ -149,6 +149,10 @@ class IndexedSubscriptions:
         """The owner number of a subscription."""
         return self._owners.get(id)
 
+    def has_any(self, ids: list[str]) -> bool:
+        """Whether one of these ids is there."""
+        return not self._owners.keys().isdisjoint(ids)
+
     def owners_of(self, ids: list[str]) -> Int32s:
         """The owner numbers of subscriptions, NO_OWNER for those that are not there."""
         get = self._owners.get

@@ -49,18 +49,14 @@ UPDATE_SCHEMA = _schema(UPDATE_FIELDS)
 """The columns of updates; only `add` for a top-k subscription has a score."""
 
 _OPS = pa.array(UPDATE_OPS)
+_ADDS = _OPS[ADD]
 
 
-def op_names(ops: npt.NDArray[Any] | int, count: int) -> pa.StringArray:
-    """The names of the ops of `count` updates, or of the one op that all of them have."""
-    return _OPS.take(pa.array(np.full(count, ops, np.int8) if isinstance(ops, int) else ops))
-
-
-def op_numbers(names: pa.ChunkedArray) -> pa.Array:
+def op_numbers(names: pa.StringArray) -> pa.Array:
     """The ops of updates, given by name, as their numbers."""
-    if pc.all(pc.equal(names, UPDATE_OPS[ADD])).as_py():  # as nearly always, and faster
+    if pc.equal(names, _ADDS).true_count == len(names):  # as nearly always, and faster
         return pa.array(np.full(len(names), ADD, np.int8))
-    return pc.index_in(names, _OPS).combine_chunks().cast(pa.int8())
+    return pc.index_in(names, _OPS).cast(pa.int8())
 
 
 def updates_table(
@@ -70,7 +66,10 @@ def updates_table(
     messages: Any,
     scores: npt.NDArray[np.float64] | list[float | None] | None = None,
 ) -> pa.Table:
-    """Put updates into columns; of an array of scores those of removed messages are left out."""
+    """Put updates into columns; `ops` may be one for all of them.
+
+    Of an array of scores those of removed messages are left out.
+    """
     count = len(events)
     if scores is None:
         ranked = pa.nulls(count, pa.float64())
@@ -78,8 +77,8 @@ def updates_table(
         removed = ops == REMOVE if isinstance(scores, np.ndarray) else None
         ranked = pa.array(scores, pa.float64(), mask=removed)
     columns = [
-        pa.array(events, pa.int64()),
-        op_names(ops, count),
+        pa.array(np.asarray(events, np.int64)),
+        pa.repeat(_OPS[ops], count) if isinstance(ops, int) else _OPS.take(pa.array(ops)),
         _as_strings(subscriptions),
         _as_strings(messages),
         ranked,
@@ -88,4 +87,6 @@ def updates_table(
 
 
 def _as_strings(ids: Any) -> Any:
-    return ids.cast(pa.string()) if isinstance(ids, pa.Array) else pa.array(ids, pa.string())
+    if not isinstance(ids, pa.Array):
+        return pa.array(ids, pa.string())
+    return ids if ids.type == pa.string() else ids.cast(pa.string())

@@ -114,11 +114,18 @@ def _fixed(column: Any, width: int) -> tuple[Floats, Mask]:
     return rows, good
 
 
+def _within(rows: Floats, low: tuple[float, ...], high: tuple[float, ...]) -> Mask:
+    """Which rows have all their numbers between two others; column by column, which is faster."""
+    good = np.ones(len(rows), np.bool_)
+    for place, (least, most) in enumerate(zip(low, high, strict=True)):
+        good &= (rows[:, place] >= least) & (rows[:, place] <= most)
+    return good
+
+
 def points_of(column: pa.Array) -> tuple[Floats, Mask]:
     """Points as (n, 2), and which of them are points on earth."""
     points, good = _fixed(column, 2)
-    with np.errstate(invalid="ignore"):
-        return points, good & (np.abs(points) <= (180.0, 90.0)).all(axis=1)
+    return points, good & _within(points, (-180.0, -90.0), (180.0, 90.0))
 
 
 def _member(column: pa.Array, name: str) -> pa.Array:
@@ -137,22 +144,18 @@ def _is_named(column: pa.Array, name: str) -> Mask:
 def boxes_of(column: pa.Array) -> tuple[Floats, Mask]:
     """Boxes as (n, 4), and which of the regions are boxes; west may be east of east."""
     boxes, good = _fixed(_member(column, "bbox"), 4)
-    good &= _is_named(column, "Box")
-    with np.errstate(invalid="ignore"):
-        good &= (np.abs(boxes) <= (180.0, 90.0, 180.0, 90.0)).all(axis=1)
-        good &= boxes[:, 1] <= boxes[:, 3]
-    return boxes, good
+    good &= _is_named(column, "Box") & (boxes[:, 1] <= boxes[:, 3])
+    return boxes, good & _within(boxes, (-180.0, -90.0, -180.0, -90.0), (180.0, 90.0, 180.0, 90.0))
 
 
 def circles_of(column: pa.Array) -> tuple[Floats, Mask]:
     """Circles as (n, 3), the radius last, and which of the regions are circles."""
     named = _is_named(column, "Circle")
     if not named.any():
-        return np.full((len(column), 3), np.nan), named
+        return np.broadcast_to(np.nan, (len(column), 3)), named
     points, good = points_of(_member(column, "center"))
     radii, known = floats_of(_member(column, "radius"))
-    with np.errstate(invalid="ignore"):
-        good &= named & known & np.isfinite(radii) & (radii >= 0)
+    good &= named & known & np.isfinite(radii) & (radii >= 0)
     return np.column_stack([points, radii]), good
 
 
@@ -160,6 +163,5 @@ def tops_of(column: pa.Array) -> tuple[Floats, Mask]:
     """The k and alpha of top-k subscriptions as (n, 2)."""
     k, alpha = _member(column, "k"), _member(column, "alpha")
     tops = np.column_stack([floats_of(k)[0], floats_of(alpha)[0]])
-    with np.errstate(invalid="ignore"):
-        good = ((tops >= (1.0, 0.0)) & (tops <= (LARGEST_K, 1.0))).all(axis=1)
-    return tops, good & present(column) & pa.types.is_integer(k.type)
+    good = _within(tops, (1.0, 0.0), (LARGEST_K, 1.0)) & present(column)
+    return tops, good & pa.types.is_integer(k.type)

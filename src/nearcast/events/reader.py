@@ -84,7 +84,9 @@ class CheckedEvents:
         if in_region.any():
             self.boxes, boxed = boxes_of(columns["region"])
             self.circles, round_ = circles_of(columns["region"])
-            self.boxes[~boxed] = self.circles[~round_] = np.nan
+            self.boxes[~boxed] = np.nan
+            if round_.any():
+                self.circles[~round_] = np.nan
             self.kinds[publishes & boxed & ~pointed] = RANGE
             covered = (boxed | round_) & ~pointed
             self.kinds[subscribes & covered & ~topped] = SUBSCRIBE

@@ -15,7 +15,6 @@ from nearcast._jit import kernel
 from nearcast.arrays.slots import Slots, empty_slots, find, put
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.order import (
-    FINE,
     NO_OWNER,
     Clock,
     Known,
@@ -25,7 +24,7 @@ from nearcast.engine.order import (
     new_rows,
     nothing_known,
 )
-from nearcast.events.reader import POINT, RANKED, SHIFT, Codes
+from nearcast.events.reader import RANKED, SHIFT, Codes
 from nearcast.topk import Window
 
 _ROOM = 1 << 12
@@ -96,10 +95,10 @@ class Ledger:
         self._make_room(len(rows))
         rows["id"] = self._find(ids)
         decide(rows, self._known, self._clock, self._arrived, self._free)
-        came = rows[(rows["verdict"] == FINE) & (rows["kind"] == POINT)]
-        self._ring[came["number"] - self._base] = came["id"]
-        begun = rows[rows["begins"] != NO_OWNER]
-        self._ranked[begun["begins"]] = np.isin(begun["kind"], (RANKED, SHIFT))
+        came = np.flatnonzero(rows["number"] >= 0)
+        self._ring[rows["number"][came] - self._base] = rows["id"][came]
+        begun = np.flatnonzero(rows["begins"] != NO_OWNER)
+        self._ranked[rows["begins"][begun]] = np.isin(rows["kind"][begun], (RANKED, SHIFT))
         self._ended = rows["ends"][rows["ends"] != NO_OWNER]
         return rows
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearcast.arrays.slots import Slots, hash_strings
-from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.arrays.types import Int32s, Int64s
 from nearcast.engine.order import FINE, NO_OWNER, Rows
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
@@ -94,10 +94,10 @@ class _Places:
     """Where the subscriptions of a batch are to be, by row, if one plain box bounds them."""
 
     def __init__(self, checked: CheckedEvents) -> None:
-        self.boxes: Floats = checked.boxes.copy()
-        self.circles: Floats = checked.circles.copy()  # NaN for boxes
+        self.boxes, self.circles = checked.boxes, checked.circles  # NaN for boxes
         rows = np.flatnonzero(~np.isnan(self.circles[:, 0]))
         if len(rows):
+            self.boxes, self.circles = self.boxes.copy(), self.circles.copy()
             circles = self.circles[rows]
             boxes, _, whole = circle_columns(circles[:, :2].copy(), circles[:, 2].copy())
             self.boxes[rows[whole]] = boxes[whole]
@@ -206,8 +206,12 @@ class Registrar:
     def _log(self, batch: _Batch, seq: Int64s, rows: Rows) -> pa.Table:
         """What begins and ends with rows, and what lasts."""
 
-        def begun(*kinds: int) -> Int64s:
-            return np.flatnonzero((rows["begins"] != NO_OWNER) & np.isin(rows["kind"], kinds))
+        all_begun = np.flatnonzero(rows["begins"] != NO_OWNER)
+        their_kinds = rows["kind"][all_begun]
+
+        def begun(kind: int) -> Int64s:
+            some: Int64s = all_begun[their_kinds == kind]
+            return some
 
         checked = batch.checked
         begins = begun(SUBSCRIBE)
