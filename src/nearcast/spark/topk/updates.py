@@ -27,6 +27,12 @@ class RankedUpdates(NamedTuple):
     numbers: Int64s  # of messages
     scores: Floats
 
+    def of(self, which: slice | Int64s) -> RankedUpdates:
+        """Some of them."""
+        return RankedUpdates(
+            self.seq[which], self.owners[which], self.numbers[which], self.scores[which]
+        )
+
 
 def named_updates(
     updates: RankedUpdates,
@@ -39,23 +45,16 @@ def named_updates(
     With an event in `again`, a message arrives with the id of one that expires. If one replaces the
     other in the results, nothing has changed.
     """
-    kept = _net(updates, ids, again)
-    for first in range(0, len(kept), _AT_ONCE):
-        some = kept[first : first + _AT_ONCE]
-        scores = updates.scores[some]
+    if again is not None and len(again):
+        updates = updates.of(_net(updates, ids, again))
+    for first in range(0, len(updates.seq), _AT_ONCE):
+        seq, owners, numbers, scores = updates.of(slice(first, first + _AT_ONCE))
         ops = np.where(scores >= 0, ADD, REMOVE).astype(np.int8)
-        yield updates_table(
-            updates.seq[some], ops, names(updates.owners[some]), ids.take(updates.numbers[some]),
-            scores,
-        )  # fmt: skip
+        yield updates_table(seq, ops, names(owners), ids.take(numbers), scores)
 
 
-def _net(
-    updates: RankedUpdates, ids: NumberedStrings, again: Int64s | None
-) -> npt.NDArray[np.int64]:
+def _net(updates: RankedUpdates, ids: NumberedStrings, again: Int64s) -> npt.NDArray[np.int64]:
     """The places of all updates except those that cancel each other."""
-    if again is None or not len(again):
-        return np.arange(len(updates.seq))
     odd = np.flatnonzero(np.isin(updates.seq, again))
     keys = list(
         zip(
