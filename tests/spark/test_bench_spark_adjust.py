@@ -91,7 +91,7 @@ def test_the_command_says_what_it_found(
 ) -> None:
     """All arms find the same, with figures for each interval."""
     assert spark.streams.active == []
-    sizes = ["--subscriptions", "200", "--batches", "2", "--intervals", "1", "--workers", "2"]
+    sizes = ["--subscriptions", "200", "--batches", "4", "--intervals", "1", "--workers", "2"]
     assert main(["bench", "spark-adjust", "--drift", "festival", *sizes, "--json"]) == 0
     found: dict[str, Any] = json.loads(capfd.readouterr().out)
     assert [each["arm"] for each in found["intervals"]] == ["auto", "off", "oracle"]
