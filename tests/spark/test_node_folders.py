@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nearcast.spark.node_folders import remove
+from nearcast.spark.workers.node_folders import remove
 
 
 class Killed(BaseException):
