@@ -1,4 +1,4 @@
-"""How kernels are lowered to LLVM: values stay values, and tuples of arrays are passed by reference.
+"""How kernels are lowered to LLVM: values stay values, tuples of arrays are passed by reference.
 
 Numba puts a variable that several blocks name into memory, from where LLVM has to fetch each field
 of each array again. Here a variable that is set once stays a value.
@@ -121,8 +121,7 @@ class Lower(_LOWER):  # type: ignore[misc]
         for each in self.call_conv.get_arguments(self.function):
             if _is_reference(each.type):
                 each.add_attribute("captures(none)")
-                if not self.flags.no_cpython_wrapper:
-                    each.add_attribute("noalias")
+                each.add_attribute("noalias")
 
     def _find_singly_assigned_variable(self) -> None:
         """Note the variables that need no place in memory.

@@ -81,7 +81,10 @@ class _Refreshed:
         shared = into._registries
         if self._known.get(id(shared), (-1, None))[0] != _registered(into):
             self._refresh(into)
-            self._known[id(shared)] = _registered(into), shared  # kept, so that the id stays its own
+            self._known[id(shared)] = (
+                _registered(into),
+                shared,
+            )  # kept, so that the id stays its own
 
 
 def _registered(into: Any) -> int:
@@ -122,9 +125,9 @@ def _shortcuts() -> list[tuple[Any, str, Any]]:
         found.append((_Function, "get_call_type", lambda *asked: recall(*asked)))
     if hasattr(_Inst, "_rec_list_vars"):
         found.append((_Inst, "_rec_list_vars", _list_vars))
-    for name in ("start_event", "end_event"):  # timing events of the passes are unused
-        if hasattr(event, name):
-            found.append((event, name, lambda *_, **__: None))
+    # timing events of the passes are unused
+    events = [name for name in ("start_event", "end_event") if hasattr(event, name)]
+    found += [(event, name, lambda *_, **__: None) for name in events]
     if hasattr(_postproc, "VariableLifetime") and hasattr(_Processor, "_insert_var_dels"):
         found.append((_Processor, "run", _post_process(_Processor.run)))
     for kind in _CONTEXTS:

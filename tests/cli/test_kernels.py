@@ -98,7 +98,7 @@ def test_missing_parts_are_divided_among_a_few_processes(
             self.polls += 1
             return None if self.polls < 3 else 0
 
-    monkeypatch.setattr(build_module, "start", lambda *parts, errors: Process(parts))
+    monkeypatch.setattr(build_module, "start", lambda *parts, **_: Process(parts))
     monkeypatch.setattr("nearcast.kernels.build.time.sleep", lambda _: None)
     _kernel_files.mark("spark")
     told: list[tuple[int, int]] = []
@@ -121,3 +121,4 @@ def test_the_part_that_failed_is_named_not_those_before_it(
     monkeypatch.setattr(build_module, "start", fails)
     assert main(["kernels", "build", "engine", "gi2", "--processes", "1"]) == 2
     assert "those of 'gi2' could not be compiled" in capfd.readouterr().err
+    assert shelf.exists()
