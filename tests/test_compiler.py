@@ -206,10 +206,9 @@ def test_tuples_of_arrays_are_passed_as_they_are() -> None:
     pair = _Pair(np.array([1, 5]), np.array([2, 7]))
     assert _swap(pair, 3) == 12_12_21_12_12_12
     assert _swap_counting(pair, 2) == 21_21_12_21 + 12
-    kind = numba.typeof(pair)
-    models = _compiler_lowering.models()
-    assert isinstance(models.lookup(kind).get_argument_type(), llvm.PointerType)
-    assert isinstance(models.lookup(numba.typeof(_Span(1, 2.0))).get_argument_type(), tuple)
+    models, typeof = _compiler_lowering.models(), cast("Any", numba).typeof
+    assert isinstance(models.lookup(typeof(pair)).get_argument_type(), llvm.PointerType)
+    assert isinstance(models.lookup(typeof(_Span(1, 2.0))).get_argument_type(), tuple)
 
 
 def test_functions_that_numba_compiles_itself_are_left_alone() -> None:
