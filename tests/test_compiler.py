@@ -6,15 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llvmlite import ir as llvm
 from numba.core import compiler, ir
 from numba.core.types.functions import BaseFunction
 
-from nearcast import _compiler, _compiler_shortcuts
-from nearcast._jit import inner, inner_counting, kernel, lean_kernel
+from nearcast import _compiler, _compiler_lowering, _compiler_shortcuts
+from nearcast._jit import callable_in_kernels, inner, inner_counting, kernel, lean_kernel
 
 _MODULE = """
 import sys
@@ -113,6 +115,11 @@ def test_a_function_that_only_kernels_call_has_no_machine_code() -> None:
         assert bool(made.library._compiled_object) is runs
 
 
+class _Span(NamedTuple):
+    first: int
+    last: float
+
+
 class _Pair(NamedTuple):
     numbers: Any
     limits: Any
@@ -168,9 +175,59 @@ def test_kernels_give_what_plain_python_gives(numbers: list[int], start: int, li
 def test_variables_that_are_set_once_are_values() -> None:
     """And those are not that are set in several places, or later than they are used."""
     analysed = cast("Any", compiler).run_frontend(cast("Any", _walk).py_func)
-    once = _compiler._set_once(analysed.blocks)
+    once = _compiler_lowering._set_once(analysed.blocks)
     assert {"pair", "start", "limit", "at"} <= once
     assert not {"total", "number", "least"} & once
+
+
+@inner
+def _both_first(pair: _Pair) -> int:
+    return int(pair.numbers[0]) * 10 + int(pair.limits[0])
+
+
+@lean_kernel
+def _swap(pair: _Pair, times: int) -> int:
+    """Passes on the tuple that it was given, and others that it makes."""
+    kept, said = pair, 0
+    for _ in range(times):
+        said = said * 100 + _both_first(pair)
+        pair = _Pair(pair.limits, pair.numbers)
+        said = said * 100 + _both_first(kept)
+    return said
+
+
+@kernel
+def _swap_counting(pair: _Pair, times: int) -> int:
+    return _swap(_Pair(pair.limits, pair.numbers), times) + _both_first(pair)
+
+
+def test_tuples_of_arrays_are_passed_as_they_are() -> None:
+    """Whether a function was given them or has made them."""
+    pair = _Pair(np.array([1, 5]), np.array([2, 7]))
+    assert _swap(pair, 3) == 12_12_21_12_12_12
+    assert _swap_counting(pair, 2) == 21_21_12_21 + 12
+    models, typeof = _compiler_lowering.models(), cast("Any", numba).typeof
+    assert isinstance(models.lookup(typeof(pair)).get_argument_type(), llvm.PointerType)
+    assert isinstance(models.lookup(typeof(_Span(1, 2.0))).get_argument_type(), tuple)
+
+
+def test_functions_that_numba_compiles_itself_are_left_alone() -> None:
+    """They pass the same tuples field by field."""
+    first = cast("Any", numba).njit(cast("Any", _both_first).py_func)
+    last = cast("Any", numba).njit(lambda pair: first(pair) + pair.limits[-1])
+    pair = _Pair(np.array([1, 5]), np.array([2, 7]))
+    assert (_swap(pair, 1), last(pair)) == (12_12, 19)
+
+
+def test_what_is_registered_late_is_found() -> None:
+    """A kernel can call a function that became known after others were compiled."""
+
+    def tripled(value: int) -> int:
+        return 3 * value
+
+    assert cast("Any", kernel(lambda value: value + 1))(1) == 2
+    callable_in_kernels(tripled)
+    assert cast("Any", kernel(lambda value: tripled(value)))(2) == 6
 
 
 def _fail_within(before: Any) -> None:

@@ -5,9 +5,8 @@ it and emits machine code. A caller takes the optimised code, links it in and op
 What only kernels call never runs by itself; here it stays as it was lowered, and a kernel links,
 optimises and emits everything below it once.
 
-Passes that find nothing to do in a function are left out, and a value that is set once stays a
-value: numba would put it into memory, from where LLVM has to fetch each field of each array again.
-`_compiler_shortcuts` holds the rest.
+Passes that find nothing to do in a function are left out. `_compiler_lowering` makes less code for
+LLVM, `_compiler_shortcuts` does less on the way to it.
 
 All of this leans on parts of numba that may change with its version. Where one of them is missing,
 `INNER` and `OUTER` are numba's own compiler, and everything takes longer.
@@ -15,21 +14,13 @@ All of this leans on parts of numba that may change with its version. Where one 
 
 from __future__ import annotations
 
-from collections import Counter
 from types import CodeType
 from typing import Any
 
 from llvmlite import binding
-from numba.core import (
-    analysis,
-    codegen,
-    compiler,
-    compiler_machinery,
-    environment,
-    ir,
-    lowering,
-    typed_passes,
-)
+from numba.core import codegen, compiler, compiler_machinery, environment, typed_passes
+
+from nearcast import _compiler_lowering
 
 _ENVIRONMENT = "_ZN08NumbaEnv"  # how the names begin of what holds a function's Python objects
 _UNRESOLVED = ".numba.unresolved$"  # how those begin of functions that call each other in turns
@@ -47,9 +38,6 @@ _register_pass: Any = compiler_machinery.register_pass
 _environment: Any = environment.lookup_environment
 _LIBRARY: Any = getattr(codegen, "JITCodeLibrary", object)
 _LOWERING: Any = getattr(typed_passes, "NativeLowering", object)
-_LOWER: Any = getattr(lowering, "Lower", object)
-_in_memory: Any = getattr(lowering, "must_use_alloca", None)
-_analysis: Any = analysis
 _KNOWN = (
     _has(_LIBRARY, "add_linking_library", "finalize", "get_pointer_to_function")
     and _has(_LIBRARY, "_optimize_final_module", "_finalize_dynamic_globals")
@@ -57,8 +45,7 @@ _KNOWN = (
     and _has(_LIBRARY, "_optimize_functions")
     and _has(getattr(codegen, "JITCPUCodegen", None), "set_env", "_function_pass_manager")
     and _has(_LOWERING, "run_pass", "lowering_class")
-    and _has(_LOWER, "_find_singly_assigned_variable")
-    and _in_memory is not None
+    and _compiler_lowering.KNOWN
     and _has(compiler_machinery.PassManager, "_ENFORCING")
     and set(_Result._fields) >= {"library", "entry_point", "fndesc", "referenced_envs"}
 )
@@ -167,41 +154,6 @@ def _link(library: Any, other: Any) -> None:
         library._linking_libraries = [*(each for each in below if each not in whole), *whole]
 
 
-class _Lower(_LOWER):  # type: ignore[misc]
-    """Lowers a function with values where numba has places in memory."""
-
-    def _find_singly_assigned_variable(self) -> None:
-        """Note the variables that need no place in memory.
-
-        Numba's own are those of a single block. Where no references are counted, nothing has to
-        remember that a variable was deleted, so these can be all that are set once.
-        """
-        super()._find_singly_assigned_variable()
-        if not self.context.enable_nrt and not self.func_ir.func_id.is_generator:
-            self._singly_assigned_vars |= _set_once(self.blocks)
-
-
-def _set_once(blocks: dict[int, Any]) -> set[str]:
-    """The variables with one assignment, on every way to all places that name them.
-
-    Blocks are lowered in the order of their labels: a value has to be there before it is used.
-    """
-    where: dict[str, int] = {}
-    times: Counter[str] = Counter()
-    named: list[tuple[str, int]] = []
-    for label, block in blocks.items():
-        names = [each.target.name for each in block.find_insts(ir.Assign)]
-        where.update(dict.fromkeys(names, label))
-        times.update(names)
-        named += [(each.value, label) for each in block.find_insts(ir.Del)]
-    for label, used in _analysis.compute_use_defs(blocks).usemap.items():
-        named += [(name, label) for name in used]
-    before = _analysis.compute_cfg_from_blocks(blocks).dominators()
-    early = {name for name, label in named
-             if where.get(name) not in before[label] or where[name] > label}  # fmt: skip
-    return {name for name in times if times[name] == 1} - early - set(_in_memory(blocks))
-
-
 _NESTED = {
     "InlineClosureLikes", "MakeFunctionToJitFunction", "InlineInlinables", "FindLiterallyCalls",
     "LiteralUnroll", "LiteralPropagationSubPipelinePass", "WithLifting",
@@ -223,6 +175,9 @@ def _is_needed(kind: type, state: Any) -> bool:
     return kind.__name__ not in _UNSEEN
 
 
+_MODELS: Any = _compiler_lowering.models() if _KNOWN else None
+
+
 def _made_by(library: type, name: str) -> Any:
     """Numba's compiler, with another kind of library for the code that it makes."""
     if not _KNOWN:
@@ -234,7 +189,7 @@ def _made_by(library: type, name: str) -> Any:
 
         @property
         def lowering_class(self) -> Any:
-            return _Lower
+            return _compiler_lowering.Lower
 
         def run_pass(self, state: Any) -> Any:
             if state.library is None:
@@ -243,6 +198,10 @@ def _made_by(library: type, name: str) -> Any:
             return super().run_pass(state)
 
     class Own(Compiler):  # type: ignore[misc]
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.state.targetctx.data_model_manager = _MODELS
+
         def define_pipelines(self) -> Any:
             pipelines = super().define_pipelines()
             for each in pipelines:

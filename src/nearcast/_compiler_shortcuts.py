@@ -6,17 +6,23 @@ is missing, numba's own is used.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core import event, ir, targetconfig
+from numba.core import base, event, ir, postproc, targetconfig, transforms
 from numba.core.types import functions
+from numba.core.typing import context, templates
 
 _Function: Any = functions.BaseFunction
 _Options: Any = targetconfig.ConfigStack
 _Var: Any = ir.Var
 _Inst: Any = ir.Inst
+_Processor: Any = postproc.PostProcessor
+_postproc: Any = postproc
+_transforms: Any = transforms
+_CONTEXTS: tuple[Any, ...] = (base.BaseContext, context.BaseContext)
 
 
 class _ResolvedCalls:
@@ -63,6 +69,53 @@ def _list_vars(self: Any, value: Any) -> Any:
     return listed
 
 
+class _Refreshed:
+    """Takes over what was registered with numba since the last time, if something was."""
+
+    def __init__(self, refresh: Callable[..., Any]) -> None:
+        self._refresh = refresh
+        self._known: dict[int, tuple[int, Any]] = {}
+
+    def take_over(self, into: Any) -> None:
+        """Refresh a context of numba; copies of one share what was registered."""
+        shared = into._registries
+        if self._known.get(id(shared), (-1, None))[0] != _registered(into):
+            self._refresh(into)
+            self._known[id(shared)] = (
+                _registered(into),
+                shared,
+            )  # kept, so that the id stays its own
+
+
+def _registered(into: Any) -> int:
+    """A number that grows when something is registered, or imported: that registers more."""
+    registries = [*into._registries.items()]
+    if hasattr(into, "typing_context"):
+        registries += into.typing_context._registries.items()
+    return len(sys.modules) + sum(
+        len(getattr(registry, name))
+        for registry, loader in registries
+        for name in loader.registry_items
+    )
+
+
+def _post_process(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba's processing of a function after a pass, without what only generators need."""
+
+    def run(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+        function = self.func_ir
+        if function.is_generator:
+            own(self, emit_dels, extend_lifetimes)
+            return
+        function.blocks = _transforms.canonicalize_cfg(function.blocks)
+        function.variable_lifetime = _postproc.VariableLifetime(function.blocks)
+        function.generator_info = None
+        if emit_dels:
+            self._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+    return run
+
+
 def _shortcuts() -> list[tuple[Any, str, Any]]:
     """The replaced functions of numba: their owners, names and substitutes."""
     found: list[tuple[Any, str, Any]] = []
@@ -72,8 +125,15 @@ def _shortcuts() -> list[tuple[Any, str, Any]]:
         found.append((_Function, "get_call_type", lambda *asked: recall(*asked)))
     if hasattr(_Inst, "_rec_list_vars"):
         found.append((_Inst, "_rec_list_vars", _list_vars))
-    if hasattr(event, "broadcast"):  # timing events of the passes are unused
-        found.append((event, "broadcast", lambda _: None))
+    # timing events of the passes are unused
+    events = [name for name in ("start_event", "end_event") if hasattr(event, name)]
+    found += [(event, name, lambda *_, **__: None) for name in events]
+    if hasattr(_postproc, "VariableLifetime") and hasattr(_Processor, "_insert_var_dels"):
+        found.append((_Processor, "run", _post_process(_Processor.run)))
+    for kind in _CONTEXTS:
+        if hasattr(kind, "install_registry") and hasattr(templates, "BaseRegistryLoader"):
+            take_over = _Refreshed(kind.refresh).take_over
+            found.append((kind, "refresh", lambda into, take_over=take_over: take_over(into)))
     return found
 
 

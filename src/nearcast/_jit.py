@@ -28,6 +28,7 @@ from numba import types
 from numba.core.caching import _Cache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
+from numba.extending import register_jitable
 
 from nearcast import _kernel_files
 from nearcast._compiler import INNER, OUTER, rebuild
@@ -274,6 +275,13 @@ def inner_inlined(function: F) -> F:
         "F",
         _njit(_nrt=False, forceinline=True, no_cpython_wrapper=True)(function),
     )
+
+
+def callable_in_kernels(function: F) -> F:
+    """Let kernels call a plain function, which stays one, by its own name."""
+    options = {"pipeline_class": INNER, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    register_jitable(**options)(function)
+    return function
 
 
 def read_only(array: npt.NDArray[D]) -> npt.NDArray[D]:

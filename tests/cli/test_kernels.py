@@ -71,8 +71,8 @@ def test_a_part_that_does_not_compile_is_told_with_its_reason(
 ) -> None:
     """And the processes of the others are ended."""
 
-    def fails(part: str, errors: object) -> object:
-        program = f"raise RuntimeError('no compiler for {part}')"
+    def fails(*parts: str, errors: object) -> object:
+        program = f"raise RuntimeError('no compiler for {parts[0]}')"
         return subprocess.Popen([sys.executable, "-c", program], stderr=errors)  # type: ignore[call-overload]
 
     monkeypatch.setattr(build_module, "start", fails)
@@ -81,35 +81,44 @@ def test_a_part_that_does_not_compile_is_told_with_its_reason(
     assert not shelf.exists()
 
 
-def test_parts_are_built_a_few_at_a_time_and_only_if_missing(
+def test_missing_parts_are_divided_among_a_few_processes(
     shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each in a process of its own, which marks what it has done."""
-    started: list[str] = []
-    running: set[str] = set()
+    """Each compiles about as many kernels, and marks what it has done."""
+    started: list[tuple[str, ...]] = []
 
     class Process:
         returncode = 0
 
-        def __init__(self, part: str) -> None:
-            self.part, self.polls = part, 0
-            started.append(part)
-            running.add(part)
-            assert len(running) <= 2
+        def __init__(self, parts: tuple[str, ...]) -> None:
+            self.polls = 0
+            started.append(parts)
 
         def poll(self) -> int | None:
             self.polls += 1
-            if self.polls < 3:
-                return None
-            running.discard(self.part)
-            return 0
+            return None if self.polls < 3 else 0
 
-    monkeypatch.setattr(build_module, "start", lambda part, _: Process(part))
+    monkeypatch.setattr(build_module, "start", lambda *parts, **_: Process(parts))
     monkeypatch.setattr("nearcast.kernels.build.time.sleep", lambda _: None)
     _kernel_files.mark("spark")
     told: list[tuple[int, int]] = []
     build_module.build(PARTS, 2, lambda there, total: told.append((there, total)))
-    assert started == [part for part in PARTS if part != "spark"]
+    assert len(started) == 2
+    assert sorted(sum(started, ())) == sorted(part for part in PARTS if part != "spark")
+    assert all(sum(map(build_module._expected, parts)) > 200 for parts in started)
     assert told[0][1] > 500
     assert told[-1] == (0, 0)
+    assert shelf.exists()
+
+
+def test_the_part_that_failed_is_named_not_those_before_it(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: str, errors: object) -> object:
+        _kernel_files.mark("engine")
+        return subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"], stderr=errors)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(build_module, "start", fails)
+    assert main(["kernels", "build", "engine", "gi2", "--processes", "1"]) == 2
+    assert "those of 'gi2' could not be compiled" in capfd.readouterr().err
     assert shelf.exists()

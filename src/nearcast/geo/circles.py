@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.extending import register_jitable
 
-from nearcast._jit import kernel
+from nearcast._jit import callable_in_kernels, kernel
 from nearcast.arrays.types import Floats
 from nearcast.geo import predicates
 from nearcast.geo.kernels import Truths
 from nearcast.geo.shapes import ANGLE_SLACK, DEGREES_SLACK, SINE_SLACK
 
 _circle_limit = kernel(predicates.circle_limit)
-_latitude_cosine = register_jitable(predicates.latitude_cosine)
+_latitude_cosine = callable_in_kernels(predicates.latitude_cosine)
 
 
 @kernel

@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from nearcast._jit import inlined, kernel
+from nearcast._jit import callable_in_kernels, inlined, kernel
 from nearcast.arrays.types import Floats
 from nearcast.geo import orient, predicates
 
@@ -41,7 +40,7 @@ for _helper in (
     predicates.edge_meets_box,
     predicates.plain_box_meets_polygon,
 ):
-    register_jitable(_helper)
+    callable_in_kernels(_helper)
 
 orientation = kernel(orient.orientation)
 planar_distance = inlined(predicates.planar_distance)

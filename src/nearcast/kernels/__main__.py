@@ -1,4 +1,4 @@
-"""`python -m nearcast.kernels PART`: compiles the kernels of a part and marks it as done."""
+"""`python -m nearcast.kernels PART...`: compiles the kernels of parts and marks each as done."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import gc
 import sys
 
 
-def main(part: str) -> None:
-    """Compile a part without garbage collection: the process is short and allocates much."""
+def main(parts: list[str]) -> None:
+    """Compile parts without garbage collection: the process is short and allocates much."""
     gc.disable()
     from nearcast import _kernel_files
     from nearcast.kernels.parts import compile_part
 
-    compile_part(part)
-    _kernel_files.mark(part)
+    for part in parts:
+        compile_part(part)
+        _kernel_files.mark(part)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])
