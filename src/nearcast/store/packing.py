@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from nearcast.errors import StoreError
+from nearcast.errors import DamagedStoreError
 
 _WORTH_PACKING = 1 << 12
 _CODEC = "lz4"
@@ -38,7 +38,9 @@ def unpack(schema: pa.Schema, size: int, data: bytes) -> pa.RecordBatch:
         batch.validate(full=True)
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         reason = (str(error).splitlines() or ["empty"])[0]
-        raise StoreError(f"damaged columns ({reason}); restore the file from a backup") from None
+        raise DamagedStoreError(
+            f"damaged columns ({reason}); restore the file from a backup"
+        ) from None
     return batch
 
 

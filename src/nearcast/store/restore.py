@@ -17,7 +17,7 @@ import pyarrow as pa
 from nearcast.engine.applying import apply_events
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore
-from nearcast.errors import StoreError
+from nearcast.errors import DamagedStoreError
 from nearcast.events import Message, Publish, Subscribe
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
 from nearcast.store.snapshot import Snapshots
@@ -96,7 +96,7 @@ def restore_messages(
 def _publish(core: EventCore, *messages: Message) -> None:
     for outcome in apply_events(core, map(Publish, messages), EngineChanges(0, 0)):
         if outcome.error is not None:
-            raise StoreError(
+            raise DamagedStoreError(
                 f"holds a message that does not fit ({outcome.error}); restore a backup"
             )
 

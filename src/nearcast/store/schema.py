@@ -10,7 +10,28 @@ from collections.abc import Callable, Mapping
 from sqlite3 import Connection
 
 APPLICATION = 0x4E435354  # "NCST", where SQLite files say whose they are
-VERSION = 1
+VERSION = 2
+
+WEBHOOK_TABLES = (
+    """
+CREATE TABLE webhook (
+    subscription TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    place INTEGER NOT NULL          -- the id of the latest update that was delivered or given up
+) WITHOUT ROWID
+""",
+    """
+CREATE TABLE dead_letter (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    subscription TEXT NOT NULL,
+    update_id INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    error TEXT NOT NULL,
+    at REAL NOT NULL                -- seconds since 1970
+)
+""",
+)
 
 TABLES = (
     "CREATE TABLE about (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -80,11 +101,18 @@ CREATE TABLE remembered (
 ) WITHOUT ROWID
 """,
     "CREATE INDEX remembered_at ON remembered (at)",
+    *WEBHOOK_TABLES,
 )
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+
+def _add_webhooks(connection: Connection) -> None:
+    for statement in WEBHOOK_TABLES:
+        connection.execute(statement)
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _add_webhooks}
 """By version: the statements that upgrade a file of that version to the next. Never removed."""
 
 

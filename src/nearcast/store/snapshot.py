@@ -80,7 +80,8 @@ class Snapshots:
         name = secrets.token_hex(8)
         folder = self._folder / name
         try:
-            folder.mkdir(parents=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir()
             save_population(population, folder)
             head = {
                 "format": FORMAT,
