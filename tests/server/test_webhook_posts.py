@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpcore
 import pytest
@@ -117,12 +118,16 @@ def test_an_attempt_has_a_deadline_however_lively_the_endpoint_is() -> None:
         while not ended.wait(0.01):
             connection.sendall(b"x-slow: 1\r\n"[:1])
 
-    options = {"private_webhooks": True, "webhook_attempts": 1, "webhook_deadline_s": 0.2}
+    options: dict[str, Any] = {
+        "private_webhooks": True,
+        "webhook_attempts": 1,
+        "webhook_deadline_s": 0.2,
+    }
     with answering(drip) as port, serving(**options) as server:
         server.http.put("/v1/subscriptions/s1", json=IPAD)
         server.http.put(HOOK, json={"url": f"http://127.0.0.1:{port}/"})
         server.post("/v1/messages", SALE)
-        letters = []
+        letters: list[dict[str, Any]] = []
         while not letters:
             letters = server.http.get("/v1/dead-letters").json()["letters"]
         assert letters[0]["error"] == "not answered within 0.2 s"

@@ -20,6 +20,7 @@ from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
 from nearcast.server.webhook_delivery import WebhookDispatcher
+from nearcast.store.copies import accept_copy
 from nearcast.store.webhooks import Webhook
 
 log = structlog.get_logger("nearcast")
@@ -31,6 +32,8 @@ class ServerState:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        if config.data is not None:
+            accept_copy(config.data)
         self.keys = None if config.data is None else KeyStore(config.data / "keys.db")
         self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
         self.tenants = Tenants(config, self)

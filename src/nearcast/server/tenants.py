@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -183,9 +184,13 @@ def engine_path(data: Path, name: str) -> Path:
 
 def open_engine(config: Config, name: str) -> Engine:
     """Open the engine of a tenant and prepare it for its first message."""
-    path = None if config.data is None else engine_path(config.data, name)
-    if path is not None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = None
+    if config.data is not None:
+        path = engine_path(config.data, name)
+        config.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
+        with suppress(PermissionError):  # of another user
+            path.parent.chmod(0o700)
     given = config.given
     options: dict[str, Any] = {
         "path": path,
