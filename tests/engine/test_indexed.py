@@ -211,3 +211,46 @@ def test_many_new_terms_are_numbered_in_several_passes(monkeypatch: pytest.Monke
         found = batch.terms[batch.starts[number] : batch.starts[number + 1]].tolist()
         assert [names[id] for id in found] == text.split()
     assert len(table.frequency) >= len(terms)
+
+
+def test_terms_of_ended_subscriptions_are_freed() -> None:
+    """Fresh terms come for ever, few subscriptions are alive: nothing grows with the former."""
+    engine = Engine(index="rarest-term", window_count=10)
+    sizes = []
+    for turn in range(12):
+        for number in range(3000):
+            n = 3000 * turn + number
+            query = f"new{n} both{n} NOT not{n}" if n % 3 else f"fresh{n}"
+            engine.subscribe(f"s{number % 50}", query, Box(0, 0, 1, 1))
+            if n % 10 == 0:
+                engine.publish(f"m{n}", f"new{n + 1} old{n}", (0.5, 0.5), at=float(n), ttl=5.0)
+        engine.unsubscribe("s7")
+        population = cast("Indexed", engine._core).boolean
+        terms = population.terms
+        arrays = (terms._seen, terms._hashes, terms._slots, population.table.frequency)
+        sizes.append((len(terms._kept), *(len(array) for array in arrays)))
+        assert len(terms) <= 3 * 4096
+        assert len(terms._ids) <= 2 * 4096
+    assert sizes[3] == sizes[-1]
+    last = 3000 * 12 - 1
+    found = engine.publish("last", f"new{last} both{last} fresh{last}", (0.5, 0.5))
+    assert [update.subscription for update in found] == [f"s{2999 % 50}"]
+
+
+def test_a_swept_term_stays_while_an_active_message_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearcast.engine.terms._WORTH_SWEEPING", 1)
+    engine = Engine(index="rarest-term")
+    engine.subscribe("s", "jazz blues", Box(0, 0, 1, 1), at=0.0)
+    engine.publish("m", "jazz", (0.5, 0.5), ttl=10.0)
+    for number in range(5):
+        engine.subscribe("s", f"other{number}", Box(0, 0, 1, 1))
+    terms = cast("Indexed", engine._core).boolean.terms
+    assert "jazz" not in terms._ids
+    assert "blues" not in terms._ids
+    assert [update.message for update in engine.subscribe("t", "jazz", Box(0, 0, 1, 1))] == ["m"]
+    engine.unsubscribe("t")
+    engine.unsubscribe("s")
+    engine.subscribe("u", "late", Box(0, 0, 1, 1), at=20.0)
+    engine.publish("n", "late", (0.5, 0.5), at=21.0)
+    assert len(terms) <= 2
+    assert terms._lent == len(terms) - len(terms._ids)
