@@ -4,7 +4,8 @@ Only terms of subscriptions, and of messages while they are active, get a number
 term of an instant message costs only a look-up. There are two ways to look up terms: a
 dictionary for texts that went through the analyser, and for plain ASCII texts a kernel that reads
 the bytes of a whole Arrow column. The kernel identifies a term by 97 bits of hash instead of its
-letters (`nearcast.arrays.slots`).
+letters (`nearcast.arrays.slots`). The hash has a secret, drawn when the numbers are made and saved
+with them, so that nobody can find two terms that share it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast.arrays.slots import Slots, empty_slots, find, hash_strings, move_slots, put, remove
+from nearcast.arrays.slots import (
+    Secret,
+    Slots,
+    empty_slots,
+    find,
+    hash_with,
+    move_slots,
+    put,
+    remove,
+    secret_words,
+)
 from nearcast.arrays.types import Bytes, Int32s, Int64s
 from nearcast.index.table import EXCLUDES, NO_OWNER, Rows, Table
 from nearcast.text import Analyser
@@ -54,6 +65,7 @@ def _read_texts(
     data: Bytes,
     offsets: Int64s,
     odd: npt.NDArray[np.bool_],
+    secret: Secret,
     seen: Int64s,
     mark: int,
     start: int,
@@ -89,7 +101,7 @@ def _read_texts(
         if odd[text]:
             continue
         # Cut the whole text first, so that the look-ups, which wait for memory, overlap.
-        tokens = cut_ascii(data, at, stop, hashes, spans)
+        tokens = cut_ascii(data, at, stop, secret, hashes, spans)
         for token in range(tokens):
             # Look the token up, and number it if it is new.
             first, second = hashes[token, 0], hashes[token, 1]
@@ -117,11 +129,12 @@ class TextBatch(NamedTuple):
 
 
 class KeptTerms(NamedTuple):
-    """Terms by number: their letters, None where only their hashes are known, and these."""
+    """Terms by number: their letters (None where only hashes are known), hashes, and the secret."""
 
     numbers: Int32s
     letters: list[str | None]
     hashes: Slots
+    secret: Secret
 
 
 class TermIds:
@@ -136,6 +149,7 @@ class TermIds:
         self._table = table
         self._analyser = analyser
         self._plain = analyser == Analyser()
+        self._secret = secret_words()
         self._ids: dict[str, int] = {}  # those of subscriptions, as far as their letters are known
         self._late: list[str] = []  # those in it that the slots do not know yet
         self._count = 0  # one more than the highest number
@@ -157,11 +171,12 @@ class TermIds:
         self._sweep()
         numbers = np.flatnonzero(self._kept).astype(np.int32)
         letters = {number: term for term, number in self._ids.items()}
-        return KeptTerms(numbers, [letters.get(n) for n in numbers.tolist()], self._hashes[numbers])
+        spelled = [letters.get(number) for number in numbers.tolist()]
+        return KeptTerms(numbers, spelled, self._hashes[numbers], self._secret)
 
     def take_over(self, kept: KeptTerms) -> None:
         """Load terms that another instance saved, with the same numbers; this one must be empty."""
-        numbers, letters, hashes = kept
+        numbers, letters, hashes, self._secret = kept
         given = zip(letters, numbers.tolist(), strict=True)
         self._ids = {term: number for term, number in given if term is not None}
         self._count = int(numbers.max(initial=-1)) + 1
@@ -215,7 +230,7 @@ class TermIds:
         numbers = np.array([self._ids.get(term, -1) for term in wanted], np.int32)
         missing = np.flatnonzero(numbers < 0)
         if len(missing):
-            hashes = _hashes([wanted[at] for at in missing.tolist()])
+            hashes = self._hashed([wanted[at] for at in missing.tolist()])
             found = np.empty(len(missing), np.int32)
             _find_terms(self._slots, hashes, found)
             new = found < 0
@@ -277,7 +292,7 @@ class TermIds:
     def _find(self, terms: list[str]) -> Int32s:
         self.settle()
         numbers = np.empty(len(terms), np.int32)
-        _find_terms(self._slots, _hashes(terms), numbers)
+        _find_terms(self._slots, self._hashed(terms), numbers)
         return numbers
 
     def _enter(self, hashes: Slots, numbers: Int32s) -> None:
@@ -291,7 +306,7 @@ class TermIds:
         if self._late:
             late, self._late = self._late, []
             numbers = np.array([self._ids[term] for term in late], np.int32)
-            self._enter(_hashes(late), numbers)
+            self._enter(self._hashed(late), numbers)
             self._kept[numbers] = True
 
     def _reserve(self, count: int) -> None:
@@ -308,6 +323,15 @@ class TermIds:
             larger = empty_slots(4 * len(self._slots))
             move_slots(self._slots, larger)
             self._slots = larger
+
+    def _hashed(self, terms: list[str]) -> Slots:
+        """Hash terms as the kernel that reads columns does."""
+        encoded = [term.encode() for term in terms]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(term) for term in encoded], out=offsets[1:])
+        hashes = np.empty((len(encoded), 2), np.uint64)
+        hash_with(self._secret, np.frombuffer(b"".join(encoded), np.uint8), offsets, hashes)
+        return hashes
 
     def read(self, texts: pa.StringArray, *, intern: bool = False, lend: bool = False) -> TextBatch:
         """Turn texts into the numbers of their terms, each once a text.
@@ -341,8 +365,8 @@ class TermIds:
             numbers = self._next(len(fresh))
             self._reserve(self._count + len(fresh))
             done, added = _read_texts(
-                self._slots, data, offsets, odd, self._seen, self._mark, done, starts, terms,
-                fresh, numbers, self._hashes, hashes, spans,
+                self._slots, data, offsets, odd, self._secret, self._seen, self._mark, done, starts,
+                terms, fresh, numbers, self._hashes, hashes, spans,
             )  # fmt: skip
             self._use(added)
             if intern:
@@ -387,13 +411,3 @@ def _terms_in(rows: Rows) -> Int32s:
     places = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
     found: Int32s = rows.terms[places]
     return found
-
-
-def _hashes(terms: list[str]) -> Slots:
-    """Hash terms as the kernel that reads columns does."""
-    encoded = [term.encode() for term in terms]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(term) for term in encoded], out=offsets[1:])
-    hashes = np.empty((len(encoded), 2), np.uint64)
-    hash_strings(np.frombuffer(b"".join(encoded), np.uint8), offsets, hashes)
-    return hashes
