@@ -235,6 +235,19 @@ def test_terms_of_ended_subscriptions_are_freed() -> None:
     last = 3000 * 12 - 1
     found = engine.publish("last", f"new{last} both{last} fresh{last}", (0.5, 0.5))
     assert [update.subscription for update in found] == [f"s{2999 % 50}"]
+    assert len(terms.kept().numbers) <= 3 * 50  # what a snapshot has
+
+
+def test_terms_of_ended_top_k_subscriptions_are_freed() -> None:
+    engine = Engine(index="rarest-term", window_count=10)
+    sizes = []
+    for turn in range(8):
+        for number in range(1000):
+            query = f"new{1000 * turn + number} both{number}"
+            engine.subscribe(f"s{number % 20}", query, point=(0.5, 0.5), top=Top(2, 0.5))
+        terms = cast("Indexed", engine._core).ranked._terms
+        sizes.append((len(terms._slots), terms._next <= len(terms._slots)))
+    assert sizes[2] == sizes[-1]
 
 
 def test_a_swept_term_stays_while_an_active_message_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

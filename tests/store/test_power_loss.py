@@ -52,7 +52,7 @@ def test_power_lost_at_every_write_leaves_a_state_that_once_was(tmp_path: Path) 
     for frame in range(frames):
         start = HEAD + frame * (FRAME + PAGE)
         places |= {start + FRAME, start + FRAME + 1 + PAGE // 2, start + FRAME + PAGE}
-    states = {}
+    states: dict[int, tuple[list[str], list[tuple[str, str]]]] = {}
     again = tmp_path / "again"
     for place in sorted(places):
         again.mkdir()

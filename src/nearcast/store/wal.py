@@ -35,8 +35,11 @@ class WriteAheadLog:
         self._file: BinaryIO | None = None
         self._salts, self._frames = b"", 0
         self._cut_is_due = False
-        with suppress(sqlite3.Error):  # the disk may be full; then the log stays as it is
+        (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+        connection.execute("PRAGMA busy_timeout = 0")
+        with suppress(sqlite3.Error):  # on a full disk, or while others read, it stays as it is
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        connection.execute(f"PRAGMA busy_timeout = {patience:d}")
 
     def close(self) -> None:
         """Close the log."""
