@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast import Box, Engine, NearcastError, Top, Update, index
+from nearcast.arrays.slots import term_hash
 from nearcast.engine import INDEX_NAMES
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
@@ -267,3 +269,20 @@ def test_a_swept_term_stays_while_an_active_message_has_it(monkeypatch: pytest.M
     engine.publish("n", "late", (0.5, 0.5), at=21.0)
     assert len(terms) <= 2
     assert terms._lent == len(terms) - len(terms._ids)
+
+
+def test_strings_that_were_chosen_to_crowd_tables_do_not_do_so() -> None:
+    """Their plain hashes all begin at the same place; here they are hashed with a secret."""
+    chosen = [word for n in range(60_000) if term_hash(word := f"w{n}") & 0xFF == 0]
+    assert len(chosen) > 100
+    engine = Engine(index="rarest-term", window_count=1000)
+    engine.subscribe("top", "w0", point=(0.5, 0.5), top=Top(1, 0.5))
+    for word in chosen:
+        engine.subscribe(word, word, Box(0, 0, 1, 1))
+        engine.publish(word, word, (0.5, 0.5))
+    core = cast("Indexed", engine._core)
+    tables = (core.boolean.terms._slots, core.ranked._terms._slots, core.ranked._message_ids._slots)
+    for slots in tables:
+        firsts = slots[slots[:, 1] != np.uint64(2**64 - 1), 0]
+        assert len(firsts) >= len(chosen)
+        assert len(np.unique(firsts & np.uint64(0xFF))) > len(chosen) // 4
