@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -108,6 +110,30 @@ def test_a_changed_byte_in_a_snapshot_is_noticed(
             found = engine.publish(f"m{engine.seq}", "a w7 w8 w9 x2", point)
             assert [update.subscription for update in found] == ["s7", "s9"]
         file.write_bytes(whole)
+
+
+@pytest.mark.parametrize("table", ["window_chunk", "update_chunk"])
+def test_a_changed_byte_in_stored_columns_is_refused(table: str, tmp_path: Path) -> None:
+    """Also where it is a letter of a text, so that the columns could still be read."""
+    path, draw = tmp_path / "e.nearcast", Random(9)
+    read = f"SELECT data FROM {table}"  # noqa: S608 - a name of ours
+    write = f"UPDATE {table} SET data = ?"  # noqa: S608 - a name of ours
+    with Engine(index="scan", path=path) as engine:
+        engine.subscribe("s", "a", AREA)
+        engine.publish("m", "a b c d e f g", (0.5, 0.5))
+    for _ in range(40):
+        with closing(sqlite3.connect(path)) as connection:
+            (whole,) = connection.execute(read).fetchone()
+            changed = bytearray(whole)
+            changed[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+            connection.execute(write, (bytes(changed),))
+            connection.commit()
+        with pytest.raises(StoreError, match=r"damaged columns .* from a backup"):
+            state_of(path)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(write, (whole,))
+            connection.commit()
+    assert state_of(path) == (2, ["s"], [("s", "m")])
 
 
 def test_a_changed_byte_in_a_backup_is_refused(tmp_path: Path) -> None:

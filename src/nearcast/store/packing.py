@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pyarrow as pa
 
 from nearcast.errors import DamagedStoreError
@@ -30,9 +32,16 @@ def pack(batch: pa.RecordBatch) -> tuple[int, bytes | memoryview]:
     return len(data), memoryview(pa.Codec(_CODEC).compress(data))
 
 
-def unpack(schema: pa.Schema, size: int, data: bytes) -> pa.RecordBatch:
-    """Read what `pack` made."""
+def checksum(data: bytes | memoryview) -> int:
+    """The checksum that is kept beside packed columns."""
+    return zlib.crc32(data)
+
+
+def unpack(schema: pa.Schema, size: int, data: bytes, expected: int | None) -> pa.RecordBatch:
+    """Read what `pack` made; `expected` is its checksum, None for one of the first version."""
     try:
+        if expected is not None and checksum(data) != expected:
+            raise ValueError("another checksum")
         plain = pa.Codec(_CODEC).decompress(data, size) if size else pa.py_buffer(data)
         batch = pa.ipc.read_record_batch(plain, schema)
         batch.validate(full=True)

@@ -68,7 +68,8 @@ CREATE TABLE window_chunk (
     mark REAL NOT NULL,             -- the time of its last one or, if the window is one by count,
                                     -- how many messages had entered it with the last one
     size INTEGER NOT NULL,          -- of the data when unpacked; 0 if it is not packed
-    data BLOB NOT NULL
+    data BLOB NOT NULL,
+    checksum INTEGER                -- CRC-32 of the data; NULL if it was written by version 1
 )
 """,
     """
@@ -90,7 +91,8 @@ CREATE TABLE update_chunk (
     count INTEGER NOT NULL,
     mark REAL NOT NULL,             -- when it was written, in seconds since 1970
     size INTEGER NOT NULL,
-    data BLOB NOT NULL
+    data BLOB NOT NULL,
+    checksum INTEGER
 )
 """,
     """
@@ -107,12 +109,14 @@ CREATE TABLE remembered (
 Migration = Callable[[Connection], None]
 
 
-def _add_webhooks(connection: Connection) -> None:
+def _add_webhooks_and_checksums(connection: Connection) -> None:
     for statement in WEBHOOK_TABLES:
         connection.execute(statement)
+    for table in ("window_chunk", "update_chunk"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _add_webhooks}
+MIGRATIONS: Mapping[int, Migration] = {1: _add_webhooks_and_checksums}
 """By version: the statements that upgrade a file of that version to the next. Never removed."""
 
 
