@@ -10,18 +10,18 @@ import ctypes
 import errno
 import platform
 import struct
-import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
 
 _CALLS = {
     "x86_64": (0xC000003E, {"fsync": 74, "fdatasync": 75, "write": 1, "pwrite64": 18}),
-    "aarch64": (0xC00000B7, {"fsync": 74 + 8, "fdatasync": 83, "write": 64, "pwrite64": 68}),
+    "aarch64": (0xC00000B7, {"fsync": 82, "fdatasync": 83, "write": 64, "pwrite64": 68}),
 }
-SUPPORTED = sys.platform == "linux" and platform.machine() in _CALLS
+SUPPORTED = platform.machine() in _CALLS and Path("/proc/sys/kernel/seccomp/actions_avail").exists()
 SYNCING = ("fsync", "fdatasync")
 WRITING = ("pwrite64",)
 
