@@ -6,16 +6,21 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearcast._jit import read_only
 from nearcast.arrays.slots import (
+    FIXED,
     NOTHING,
+    Secret,
     add_to,
     change,
     empty_slots,
     find,
     hash_strings,
+    hash_with,
     move_slots,
     put,
     remove,
+    secret_words,
     term_hash,
 )
 
@@ -71,3 +76,68 @@ def test_one_term_has_one_hash() -> None:
     hash_strings(data, np.array([0, 4, 8, 9]), hashes)
     assert hashes[0].tolist() == hashes[1].tolist() != hashes[2].tolist()
     assert term_hash("jazz") == hashes[0, 0] != hashes[0, 1]
+
+
+def hashed(secret: Secret, words: list[bytes]) -> list[list[int]]:
+    offsets = np.zeros(len(words) + 1, np.int64)
+    np.cumsum([len(word) for word in words], out=offsets[1:])
+    hashes = np.empty((len(words), 2), np.uint64)
+    hash_with(secret, np.frombuffer(b"".join(words), np.uint8), offsets, hashes)
+    found: list[list[int]] = hashes.tolist()
+    return found
+
+
+def siphash(key: tuple[int, int], data: bytes) -> list[int]:
+    """SipHash-1-3 with 128 bits, in plain Python."""
+    mask = (1 << 64) - 1
+
+    def turned(value: int, bits: int) -> int:
+        return ((value << bits) | (value >> (64 - bits))) & mask
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            v[0] = (v[0] + v[1]) & mask
+            v[2] = (v[2] + v[3]) & mask
+            v[1], v[3] = turned(v[1], 13) ^ v[0], turned(v[3], 16) ^ v[2]
+            v[0] = turned(v[0], 32)
+            v[2] = (v[2] + v[1]) & mask
+            v[0] = (v[0] + v[3]) & mask
+            v[1], v[3] = turned(v[1], 17) ^ v[2], turned(v[3], 21) ^ v[0]
+            v[2] = turned(v[2], 32)
+
+    start = b"somepseudorandomlygeneratedbytes"
+    v = [int.from_bytes(start[at : at + 8], "big") ^ key[at // 8 % 2] for at in (0, 8, 16, 24)]
+    v[1] ^= 0xEE
+    padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) % 256])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v[3] ^= word
+        rounds(1)
+        v[0] ^= word
+    v[2] ^= 0xEE
+    rounds(3)
+    first = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    rounds(3)
+    return [first, v[0] ^ v[1] ^ v[2] ^ v[3]]
+
+
+@given(st.lists(st.binary(max_size=300), max_size=5), st.binary(min_size=16, max_size=16))
+@settings(max_examples=100, deadline=None)
+def test_a_hash_with_a_secret_is_siphash(words: list[bytes], key: bytes) -> None:
+    secret = read_only(np.frombuffer(key, np.uint64))
+    known = (int(secret[0]), int(secret[1]))
+    assert hashed(secret, words) == [siphash(known, word) for word in words]
+
+
+def test_words_that_were_chosen_to_crowd_a_table_do_not_do_so_under_a_secret() -> None:
+    words = [f"w{number}".encode() for number in range(60_000)]
+    fixed = np.array(hashed(FIXED, words), np.uint64)[:, 0] & np.uint64(0xFF)
+    chosen = [word for word, place in zip(words, fixed.tolist(), strict=True) if place == 0]
+    assert len(chosen) > 100
+    places = np.array(hashed(secret_words(), chosen), np.uint64)[:, 0] & np.uint64(0xFF)
+    assert len(np.unique(places)) > len(chosen) // 4
+
+
+def test_secrets_differ() -> None:
+    assert hashed(secret_words(), [b"a"]) != hashed(secret_words(), [b"a"])

@@ -111,3 +111,7 @@ class StoreError(NearcastError):
 
     The file has everything that was acknowledged before, and nothing of the failed call.
     """
+
+
+class DamagedStoreError(StoreError):
+    """The file of a durable engine is there, but not whole: a backup is needed."""

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearcast import Box, Engine, NearcastError, Top, Update, index
+from nearcast.arrays.slots import term_hash
 from nearcast.engine import INDEX_NAMES
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
@@ -211,3 +213,76 @@ def test_many_new_terms_are_numbered_in_several_passes(monkeypatch: pytest.Monke
         found = batch.terms[batch.starts[number] : batch.starts[number + 1]].tolist()
         assert [names[id] for id in found] == text.split()
     assert len(table.frequency) >= len(terms)
+
+
+def test_terms_of_ended_subscriptions_are_freed() -> None:
+    """Fresh terms come for ever, few subscriptions are alive: nothing grows with the former."""
+    engine = Engine(index="rarest-term", window_count=10)
+    sizes = []
+    for turn in range(12):
+        for number in range(3000):
+            n = 3000 * turn + number
+            query = f"new{n} both{n} NOT not{n}" if n % 3 else f"fresh{n}"
+            engine.subscribe(f"s{number % 50}", query, Box(0, 0, 1, 1))
+            if n % 10 == 0:
+                engine.publish(f"m{n}", f"new{n + 1} old{n}", (0.5, 0.5), at=float(n), ttl=5.0)
+        engine.unsubscribe("s7")
+        population = cast("Indexed", engine._core).boolean
+        terms = population.terms
+        arrays = (terms._seen, terms._hashes, terms._slots, population.table.frequency)
+        sizes.append((len(terms._kept), *(len(array) for array in arrays)))
+        assert len(terms) <= 3 * 4096
+        assert len(terms._ids) <= 2 * 4096
+    assert sizes[3] == sizes[-1]
+    last = 3000 * 12 - 1
+    found = engine.publish("last", f"new{last} both{last} fresh{last}", (0.5, 0.5))
+    assert [update.subscription for update in found] == [f"s{2999 % 50}"]
+    assert len(terms.kept().numbers) <= 3 * 50  # what a snapshot has
+
+
+def test_terms_of_ended_top_k_subscriptions_are_freed() -> None:
+    engine = Engine(index="rarest-term", window_count=10)
+    sizes = []
+    for turn in range(8):
+        for number in range(1000):
+            query = f"new{1000 * turn + number} both{number}"
+            engine.subscribe(f"s{number % 20}", query, point=(0.5, 0.5), top=Top(2, 0.5))
+        terms = cast("Indexed", engine._core).ranked._terms
+        sizes.append((len(terms._slots), terms._next <= len(terms._slots)))
+    assert sizes[2] == sizes[-1]
+
+
+def test_a_swept_term_stays_while_an_active_message_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearcast.engine.terms._WORTH_SWEEPING", 1)
+    engine = Engine(index="rarest-term")
+    engine.subscribe("s", "jazz blues", Box(0, 0, 1, 1), at=0.0)
+    engine.publish("m", "jazz", (0.5, 0.5), ttl=10.0)
+    for number in range(5):
+        engine.subscribe("s", f"other{number}", Box(0, 0, 1, 1))
+    terms = cast("Indexed", engine._core).boolean.terms
+    assert "jazz" not in terms._ids
+    assert "blues" not in terms._ids
+    assert [update.message for update in engine.subscribe("t", "jazz", Box(0, 0, 1, 1))] == ["m"]
+    engine.unsubscribe("t")
+    engine.unsubscribe("s")
+    engine.subscribe("u", "late", Box(0, 0, 1, 1), at=20.0)
+    engine.publish("n", "late", (0.5, 0.5), at=21.0)
+    assert len(terms) <= 2
+    assert terms._lent == len(terms) - len(terms._ids)
+
+
+def test_strings_that_were_chosen_to_crowd_tables_do_not_do_so() -> None:
+    """Their plain hashes all begin at the same place; here they are hashed with a secret."""
+    chosen = [word for n in range(60_000) if term_hash(word := f"w{n}") & 0xFF == 0]
+    assert len(chosen) > 100
+    engine = Engine(index="rarest-term", window_count=1000)
+    engine.subscribe("top", "w0", point=(0.5, 0.5), top=Top(1, 0.5))
+    for word in chosen:
+        engine.subscribe(word, word, Box(0, 0, 1, 1))
+        engine.publish(word, word, (0.5, 0.5))
+    core = cast("Indexed", engine._core)
+    tables = (core.boolean.terms._slots, core.ranked._terms._slots, core.ranked._message_ids._slots)
+    for slots in tables:
+        firsts = slots[slots[:, 1] != np.uint64(2**64 - 1), 0]
+        assert len(firsts) >= len(chosen)
+        assert len(np.unique(firsts & np.uint64(0xFF))) > len(chosen) // 4

@@ -1,5 +1,6 @@
 """Webhooks: signed, in order, tried again, given up, replayed, and never sent inside."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ import msgspec
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from nearcast.server.addresses import ForbiddenAddress, check_url, is_public, pinned
+from nearcast.server.addresses import ForbiddenAddress, check_url, is_public
+from nearcast.server.webhook_posts import WebhookPosts
 from patience import PATIENCE_S
 from served import IPAD, SALE, Served, serving
 
@@ -175,10 +177,19 @@ def test_a_webhook_goes_with_its_subscription() -> None:
     [
         *("127.0.0.1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "100.64.0.1", "224.0.0.1"),
         *("::1", "fe80::1", "fc00::1", "::ffff:10.0.0.1", "2002:7f00:1::"),
+        *("64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b:1::7f00:1", "::127.0.0.1"),
+        *("::ffff:0:127.0.0.1", "fec0::1", "::", "ff02::1", "5f00::1"),
     ],
 )
 def test_addresses_inside(address: str) -> None:
     assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["93.184.216.34", "2a00:1450:4001::1", "64:ff9b::93.184.216.34"]
+)
+def test_addresses_outside(address: str) -> None:
+    assert is_public(address)
 
 
 async def _inside(host: str, port: int) -> list[str]:
@@ -186,22 +197,10 @@ async def _inside(host: str, port: int) -> list[str]:
     return ["93.184.216.34", "10.0.0.1"]
 
 
-async def _outside(host: str, port: int) -> list[str]:
-    del host, port
-    return ["93.184.216.34"]
-
-
 def test_a_name_that_leads_inside_is_not_called() -> None:
-    import asyncio
-
+    posts = WebhookPosts(private=False, deadline_s=PATIENCE_S, resolve=_inside)
     with pytest.raises(ForbiddenAddress, match="private address"):
-        asyncio.run(pinned("https://x.org/hook", private=False, resolve=_inside))
-    url, headers, extensions = asyncio.run(
-        pinned("https://x.org:8443/hook?a=b", private=False, resolve=_outside)
-    )
-    assert url == "https://93.184.216.34:8443/hook?a=b"
-    assert headers == {"host": "x.org:8443"}
-    assert extensions == {"sni_hostname": "x.org"}
+        asyncio.run(posts.post("https://x.org/hook", {}, b""))
 
 
 def test_addresses_are_checked_as_far_as_they_can_be() -> None:

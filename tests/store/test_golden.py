@@ -1,7 +1,8 @@
 """Files of every version that was ever released open, and mean what they meant.
 
-`tests/golden/store-1.nearcast` was written by the first release that had durable engines. It is
-never written again; later versions get a file of their own beside it.
+`tests/golden/store-1.nearcast` was written by the first release that had durable engines, and
+`store-2.nearcast` by the first that kept webhooks in it. They are never written again; later
+versions get a file of their own beside them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import pytest
 
 from nearcast import Box, Circle, Engine, Message, Polygon, Result, Subscription, Top, Update
 from nearcast.engine import Entry
+from nearcast.store.webhooks import DeadLetter, Webhook
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-@pytest.mark.parametrize("name", ["store-1.nearcast"])
+@pytest.mark.parametrize("name", ["store-1.nearcast", "store-2.nearcast"])
 def test_an_old_file_opens_and_goes_on(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     shutil.copy(GOLDEN / name, path)
@@ -55,6 +57,19 @@ def test_an_old_file_opens_and_goes_on(name: str, tmp_path: Path) -> None:
             Update("add", "best", "later", later[1].score),
             Update("add", "box", "later"),
         ]
+
+
+def test_webhooks_of_an_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "store-2.nearcast"
+    shutil.copy(GOLDEN / path.name, path)
+    with Engine(index="scan", path=path) as engine:
+        hook = Webhook("box", "https://example.org/hook", "whsec_" + "A" * 32, 9)
+        assert engine.webhooks.all() == [hook]
+        letter = DeadLetter(1, "box", 9, b'{"type":"update.add"}', "answered 500", 1.7e9)
+        assert engine.webhooks.letters(0, 10) == [letter]
+        engine.unsubscribe("box")
+        assert engine.webhooks.all() == []
+        assert engine.webhooks.letters(0, 10) == [letter]
 
 
 TRIANGLE = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)]

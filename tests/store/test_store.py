@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import nearcast.store.store as store_module
-from nearcast import Box, Circle, Engine, Message, Top
+from nearcast import Box, Circle, Engine, Message, Subscription, Top
+from nearcast.engine.ranked import FastRankings
 from nearcast.engine.settings import GivenSettings
 from nearcast.errors import NearcastError, StoreError
 from nearcast.events import Publish
@@ -344,3 +345,32 @@ def test_the_store_gives_the_lock_back_when_opening_fails(tmp_path: Path) -> Non
     store = open_store(path, GivenSettings(), Clock())
     assert store.settings.window.count == 5
     store.close(None)
+
+
+def test_top_k_subscriptions_are_read_back_as_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one, a hundred thousand took more than a minute."""
+    path = tmp_path / "e.nearcast"
+    with Engine(index="rarest-term", path=path, window_count=20) as engine:
+        for number in range(30):
+            engine.publish(f"m{number}", f"a w{number % 7}", (number / 10, 0.5))
+        for number in range(40):
+            query, point = f"a w{number % 5}", (number / 20, 0.25)
+            engine.subscribe(f"s{number}", query, point=point, top=Top(3, 0.5))
+        engine.subscribe("odd", "NOTES a", point=(0, 0), top=Top(2, 0.5))
+        before = {each.id: engine.results(each.id) for each in engine.page(limit=100)}
+    single: list[str] = []
+    put = FastRankings.put
+
+    def counted(self: FastRankings, subscription: Subscription, terms: tuple[str, ...]) -> None:
+        single.append(subscription.id)
+        put(self, subscription, terms)
+
+    monkeypatch.setattr(FastRankings, "put", counted)
+    with Engine(index="rarest-term", path=path) as engine:
+        assert {each.id: engine.results(each.id) for each in engine.page(limit=100)} == before
+        changed = engine.publish("late", "a w1", (0.5, 0.25))
+        assert {update.subscription for update in changed} <= before.keys()
+        assert changed
+    assert single == ["odd"]

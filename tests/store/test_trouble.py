@@ -249,3 +249,29 @@ def test_a_closed_engine_says_so(tmp_path: Path) -> None:
     engine.close()
     with pytest.raises(nearcast.NearcastError, match="it is closed"):
         engine.publish("m", "a", (0, 0))
+
+
+def test_a_file_that_became_empty_is_refused(tmp_path: Path) -> None:
+    """SQLite takes an empty file for a new one; here everything in it would be lost silently."""
+    path = tmp_path / "e.nearcast"
+    with Engine(index="scan", path=path) as engine:
+        engine.subscribe("s", "a", AREA)
+    path.write_bytes(b"")
+    with pytest.raises(StoreError, match="is empty, and was not before"):
+        Engine(index="scan", path=path)
+    path.unlink()
+    with Engine(index="scan", path=path) as engine:
+        assert engine.count == 0
+
+
+def test_only_the_user_of_an_engine_may_read_its_files(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with Engine(index="scan", path=tmp_path / "e.nearcast") as engine:
+            engine.subscribe("s", "a", AREA)
+            engine.backup(tmp_path / "copy.nearcast")
+            modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert {"e.nearcast", "e.nearcast-wal", "e.nearcast-lock", "copy.nearcast"} <= modes.keys()
+    assert set(modes.values()) == {0o600}

@@ -4,14 +4,21 @@ A table is an (n, 2) array of 64-bit words with n a power of two: each slot has 
 upper 33 bits of a second hash above a number of 31 bits. Both words of a slot lie in one cache
 line. Keys are never kept: two that share all 97 bits would be taken for one, which at a billion
 keys has odds of 1 in 10^11. Being plain arrays, tables can be saved, mapped and shared.
+
+Strings that come from outside are hashed with a secret (`secret_words`): SipHash-1-3 with 128 bits
+(Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). Nobody who does not know the
+secret can choose strings that share a hash, or that crowd one part of a table. `FIXED` stands for
+the plain hash that stored plans and the state of pipelines contain.
 """
 
 from __future__ import annotations
 
+from os import urandom
+
 import numpy as np
 import numpy.typing as npt
 
-from nearcast._jit import inner_counting, kernel
+from nearcast._jit import inner_counting, kernel, read_only
 from nearcast.arrays.types import Bytes, Int64s
 
 Slots = npt.NDArray[np.uint64]
@@ -29,6 +36,21 @@ FIRST_SEED = np.uint64(0xCBF29CE484222325)
 SECOND_SEED = np.uint64(0x27D4EB2F165667C5)
 FIRST_FACTOR = np.uint64(0x100000001B3)
 SECOND_FACTOR = np.uint64(0xD6E8FEB86659FD93)
+
+Secret = npt.NDArray[np.uint64]
+"""Two words that only this store or process knows, or none for the plain hash."""
+FIXED: Secret = read_only(np.empty(0, np.uint64))
+_START = (
+    np.uint64(0x736F6D6570736575),
+    np.uint64(0x646F72616E646F6D ^ 0xEE),
+    np.uint64(0x6C7967656E657261),
+    np.uint64(0x7465646279746573),
+)
+
+
+def secret_words() -> Secret:
+    """Draw a new secret."""
+    return read_only(np.frombuffer(urandom(16), np.uint64))
 
 
 def empty_slots(size: int) -> Slots:
@@ -139,6 +161,72 @@ def hash_strings(data: Bytes, offsets: Int64s, hashes: Slots) -> None:
             first = (first ^ np.uint64(data[at])) * FIRST_FACTOR
             second = (second + np.uint64(data[at])) * SECOND_FACTOR
         hashes[string, 0], hashes[string, 1] = mixed(first), mixed(second)
+
+
+@inner_counting
+def _turned(value: np.uint64, bits: int) -> np.uint64:
+    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+
+@inner_counting
+def _round(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    a += b
+    b = _turned(b, 13) ^ a
+    a = _turned(a, 32)
+    c += d
+    d = _turned(d, 16) ^ c
+    a += d
+    d = _turned(d, 21) ^ a
+    c += b
+    b = _turned(b, 17) ^ c
+    c = _turned(c, 32)
+    return a, b, c, d
+
+
+@inner_counting
+def hash_bytes(
+    secret: Secret, data: Bytes, begin: int, end: int, lower: bool
+) -> tuple[np.uint64, np.uint64]:
+    """Hash a part of some bytes with a secret; with `lower` capital letters of ASCII as small."""
+    a, b = _START[0] ^ secret[0], _START[1] ^ secret[1]
+    c, d = _START[2] ^ secret[0], _START[3] ^ secret[1]
+    word, filled = np.uint64(0), 0
+    for at in range(begin, end):
+        letter = data[at]
+        if lower and 65 <= letter <= 90:
+            letter += np.uint8(32)
+        word |= np.uint64(letter) << np.uint64(8 * filled)
+        filled += 1
+        if filled == 8:
+            d ^= word
+            a, b, c, d = _round(a, b, c, d)
+            a ^= word
+            word, filled = np.uint64(0), 0
+    word |= np.uint64(end - begin) << np.uint64(56)
+    d ^= word
+    a, b, c, d = _round(a, b, c, d)
+    a ^= word
+    c ^= np.uint64(0xEE)
+    for _ in range(3):
+        a, b, c, d = _round(a, b, c, d)
+    first = a ^ b ^ c ^ d
+    b ^= np.uint64(0xDD)
+    for _ in range(3):
+        a, b, c, d = _round(a, b, c, d)
+    return first, a ^ b ^ c ^ d
+
+
+@kernel
+def hash_with(secret: Secret, data: Bytes, offsets: Int64s, hashes: Slots) -> None:
+    """Hash strings as `hash_strings` does, with a secret if there is one."""
+    if len(secret) == 0:
+        hash_strings(data, offsets, hashes)
+        return
+    for string in range(len(offsets) - 1):
+        first, second = hash_bytes(secret, data, offsets[string], offsets[string + 1], False)
+        hashes[string, 0], hashes[string, 1] = first, second
 
 
 def term_hash(term: str) -> int:

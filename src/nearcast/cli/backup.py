@@ -1,4 +1,4 @@
-"""`nearcast backup`: a consistent copy of a server's data, taken while it runs."""
+"""`nearcast backup` and `nearcast restore`: copies of a server's data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from nearcast.errors import InvalidValue
-from nearcast.store.backup import copy_file
+from nearcast.store.copies import back_up, restore_copy
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
+    """Register the commands."""
     app.command("backup")(backup)
+    app.command("restore")(restore)
 
 
 def backup(
@@ -24,8 +25,9 @@ def backup(
 ) -> None:
     """Copy the data of a server: subscriptions, messages, updates, keys and webhooks.
 
-    Everything that was acknowledged before the copy began is in it. Serve from the copy to
-    restore it. What a pipeline on Spark remembers is not copied.
+    Everything that was acknowledged before the copy began is in it. The folder appears when the
+    copy is complete, with checksums that `restore` and `serve` verify. What a pipeline on Spark
+    remembers is not copied.
 
     [bold]Example[/bold]
 
@@ -36,10 +38,22 @@ def backup(
     files = [path for path in files if path.is_file()]
     if not files:
         raise InvalidValue("--data", str(data), "the folder that `nearcast serve --data` was given")
-    if output.exists() and any(output.iterdir()):
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidValue("--output", str(output), "a new or empty folder")
-    for path in files:
-        target = output / path.relative_to(data)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        copy_file(path, target)
+    back_up(data, files, output)
     typer.echo(f"{len(files)} files in {output}")
+
+
+def restore(
+    backup: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder that `nearcast backup` has made.")
+    ],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="A new folder to serve from.")],
+) -> None:
+    """Make the data of a server from a backup, which is verified and stays as it is.
+
+    [bold]Example[/bold]
+
+      nearcast restore --backup deals-monday --data deals
+    """
+    typer.echo(f"{restore_copy(backup, data)} files in {data}")

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
+from nearcast.store.copies import accept_copy
 
 keys = typer.Typer(no_args_is_help=True)
 DataOption = Annotated[Path, typer.Option(metavar="DIR", help="The folder of the server.")]
@@ -64,6 +65,7 @@ def add(
     need("fastapi", "server")
     from nearcast.server.keys import KeyStore
 
+    accept_copy(data)
     opened = KeyStore(data / "keys.db")
     try:
         scopes = scope or ["publish", "subscribe"]
@@ -119,6 +121,7 @@ def remove(
     need("fastapi", "server")
     from nearcast.server.keys import KeyStore
 
+    accept_copy(data)
     opened = KeyStore(data / "keys.db")
     try:
         opened.remove(name)

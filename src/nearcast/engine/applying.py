@@ -11,7 +11,7 @@ from nearcast.engine.changes import AcceptedMessage, EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import NearcastError
-from nearcast.events import Event, Publish, Update
+from nearcast.events import Event, Publish, Unsubscribe, Update
 
 
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
@@ -27,6 +27,8 @@ def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Upd
         case _:
             id = event.subscription.id if hasattr(event, "subscription") else event.id
             changes.subscriptions[id] = core.subscription(id)
+            if isinstance(event, Unsubscribe):
+                changes.ended.append(id)
     changes.add_updates(changes.seq, at, updates)
     return updates
 

@@ -64,6 +64,7 @@ class EngineChanges:
         self.last = last
         self.now: float | None = None
         self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
+        self.ended: list[str] = []  # unsubscribed, even if the id was taken again afterwards
         self.boxes: list[Boxes] = []
         self.moved: list[str] = []  # ids of subscriptions whose new regions are read from the core
         self.messages: list[AcceptedMessage | PublishedColumns] = []

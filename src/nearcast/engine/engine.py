@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from nearcast.store import WebhookTable
+
 _AT_A_TIME = 256  # events between two checks whether plain code should go over to an index
 
 Answers = Mapping[str, bytes] | Callable[[list[EventOutcome]], Mapping[str, bytes]]
@@ -93,12 +95,14 @@ class Engine:
         given = GivenSettings(window_count, window_seconds, space, history, analyser)
         self._index = index
         self._journal: Journal
+        self._webhooks: WebhookTable | None = None
         if path is None:
             self._journal = MemoryJournal(given.settings(), clock, retain_updates)
         else:
             from nearcast.store import open_store
 
-            self._journal = open_store(path, given, clock, retain_seconds, retain_updates)
+            self._journal = store = open_store(path, given, clock, retain_seconds, retain_updates)
+            self._webhooks = store.webhooks
         self._closed = False
         self._core: EventCore | None = None
         try:
@@ -156,6 +160,8 @@ class Engine:
     def _keep(self, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         if changes.seq > changes.before or answers:
             self._journal.commit(self._ready(), changes, answers)
+            if self._webhooks is not None and not self._journal.heals:
+                self._webhooks.end(changes.ended)
         self._directory.follow(changes)
 
     def __enter__(self) -> Self:
@@ -180,6 +186,15 @@ class Engine:
     def log(self) -> UpdateLog:
         """The updates of all events so far, for as long as they are kept."""
         return self._journal.log
+
+    @property
+    def webhooks(self) -> WebhookTable:
+        """The webhooks of its subscriptions, for a server; each ends with its subscription."""
+        if self._webhooks is None:
+            from nearcast.store import webhooks_in_memory
+
+            self._webhooks = webhooks_in_memory()
+        return self._webhooks
 
     @property
     def seq(self) -> int:

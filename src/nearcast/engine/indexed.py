@@ -116,6 +116,7 @@ class IndexedSubscriptions:
         subscription = interest.subscription
         id, region = subscription.id, subscription.region
         assert region is not None  # noqa: S101 - a subscription without top has a region
+        self.terms.sweep()
         owner = self._owners.get(id)
         if owner is not None and self._queries[owner] == subscription.query:
             placement = self.placement(owner, region)
@@ -181,12 +182,10 @@ class IndexedSubscriptions:
         special = self._special(owner)
         if special is not None:
             kind: type[Region] = type(special[0])
-            rows = special[1]
-            sides = len(special[0].bounds())
+            rows, sides = special[1], len(special[0].bounds())
         else:
             kind = Circle if owner in self._radii else Box
-            rows = np.array([self._rows[owner]], np.int32)
-            sides = 1
+            rows, sides = np.array([self._rows[owner]], np.int32), 1
         bounds = region.bounds()
         if kind is Polygon or type(region) is not kind or len(bounds) != sides:
             return None
@@ -259,6 +258,7 @@ class IndexedSubscriptions:
         self._withdraw(owner)
         self._ids[owner] = self._queries[owner] = ""
         self._free.append(owner)
+        self.terms.sweep()
 
     def drop_some(self, ids: list[str]) -> None:
         """Remove many subscriptions at once; unknown ones are ignored."""

@@ -9,7 +9,16 @@ import pyarrow as pa
 
 from nearcast._jit import kernel
 from nearcast.arrays.memory import Memory
-from nearcast.arrays.slots import Slots, empty_slots, find, hash_strings, put, remove
+from nearcast.arrays.slots import (
+    Secret,
+    Slots,
+    empty_slots,
+    find,
+    hash_with,
+    put,
+    remove,
+    secret_words,
+)
 from nearcast.arrays.types import Bytes, Int64s
 from nearcast.text.columns import buffers
 
@@ -120,11 +129,10 @@ class NumberedStrings:
         """The strings with these numbers."""
         return strings_at(*self.spans(numbers))
 
-    def hashes(self, count: int) -> Slots:
+    def hashes(self, count: int, secret: Secret) -> Slots:
         """The hashes of the `count` oldest strings."""
-        hashes = np.empty((count, 2), np.uint64)
-        hash_strings(self._data, self._starts[self._low : self._low + count + 1], hashes)
-        return hashes
+        offsets = self._starts[self._low : self._low + count + 1]
+        return _hashed(self._data, offsets, secret)
 
     def _make_room(self, count: int, size: int) -> None:
         low, end = self._low, self._low + self._count
@@ -146,6 +154,7 @@ class MessageIds:
     def __init__(self, first: int) -> None:
         self.texts = NumberedStrings(first)
         self._slots = empty_slots(1 << 8)
+        self._secret = secret_words()
 
     @property
     def nbytes(self) -> int:
@@ -154,13 +163,15 @@ class MessageIds:
 
     def number(self, id: str) -> int | None:
         """The number of the message with an id, if it is there."""
-        hashes = _hashed(*bytes_of([id]))
+        hashes = _hashed(*bytes_of([id]), self._secret)
         found = find(self._slots, hashes[0, 0], hashes[0, 1])
         return None if found < 0 else self.texts.first + ((found - self.texts.first) & _MASK)
 
     def has_any(self, ids: list[str]) -> bool:
         """Whether one of these ids is there."""
-        return bool(len(self.texts)) and _has_any(self._slots, _hashed(*bytes_of(ids)))
+        return bool(len(self.texts)) and _has_any(
+            self._slots, _hashed(*bytes_of(ids), self._secret)
+        )
 
     def extend(self, ids: list[str]) -> None:
         """Append ids, none of which is in use."""
@@ -170,15 +181,15 @@ class MessageIds:
             size *= 2
         if size > len(self._slots):
             self._slots = empty_slots(size)
-            _put_all(self._slots, self.texts.hashes(count), self.texts.first)
+            _put_all(self._slots, self.texts.hashes(count, self._secret), self.texts.first)
         self.texts.extend(data, offsets)
-        _put_all(self._slots, _hashed(data, offsets), self.texts.first + count)
+        _put_all(self._slots, _hashed(data, offsets, self._secret), self.texts.first + count)
 
     def drop_before(self, number: int) -> None:
         """Drop the ids of messages before this one."""
         count = number - self.texts.first
         if count > 0:
-            _remove_all(self._slots, self.texts.hashes(count))
+            _remove_all(self._slots, self.texts.hashes(count, self._secret))
             self.texts.drop_before(number)
 
 
@@ -193,7 +204,7 @@ def bytes_of(strings: list[str]) -> tuple[Bytes, Int64s]:
         return np.frombuffer(b"".join(encoded), np.uint8), offsets
 
 
-def _hashed(data: Bytes, offsets: Int64s) -> Slots:
+def _hashed(data: Bytes, offsets: Int64s, secret: Secret) -> Slots:
     hashes = np.empty((len(offsets) - 1, 2), np.uint64)
-    hash_strings(data, offsets, hashes)
+    hash_with(secret, data, offsets, hashes)
     return hashes

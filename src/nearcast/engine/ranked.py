@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import announced_compilation
+from nearcast.arrays.slots import secret_words
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.engine.matching import ArrivedMessage, Results
 from nearcast.engine.message_ids import MessageIds, NumberedStrings, bytes_of
@@ -69,6 +70,7 @@ class FastRankings:
     def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
         """Add a subscription, or replace the one with its id."""
         core, id = self._active(), subscription.id
+        self._terms.sweep()
         known = self._numbers.get(id)
         if known is not None:
             self._pending.append(_turned(core.members(np.array([known], np.int32))))
@@ -91,6 +93,7 @@ class FastRankings:
         If a query has no terms, it returns None and changes nothing.
         """
         core = self._active()
+        self._terms.sweep()
         bags = self._terms.read(queries)
         if (np.diff(bags.starts) == 0).any():
             return None
@@ -279,7 +282,7 @@ class FastRankings:
             )
             history = settings.history
             idf = idf_of(history) if history is not None and history.documents else None
-            self._terms = TermNumbers(core, settings.analyser, idf)
+            self._terms = TermNumbers(core, settings.analyser, idf, secret=secret_words())
             self._message_ids, self._texts = MessageIds(0), NumberedStrings(0)
             self._core = core
             with announced_compilation():

@@ -12,6 +12,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from nearcast._jit import read_only
+from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s
 from nearcast.engine.indexed import IndexedSubscriptions, LateRegion
 from nearcast.engine.terms import KeptTerms, TermIds
@@ -33,7 +35,9 @@ def save_population(population: IndexedSubscriptions, folder: Path) -> None:
         "row": pa.array(population._rows, pa.int32()),
     }
     _write(folder / "names.arrow", names)
-    _write(folder / "terms.arrow", _term_columns(population.terms.kept()))
+    kept = population.terms.kept()
+    _write(folder / "terms.arrow", _term_columns(kept))
+    _write(folder / "secret.arrow", {"word": pa.array(kept.secret)})
     radii = population._radii
     circles = {
         "owner": pa.array(radii, pa.int32()),
@@ -61,7 +65,8 @@ def load_population(population: IndexedSubscriptions, folder: Path) -> None:
     names = _read(folder / "names.arrow")
     ids, queries = _strings(names["id"]), _strings(names["query"])
     terms = TermIds(table, population.analyser)
-    terms.take_over(_kept_terms(_read(folder / "terms.arrow")))
+    secret = read_only(_read(folder / "secret.arrow")["word"].to_numpy())
+    terms.take_over(_kept_terms(_read(folder / "terms.arrow"), secret))
     circles = _read(folder / "circles.arrow")
     radii = zip(circles["owner"].to_pylist(), circles["radius"].to_pylist(), strict=True)
     special = _read(folder / "special.arrow")
@@ -95,14 +100,14 @@ def _term_columns(kept: KeptTerms) -> dict[str, pa.Array]:
     }
 
 
-def _kept_terms(table: pa.Table) -> KeptTerms:
+def _kept_terms(table: pa.Table, secret: Secret) -> KeptTerms:
     known = table["known"].to_pylist()
     letters = [
         term if is_known else None
         for term, is_known in zip(_strings(table["term"]), known, strict=True)
     ]
     hashes = np.column_stack([table["first"].to_numpy(), table["second"].to_numpy()])
-    return KeptTerms(np.array(table["number"].to_numpy()), letters, hashes)
+    return KeptTerms(np.array(table["number"].to_numpy()), letters, hashes, secret)
 
 
 def _as_json(region: object) -> bytes:

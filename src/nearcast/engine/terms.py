@@ -4,7 +4,8 @@ Only terms of subscriptions, and of messages while they are active, get a number
 term of an instant message costs only a look-up. There are two ways to look up terms: a
 dictionary for texts that went through the analyser, and for plain ASCII texts a kernel that reads
 the bytes of a whole Arrow column. The kernel identifies a term by 97 bits of hash instead of its
-letters (`nearcast.arrays.slots`).
+letters (`nearcast.arrays.slots`). The hash has a secret, drawn when the numbers are made and saved
+with them, so that nobody can find two terms that share it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
-from nearcast.arrays.slots import Slots, empty_slots, find, hash_strings, move_slots, put, remove
+from nearcast.arrays.slots import (
+    Secret,
+    Slots,
+    empty_slots,
+    find,
+    hash_with,
+    move_slots,
+    put,
+    remove,
+    secret_words,
+)
 from nearcast.arrays.types import Bytes, Int32s, Int64s
-from nearcast.index.table import Table
+from nearcast.index.table import EXCLUDES, NO_OWNER, Rows, Table
 from nearcast.text import Analyser
 from nearcast.text.columns import buffers, cut_ascii, not_ascii, spliced
 
 _FRESH_TERMS = 1 << 16  # the most new terms that one pass over some texts can number
+_WORTH_SWEEPING = 1 << 12  # as many new terms of subscriptions at least lie between two sweeps
 
 
 @kernel
@@ -53,6 +65,7 @@ def _read_texts(
     data: Bytes,
     offsets: Int64s,
     odd: npt.NDArray[np.bool_],
+    secret: Secret,
     seen: Int64s,
     mark: int,
     start: int,
@@ -88,7 +101,7 @@ def _read_texts(
         if odd[text]:
             continue
         # Cut the whole text first, so that the look-ups, which wait for memory, overlap.
-        tokens = cut_ascii(data, at, stop, hashes, spans)
+        tokens = cut_ascii(data, at, stop, secret, hashes, spans)
         for token in range(tokens):
             # Look the token up, and number it if it is new.
             first, second = hashes[token, 0], hashes[token, 1]
@@ -116,24 +129,27 @@ class TextBatch(NamedTuple):
 
 
 class KeptTerms(NamedTuple):
-    """Terms by number: their letters, None where only their hashes are known, and these."""
+    """Terms by number: their letters (None where only hashes are known), hashes, and the secret."""
 
     numbers: Int32s
     letters: list[str | None]
     hashes: Slots
+    secret: Secret
 
 
 class TermIds:
     """Numbers terms from 0, in the order in which subscriptions or active messages first use them.
 
-    A term of subscriptions keeps its number for ever and is in a dictionary. One that only active
-    messages have is known by its hash alone, and its number is used again when they have ended.
+    A term of subscriptions is in a dictionary. One that only active messages have is known by its
+    hash alone, and its number is used again when they have ended. `sweep` frees the numbers of
+    terms whose subscriptions have ended, whenever as many terms have come as there were before.
     """
 
     def __init__(self, table: Table, analyser: Analyser) -> None:
         self._table = table
         self._analyser = analyser
         self._plain = analyser == Analyser()
+        self._secret = secret_words()
         self._ids: dict[str, int] = {}  # those of subscriptions, as far as their letters are known
         self._late: list[str] = []  # those in it that the slots do not know yet
         self._count = 0  # one more than the highest number
@@ -142,7 +158,9 @@ class TermIds:
         self._slots = empty_slots(1 << 10)
         self._seen: Int64s = np.full(16, -1, np.int64)
         self._hashes: Slots = np.zeros((16, 2), np.uint64)  # by number
-        self._kept: npt.NDArray[np.bool_] = np.zeros(16, np.bool_)  # by number: never given back
+        self._kept: npt.NDArray[np.bool_] = np.zeros(16, np.bool_)  # by number: of subscriptions
+        self._held: npt.NDArray[np.bool_] = np.zeros(16, np.bool_)  # by number: of messages
+        self._new, self._swept = 0, 0  # terms of subscriptions: since the last sweep, and after it
         self._mark = 0
 
     def __len__(self) -> int:
@@ -150,20 +168,22 @@ class TermIds:
 
     def kept(self) -> KeptTerms:
         """The terms of subscriptions, to be saved with them; those of active messages are not."""
-        self.settle()
+        self._sweep()
         numbers = np.flatnonzero(self._kept).astype(np.int32)
         letters = {number: term for term, number in self._ids.items()}
-        return KeptTerms(numbers, [letters.get(n) for n in numbers.tolist()], self._hashes[numbers])
+        spelled = [letters.get(number) for number in numbers.tolist()]
+        return KeptTerms(numbers, spelled, self._hashes[numbers], self._secret)
 
     def take_over(self, kept: KeptTerms) -> None:
         """Load terms that another instance saved, with the same numbers; this one must be empty."""
-        numbers, letters, hashes = kept
+        numbers, letters, hashes, self._secret = kept
         given = zip(letters, numbers.tolist(), strict=True)
         self._ids = {term: number for term, number in given if term is not None}
         self._count = int(numbers.max(initial=-1)) + 1
         self._lent = len(numbers) - len(self._ids)
         self._enter(hashes, numbers)
         self._kept[numbers] = True
+        self._swept = len(numbers)
         self._free = np.flatnonzero(~self._kept[: self._count]).tolist()
         frequency = self._table.frequency
         others = np.ones(len(frequency), np.bool_)
@@ -181,6 +201,7 @@ class TermIds:
                 ids[term] = self._free.pop() if self._free else self._count
                 self._count = max(self._count, ids[term] + 1)
                 self._late.append(term)
+                self._new += 1
         return [ids[term] for term in wanted]
 
     def _adopt(self, terms: list[str]) -> None:
@@ -190,6 +211,7 @@ class TermIds:
                 self._ids[term] = number
                 self._kept[number] = True
                 self._lent -= 1
+                self._new += 1
 
     def known(self, terms: Iterable[str]) -> Int32s:
         """The numbers of those terms that have one."""
@@ -208,7 +230,7 @@ class TermIds:
         numbers = np.array([self._ids.get(term, -1) for term in wanted], np.int32)
         missing = np.flatnonzero(numbers < 0)
         if len(missing):
-            hashes = _hashes([wanted[at] for at in missing.tolist()])
+            hashes = self._hashed([wanted[at] for at in missing.tolist()])
             found = np.empty(len(missing), np.int32)
             _find_terms(self._slots, hashes, found)
             new = found < 0
@@ -218,16 +240,42 @@ class TermIds:
             self._enter(hashes[new], found[new])
             self._lent += count
             numbers[missing] = found
+        self._held[numbers] = True
         return numbers
 
     def take_back(self, numbers: Int32s) -> None:
         """Free the numbers of terms that no active message and no subscription has any more."""
+        self._held[numbers] = False
         gone = numbers[~self._kept[numbers]]
+        self._lent -= len(gone)
+        self._give_back(gone)
+
+    def _give_back(self, gone: Int32s) -> None:
         if len(gone):
             _remove_terms(self._slots, self._hashes, gone)
             self._table.frequency[gone] = 0
             self._free += gone.tolist()
-            self._lent -= len(gone)
+
+    def sweep(self) -> None:
+        """Free the terms of subscriptions that have ended, if there may be many.
+
+        Only while every term that was interned is in the table.
+        """
+        if self._new >= max(_WORTH_SWEEPING, self._swept):
+            self._sweep()
+
+    def _sweep(self) -> None:
+        self.settle()
+        unused = self._kept.copy()
+        unused[_terms_in(self._table.rows)] = False
+        letters = len(self._ids)
+        self._ids = {term: number for term, number in self._ids.items() if not unused[number]}
+        self._kept &= ~unused
+        # Those without letters were counted as lent before; of the others some are from now on.
+        gone = np.flatnonzero(unused & ~self._held).astype(np.int32)
+        self._lent += letters - len(self._ids) - len(gone)
+        self._give_back(gone)
+        self._new, self._swept = 0, int(np.count_nonzero(self._kept))
 
     def _next(self, count: int) -> Int32s:
         """The numbers that new terms will get: free ones first."""
@@ -244,7 +292,7 @@ class TermIds:
     def _find(self, terms: list[str]) -> Int32s:
         self.settle()
         numbers = np.empty(len(terms), np.int32)
-        _find_terms(self._slots, _hashes(terms), numbers)
+        _find_terms(self._slots, self._hashed(terms), numbers)
         return numbers
 
     def _enter(self, hashes: Slots, numbers: Int32s) -> None:
@@ -258,7 +306,7 @@ class TermIds:
         if self._late:
             late, self._late = self._late, []
             numbers = np.array([self._ids[term] for term in late], np.int32)
-            self._enter(_hashes(late), numbers)
+            self._enter(self._hashed(late), numbers)
             self._kept[numbers] = True
 
     def _reserve(self, count: int) -> None:
@@ -270,10 +318,20 @@ class TermIds:
             self._seen[:old] = seen
             self._hashes = np.concatenate([self._hashes, np.zeros((room - old, 2), np.uint64)])
             self._kept = np.concatenate([self._kept, np.zeros(room - old, np.bool_)])
+            self._held = np.concatenate([self._held, np.zeros(room - old, np.bool_)])
         while 2 * count > len(self._slots):
             larger = empty_slots(4 * len(self._slots))
             move_slots(self._slots, larger)
             self._slots = larger
+
+    def _hashed(self, terms: list[str]) -> Slots:
+        """Hash terms as the kernel that reads columns does."""
+        encoded = [term.encode() for term in terms]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(term) for term in encoded], out=offsets[1:])
+        hashes = np.empty((len(encoded), 2), np.uint64)
+        hash_with(self._secret, np.frombuffer(b"".join(encoded), np.uint8), offsets, hashes)
+        return hashes
 
     def read(self, texts: pa.StringArray, *, intern: bool = False, lend: bool = False) -> TextBatch:
         """Turn texts into the numbers of their terms, each once a text.
@@ -307,11 +365,12 @@ class TermIds:
             numbers = self._next(len(fresh))
             self._reserve(self._count + len(fresh))
             done, added = _read_texts(
-                self._slots, data, offsets, odd, self._seen, self._mark, done, starts, terms,
-                fresh, numbers, self._hashes, hashes, spans,
+                self._slots, data, offsets, odd, self._secret, self._seen, self._mark, done, starts,
+                terms, fresh, numbers, self._hashes, hashes, spans,
             )  # fmt: skip
             self._use(added)
             if intern:
+                self._new += added
                 raw = data.data
                 given = zip(fresh[:added].tolist(), numbers[:added].tolist(), strict=True)
                 for (a, b), number in given:
@@ -323,6 +382,8 @@ class TermIds:
         if intern:
             # Some may have been lent before: they stay, with their hash alone.
             self._kept[terms] = True
+        elif lend:
+            self._held[terms] = True
         return TextBatch(starts, terms)
 
     def _read_slowly(self, texts: pa.StringArray, intern: bool, lend: bool) -> TextBatch:
@@ -339,11 +400,14 @@ class TermIds:
         return TextBatch(starts, np.array([id for ids in found for id in ids], np.int32))
 
 
-def _hashes(terms: list[str]) -> Slots:
-    """Hash terms as the kernel that reads columns does."""
-    encoded = [term.encode() for term in terms]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(term) for term in encoded], out=offsets[1:])
-    hashes = np.empty((len(encoded), 2), np.uint64)
-    hash_strings(np.frombuffer(b"".join(encoded), np.uint8), offsets, hashes)
-    return hashes
+def _terms_in(rows: Rows) -> Int32s:
+    """The terms of all rows in use, required and excluded."""
+    live = np.flatnonzero(rows.owner != NO_OWNER)
+    first, required = rows.first[live], rows.required[live]
+    after = (first + required)[rows.flags[live] & EXCLUDES != 0]
+    starts = np.concatenate([first, after + 1]).astype(np.int64)
+    lengths = np.concatenate([required, rows.terms[after]]).astype(np.int64)
+    before = np.cumsum(lengths) - lengths
+    places = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    found: Int32s = rows.terms[places]
+    return found

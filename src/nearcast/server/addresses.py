@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from ipaddress import IPv6Address, ip_address
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
 
 from nearcast.errors import InvalidValue
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 _EXPECTED = "an address such as https://example.org/hook"
+_GLOBAL_UNICAST = IPv6Network("2000::/3")  # all other IPv6 addresses mean something local
+_NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class ForbiddenAddress(Exception):  # noqa: N818 - named after the address, not the failure
@@ -54,10 +55,18 @@ def is_public(address: str) -> bool:
     """Whether an IP address is reachable on the public internet."""
     ip = ip_address(address)
     if isinstance(ip, IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is not None:
-            ip = inner
+        inner = _inside_of(ip)
+        if inner is None:
+            return ip in _GLOBAL_UNICAST and ip.is_global
+        ip = inner
     return ip.is_global and not ip.is_multicast
+
+
+def _inside_of(ip: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that packets to an IPv6 address end up at, where there is one."""
+    if ip in _NAT64:
+        return IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
 
 
 async def _look_up(host: str, port: int) -> list[str]:
@@ -65,13 +74,10 @@ async def _look_up(host: str, port: int) -> list[str]:
     return [str(address[4][0]) for address in found]
 
 
-async def pinned(
-    url: str, *, private: bool, resolve: Resolve | None = None
-) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """Return the URL to call by IP address, and the headers and TLS name that go with it."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+async def checked_addresses(
+    host: str, port: int, *, private: bool, resolve: Resolve | None = None
+) -> list[str]:
+    """Look a host up, and return its IP addresses if all of them may be called."""
     try:
         addresses = await (resolve or _look_up)(host, port)
     except OSError as error:
@@ -82,7 +88,4 @@ async def pinned(
         raise ForbiddenAddress(
             f"{host}: leads to a private address, which the server does not allow"
         )
-    address = addresses[0]
-    netloc = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    called = urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, ""))
-    return called, {"host": parts.netloc}, {"sni_hostname": host}
+    return addresses

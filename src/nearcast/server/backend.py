@@ -237,13 +237,15 @@ class EngineThread:
         self._loop.call_soon_threadsafe(self._finish, jobs, batch)
 
     def _finish(self, jobs: list[_ApplyJob], batch: CommittedBatch) -> None:
-        self._observer.committed(batch)
-        start = 0
-        for job in jobs:
-            stop = start + len(job.events)
-            if not job.answer.done():
-                job.answer.set_result(batch.outcomes[start:stop])
-            start = stop
+        try:
+            self._observer.committed(batch)
+        finally:  # the batch is stored, whatever its observer makes of it
+            start = 0
+            for job in jobs:
+                stop = start + len(job.events)
+                if not job.answer.done():
+                    job.answer.set_result(batch.outcomes[start:stop])
+                start = stop
 
 
 def _remembering(

@@ -36,7 +36,7 @@ async def back_up(context: RequestContext) -> Response:
     if data is None:
         raise Problem(409, "in-memory", "this server keeps everything in memory; start with --data")
     folder = data / "backups"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     moment = datetime.fromtimestamp(context.state.config.clock(), UTC).strftime("%Y%m%dT%H%M%S%f")
     name = f"{context.tenant.name}-{moment}.nearcast"
     await context.tenant.backend.backup(folder / name)

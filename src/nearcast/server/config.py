@@ -59,6 +59,7 @@ class Config:
     private_webhooks: bool = False
     webhook_attempts: int = 10
     webhook_pause_s: float = 1.0
+    webhook_deadline_s: float = 10.0
     clock: Callable[[], float] = time.time
 
 

@@ -22,7 +22,10 @@ def install_health(app: FastAPI, state: ServerState) -> None:
         del request
         if not state.ready:
             return state.not_ready().response()
-        return json_response({"status": "ready"})
+        broken = len(state.tenants.troubles)
+        return json_response(
+            {"status": "ready"} | ({"unavailable_tenants": broken} if broken else {})
+        )
 
     async def metrics(request: Request) -> Response:
         state.admit(request, "admin")

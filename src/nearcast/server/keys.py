@@ -16,7 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
-from nearcast.errors import InvalidValue, SourceError, StateError
+from nearcast.errors import InvalidValue, SourceError, StateError, StoreError
+from nearcast.store.connect import store_error
 
 SCOPES = ("publish", "subscribe", "admin")
 _PREFIX = "nck_"
@@ -59,7 +60,8 @@ class KeyStore:
         self._known: dict[bytes, ApiKey] = {}
         self._version = -1
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(mode=0o600)
             self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             path.chmod(0o600)
             self._database.execute("PRAGMA busy_timeout = 5000")
@@ -120,15 +122,24 @@ class KeyStore:
                 self._database.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             except sqlite3.IntegrityError:
                 raise StateError(f"name: there is a key {name!r} already; choose another") from None
+            except sqlite3.Error as error:
+                raise self._trouble(error) from None
             self._load()
         return token
 
     def remove(self, name: str) -> None:
         """Remove a key: requests with it are refused from now on."""
         with self._lock:
-            if not self._database.execute("DELETE FROM keys WHERE name = ?", (name,)).rowcount:
+            try:
+                found = self._database.execute("DELETE FROM keys WHERE name = ?", (name,)).rowcount
+            except sqlite3.Error as error:
+                raise self._trouble(error) from None
+            if not found:
                 raise StateError(f"name: there is no key {name!r}; see 'nearcast keys list'")
             self._load()
+
+    def _trouble(self, error: sqlite3.Error) -> StoreError:
+        return store_error(self._path, error)
 
     def close(self) -> None:
         """Close the file."""

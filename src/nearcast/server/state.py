@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
 import structlog
 from starlette.requests import HTTPConnection
 
-from nearcast.errors import NearcastError
+from nearcast.errors import DamagedStoreError, NearcastError
 from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
 from nearcast.server.backend import CommittedBatch
@@ -19,7 +20,8 @@ from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
 from nearcast.server.webhook_delivery import WebhookDispatcher
-from nearcast.server.webhook_store import WebhookStore
+from nearcast.store.copies import accept_copy
+from nearcast.store.webhooks import Webhook
 
 log = structlog.get_logger("nearcast")
 _TURNS = 64  # listeners are woken in this many turns, not all at once
@@ -30,12 +32,12 @@ class ServerState:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        if config.data is not None:
+            accept_copy(config.data)
         self.keys = None if config.data is None else KeyStore(config.data / "keys.db")
         self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
         self.tenants = Tenants(config, self)
-        store = None if config.data is None else config.data / "webhooks.db"
-        self.webhook_store = WebhookStore(store)
-        self.dispatcher = WebhookDispatcher(self.webhook_store, self.tenants, config)
+        self.dispatcher = WebhookDispatcher(config)
         self.metrics = ServerMetrics(self)
         self.ready = False
         self.stopping = False
@@ -52,16 +54,17 @@ class ServerState:
         """Count a listener that did not keep up."""
         self.metrics.overflows.inc()
 
+    def opened(self, tenant: Tenant, hooks: list[Webhook]) -> None:
+        """Start to deliver for the webhooks of a tenant."""
+        self.dispatcher.start(tenant, hooks)
+
     def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
-        """Count a batch, and remove the webhooks of subscriptions that it ended."""
+        """Count a batch, and end deliveries for subscriptions that it ended."""
         self.metrics.committed(batch)
         self.on_committed(batch)
         for event, outcome in zip(batch.events, batch.outcomes, strict=True):
-            if not isinstance(event, Unsubscribe) or outcome.error is not None:
-                continue
-            if self.dispatcher.has(tenant.name, event.id):
-                self.webhook_store.remove(tenant.name, event.id)
-                self.dispatcher.end(tenant.name, event.id)
+            if isinstance(event, Unsubscribe) and outcome.error is None:
+                self.dispatcher.end(tenant, event.id)
 
     def delivered(self, updates: int) -> None:
         """Count updates that came from a pipeline."""
@@ -76,7 +79,15 @@ class ServerState:
         """A tenant by name; raises a problem while the server is not ready."""
         if not self.ready:
             raise self.not_ready()
-        return await self.tenants.get(name)
+        try:
+            return await self.tenants.get(name)
+        except NearcastError:
+            raise Problem(
+                503,
+                "tenant-unavailable",
+                "the data of this tenant cannot be opened; the log of the server says why",
+                headers={"Retry-After": "5"},
+            ) from None
 
     def not_ready(self) -> Problem:
         """The problem of a server that is still starting, or that failed to start."""
@@ -87,9 +98,8 @@ class ServerState:
     async def open(self) -> None:
         """Open the default tenant and the webhooks, then wake listeners until cancelled."""
         try:
-            await self.tenants.get(DEFAULT)
-            await self.dispatcher.start()
-        except (NearcastError, OSError) as error:
+            await self._open_tenants()
+        except NearcastError as error:
             self.trouble = str(error)
             self.on_failure()
             return
@@ -100,6 +110,17 @@ class ServerState:
             await asyncio.sleep(self.config.keep_alive_s / 3 / _TURNS)
             for tenant in self.tenants:
                 tenant.hub.tick(turn, _TURNS)
+
+    async def _open_tenants(self) -> None:
+        """Open the default tenant, and those with webhooks; a damaged one does not stop others."""
+        try:
+            await self.tenants.get(DEFAULT)
+        except DamagedStoreError:
+            if self.tenants.stored() == [DEFAULT]:
+                raise
+        for name in await asyncio.to_thread(self.tenants.with_webhooks):
+            with suppress(NearcastError):  # it is logged, and answered with 503
+                await self.tenants.get(name)
 
     def stop_streams(self) -> None:
         """End all streams, so that their connections can be closed."""
@@ -112,7 +133,6 @@ class ServerState:
         self.ready = False
         await self.dispatcher.close()
         await self.tenants.close()
-        self.webhook_store.close()
         if self.keys is not None:
             self.keys.close()
 

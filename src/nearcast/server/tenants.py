@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
+
+import structlog
 
 from nearcast import _kernel_builder
 from nearcast.engine import Engine
 from nearcast.engine.update_log import Entry
+from nearcast.errors import NearcastError, SourceError
 from nearcast.events import Message
 from nearcast.kernels.rehearsal import rehearse
 from nearcast.server import hub
@@ -21,12 +25,20 @@ from nearcast.server.spark.tenant_pipeline import (
     open_pipeline_engine,
     start_pipeline,
 )
+from nearcast.server.webhook_file import EarlierWebhooks
+from nearcast.store.webhooks import Webhook, may_have_webhooks
 
+log = structlog.get_logger("nearcast")
 DEFAULT = "default"
+_TRY_AGAIN_S = 5.0
 
 
 class TenantObserver(hub.ListenerObserver, Protocol):
     """Receives the batches and deliveries of all tenants."""
+
+    def opened(self, tenant: Tenant, hooks: list[Webhook]) -> None:
+        """Handle a tenant that was opened, with its webhooks."""
+        ...
 
     def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:
         """Handle a committed batch."""
@@ -81,13 +93,20 @@ class Tenant:
 
 
 class Tenants:
-    """All tenants of a server, opened on first use."""
+    """All tenants of a server, opened on first use.
+
+    A tenant that cannot be opened is in `troubles`, and is tried again after a while; the others
+    are not affected.
+    """
 
     def __init__(self, config: Config, observer: TenantObserver) -> None:
         self._config = config
         self._observer = observer
+        self._earlier = EarlierWebhooks(config.data and config.data / "webhooks.db")
         self._open: dict[str, Tenant] = {}
         self._opening: dict[str, asyncio.Task[Tenant]] = {}
+        self._again: dict[str, float] = {}
+        self.troubles: dict[str, NearcastError] = {}
 
     def __iter__(self) -> Iterator[Tenant]:
         return iter(list(self._open.values()))
@@ -101,19 +120,53 @@ class Tenants:
         tenant = self._open.get(name)
         if tenant is not None:
             return tenant
+        if name in self.troubles and asyncio.get_running_loop().time() < self._again[name]:
+            raise self.troubles[name]
         if name not in self._opening:
             self._opening[name] = asyncio.ensure_future(self._make(name))
         return await asyncio.shield(self._opening[name])
 
     async def _make(self, name: str) -> Tenant:
         try:
-            engine = await asyncio.to_thread(open_engine, self._config, name)
+            engine, hooks = await asyncio.to_thread(self._read, name)
             self._open[name] = tenant = Tenant(name, engine, self._config, self._observer)
             if self._config.engine == "spark":
                 tenant.pipeline = start_pipeline(tenant, self._config)
+            self._observer.opened(tenant, hooks)
+            self.troubles.pop(name, None)
+        except (NearcastError, OSError) as error:
+            trouble = error if isinstance(error, NearcastError) else SourceError(str(error))
+            self.troubles[name] = trouble
+            self._again[name] = asyncio.get_running_loop().time() + _TRY_AGAIN_S
+            log.error("tenant cannot be opened", tenant=name, error=str(error))
+            raise trouble from None
         finally:
             del self._opening[name]
         return tenant
+
+    def _read(self, name: str) -> tuple[Engine, list[Webhook]]:
+        engine = open_engine(self._config, name)
+        try:
+            self._earlier.move(name, engine)
+            return engine, engine.webhooks.all()
+        except BaseException:
+            engine.close()
+            raise
+
+    def stored(self) -> list[str]:
+        """The names of the tenants that have a file."""
+        data = self._config.data
+        if data is None:
+            return []
+        return sorted(path.stem for path in engine_path(data, DEFAULT).parent.glob("*.nearcast"))
+
+    def with_webhooks(self) -> list[str]:
+        """The names of the tenants with webhooks, and of those whose files cannot be read."""
+        data = self._config.data
+        if data is None:
+            return []
+        stored = [name for name in self.stored() if may_have_webhooks(engine_path(data, name))]
+        return sorted({*stored, *self._earlier.tenants()})
 
     async def close(self) -> None:
         """Close all tenants."""
@@ -131,9 +184,13 @@ def engine_path(data: Path, name: str) -> Path:
 
 def open_engine(config: Config, name: str) -> Engine:
     """Open the engine of a tenant and prepare it for its first message."""
-    path = None if config.data is None else engine_path(config.data, name)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    path = None
+    if config.data is not None:
+        path = engine_path(config.data, name)
+        config.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
+        with suppress(PermissionError):  # of another user
+            path.parent.chmod(0o700)
     given = config.given
     options: dict[str, Any] = {
         "path": path,

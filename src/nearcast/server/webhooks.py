@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from nearcast.engine import Engine
 from nearcast.errors import InvalidValue
 from nearcast.server.addresses import check_url
 from nearcast.server.bodies import json_body, json_response, whole_number
 from nearcast.server.describe import ID, describe, limit, parameter
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
-from nearcast.server.webhook_store import Webhook
+from nearcast.store.webhooks import Webhook
 
 routes = Routes()
 _PREFIX = "whsec_"
@@ -44,12 +45,12 @@ def _secret(given: object) -> str:
 
 def _shown(context: RequestContext, hook: Webhook) -> dict[str, Any]:
     failures, error = context.state.dispatcher.failures.get(
-        (hook.tenant, hook.subscription), (0, None)
+        (context.tenant.name, hook.subscription), (0, None)
     )
     return {
         "subscription": hook.subscription,
         "url": hook.url,
-        "after": hook.place,
+        "after": context.state.dispatcher.place(context.tenant, hook),
         "failures": failures,
         "error": error,
     }
@@ -66,7 +67,7 @@ def _shown(context: RequestContext, hook: Webhook) -> dict[str, Any]:
         answer="MadeWebhook",
         body="NewWebhook",
         parameters=(ID,),
-        problems=(404,),
+        problems=(404, 507),
     ),
 )
 async def put_webhook(context: RequestContext) -> Response:
@@ -85,10 +86,16 @@ async def put_webhook(context: RequestContext) -> Response:
         place = context.tenant.hub.last
     elif isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < 2**63:
         raise InvalidValue("after", place, "the id of an update, or 0 for all that are kept")
-    hook = Webhook(context.tenant.name, id, url, _secret(fields.get("secret")), place)
-    if not await context.tenant.backend.ask(lambda engine: engine.get(id) is not None):
+    hook = Webhook(id, url, _secret(fields.get("secret")), place)
+
+    def put(engine: Engine) -> bool:
+        if engine.get(id) is None:
+            return False
+        engine.webhooks.put(hook)
+        return True
+
+    if not await context.tenant.backend.ask(put):
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
-    context.state.webhook_store.put(hook)
     context.state.dispatcher.begin(context.tenant, hook)
     return json_response(_shown(context, hook) | {"secret": hook.secret})
 
@@ -102,7 +109,8 @@ async def put_webhook(context: RequestContext) -> Response:
 async def show_webhook(context: RequestContext) -> Response:
     """Show the webhook of a subscription, and its latest failures."""
     context.caller.pay()
-    hook = context.state.webhook_store.find(context.tenant.name, context.path_id())
+    id = context.path_id()
+    hook = await context.tenant.backend.ask(lambda engine: engine.webhooks.find(id))
     if hook is None:
         raise Problem(404, "unknown-webhook", "this subscription has no webhook")
     return json_response(_shown(context, hook))
@@ -112,15 +120,15 @@ async def show_webhook(context: RequestContext) -> Response:
     "DELETE",
     _PATH,
     "subscribe",
-    describe("webhooks", 204, "It is gone.", parameters=(ID,), problems=(404,)),
+    describe("webhooks", 204, "It is gone.", parameters=(ID,), problems=(404, 507)),
 )
 async def remove_webhook(context: RequestContext) -> Response:
     """Remove the webhook of a subscription."""
     context.caller.pay()
     id = context.path_id()
-    if not context.state.webhook_store.remove(context.tenant.name, id):
+    if not await context.tenant.backend.ask(lambda engine: engine.webhooks.remove(id)):
         raise Problem(404, "unknown-webhook", "this subscription has no webhook")
-    context.state.dispatcher.end(context.tenant.name, id)
+    context.state.dispatcher.end(context.tenant, id)
     return Response(status_code=204)
 
 
@@ -148,7 +156,9 @@ async def list_dead_letters(context: RequestContext) -> Response:
     context.caller.pay()
     most = whole_number(context.request, "limit", 100, 1, context.limits.page)
     after = whole_number(context.request, "after", 0, 0, 2**63 - 1)
-    letters = context.state.webhook_store.letters(context.tenant.name, after, most + 1)
+    letters = await context.tenant.backend.ask(
+        lambda engine: engine.webhooks.letters(after, most + 1)
+    )
     page = letters[:most]
     shown = [
         {
@@ -168,17 +178,21 @@ async def list_dead_letters(context: RequestContext) -> Response:
     "POST",
     "/v1/dead-letters/replay",
     "subscribe",
-    describe("webhooks", 200, "How many went out this time.", answer="Replayed"),
+    describe("webhooks", 200, "How many went out this time.", answer="Replayed", problems=(507,)),
 )
 async def replay_dead_letters(context: RequestContext) -> Response:
     """Post all dead letters once more; those that are delivered are deleted."""
     context.caller.pay()
-    state, tenant, replayed, after = context.state, context.tenant, 0, 0
-    while letters := state.webhook_store.letters(tenant.name, after, 100):
+    tenant, replayed, last = context.tenant, 0, 0
+    while True:
+        after = last
+        letters = await tenant.backend.ask(lambda engine: engine.webhooks.letters(after, 100))  # noqa: B023 - asked before the next turn
+        if not letters:
+            break
         for letter in letters:
-            after = letter.id
-            if await state.dispatcher.retry(tenant, letter):
-                state.webhook_store.discard(tenant.name, letter.id)
+            last = letter.id
+            if await context.state.dispatcher.retry(tenant, letter):
+                await tenant.backend.ask(lambda engine: engine.webhooks.discard(last))  # noqa: B023 - asked before the next turn
                 replayed += 1
     return json_response({"replayed": replayed})
 
@@ -187,13 +201,13 @@ async def replay_dead_letters(context: RequestContext) -> Response:
     "DELETE",
     "/v1/dead-letters/{letter}",
     "subscribe",
-    describe("webhooks", 204, "It is gone.", parameters=(_LETTER,), problems=(404,)),
+    describe("webhooks", 204, "It is gone.", parameters=(_LETTER,), problems=(404, 507)),
 )
 async def discard_dead_letter(context: RequestContext) -> Response:
     """Delete a dead letter."""
     context.caller.pay()
     given = context.request.path_params["letter"]
     number = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else 0
-    if not context.state.webhook_store.discard(context.tenant.name, number):
+    if not await context.tenant.backend.ask(lambda engine: engine.webhooks.discard(number)):
         raise Problem(404, "unknown-letter", f"there is no dead letter {given!r}")
     return Response(status_code=204)

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from nearcast.errors import StoreError
-from nearcast.store.connect import naming_file, open_reader, store_error
+from nearcast.store.connect import naming_file, open_reader, store_error, to_disk
 
 
 def copy_file(source: Path, target: Path) -> None:
@@ -19,15 +19,16 @@ def copy_file(source: Path, target: Path) -> None:
     try:
         unfinished.unlink(missing_ok=True)
         with naming_file(unfinished):
+            os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             copy = sqlite3.connect(unfinished, isolation_level=None)
             try:
                 reader.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")  # so that the copy is one file
             finally:
                 copy.close()
-        _to_disk(unfinished)
+        to_disk(unfinished)
         unfinished.replace(target)
-        _to_disk(target.parent)
+        to_disk(target.parent)
     except sqlite3.Error as error:
         raise store_error(source, error) from None
     except OSError as error:
@@ -37,11 +38,3 @@ def copy_file(source: Path, target: Path) -> None:
     finally:
         reader.close()
         unfinished.unlink(missing_ok=True)
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from nearcast.store.packing import pack
+from nearcast.store.packing import checksum, pack
 
 _SMALL = 64  # rows; a chunk that has fewer will be joined with its neighbours
 _TOGETHER = 256  # this many small chunks are merged into one
@@ -65,8 +65,8 @@ class ChunkTable:
     def _insert(self, kept: ChunkSummary, batch: pa.RecordBatch) -> None:
         size, data = pack(batch)
         self._connection.execute(
-            f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?)",  # noqa: S608 - a name of ours
-            (*kept, size, data),
+            f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?, ?)",  # noqa: S608 - a name of ours
+            (*kept, size, data, checksum(data)),
         )
         if self.oldest is None:
             self.oldest = kept

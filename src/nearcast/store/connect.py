@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 
-from nearcast.errors import StateError, StoreError
+from nearcast.errors import DamagedStoreError, StateError, StoreError
 from nearcast.store.schema import APPLICATION, MIGRATIONS, TABLES, VERSION, Migration, migrate
 
 _LARGEST_IDLE_WAL = 64 << 20
@@ -26,11 +27,15 @@ _WORDS = {
 }
 
 
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     """Turn an error of SQLite into one that names the file and says what to do."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF in _WORDS:
-        return StoreError(f"{path}: {_WORDS[code & 0xFF]}")
+        kind = DamagedStoreError if code & 0xFF in _DAMAGE else StoreError
+        return kind(f"{path}: {_WORDS[code & 0xFF]}")
     return StoreError(f"{path}: {error}; if it happens again, restore the file from a backup")
 
 
@@ -44,7 +49,7 @@ def naming_file(path: Path) -> Iterator[None]:
     except StoreError as error:
         if str(error).startswith(str(path)):
             raise
-        raise StoreError(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}") from None
 
 
 def open_writer(
@@ -57,6 +62,8 @@ def open_writer(
     The caller holds the lock.
     """
     with naming_file(path):
+        if not path.exists():
+            _create(path, version)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             _prepare(path, connection, version, migrations)
@@ -88,12 +95,50 @@ def _prepare(
     if empty or found < version:
         with transaction(connection):
             if empty:
-                for statement in TABLES:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {version:d}")
+                _make_tables(connection, version)
             else:
                 migrate(connection, found, version, migrations)
+
+
+def _make_tables(connection: sqlite3.Connection, version: int) -> None:
+    for statement in TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {version:d}")
+
+
+def _create(path: Path, version: int) -> None:
+    """Make a new file, for this user alone; it appears when it is complete."""
+    path = path.resolve()
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)
+        os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        connection = sqlite3.connect(unfinished, isolation_level=None)
+        try:
+            with transaction(connection):
+                _make_tables(connection, version)
+        finally:
+            connection.close()
+        for beside in ("-wal", "-shm"):  # of a file that is gone: not of this one
+            path.with_name(path.name + beside).unlink(missing_ok=True)
+        unfinished.replace(path)
+        to_disk(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written ({error.strerror}); choose a place that may be written"
+        ) from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def to_disk(path: Path) -> None:
+    """Have the disk confirm a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def open_reader(path: Path) -> sqlite3.Connection:

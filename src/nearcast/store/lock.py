@@ -15,13 +15,17 @@ except ImportError:  # Windows
 
 
 class FileLock:
-    """A lock that is held from its creation until `release`, or until the process ends."""
+    """A lock that is held from its creation until `release`, or until the process ends.
+
+    `is_new` says that no engine had the file open before.
+    """
 
     def __init__(self, given: Path) -> None:
         path = given.resolve()  # one lock, whatever path leads to the file
         place = path.with_name(path.name + "-lock")
+        self.is_new = not place.exists()
         try:
-            self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
                 f"{given}: cannot be opened for writing ({error.strerror}: {place.name}); "

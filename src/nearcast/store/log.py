@@ -72,14 +72,14 @@ class StoredLog:
             return recent.read(after, limit, subscription)
         found: list[Entry] = []
         query = (
-            "SELECT first, size, data FROM update_chunk WHERE first >= coalesce("
+            "SELECT first, size, data, checksum FROM update_chunk WHERE first >= coalesce("
             "(SELECT max(first) FROM update_chunk WHERE first <= ?), 0) ORDER BY first"
         )
         with self._reader.rows(query, after + 1) as rows:
-            for first, size, data in rows:
+            for first, *packed in rows:
                 if len(found) >= limit:
                     break
-                batch = _from_store(unpack(_STORED, size, data))
+                batch = _from_store(unpack(_STORED, *packed))
                 found += entries_of(first, batch, after, limit - len(found), subscription)
         return found
 

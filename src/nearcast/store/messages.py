@@ -132,7 +132,7 @@ def _row(item: AcceptedMessage) -> tuple[Any, ...]:
 
 def window_of(connection: sqlite3.Connection) -> list[pa.RecordBatch]:
     """The messages of the window, oldest first; before them perhaps some that have left it."""
-    rows = connection.execute("SELECT size, data FROM window_chunk ORDER BY first")
+    rows = connection.execute("SELECT size, data, checksum FROM window_chunk ORDER BY first")
     whole = pa.Table.from_batches([unpack(MESSAGES, *row) for row in rows], MESSAGES)
     batches: list[pa.RecordBatch] = whole.combine_chunks().to_batches()
     return batches

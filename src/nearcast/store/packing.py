@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pyarrow as pa
 
-from nearcast.errors import StoreError
+from nearcast.errors import DamagedStoreError
 
 _WORTH_PACKING = 1 << 12
 _CODEC = "lz4"
@@ -30,15 +32,24 @@ def pack(batch: pa.RecordBatch) -> tuple[int, bytes | memoryview]:
     return len(data), memoryview(pa.Codec(_CODEC).compress(data))
 
 
-def unpack(schema: pa.Schema, size: int, data: bytes) -> pa.RecordBatch:
-    """Read what `pack` made."""
+def checksum(data: bytes | memoryview) -> int:
+    """The checksum that is kept beside packed columns."""
+    return zlib.crc32(data)
+
+
+def unpack(schema: pa.Schema, size: int, data: bytes, expected: int | None) -> pa.RecordBatch:
+    """Read what `pack` made; `expected` is its checksum, None for one of the first version."""
     try:
+        if expected is not None and checksum(data) != expected:
+            raise ValueError("another checksum")
         plain = pa.Codec(_CODEC).decompress(data, size) if size else pa.py_buffer(data)
         batch = pa.ipc.read_record_batch(plain, schema)
         batch.validate(full=True)
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         reason = (str(error).splitlines() or ["empty"])[0]
-        raise StoreError(f"damaged columns ({reason}); restore the file from a backup") from None
+        raise DamagedStoreError(
+            f"damaged columns ({reason}); restore the file from a backup"
+        ) from None
     return batch
 
 

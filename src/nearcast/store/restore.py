@@ -17,7 +17,7 @@ import pyarrow as pa
 from nearcast.engine.applying import apply_events
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore
-from nearcast.errors import StoreError
+from nearcast.errors import DamagedStoreError
 from nearcast.events import Message, Publish, Subscribe
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
 from nearcast.store.snapshot import Snapshots
@@ -96,7 +96,7 @@ def restore_messages(
 def _publish(core: EventCore, *messages: Message) -> None:
     for outcome in apply_events(core, map(Publish, messages), EngineChanges(0, 0)):
         if outcome.error is not None:
-            raise StoreError(
+            raise DamagedStoreError(
                 f"holds a message that does not fit ({outcome.error}); restore a backup"
             )
 
@@ -138,5 +138,33 @@ def restore(core: EventCore, connection: sqlite3.Connection, snapshots: Snapshot
     restore_messages(core, window, lasting_of(connection))
     if now is not None:
         core.advance(now)
-    for row in ranked_rows(connection):
-        core.apply(Subscribe(subscription_of(row)))
+    _restore_ranked(core, ranked_rows(connection))
+
+
+def _restore_ranked(core: EventCore, rows: Iterator[Row]) -> None:
+    """Add the top-k subscriptions, which find their results in the window."""
+    while some := list(islice(rows, _AT_A_TIME)):
+        if not core.plain:
+            some = _ranked_in_bulk(cast("Indexed", core), some)
+        for row in some:
+            core.apply(Subscribe(subscription_of(row)))
+
+
+def _ranked_in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
+    """Add those with plain words as columns, and return the others."""
+    plain: list[Row] = []
+    others: list[Row] = []
+    for row in rows:
+        fits = isinstance(row[1], str) and _plain_words(row[1])
+        (plain if fits else others).append(row)
+    if plain:
+        ids, queries, lons, lats, _, _, _, ks, alphas = zip(*plain, strict=True)
+        points = np.column_stack([lons, lats]).astype(np.float64)
+        found = core.ranked.put_columns(
+            list(ids), pa.array(queries, pa.string()), points,
+            np.array(alphas, np.float64), np.array(ks, np.int32),
+        )  # fmt: skip
+        if found is None:
+            return rows
+        core.ranked.forget_changes()
+    return others

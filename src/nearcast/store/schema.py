@@ -10,7 +10,28 @@ from collections.abc import Callable, Mapping
 from sqlite3 import Connection
 
 APPLICATION = 0x4E435354  # "NCST", where SQLite files say whose they are
-VERSION = 1
+VERSION = 2
+
+WEBHOOK_TABLES = (
+    """
+CREATE TABLE webhook (
+    subscription TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    place INTEGER NOT NULL          -- the id of the latest update that was delivered or given up
+) WITHOUT ROWID
+""",
+    """
+CREATE TABLE dead_letter (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    subscription TEXT NOT NULL,
+    update_id INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    error TEXT NOT NULL,
+    at REAL NOT NULL                -- seconds since 1970
+)
+""",
+)
 
 TABLES = (
     "CREATE TABLE about (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -47,7 +68,8 @@ CREATE TABLE window_chunk (
     mark REAL NOT NULL,             -- the time of its last one or, if the window is one by count,
                                     -- how many messages had entered it with the last one
     size INTEGER NOT NULL,          -- of the data when unpacked; 0 if it is not packed
-    data BLOB NOT NULL
+    data BLOB NOT NULL,
+    checksum INTEGER                -- CRC-32 of the data; NULL if it was written by version 1
 )
 """,
     """
@@ -69,7 +91,8 @@ CREATE TABLE update_chunk (
     count INTEGER NOT NULL,
     mark REAL NOT NULL,             -- when it was written, in seconds since 1970
     size INTEGER NOT NULL,
-    data BLOB NOT NULL
+    data BLOB NOT NULL,
+    checksum INTEGER
 )
 """,
     """
@@ -80,11 +103,20 @@ CREATE TABLE remembered (
 ) WITHOUT ROWID
 """,
     "CREATE INDEX remembered_at ON remembered (at)",
+    *WEBHOOK_TABLES,
 )
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+
+def _add_webhooks_and_checksums(connection: Connection) -> None:
+    for statement in WEBHOOK_TABLES:
+        connection.execute(statement)
+    for table in ("window_chunk", "update_chunk"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _add_webhooks_and_checksums}
 """By version: the statements that upgrade a file of that version to the next. Never removed."""
 
 

@@ -22,7 +22,7 @@ from nearcast.errors import NearcastError
 if TYPE_CHECKING:
     from nearcast.engine.indexed import Indexed
 
-FORMAT = 2
+FORMAT = 3
 _HEAD = "head.json"
 _WORTH_IT = 50_000  # as many changes, and a quarter of all subscriptions, make a new one due
 _PIECE = 1 << 24
@@ -80,7 +80,8 @@ class Snapshots:
         name = secrets.token_hex(8)
         folder = self._folder / name
         try:
-            folder.mkdir(parents=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir()
             save_population(population, folder)
             head = {
                 "format": FORMAT,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.journal import KEYS_FOR, Clock
 from nearcast.engine.settings import GivenSettings
-from nearcast.errors import InvalidValue, StoreError
+from nearcast.errors import DamagedStoreError, InvalidValue, StoreError
 from nearcast.store.backup import copy_file
-from nearcast.store.connect import Reader, naming_file, open_writer, transaction
+from nearcast.store.connect import Reader, naming_file, open_writer
 from nearcast.store.lock import FileLock
 from nearcast.store.log import StoredLog
 from nearcast.store.messages import MessageStore
@@ -20,6 +20,8 @@ from nearcast.store.restore import restore
 from nearcast.store.settings import settle
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import put_boxes, put_changes
+from nearcast.store.wal import WriteAheadLog
+from nearcast.store.webhooks import WebhookTable
 
 RETAIN_SECONDS = 7 * 86_400.0
 RETAIN_UPDATES = 10_000_000
@@ -61,11 +63,18 @@ class Store:
         self._lock = FileLock(path)
         self._reader = Reader(path)
         try:
+            if not self._lock.is_new and path.exists() and not path.stat().st_size:
+                raise DamagedStoreError(
+                    f"{path}: is empty, and was not before: it is damaged; restore it from a "
+                    "backup, or remove it to begin anew"
+                )
             self._connection = open_writer(path)
+            self._wal = WriteAheadLog(path, self._connection)
             try:
                 with naming_file(path):
-                    with transaction(self._connection):
+                    with self._wal.transaction():
                         self.settings = settle(path, self._connection, given)
+                    self.webhooks = WebhookTable(self._connection, self._transaction)
                     self._messages = MessageStore(self._connection, self.settings.window)
                     self.log = StoredLog(
                         self._reader, self._connection, retain_seconds, retain_updates
@@ -74,6 +83,7 @@ class Store:
                     self.seq = self._read_seq()
             except BaseException:
                 self._connection.close()
+                self._wal.close()
                 raise
         except BaseException:
             self._lock.release()
@@ -94,42 +104,53 @@ class Store:
             ).fetchone()
         return int(subscriptions), int(window + lasting)
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A transaction; after one that failed, what was read from the file is read again."""
+        with naming_file(self.path):
+            self._reload()
+            self._sound = False
+            with self._wal.transaction():
+                yield
+        self._sound = True
+
+    def _reload(self) -> None:
+        if not self._sound:
+            self._messages.reload()
+            self.log.reload()
+            self._snapshots.reload()
+            self.seq = self._read_seq()
+            self._sound = True
+
     def restore(self, core: EventCore) -> None:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         with naming_file(self.path):
-            if not self._sound:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                self._messages.reload()
-                self.log.reload()
-                self._snapshots.reload()
-                self.seq = self._read_seq()
-                self._sound = True
+            self._reload()
             restore(core, self._connection, self._snapshots)
 
     def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         """Write the changes of a call, and the answers to store with them, to the disk."""
         now = self._clock()
-        self._sound = False
-        with naming_file(self.path), transaction(self._connection):
+        with self._transaction():
             self._write(core, changes, now)
             self._remember(answers, now)
-        self._sound = True
         self.seq = changes.seq
         self.log.commit(changes.updates)
         if self._snapshots.due(core):
-            self._save_snapshot(core)
+            with suppress(StoreError):  # the changes are stored; a snapshot only saves time
+                self._save_snapshot(core)
 
     def _save_snapshot(self, core: EventCore) -> None:
         """Write a snapshot of the index and make it current; the state must be as committed."""
         name = self._snapshots.save(core)
         if name is not None:
-            with naming_file(self.path), transaction(self._connection):
+            with self._transaction():
                 self._snapshots.counts(name)
             self._snapshots.settled(name)
 
     def _write(self, core: EventCore, changes: EngineChanges, now: float) -> None:
         connection = self._connection
+        self.webhooks.end(changes.ended)
         changed = changes.subscriptions | {id: core.subscription(id) for id in changes.moved}
         if changed:
             put_changes(connection, changed)
@@ -162,7 +183,7 @@ class Store:
 
     def remember(self, key: str, answer: bytes, at: float | None) -> None:
         """Store an answer under an idempotency key."""
-        with naming_file(self.path), transaction(self._connection):
+        with self._transaction():
             self._remember({key: answer}, self._clock() if at is None else at)
 
     def recall(self, key: str) -> bytes | None:
@@ -186,4 +207,5 @@ class Store:
             with naming_file(self.path):
                 self._connection.close()
         finally:
+            self._wal.close()
             self._lock.release()

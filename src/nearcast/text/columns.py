@@ -19,7 +19,9 @@ from nearcast.arrays.slots import (
     FIRST_SEED,
     SECOND_FACTOR,
     SECOND_SEED,
+    Secret,
     Slots,
+    hash_bytes,
     hash_strings,
     mixed,
 )
@@ -88,10 +90,11 @@ def hash_texts(texts: pa.StringArray, analyser: Analyser = DEFAULT) -> HashedTex
 
 
 @inlined
-def cut_ascii(data: Bytes, at: int, stop: int, hashes: Slots, spans: Int64s) -> int:
+def cut_ascii(data: Bytes, at: int, stop: int, secret: Secret, hashes: Slots, spans: Int64s) -> int:
     """Cut an ASCII text into tokens, and give how many there are.
 
-    `hashes` gets both hashes of each, `spans` where it starts and where it stops.
+    `hashes` gets both hashes of each, made with the secret if there is one (see
+    `nearcast.arrays.slots`), `spans` where it starts and where it stops.
     """
     tokens = 0
     while at < stop:
@@ -107,7 +110,11 @@ def cut_ascii(data: Bytes, at: int, stop: int, hashes: Slots, spans: Int64s) -> 
             second = (second + np.uint64(letter)) * SECOND_FACTOR
             at += 1
         if at > begin:
-            hashes[tokens, 0], hashes[tokens, 1] = mixed(first), mixed(second)
+            if len(secret) > 0:
+                first, second = hash_bytes(secret, data, begin, at, True)
+            else:
+                first, second = mixed(first), mixed(second)
+            hashes[tokens, 0], hashes[tokens, 1] = first, second
             spans[tokens, 0], spans[tokens, 1] = begin, at
             tokens += 1
         at += 1

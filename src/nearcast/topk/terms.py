@@ -20,9 +20,11 @@ from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.slots import (
+    FIXED,
+    Secret,
     Slots,
     find,
-    hash_strings,
+    hash_with,
     move_slots,
     put,
 )
@@ -111,6 +113,7 @@ def _read_texts(
     offsets: Int64s,
     odd: npt.NDArray[np.bool_],
     by_letters: bool,
+    secret: Secret,
     start: int,
     starts: Int64s,
     terms: Int32s,
@@ -139,7 +142,7 @@ def _read_texts(
         if odd[text]:
             continue
         # Cut the text into tokens, and sort them, so that equal ones follow each other.
-        tokens = cut_ascii(data, at, stop, hashes, spans)
+        tokens = cut_ascii(data, at, stop, secret, hashes, spans)
         _sort_tokens(data, hashes, spans, order, tokens, by_letters)
         last = -1
         for n in range(tokens):
@@ -194,9 +197,14 @@ class TermNumbers:
         idf: Callable[[str], float] | None,
         memory: Memory | None = None,
         described: Mapping[str, int] | None = None,
+        secret: Secret = FIXED,
     ) -> None:
-        """Number terms for a core; `described` finds those again that are in the memory."""
+        """Number terms for a core; `described` finds those again that are in the memory.
+
+        `secret` is for hashes that only this process needs; see `nearcast.arrays.slots`.
+        """
         self._core = core
+        self._secret = secret
         self._analyser = analyser
         self._plain = analyser == Analyser()
         self._idf = idf
@@ -299,7 +307,7 @@ class TermNumbers:
         offsets = np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(word) for word in words], out=offsets[1:])
         hashes = np.empty((len(words), 2), np.uint64)
-        hash_strings(np.frombuffer(b"".join(words), np.uint8), offsets, hashes)
+        hash_with(self._secret, np.frombuffer(b"".join(words), np.uint8), offsets, hashes)
         found, new = np.empty(len(words), np.int32), np.empty(len(words), np.int64)
         reserved = self._reserve(len(words))
         added = _number(self._slots, hashes, reserved, found, new)
@@ -322,8 +330,8 @@ class TermNumbers:
         while done < len(offsets) - 1:
             reserved = self._reserve(len(fresh))
             done, added = _read_texts(
-                self._slots, data, offsets, odd, self._idf is not None, done, starts, terms,
-                counts, reserved, fresh, hashes, spans, order,
+                self._slots, data, offsets, odd, self._idf is not None, self._secret, done, starts,
+                terms, counts, reserved, fresh, hashes, spans, order,
             )  # fmt: skip
             numbers = self._take(reserved, added)
             if self._idf is not None:

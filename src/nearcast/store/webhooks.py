@@ -1,0 +1,154 @@
+"""Webhooks of subscriptions, and updates that no webhook took (dead letters).
+
+They are in the file of the engine, so that a webhook ends in the same commit as its subscription.
+Each has a place in the log of updates: updates after it are still to be delivered.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearcast.errors import StoreError
+from nearcast.store.connect import open_reader, transaction
+from nearcast.store.schema import WEBHOOK_TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """The address for the updates of a subscription; all up to `place` have been delivered."""
+
+    subscription: str
+    url: str
+    secret: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An update that could not be delivered."""
+
+    id: int
+    subscription: str
+    update_id: int
+    body: bytes
+    error: str
+    at: float
+
+
+class WebhookTable:
+    """The webhooks and dead letters of one engine; used by the thread that uses the engine."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        commit: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._connection = connection
+        self._commit = commit
+
+    def all(self) -> list[Webhook]:
+        """Every webhook."""
+        rows = self._connection.execute("SELECT subscription, url, secret, place FROM webhook")
+        return [Webhook(*row) for row in rows]
+
+    def find(self, subscription: str) -> Webhook | None:
+        """The webhook of a subscription."""
+        row = self._connection.execute(
+            "SELECT subscription, url, secret, place FROM webhook WHERE subscription = ?",
+            (subscription,),
+        ).fetchone()
+        return None if row is None else Webhook(*row)
+
+    def put(self, hook: Webhook) -> None:
+        """Add a webhook, or replace the one of its subscription."""
+        with self._commit():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO webhook VALUES (?, ?, ?, ?)",
+                (hook.subscription, hook.url, hook.secret, hook.place),
+            )
+
+    def adopt(self, hooks: Iterable[Webhook], letters: Iterable[DeadLetter]) -> None:
+        """Add webhooks and dead letters that were kept elsewhere; those that are here stay."""
+        with self._commit():
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO webhook VALUES (?, ?, ?, ?)",
+                [(hook.subscription, hook.url, hook.secret, hook.place) for hook in hooks],
+            )
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (each.id, each.subscription, each.update_id, each.body, each.error, each.at)
+                    for each in letters
+                ],
+            )
+
+    def remove(self, subscription: str) -> bool:
+        """Remove a webhook, and return whether there was one."""
+        with self._commit():
+            return self.end([subscription]) > 0
+
+    def end(self, subscriptions: Iterable[str]) -> int:
+        """Remove the webhooks of subscriptions in the open transaction, and count them."""
+        rows = [(subscription,) for subscription in subscriptions]
+        found = self._connection.executemany("DELETE FROM webhook WHERE subscription = ?", rows)
+        return found.rowcount
+
+    def reach(self, places: Mapping[str, int]) -> None:
+        """Record the updates up to which subscriptions have been delivered."""
+        with self._commit():
+            self._connection.executemany(
+                "UPDATE webhook SET place = max(place, ?) WHERE subscription = ?",
+                [(place, subscription) for subscription, place in places.items()],
+            )
+
+    def give_up(self, hook: Webhook, place: int, body: bytes, error: str, at: float) -> None:
+        """Store an update that could not be delivered, and go on after it."""
+        with self._commit():
+            self._connection.execute(
+                "INSERT INTO dead_letter (subscription, update_id, body, error, at) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (hook.subscription, place, body, error, at),
+            )
+            self._connection.execute(
+                "UPDATE webhook SET place = max(place, ?) WHERE subscription = ?",
+                (place, hook.subscription),
+            )
+
+    def letters(self, after: int, limit: int) -> list[DeadLetter]:
+        """Dead letters after one, oldest first."""
+        rows = self._connection.execute(
+            "SELECT id, subscription, update_id, body, error, at FROM dead_letter "
+            "WHERE id > ? ORDER BY id LIMIT ?",
+            (after, limit),
+        )
+        return [DeadLetter(*row) for row in rows]
+
+    def discard(self, id: int) -> bool:
+        """Remove a dead letter, and return whether there was one."""
+        with self._commit():
+            found = self._connection.execute("DELETE FROM dead_letter WHERE id = ?", (id,))
+            return found.rowcount > 0
+
+
+def may_have_webhooks(path: Path) -> bool:
+    """Whether the file of an engine has webhooks, or cannot be read."""
+    try:
+        with closing(open_reader(path)) as connection:
+            query = "SELECT count(*) FROM sqlite_schema WHERE name = 'webhook'"
+            if not connection.execute(query).fetchone()[0]:
+                return not path.stat().st_size  # of an earlier version, or empty: damaged
+            return connection.execute("SELECT 1 FROM webhook LIMIT 1").fetchone() is not None
+    except (OSError, sqlite3.Error, StoreError):
+        return True
+
+
+def webhooks_in_memory() -> WebhookTable:
+    """The webhooks of an engine in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    for statement in WEBHOOK_TABLES:
+        connection.execute(statement)
+    return WebhookTable(connection, lambda: transaction(connection))
