@@ -162,8 +162,11 @@ def test_a_bucket_lets_through_what_its_rate_says() -> None:
     assert [bucket.take() > 0 for _ in range(4)] == [False, False, False, True]
     assert bucket.take(0) == 0.0
     now[0] = 1.0
-    bucket.take(100)
+    bucket.spend(100)
     assert bucket.debt() == pytest.approx(9.3)
+    bucket.spend(100)
+    assert bucket.debt() == pytest.approx(19.3)
+    assert bucket.take() > 19.3
 
 
 def test_a_page_that_borrows_a_name_is_turned_away() -> None:

@@ -15,7 +15,7 @@ from nearcast.errors import InvalidValue
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command("serve")(serve_command)
+    app.command("serve", context_settings={"auto_envvar_prefix": "NEARCAST_SERVE"})(serve_command)
 
 
 def serve_command(
@@ -57,6 +57,14 @@ def serve_command(
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
     ] = False,
+    max_lead: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="How far the time of an event may be ahead of the clock; inf for no limit.",
+        ),
+    ] = 300.0,
     retain_hours: Annotated[
         float | None,
         typer.Option(metavar="H", min=0.0, show_default="a week", help="Keep updates this long."),
@@ -68,10 +76,7 @@ def serve_command(
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
     space: options.SpaceOption = None,
-    history: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
-    ] = None,
+    history: options.HistoryOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     log_level: Annotated[
@@ -88,6 +93,8 @@ def serve_command(
       nearcast serve --data deals --port 8080
 
       nearcast replay sample.jsonl --engine http=http://127.0.0.1:8080
+
+      NEARCAST_SERVE_PORT=8080 nearcast serve
     """
     need("fastapi", "server")
     from nearcast.engine import history_from
@@ -131,6 +138,7 @@ def serve_command(
             given,
         ),
         private_webhooks=allow_private_webhooks,
+        lead_s=max_lead,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,
     )

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from nearcast.errors import InvalidValue
 from nearcast.events.values import check_id
 from nearcast.server.access import Caller
+from nearcast.server.bodies import JSON, NDJSON, has_body, media_type
 from nearcast.server.config import Limits
 from nearcast.server.tenants import Tenant
 
@@ -117,6 +118,8 @@ def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable
 
     async def answer(request: Request) -> Response:
         caller = state.admit(request, scope)
+        if has_body(request):
+            media_type(request, JSON, NDJSON)
         tenant = state.tenants.find(caller.tenant)
         if tenant is None:
             tenant = await state.tenant(caller.tenant)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import signal
 import socket
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 
 from nearcast.errors import SourceError, StateError
 from nearcast.server.app import create_app
 from nearcast.server.config import Config
+from nearcast.server.protocol import TimedProtocol, raise_file_limit
 from nearcast.server.state import ServerState
 
 _GRACE_S = 5
@@ -30,6 +33,12 @@ class Server(uvicorn.Server):
         self.application = create_app(config)
         self.state: ServerState = self.application.state.server_state
         self.state.on_failure = self.stop
+
+        class Connection(TimedProtocol):
+            """A connection with the limits of this server."""
+
+            limits = self.state.connections
+
         super().__init__(
             uvicorn.Config(
                 self.application,
@@ -40,6 +49,7 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=_GRACE_S,
                 timeout_keep_alive=75,
                 backlog=_BACKLOG,
+                http=Connection,
                 ws_max_size=config.limits.body_bytes,
             )
         )
@@ -47,6 +57,13 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop soon."""
         self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop on a signal; SIGTERM is the usual way to end a server, and ends it successfully."""
+        if sig == signal.SIGTERM:
+            self.stop()  # uvicorn would raise the signal again in the end
+        else:
+            super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop taking requests, end streams, finish the rest."""
@@ -85,6 +102,7 @@ def serve(
     """Answer requests at a socket until the server is stopped."""
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(*_COLLECT)
+    raise_file_limit()
     server = Server(config)
     server.state.on_ready = gc.freeze  # what exists now stays: exclude it from collections
     started()

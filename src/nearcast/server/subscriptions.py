@@ -51,7 +51,7 @@ CURSOR = parameter("after", {"type": "string"}, "`next` of the page before.")
 
 def read_subscribe(fields: dict[str, Any], context: RequestContext) -> Subscribe:
     """Build the event from the fields of a body."""
-    check_fields(fields, context.limits)
+    check_fields(fields, context.state.config)
     if fields.get("id") is None:
         fields["id"] = new_id("s")
     event = event_from_json(fields | {"op": "subscribe"})
@@ -292,7 +292,7 @@ async def move_subscription(context: RequestContext) -> Response:
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     id = context.path_id()
-    check_fields(fields, context.limits)
+    check_fields(fields, context.state.config)
     for name in fields.keys() - {"id", "region", "point", "at"}:
         raise InvalidValue(name, fields[name], "region or point only; PUT changes the rest")
     event = event_from_json(fields | {"op": "move", "id": id})
