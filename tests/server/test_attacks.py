@@ -520,3 +520,83 @@ def test_figures_of_all_are_for_the_operator(tmp_path: Path) -> None:
         refused = server.http.get("/metrics", headers=bearer(theirs))
         assert refused.status_code == 403
         assert "nearcast_" not in refused.text
+
+
+# --- reads that take long --------------------------------------------------------------------
+
+
+def test_others_publish_between_the_parts_of_a_page() -> None:
+    """A box that meets nothing is looked for among all subscriptions."""
+    done: list[str] = []
+    lines = "".join(
+        json.dumps({"id": f"s{number}", "query": "x", "region": IPAD["region"]}) + "\n"
+        for number in range(10_000)
+    )
+    with serving() as server:
+        assert server.lines("/v1/subscriptions", lines).json()["accepted"] == 10_000
+        backend = server.state.tenants.find("default").backend  # type: ignore[union-attr]
+        answer, apply = backend._answer, backend._apply
+        started, go_on = threading.Event(), threading.Event()
+
+        def read(job: Any) -> None:
+            started.set()
+            go_on.wait(PATIENCE_S)
+            answer(job)
+            done.append("read")
+
+        def commit(jobs: Any) -> None:
+            done.append("commit")
+            apply(jobs)
+
+        backend._answer, backend._apply = read, commit  # type: ignore[method-assign]
+        nowhere = "/v1/subscriptions?bbox=0,0,1,1"
+        reading = threading.Thread(target=server.http.get, args=(nowhere,))
+        reading.start()
+        assert started.wait(PATIENCE_S)
+        publishing = threading.Thread(target=server.post, args=("/v1/messages", SALE))
+        publishing.start()
+        while backend.waiting < 1:
+            pass
+        go_on.set()
+        reading.join()
+        publishing.join()
+    assert done[:2] == ["read", "commit"]
+    assert done.count("read") > 2
+
+
+def test_long_reads_of_the_log_hold_up_nobody(tmp_path: Path) -> None:
+    """While one listener reads the file, others do, and requests with keys are answered."""
+    with serving(tmp_path) as server:
+        server.http.put("/v1/subscriptions/s1", json=IPAD)
+        server.post("/v1/messages", SALE)
+    with serving(tmp_path) as server:
+        log: Any = server.state.tenants.find("default").backend.log  # type: ignore[union-attr]
+        with log._reader.rows("SELECT first FROM update_chunk") as rows:
+            rows.fetchone()
+            once = {"idempotency-key": "one"}
+            assert server.post("/v1/messages", SALE, headers=once).json()["updates"] == 1
+            assert len(server.updates()) == 2
+
+
+def test_a_file_whose_time_is_wrong_can_be_repaired(tmp_path: Path) -> None:
+    """Export, import, and put the new file in its place: all is there but its time."""
+    from nearcast.cli.main import main
+
+    data = tmp_path / "tenants" / "default.nearcast"
+    with serving(tmp_path, lead_s=float("inf"), clock=lambda: 1000.0) as server:
+        server.http.put("/v1/subscriptions/s1", json=IPAD)
+        server.post("/v1/messages", SALE | {"id": "m1", "at": 1e308, "ttl": 60})
+        server.post("/v1/messages", SALE | {"id": "m2", "ttl": 60})
+        assert server.post("/v1/messages", SALE | {"at": 1000.0}).status_code == 409
+    log, repaired = str(tmp_path / "log.parquet"), tmp_path / "repaired.nearcast"
+    assert main(["export", str(data), "--latest", "soon", "--output", log]) == 2
+    assert main(["export", str(data), "--latest", "1000", "--output", log]) == 0
+    assert main(["import", str(repaired), log]) == 0
+    for beside in data.parent.glob("default.nearcast?*"):
+        if beside.is_file():
+            beside.unlink()
+    repaired.replace(data)
+    with serving(tmp_path, clock=lambda: 1001.0) as server:
+        assert server.post("/v1/messages", SALE | {"at": 1001.0}).json()["updates"] == 1
+        results = server.http.get("/v1/subscriptions/s1/results").json()["results"]
+        assert {each["message"] for each in results} == {"m1", "m2"}
