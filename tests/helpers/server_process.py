@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 
 import httpx
 
@@ -18,8 +19,11 @@ from patience import PATIENCE_S
 class ServerProcess:
     """A running server: its address, a client, and what it has logged."""
 
-    def __init__(self, log: Path, *options: str, files: int | None = None) -> None:
+    def __init__(
+        self, log: Path, *options: str, files: int | None = None, scheme: str = "http"
+    ) -> None:
         self._log = log
+        self._scheme = scheme
         command = [sys.executable, "-m", "nearcast", "serve", "--port", "0", "--index", "scan"]
 
         def limit() -> None:
@@ -33,7 +37,7 @@ class ServerProcess:
                 preexec_fn=limit,
             )
         self.port = self._wait_for_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
 
     @property
@@ -42,9 +46,17 @@ class ServerProcess:
         return self._log.read_text()
 
     def _wait_for_port(self) -> int:
-        while "http://" not in self.log or '"event": "ready"' not in self.log:
+        place = f"{self._scheme}://127.0.0.1:"
+        self.wait_for_log(place)
+        self.wait_for_log('"event": "ready"')
+        return int(self.log.partition(place)[2].partition("/")[0])
+
+    def wait_for_log(self, text: str) -> None:
+        """Wait until the server has written something."""
+        until = monotonic() + PATIENCE_S
+        while text not in self.log:
             assert self.process.poll() is None, self.log
-        return int(self.log.partition("http://127.0.0.1:")[2].partition("/")[0])
+            assert monotonic() < until, self.log
 
     def peak_memory(self) -> int:
         """The most memory that the server has had, in bytes."""
@@ -64,9 +76,11 @@ class ServerProcess:
 
 
 @contextmanager
-def running(folder: Path, *options: str, files: int | None = None) -> Iterator[ServerProcess]:
+def running(
+    folder: Path, *options: str, files: int | None = None, scheme: str = "http"
+) -> Iterator[ServerProcess]:
     """Run a server for the time of the block."""
-    server = ServerProcess(folder / "log.txt", *options, files=files)
+    server = ServerProcess(folder / "log.txt", *options, files=files, scheme=scheme)
     try:
         yield server
     finally:

@@ -374,7 +374,18 @@ def test_a_page_of_ones_own_may(unlocked: Served) -> None:
 
 # --- absurd numbers --------------------------------------------------------------------------
 
-NUMBERS = ["9" * 20, "9" * 5000, "0" * 25, "1" + "0" * 30, "-1", "1e3", "\u0664", str(1 << 63)]
+NUMBERS = [
+    "9" * 20,
+    "000000001" + "9" * 5000,
+    "0" * 20 + "9" * 5000,
+    "9" * 5000,
+    "0" * 25,
+    "1" + "0" * 30,
+    "-1",
+    "1e3",
+    "\u0664",
+    str(1 << 63),
+]
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda each: each[:10])

@@ -54,6 +54,14 @@ def serve_command(
         list[str] | None,
         typer.Option(metavar="URL", help="Web pages of this origin may use the API (CORS)."),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Serve HTTPS with this certificate, in PEM."),
+    ] = None,
+    private_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Its key. Both are read again on SIGHUP."),
+    ] = None,
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
     ] = False,
@@ -103,6 +111,7 @@ def serve_command(
     from nearcast.server.keys import KeyStore
     from nearcast.server.logs import LEVELS, set_up_logs
     from nearcast.server.run import address_of, bound, serve
+    from nearcast.server.tls import TlsFiles
 
     if engine not in ("embedded", "spark"):
         raise InvalidValue("--engine", engine, "embedded or spark")
@@ -119,6 +128,12 @@ def serve_command(
             "a loopback address, or --data DIR with a key in it: "
             f"nearcast keys add NAME --data {data or 'DIR'}",
         )
+    tls = None
+    if certificate is not None and private_key is not None:
+        tls = TlsFiles(certificate, private_key)
+        tls.check()
+    elif certificate is not None or private_key is not None:
+        raise InvalidValue("--certificate", certificate, "both --certificate and --private-key")
     given = options.given_text(stem, stop_words)
     config = Config(
         data=data,
@@ -139,12 +154,13 @@ def serve_command(
         ),
         private_webhooks=allow_private_webhooks,
         lead_s=max_lead,
+        tls=tls,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,
     )
     set_up_logs(log_level)
     with bound(host, port) as listening:
-        address = address_of(listening, host)
+        address = address_of(listening, host, "http" if tls is None else "https")
 
         def started() -> None:
             kept = "in memory" if data is None else f"in {data}"

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from nearcast.engine.settings import GivenSettings
+from nearcast.server.tls import TlsFiles
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -63,6 +64,7 @@ class Config:
     stalled_s: float = 120.0
     retain_seconds: float | None = None
     retain_updates: int | None = None
+    tls: TlsFiles | None = None
     private_webhooks: bool = False
     webhook_attempts: int = 10
     webhook_pause_s: float = 1.0
