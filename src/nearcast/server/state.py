@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from nearcast.errors import NearcastError
 from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
+from nearcast.server.audit import AuditLog
 from nearcast.server.backend import CommittedBatch
 from nearcast.server.config import Config
 from nearcast.server.keys import KeyStore
@@ -41,6 +42,7 @@ class ServerState:
         self.webhook_store = WebhookStore(store)
         self.dispatcher = WebhookDispatcher(self.webhook_store, self.tenants, config)
         self.connections = ConnectionLimits(config)
+        self.audit = AuditLog(config.data)
         self.metrics = ServerMetrics(self)
         self.parser = ThreadPoolExecutor(1, thread_name_prefix="parser")
         self.ready = False
