@@ -147,7 +147,7 @@ def test_a_key_is_rotated_without_a_break(tmp_path: Path) -> None:
     newer = book.rotate("phone", grace_s=600.0)
     found = book.find(newer)
     assert found is not None
-    assert (found.name, found.tenant, found.scopes) == ("phone", "acme", {"subscribe"})
+    assert (found.name, found.tenant, found.scopes) == ("phone", "acme", frozenset(["subscribe"]))
     assert (found.rate, found.body_bytes, found.expires) == (5.0, 100, None)
     assert None not in (book.find(old), book.find(new))
     now[0] = 1061.0

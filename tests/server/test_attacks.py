@@ -15,6 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from nearcast.events import event_from_json
 from nearcast.server.config import Limits
 from nearcast.server.keys import KeyStore
 from patience import PATIENCE_S
@@ -72,10 +73,12 @@ class Upload:
 def test_others_publish_between_the_slices_of_an_expensive_body() -> None:
     """Its texts are six times as long once they are normalised: each commit has a part of them."""
     batches: list[int] = []
+
+    def note(batch: Any) -> None:
+        batches.append(sum(18 * len(event.message.text) for event in batch.events))
+
     with serving() as server:
-        server.state.on_committed = lambda batch: batches.append(
-            sum(18 * len(event.message.text) for event in batch.events)  # type: ignore[union-attr]
-        )
+        server.state.on_committed = note
         upload = Upload(server.port)
         for _ in range(4):
             upload.send(line(LONG * 10_000) * 5)
@@ -143,7 +146,7 @@ def test_lines_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch)
     from nearcast.server import bulk
 
     parsing, go_on = threading.Event(), threading.Event()
-    parse = bulk.event_from_json
+    parse = event_from_json
 
     def slow(fields: dict[str, Any]) -> Any:
         parsing.set()
@@ -154,7 +157,8 @@ def test_lines_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch)
     with serving() as server:
         body = line("x" * 1000) * 2000
         for headers in ({}, {"idempotency-key": "one"}):
-            parsing.clear(), go_on.clear()
+            parsing.clear()
+            go_on.clear()
             sending = threading.Thread(
                 target=server.http.post,
                 args=("/v1/messages",),
@@ -394,7 +398,7 @@ def test_absurd_places(unlocked: Served, number: str, accept: str) -> None:
     asked = {"after": number}
     answer = unlocked.http.get("/v1/updates", params=asked, headers={"accept": accept})
     assert answer.status_code == 422
-    headers = {"accept": accept.encode(), "last-event-id": number.encode()}
+    headers = {b"accept": accept.encode(), b"last-event-id": number.encode()}
     assert unlocked.http.get("/v1/updates", headers=headers).status_code == 422
 
 

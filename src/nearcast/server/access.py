@@ -114,12 +114,20 @@ class Authenticator:
 
     def end_revoked(self) -> None:
         """End the streams whose keys no longer work; called now and then."""
+        checked: dict[Caller, bool] = {}  # thousands of streams may have one key
         for stream, (caller, end) in list(self._streams.items()):
-            try:
-                self.confirm(caller)
-            except Problem:
+            if caller not in checked:
+                checked[caller] = self._is_valid(caller)
+            if not checked[caller]:
                 self._streams.pop(stream, None)
                 end()
+
+    def _is_valid(self, caller: Caller) -> bool:
+        try:
+            self.confirm(caller)
+        except Problem:
+            return False
+        return True
 
     def _holder(self, token: str) -> Caller:
         now = self._clock()
