@@ -210,13 +210,13 @@ def test_many_connections_have_one_rate(tmp_path: Path) -> None:
         while len(server.server.server_state.tasks) < 30:
             pass  # until all of them are let in
         (bucket,) = server.state.authenticator._buckets.values()
-        charge = bucket.charge
+        debt = bucket.debt
 
-        def noted(count: float) -> float:
-            waits.append(charge(count))
+        def noted() -> float:
+            waits.append(debt())
             return 0.0
 
-        bucket.charge = noted  # type: ignore[method-assign]
+        bucket.debt = noted  # type: ignore[method-assign]
         for upload in uploads:
             upload.send(line("x") * 20)
         assert [upload.end()[1]["accepted"] for upload in uploads] == [20] * 30
