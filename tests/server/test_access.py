@@ -1,13 +1,17 @@
 """Who may do what: every route for everyone, tenants that do not see each other, and limits."""
 
 import socket
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
+from nearcast import NearcastError
 from nearcast.pacing import TokenBucket
 from nearcast.server.access import ANYONE
 from nearcast.server.app import NOUNS
@@ -124,6 +128,53 @@ def test_a_key_counts_until_it_is_removed(guarded: Guarded) -> None:
     assert ask(server, "GET", "/v1/subscriptions", key).status_code == 401
 
 
+def test_a_key_expires(tmp_path: Path) -> None:
+    now = [1000.0]
+    book = KeyStore(tmp_path / "keys.db", lambda: now[0])
+    token = book.add("short", valid_s=60.0)
+    assert book.find(token) is not None
+    now[0] = 1060.0
+    assert book.find(token) is None
+    book.close()
+
+
+def test_a_key_is_rotated_without_a_break(tmp_path: Path) -> None:
+    """Both keys work for a while; then the new one alone, with the same rights."""
+    now = [1000.0]
+    book = KeyStore(tmp_path / "keys.db", lambda: now[0])
+    old = book.add("phone", tenant="acme", scopes=["subscribe"], rate=5.0, body_bytes=100)
+    new = book.rotate("phone", grace_s=60.0)
+    newer = book.rotate("phone", grace_s=600.0)
+    found = book.find(newer)
+    assert found is not None
+    assert (found.name, found.tenant, found.scopes) == ("phone", "acme", frozenset(["subscribe"]))
+    assert (found.rate, found.body_bytes, found.expires) == (5.0, 100, None)
+    assert None not in (book.find(old), book.find(new))
+    now[0] = 1061.0
+    assert book.find(old) is None
+    assert None not in (book.find(new), book.find(newer))
+    with pytest.raises(NearcastError, match="there is no key 'tablet'"):
+        book.rotate("tablet", 1.0)
+    book.close()
+
+
+def test_keys_of_an_earlier_release_go_on_working(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "keys.db", isolation_level=None)) as file:
+        file.execute(
+            "CREATE TABLE keys (hash BLOB PRIMARY KEY, name TEXT UNIQUE NOT NULL,"
+            " tenant TEXT NOT NULL, scopes TEXT NOT NULL, rate REAL, body_bytes INTEGER,"
+            " created REAL NOT NULL) STRICT"
+        )
+        row = (sha256(b"nck_old").digest(), "old", "default", "subscribe", None, None, 1.0)
+        file.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    book = KeyStore(tmp_path / "keys.db")
+    found = book.find("nck_old")
+    assert found is not None
+    assert (found.name, found.expires) == ("old", None)
+    assert book.find(book.add("new", valid_s=60.0)) is not None
+    book.close()
+
+
 def test_only_a_hash_of_a_key_is_kept(tmp_path: Path) -> None:
     book = KeyStore(tmp_path / "keys.db")
     token = book.add("one")
@@ -162,8 +213,11 @@ def test_a_bucket_lets_through_what_its_rate_says() -> None:
     assert [bucket.take() > 0 for _ in range(4)] == [False, False, False, True]
     assert bucket.take(0) == 0.0
     now[0] = 1.0
-    bucket.take(100)
+    bucket.spend(100)
     assert bucket.debt() == pytest.approx(9.3)
+    bucket.spend(100)
+    assert bucket.debt() == pytest.approx(19.3)
+    assert bucket.take() > 19.3
 
 
 def test_a_page_that_borrows_a_name_is_turned_away() -> None:

@@ -1,6 +1,7 @@
 """`Client` and `AsyncClient`: the verbs of `Engine`, over HTTP, through breaks."""
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from httpx_sse import EventSource
 
 from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, Subscription, Top
 from nearcast.client import Gap, Received, ServerError, UnreachableError
-from nearcast.client.wire import UpdateReader
+from nearcast.client.core import UpdateStream
 from nearcast.events import Publish, Unsubscribe
 from patience import PATIENCE_S
 from served import Served, serving
@@ -141,7 +142,7 @@ def test_the_reader_of_events_takes_any_pieces() -> None:
         b"id: 10\nevent: remove\ndata: again\n\n"
     )
     for size in (1, 7, 1000):
-        reader = UpdateReader(None)
+        reader = UpdateStream((), None, gaps=True)
         pieces = (stream[start : start + size] for start in range(0, len(stream), size))
         answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=pieces)
         events = EventSource(answer).iter_sse()
@@ -205,3 +206,36 @@ def test_a_server_that_breaks_off_mid_answer_is_asked_again() -> None:
             assert client.publish("m1", "x", (0, 0)).id == "m1"
         thread.join()
         assert server.http.get("/healthz").status_code == 200
+
+
+def test_a_subscription_without_an_id_is_made_once() -> None:
+    """Every attempt to make it carries the same idempotency key."""
+    heard: list[bytes] = []
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        def refuse() -> None:
+            for _ in range(3):
+                connection, _ = listening.accept()
+                heard.append(connection.recv(65536))
+                connection.sendall(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n")
+                connection.close()
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with Client(url, retries=2, sleep=lambda _: None) as client, pytest.raises(ServerError):
+            client.subscribe(None, "ipad", HERE)
+        thread.join()
+    keys = [re.findall(rb"(?i)idempotency-key: (\S+)", request) for request in heard]
+    assert len(keys[0]) == 1
+    assert keys == [keys[0]] * 3
+
+
+def test_large_messages_go_in_several_requests(server: Served) -> None:
+    """Lines are sent by size too: the server takes 16 MB under one idempotency key."""
+    text = "x" * 60_000
+    with Client(server.url) as client:
+        done = client.publish_many([Message(f"m{number}", text, POINT) for number in range(400)])
+    assert (done.accepted, done.refused) == (400, 0)

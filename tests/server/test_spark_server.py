@@ -22,7 +22,12 @@ from patience import PATIENCE_S
 from ranked_logs import ranked_log
 from served import IPAD, SALE, Ear, Served, serving
 
-SPARK: dict[str, Any] = {"engine": "spark", "partitioner": "hybrid", "workers": 2}
+SPARK: dict[str, Any] = {
+    "lead_s": float("inf"),
+    "engine": "spark",
+    "partitioner": "hybrid",
+    "workers": 2,
+}
 
 
 def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def receiving() -> Iterator[Receiver]:
 
 HOOK = "/v1/subscriptions/s1/webhook"
 OPTIONS: dict[str, Any] = {
+    "lead_s": float("inf"),
     "private_webhooks": True,
     "webhook_attempts": 3,
     "webhook_pause_s": 0.001,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +45,13 @@ def export_command(
             metavar="EVENTS", help="The log to write, .jsonl or .parquet; - is standard output."
         ),
     ] = STANDARD,
+    latest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS|now",
+            help="Events after this time are given it: repairs a file whose time is wrong.",
+        ),
+    ] = None,
 ) -> None:
     r"""Write the state of an engine's file as an event log.
 
@@ -50,12 +61,16 @@ def export_command(
     [bold]Example[/bold]
 
       nearcast export deals.nearcast --output deals.parquet
+
+      nearcast export deals.nearcast --latest now --output repaired.parquet
     """
     from nearcast.store.export import export_events
 
     if same_file(path, output):
         raise InvalidValue("--output", output, "another file than the one that is read")
     events = export_events(path)
+    if latest is not None:
+        events = map(partial(_not_after, _seconds(latest)), events)
     first = list(islice(events, 1))  # what is wrong with the file shows before anything is written
     messages = subscriptions = 0
     with open_writer(output) as writer:
@@ -65,6 +80,27 @@ def export_command(
             subscriptions += isinstance(event, Subscribe)
     if sys.stderr.isatty():
         sys.stderr.write(f"nearcast: {messages:,} messages, {subscriptions:,} subscriptions\n")
+
+
+def _seconds(latest: str) -> float:
+    if latest == "now":
+        return time.time()
+    try:
+        seconds = float(latest)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise InvalidValue("--latest", latest, "seconds since 1970, or now")
+    return seconds
+
+
+def _not_after(latest: float, event: Event) -> Event:
+    """Return an event at its own time or, if that is later, at the latest one."""
+    if event.at is None or event.at <= latest:
+        return event
+    if isinstance(event, Publish):
+        return Publish(replace(event.message, at=latest))
+    return replace(event, at=latest)
 
 
 def _both(first: list[Event], rest: Iterator[Event]) -> Iterator[Event]:
@@ -77,10 +113,7 @@ def import_command(
     events: Annotated[
         str, typer.Argument(metavar="EVENTS", help="The event log to apply; - is standard input.")
     ],
-    history: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
-    ] = None,
+    history: options.HistoryOption = None,
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
     space: options.SpaceOption = None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -16,7 +17,11 @@ from nearcast.cli.need import need
 from nearcast.errors import InvalidValue
 from nearcast.store.copies import accept_copy
 
+if TYPE_CHECKING:
+    from nearcast.server.keys import KeyStore
+
 keys = typer.Typer(no_args_is_help=True)
+_DAY_S = 86_400.0
 DataOption = Annotated[Path, typer.Option(metavar="DIR", help="The folder of the server.")]
 
 
@@ -27,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 @keys.callback()
 def _keys() -> None:
-    """Make, list and remove the keys of a server; changes take effect at once.
+    """Make, list, rotate and remove the keys of a server; changes take effect at once.
 
     [bold]Example[/bold]
 
@@ -55,6 +60,10 @@ def add(
     max_body: Annotated[
         int | None, typer.Option(metavar="BYTES", min=1, help="The largest body of one event.")
     ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=0.0, show_default="for ever", help="Valid for N days."),
+    ] = None,
 ) -> None:
     """Make a key and print it. It is shown once: only a hash of it is kept.
 
@@ -69,9 +78,44 @@ def add(
     opened = KeyStore(data / "keys.db")
     try:
         scopes = scope or ["publish", "subscribe"]
-        token = opened.add(name, tenant=tenant, scopes=scopes, rate=rate, body_bytes=max_body)
+        token = opened.add(
+            name,
+            tenant=tenant,
+            scopes=scopes,
+            rate=rate,
+            body_bytes=max_body,
+            valid_s=None if days is None else days * _DAY_S,
+        )
     finally:
         opened.close()
+    _audit(data, "keys add", name, tenant)
+    typer.echo(token)
+
+
+@keys.command("rotate")
+def rotate(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What you called it.")],
+    data: DataOption,
+    grace_hours: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="How long the old one goes on working.")
+    ] = 24.0,
+) -> None:
+    """Replace a key by a new one with the same rights, and print that.
+
+    [bold]Example[/bold]
+
+      nearcast keys rotate phone --data deals
+    """
+    need("fastapi", "server")
+    from nearcast.server.keys import KeyStore
+
+    opened = KeyStore(data / "keys.db")
+    try:
+        token = opened.rotate(name, grace_hours * 3600.0)
+        tenant = _tenant(opened, name)
+    finally:
+        opened.close()
+    _audit(data, "keys rotate", name, tenant)
     typer.echo(token)
 
 
@@ -99,12 +143,17 @@ def list_keys(
             fields = msgspec.to_builtins(key)
             typer.echo(msgspec.json.encode(fields | {"scopes": sorted(key.scopes)}).decode())
         return
-    table = Table("name", "tenant", "scopes", "events a second", "made")
+    table = Table("name", "tenant", "scopes", "events a second", "made", "valid until")
     for key in found:
-        made = datetime.fromtimestamp(key.created, UTC).strftime("%Y-%m-%d %H:%M")
         rate = "no limit" if key.rate is None else f"{key.rate:g}"
-        table.add_row(key.name, key.tenant, ", ".join(sorted(key.scopes)), rate, made)
+        until = "removed" if key.expires is None else _moment(key.expires)
+        scopes = ", ".join(sorted(key.scopes))
+        table.add_row(key.name, key.tenant, scopes, rate, _moment(key.created), until)
     Console().print(table)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 @keys.command("remove")
@@ -124,6 +173,19 @@ def remove(
     accept_copy(data)
     opened = KeyStore(data / "keys.db")
     try:
+        tenant = _tenant(opened, name)
         opened.remove(name)
     finally:
         opened.close()
+    _audit(data, "keys remove", name, tenant)
+
+
+def _tenant(opened: KeyStore, name: str) -> str:
+    return next((key.tenant for key in opened.all() if key.name == name), "")
+
+
+def _audit(data: Path, act: str, key: str, tenant: str) -> None:
+    """Note a change of the keys, and which user of this machine made it."""
+    from nearcast.server.audit import AuditLog
+
+    AuditLog(data).write(act, f"{getpass.getuser()} on this machine", tenant, key=key)

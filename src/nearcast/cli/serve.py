@@ -15,7 +15,7 @@ from nearcast.errors import InvalidValue
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command("serve")(serve_command)
+    app.command("serve", context_settings={"auto_envvar_prefix": "NEARCAST_SERVE"})(serve_command)
 
 
 def serve_command(
@@ -54,9 +54,25 @@ def serve_command(
         list[str] | None,
         typer.Option(metavar="URL", help="Web pages of this origin may use the API (CORS)."),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Serve HTTPS with this certificate, in PEM."),
+    ] = None,
+    private_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Its key. Both are read again on SIGHUP."),
+    ] = None,
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Webhooks may go to inner addresses.")
     ] = False,
+    max_lead: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="How far the time of an event may be ahead of the clock; inf for no limit.",
+        ),
+    ] = 300.0,
     retain_hours: Annotated[
         float | None,
         typer.Option(metavar="H", min=0.0, show_default="a week", help="Keep updates this long."),
@@ -68,10 +84,7 @@ def serve_command(
     window_count: options.WindowCountOption = None,
     window_seconds: options.WindowSecondsOption = None,
     space: options.SpaceOption = None,
-    history: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A log whose messages give the term weights of top-k."),
-    ] = None,
+    history: options.HistoryOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     log_level: Annotated[
@@ -88,6 +101,8 @@ def serve_command(
       nearcast serve --data deals --port 8080
 
       nearcast replay sample.jsonl --engine http=http://127.0.0.1:8080
+
+      NEARCAST_SERVE_PORT=8080 nearcast serve
     """
     need("fastapi", "server")
     from nearcast.engine import history_from
@@ -96,6 +111,7 @@ def serve_command(
     from nearcast.server.keys import KeyStore
     from nearcast.server.logs import LEVELS, set_up_logs
     from nearcast.server.run import address_of, bound, serve
+    from nearcast.server.tls import TlsFiles
 
     if engine not in ("embedded", "spark"):
         raise InvalidValue("--engine", engine, "embedded or spark")
@@ -112,6 +128,12 @@ def serve_command(
             "a loopback address, or --data DIR with a key in it: "
             f"nearcast keys add NAME --data {data or 'DIR'}",
         )
+    tls = None
+    if certificate is not None and private_key is not None:
+        tls = TlsFiles(certificate, private_key)
+        tls.check()
+    elif certificate is not None or private_key is not None:
+        raise InvalidValue("--certificate", certificate, "both --certificate and --private-key")
     given = options.given_text(stem, stop_words)
     config = Config(
         data=data,
@@ -131,12 +153,14 @@ def serve_command(
             given,
         ),
         private_webhooks=allow_private_webhooks,
+        lead_s=max_lead,
+        tls=tls,
         retain_seconds=None if retain_hours is None else retain_hours * 3600.0,
         retain_updates=retain_updates,
     )
     set_up_logs(log_level)
     with bound(host, port) as listening:
-        address = address_of(listening, host)
+        address = address_of(listening, host, "http" if tls is None else "https")
 
         def started() -> None:
             kept = "in memory" if data is None else f"in {data}"

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from itertools import count
-from typing import Any, Self
-from uuid import uuid4
+from typing import Any, Self, TypeVar
 
 import httpx
 from httpx_sse import aconnect_sse
 
 from nearcast.client import wire
+from nearcast.client.core import (
+    ClientCore,
+    Exchange,
+    Pause,
+    Reply,
+    Series,
+    Step,
+    UpdateStream,
+    failure,
+)
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
-from nearcast.events import Event, Message, Point, Subscription, Top, subscription_from_json
+from nearcast.events import Event, Message, Point, Subscription, Top
 from nearcast.geo import Box, Region
+
+T = TypeVar("T")
 
 
 class AsyncClient:
@@ -36,10 +46,11 @@ class AsyncClient:
         retries: int = 5,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._retries = retries
+        self._core = ClientCore(url, key, retries)
         self._sleep = sleep
+        self._timeout = timeout
         self._http = httpx.AsyncClient(
-            base_url=wire.base_url(url), headers=wire.headers_for(key), timeout=timeout
+            base_url=self._core.url, headers=self._core.headers, timeout=timeout
         )
 
     async def __aenter__(self) -> Self:
@@ -54,11 +65,7 @@ class AsyncClient:
 
     async def check_ready(self, timeout: float = 5.0) -> None:
         """Raise `UnreachableError` unless the server answers in time and can work."""
-        try:
-            answer = await self._http.get("/readyz", timeout=timeout)
-        except httpx.TransportError as error:
-            raise wire.unreachable(self._http.base_url, error) from None
-        wire.check_ready(self._http.base_url, answer.status_code, answer.content)
+        await self._run(self._core.check_ready(timeout))
 
     async def subscribe(
         self,
@@ -72,7 +79,7 @@ class AsyncClient:
     ) -> Subscription:
         """Add a subscription, or replace the one with this id; None gets a new id."""
         asked = wire.subscribe(id, query, region, point, top, at)
-        return wire.read_subscription(await self._ask(asked))
+        return await self._ask(asked, wire.read_subscription)
 
     async def move(
         self,
@@ -83,38 +90,25 @@ class AsyncClient:
         at: float | None = None,
     ) -> Subscription:
         """Move a subscription to another region, or a top-k one to another point."""
-        return wire.read_subscription(await self._ask(wire.move(id, region, point, at)))
+        return await self._ask(wire.move(id, region, point, at), wire.read_subscription)
 
     async def unsubscribe(self, id: str) -> None:
         """End a subscription."""
-        await self._ask(wire.HttpRequest("DELETE", wire.path_of(id)))
+        await self._ask(wire.unsubscribe(id), wire.read_nothing)
 
     async def get(self, id: str) -> Subscription:
         """Look up a subscription."""
-        return wire.read_subscription(await self._ask(wire.HttpRequest("GET", wire.path_of(id))))
+        return await self._ask(wire.show(id), wire.read_subscription)
 
-    async def subscriptions(
+    def subscriptions(
         self, bbox: Box | None = None, page: int = 1000
     ) -> AsyncIterator[Subscription]:
         """All subscriptions in the order of their ids, or those that meet a box."""
-        params: dict[str, Any] = {"limit": page}
-        if bbox is not None:
-            params["bbox"] = f"{bbox.west},{bbox.south},{bbox.east},{bbox.north}"
-        while True:
-            found = wire.read_json(
-                await self._ask(wire.HttpRequest("GET", "/v1/subscriptions", params))
-            )
-            for fields in found["subscriptions"]:
-                yield subscription_from_json(fields)
-            if found["next"] is None:
-                return
-            params["after"] = found["next"]
+        return self._each(self._core.subscriptions(bbox, page))
 
     async def results(self, id: str) -> list[CurrentResult]:
         """The current results of a subscription."""
-        return wire.read_results(
-            await self._ask(wire.HttpRequest("GET", f"{wire.path_of(id)}/results"))
-        )
+        return await self._ask(wire.results(id), wire.read_results)
 
     async def publish(
         self,
@@ -127,60 +121,37 @@ class AsyncClient:
         ttl: float = 0.0,
     ) -> Published:
         """Publish a message; None as its id gets a new one."""
-        return wire.read_published(
-            await self._ask(wire.publish(id, text, point, region, at, ttl), once=True)
-        )
+        asked = wire.publish(id, text, point, region, at, ttl)
+        return await self._ask(asked, wire.read_published)
 
     async def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
         """Publish many messages; bad ones are reported by line, and the others are published.
 
         A message may also be a line of JSON, with its line feed.
         """
-        return await self._lines("/v1/messages", map(wire.message_line, messages))
+        return await self._run(self._core.publish_many(messages))
 
-    async def apply(self, events: Iterable[Event], *, stop_at_error: bool = False) -> Bulk:
-        """Send the events of a log, in order."""
-        params = {"on_error": "stop"} if stop_at_error else {}
-        return await self._lines("/v1/events", map(wire.event_line, events), params)
-
-    async def _lines(
-        self, path: str, lines: Iterable[bytes], params: dict[str, str] | None = None
+    async def apply(
+        self, events: Iterable[Event], *, stop_at_error: bool = False, log_time: bool = False
     ) -> Bulk:
-        total, sent = Bulk(), 0
-        for chunk in wire.chunks(lines):
-            asked = wire.HttpRequest("POST", path, params or {}, chunk, wire.NDJSON)
-            total = wire.together(total, wire.read_bulk(await self._ask(asked, once=True)), sent)
-            sent += chunk.count(b"\n")
-        return total
+        """Send the events of a log, in order.
+
+        An event without a time has the server's or, with `log_time`, that of the one before.
+        """
+        talk = self._core.apply(events, stop_at_error=stop_at_error, log_time=log_time)
+        return await self._run(talk)
 
     async def last_update(self) -> int:
         """The id of the latest update."""
-        answer = await self._answer(
-            wire.HttpRequest("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
-        )
-        return int(answer.headers["nearcast-last"])
+        return await self._run(self._core.last_update())
 
-    async def log(self, after: int, up_to_seq: int | None = None) -> AsyncIterator[Logged]:
+    def log(self, after: int, up_to_seq: int | None = None) -> AsyncIterator[Logged]:
         """Yield the stored updates after one; with `up_to_seq` wait for those of that event."""
-        for attempt in count():
-            asked = wire.HttpRequest("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
-            answer = await self._answer(asked)
-            for each in wire.read_log(answer.content):
-                yield each
-            after = int(answer.headers["nearcast-next"])
-            if after < int(answer.headers["nearcast-last"]):
-                continue
-            if up_to_seq is None or int(answer.headers["nearcast-seq"]) >= up_to_seq:
-                return
-            await self._sleep(wire.pause(min(attempt, 2)))
+        return self._each(self._core.log(after, up_to_seq))
 
     async def explain(self, message: str, subscription: str) -> dict[str, Any]:
         """Explain why a message matches a subscription, or does not."""
-        params = {"message": message, "subscription": subscription}
-        explained: dict[str, Any] = wire.read_json(
-            await self._ask(wire.HttpRequest("GET", "/v1/explain", params))
-        )
-        return explained
+        return await self._ask(wire.explain(message, subscription), wire.read_explanation)
 
     async def updates(
         self, *subscriptions: str, after: int | None = None, gaps: bool = False
@@ -191,57 +162,66 @@ class AsyncClient:
         are still kept (0 for all), otherwise with new ones. Each update is given once. With
         `gaps` it also yields a `Gap` for updates that the server no longer has.
         """
-        reader = wire.UpdateReader(after)
-        for attempt in count():
-            params: dict[str, Any] = {"subscription": list(subscriptions)}
-            if reader.after is not None:
-                params["after"] = reader.after
-            before = reader.after
+        stream = UpdateStream(subscriptions, after, gaps=gaps)
+        timeout = httpx.Timeout(stream.connect_s, read=stream.read_s)
+        while True:
+            asked = stream.request()
             try:
-                timeout = httpx.Timeout(10.0, read=60.0)
                 async with aconnect_sse(
-                    self._http, "GET", "/v1/updates", params=params, timeout=timeout
+                    self._http, asked.method, asked.path, params=asked.params, timeout=timeout
                 ) as source:
                     answer = source.response
-                    if answer.status_code not in wire.RETRIED and not answer.is_success:
-                        raise wire.failure(answer.status_code, await answer.aread())
+                    if stream.refused(answer.status_code, answer.headers):
+                        raise failure(Reply(answer.status_code, body=await answer.aread()))
                     if answer.is_success:
                         async for event in source.aiter_sse():
-                            for each in reader.read(event):
-                                if gaps or isinstance(each, Received):
-                                    yield each
+                            for each in stream.read(event):
+                                yield each
             except httpx.TransportError:
                 pass
-            progress = reader.after != before
-            await self._sleep(0.0 if progress else wire.pause(attempt))
+            await self._sleep(stream.pause_s())
 
-    async def _ask(self, asked: wire.HttpRequest, *, once: bool = False) -> bytes:
-        return (await self._answer(asked, once=once)).content
+    async def _ask(self, asked: wire.HttpRequest, read: Callable[[bytes], T]) -> T:
+        return await self._run(self._core.ask(asked, read))
 
-    async def _answer(self, asked: wire.HttpRequest, *, once: bool = False) -> httpx.Response:
-        headers = {"content-type": asked.kind} if asked.body is not None else {}
-        if asked.accept is not None:
-            headers["accept"] = asked.accept
-        if once:
-            headers["idempotency-key"] = uuid4().hex
-        for attempt in count():
-            last = attempt >= self._retries
+    async def _run(self, talk: Exchange[T]) -> T:
+        """Carry out an exchange."""
+        try:
+            step = next(talk)
+            while True:
+                step = talk.send(await self._do(step))
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+    async def _each(self, talk: Series[T]) -> AsyncIterator[T]:
+        """Carry out a series, and yield its values."""
+        reply: Reply | None = None
+        while True:
             try:
-                answer = await self._http.request(
-                    asked.method,
-                    asked.path,
-                    params=asked.params,
-                    content=asked.body,
-                    headers=headers,
-                )
-            except httpx.TransportError as error:
-                if last:
-                    raise wire.unreachable(self._http.base_url, error) from None
-                await self._sleep(wire.pause(attempt))
+                step = next(talk) if reply is None else talk.send(reply)
+            except StopIteration:
+                return
+            if isinstance(step, list):
+                reply = None
+                for each in step:
+                    yield each
             else:
-                if answer.is_success or wire.was_done(asked, answer.status_code, attempt):
-                    return answer
-                if last or answer.status_code not in wire.RETRIED:
-                    raise wire.failure(answer.status_code, answer.content)
-                await self._sleep(wire.pause(attempt, answer.headers.get("retry-after")))
-        raise AssertionError  # the loop has no other end
+                reply = await self._do(step)
+
+    async def _do(self, step: Step) -> Reply:
+        if isinstance(step, Pause):
+            await self._sleep(step.seconds)
+            return Reply(0)
+        try:
+            answer = await self._http.request(
+                step.method,
+                step.path,
+                params=step.params,
+                content=step.body,
+                headers=step.headers,
+                timeout=self._timeout if step.timeout is None else step.timeout,
+            )
+        except httpx.TransportError as error:
+            return Reply(0, broken=str(error))
+        return Reply(answer.status_code, answer.headers, answer.content)

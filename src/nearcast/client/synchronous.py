@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
-from typing import Any, Self
-from uuid import uuid4
+from typing import Any, Self, TypeVar
 
 import httpx
 from httpx_sse import connect_sse
 
 from nearcast.client import wire
+from nearcast.client.core import (
+    ClientCore,
+    Exchange,
+    Pause,
+    Reply,
+    Series,
+    Step,
+    UpdateStream,
+    failure,
+)
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
-from nearcast.events import Event, Message, Point, Subscription, Top, subscription_from_json
+from nearcast.events import Event, Message, Point, Subscription, Top
 from nearcast.geo import Box, Region
+
+T = TypeVar("T")
 
 
 class Client:
@@ -36,10 +46,11 @@ class Client:
         retries: int = 5,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._retries = retries
+        self._core = ClientCore(url, key, retries)
         self._sleep = sleep
+        self._timeout = timeout
         self._http = httpx.Client(
-            base_url=wire.base_url(url), headers=wire.headers_for(key), timeout=timeout
+            base_url=self._core.url, headers=self._core.headers, timeout=timeout
         )
 
     def __enter__(self) -> Self:
@@ -54,11 +65,7 @@ class Client:
 
     def check_ready(self, timeout: float = 5.0) -> None:
         """Raise `UnreachableError` unless the server answers in time and can work."""
-        try:
-            answer = self._http.get("/readyz", timeout=timeout)
-        except httpx.TransportError as error:
-            raise wire.unreachable(self._http.base_url, error) from None
-        wire.check_ready(self._http.base_url, answer.status_code, answer.content)
+        self._run(self._core.check_ready(timeout))
 
     def subscribe(
         self,
@@ -72,7 +79,7 @@ class Client:
     ) -> Subscription:
         """Add a subscription, or replace the one with this id; None gets a new id."""
         asked = wire.subscribe(id, query, region, point, top, at)
-        return wire.read_subscription(self._ask(asked))
+        return self._ask(asked, wire.read_subscription)
 
     def move(
         self,
@@ -83,31 +90,23 @@ class Client:
         at: float | None = None,
     ) -> Subscription:
         """Move a subscription to another region, or a top-k one to another point."""
-        return wire.read_subscription(self._ask(wire.move(id, region, point, at)))
+        return self._ask(wire.move(id, region, point, at), wire.read_subscription)
 
     def unsubscribe(self, id: str) -> None:
         """End a subscription."""
-        self._ask(wire.HttpRequest("DELETE", wire.path_of(id)))
+        self._ask(wire.unsubscribe(id), wire.read_nothing)
 
     def get(self, id: str) -> Subscription:
         """Look up a subscription."""
-        return wire.read_subscription(self._ask(wire.HttpRequest("GET", wire.path_of(id))))
+        return self._ask(wire.show(id), wire.read_subscription)
 
     def subscriptions(self, bbox: Box | None = None, page: int = 1000) -> Iterator[Subscription]:
         """All subscriptions in the order of their ids, or those that meet a box."""
-        params: dict[str, Any] = {"limit": page}
-        if bbox is not None:
-            params["bbox"] = f"{bbox.west},{bbox.south},{bbox.east},{bbox.north}"
-        while True:
-            found = wire.read_json(self._ask(wire.HttpRequest("GET", "/v1/subscriptions", params)))
-            yield from map(subscription_from_json, found["subscriptions"])
-            if found["next"] is None:
-                return
-            params["after"] = found["next"]
+        return self._each(self._core.subscriptions(bbox, page))
 
     def results(self, id: str) -> list[CurrentResult]:
         """The current results of a subscription."""
-        return wire.read_results(self._ask(wire.HttpRequest("GET", f"{wire.path_of(id)}/results")))
+        return self._ask(wire.results(id), wire.read_results)
 
     def publish(
         self,
@@ -120,16 +119,15 @@ class Client:
         ttl: float = 0.0,
     ) -> Published:
         """Publish a message; None as its id gets a new one."""
-        return wire.read_published(
-            self._ask(wire.publish(id, text, point, region, at, ttl), once=True)
-        )
+        asked = wire.publish(id, text, point, region, at, ttl)
+        return self._ask(asked, wire.read_published)
 
     def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
         """Publish many messages; bad ones are reported by line, and the others are published.
 
         A message may also be a line of JSON, with its line feed.
         """
-        return self._lines("/v1/messages", map(wire.message_line, messages))
+        return self._run(self._core.publish_many(messages))
 
     def apply(
         self, events: Iterable[Event], *, stop_at_error: bool = False, log_time: bool = False
@@ -138,47 +136,20 @@ class Client:
 
         An event without a time has the server's or, with `log_time`, that of the one before.
         """
-        params = {"on_error": "stop"} if stop_at_error else {}
-        params |= {"clock": "log"} if log_time else {}
-        return self._lines("/v1/events", map(wire.event_line, events), params)
-
-    def _lines(
-        self, path: str, lines: Iterable[bytes], params: dict[str, str] | None = None
-    ) -> Bulk:
-        total, sent = Bulk(), 0
-        for chunk in wire.chunks(lines):
-            asked = wire.HttpRequest("POST", path, params or {}, chunk, wire.NDJSON)
-            total = wire.together(total, wire.read_bulk(self._ask(asked, once=True)), sent)
-            sent += chunk.count(b"\n")
-        return total
+        talk = self._core.apply(events, stop_at_error=stop_at_error, log_time=log_time)
+        return self._run(talk)
 
     def last_update(self) -> int:
         """The id of the latest update."""
-        answer = self._answer(
-            wire.HttpRequest("GET", "/v1/updates", wire.log_page(0, 1), accept=wire.NDJSON)
-        )
-        return int(answer.headers["nearcast-last"])
+        return self._run(self._core.last_update())
 
     def log(self, after: int, up_to_seq: int | None = None) -> Iterator[Logged]:
         """Yield the stored updates after one; with `up_to_seq` wait for those of that event."""
-        for attempt in count():
-            asked = wire.HttpRequest("GET", "/v1/updates", wire.log_page(after), accept=wire.NDJSON)
-            answer = self._answer(asked)
-            yield from wire.read_log(answer.content)
-            after = int(answer.headers["nearcast-next"])
-            if after < int(answer.headers["nearcast-last"]):
-                continue
-            if up_to_seq is None or int(answer.headers["nearcast-seq"]) >= up_to_seq:
-                return
-            self._sleep(wire.pause(min(attempt, 2)))
+        return self._each(self._core.log(after, up_to_seq))
 
     def explain(self, message: str, subscription: str) -> dict[str, Any]:
         """Explain why a message matches a subscription, or does not."""
-        params = {"message": message, "subscription": subscription}
-        explained: dict[str, Any] = wire.read_json(
-            self._ask(wire.HttpRequest("GET", "/v1/explain", params))
-        )
-        return explained
+        return self._ask(wire.explain(message, subscription), wire.read_explanation)
 
     def updates(
         self, *subscriptions: str, after: int | None = None, gaps: bool = False
@@ -189,57 +160,64 @@ class Client:
         are still kept (0 for all), otherwise with new ones. Each update is given once. With
         `gaps` it also yields a `Gap` for updates that the server no longer has.
         """
-        reader = wire.UpdateReader(after)
-        for attempt in count():
-            params: dict[str, Any] = {"subscription": list(subscriptions)}
-            if reader.after is not None:
-                params["after"] = reader.after
-            before = reader.after
+        stream = UpdateStream(subscriptions, after, gaps=gaps)
+        timeout = httpx.Timeout(stream.connect_s, read=stream.read_s)
+        while True:
+            asked = stream.request()
             try:
-                timeout = httpx.Timeout(10.0, read=60.0)
                 with connect_sse(
-                    self._http, "GET", "/v1/updates", params=params, timeout=timeout
+                    self._http, asked.method, asked.path, params=asked.params, timeout=timeout
                 ) as source:
                     answer = source.response
-                    if answer.status_code not in wire.RETRIED and not answer.is_success:
-                        raise wire.failure(answer.status_code, answer.read())
+                    if stream.refused(answer.status_code, answer.headers):
+                        raise failure(Reply(answer.status_code, body=answer.read()))
                     if answer.is_success:
                         for event in source.iter_sse():
-                            for each in reader.read(event):
-                                if gaps or isinstance(each, Received):
-                                    yield each
+                            yield from stream.read(event)
             except httpx.TransportError:
                 pass
-            progress = reader.after != before
-            self._sleep(0.0 if progress else wire.pause(attempt))
+            self._sleep(stream.pause_s())
 
-    def _ask(self, asked: wire.HttpRequest, *, once: bool = False) -> bytes:
-        return (self._answer(asked, once=once)).content
+    def _ask(self, asked: wire.HttpRequest, read: Callable[[bytes], T]) -> T:
+        return self._run(self._core.ask(asked, read))
 
-    def _answer(self, asked: wire.HttpRequest, *, once: bool = False) -> httpx.Response:
-        headers = {"content-type": asked.kind} if asked.body is not None else {}
-        if asked.accept is not None:
-            headers["accept"] = asked.accept
-        if once:
-            headers["idempotency-key"] = uuid4().hex
-        for attempt in count():
-            last = attempt >= self._retries
+    def _run(self, talk: Exchange[T]) -> T:
+        """Carry out an exchange."""
+        try:
+            step = next(talk)
+            while True:
+                step = talk.send(self._do(step))
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+    def _each(self, talk: Series[T]) -> Iterator[T]:
+        """Carry out a series, and yield its values."""
+        reply: Reply | None = None
+        while True:
             try:
-                answer = self._http.request(
-                    asked.method,
-                    asked.path,
-                    params=asked.params,
-                    content=asked.body,
-                    headers=headers,
-                )
-            except httpx.TransportError as error:
-                if last:
-                    raise wire.unreachable(self._http.base_url, error) from None
-                self._sleep(wire.pause(attempt))
+                step = next(talk) if reply is None else talk.send(reply)
+            except StopIteration:
+                return
+            if isinstance(step, list):
+                reply = None
+                yield from step
             else:
-                if answer.is_success or wire.was_done(asked, answer.status_code, attempt):
-                    return answer
-                if last or answer.status_code not in wire.RETRIED:
-                    raise wire.failure(answer.status_code, answer.content)
-                self._sleep(wire.pause(attempt, answer.headers.get("retry-after")))
-        raise AssertionError  # the loop has no other end
+                reply = self._do(step)
+
+    def _do(self, step: Step) -> Reply:
+        if isinstance(step, Pause):
+            self._sleep(step.seconds)
+            return Reply(0)
+        try:
+            answer = self._http.request(
+                step.method,
+                step.path,
+                params=step.params,
+                content=step.body,
+                headers=step.headers,
+                timeout=self._timeout if step.timeout is None else step.timeout,
+            )
+        except httpx.TransportError as error:
+            return Reply(0, broken=str(error))
+        return Reply(answer.status_code, answer.headers, answer.content)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
-from httpx_sse import ServerSentEvent
 
 from nearcast.client.received import (
     Bulk,
@@ -18,10 +17,7 @@ from nearcast.client.received import (
     Published,
     Received,
     Refused,
-    ServerError,
-    UnreachableError,
 )
-from nearcast.errors import InvalidValue
 from nearcast.events import (
     Event,
     Message,
@@ -34,72 +30,47 @@ from nearcast.events import (
     event_to_json,
     subscription_from_json,
 )
-from nearcast.events.fields import ADD, UPDATE_OPS
 from nearcast.geo import Box, Region
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
-RETRIED = (429, 503)
-_NOT_READY = (502, 503, 504)
-_LONGEST_PAUSE_S = 10.0
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class HttpRequest(NamedTuple):
-    """A request: method, path, parameters, body, and the type of the body."""
+    """A request: method, path, parameters, body, headers, and how long to wait for the answer."""
 
     method: str
     path: str
     params: Mapping[str, Any] = MappingProxyType({})
     body: bytes | None = None
-    kind: str = JSON
-    accept: str | None = None
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed: a request with more is another
+    timeout: float | None = None
 
 
-def base_url(url: str) -> str:
-    """Return the address of a server without a trailing slash, if it is valid."""
-    if not url.startswith(("http://", "https://")):
-        raise InvalidValue("url", url, "the address of a server, such as http://127.0.0.1:8080")
-    return url.rstrip("/")
-
-
-def headers_for(key: str | None) -> dict[str, str]:
-    """The headers of every request."""
-    headers = {"user-agent": "nearcast"}
-    if key is not None:
-        headers["authorization"] = f"Bearer {key}"
-    return headers
-
-
-def pause(attempt: int, retry_after: str | None = None) -> float:
-    """Seconds to wait after an attempt: they grow, and are at least what the server asks for."""
-    growing = min(_LONGEST_PAUSE_S, 0.2 * 2.0 ** min(attempt, 8))
-    if retry_after and retry_after.isdigit():
-        return max(growing, float(retry_after))
-    return growing
-
-
-def unreachable(url: object, error: Exception) -> UnreachableError:
-    """The error of a server that does not answer."""
-    return UnreachableError(str(url), str(error))
-
-
-def check_ready(url: object, status: int, body: bytes) -> None:
-    """Raise an error if `/readyz`, or a proxy before it, says that the server is not ready."""
-    if status in _NOT_READY:
-        problem = failure(status, body).problem
-        raise UnreachableError(str(url), problem.get("detail") or f"status {status}")
-
-
-def was_done(asked: HttpRequest, status: int, attempt: int) -> bool:
-    """Whether a 404 of a repeated DELETE means that an earlier attempt succeeded."""
-    return attempt > 0 and asked.method == "DELETE" and status == 404
+def _json_request(method: str, path: str, fields: dict[str, Any]) -> HttpRequest:
+    return HttpRequest(method, path, body=_encode(fields), headers={"content-type": JSON})
 
 
 def path_of(id: str) -> str:
     """The path of a subscription."""
     return f"/v1/subscriptions/{quote(id, safe='')}"
+
+
+def show(id: str) -> HttpRequest:
+    """The request for a subscription."""
+    return HttpRequest("GET", path_of(id))
+
+
+def unsubscribe(id: str) -> HttpRequest:
+    """The request to end a subscription."""
+    return HttpRequest("DELETE", path_of(id))
+
+
+def results(id: str) -> HttpRequest:
+    """The request for the current results of a subscription."""
+    return HttpRequest("GET", f"{path_of(id)}/results")
 
 
 def subscribe(
@@ -120,15 +91,15 @@ def subscribe(
     del fields["op"]
     if id is None:
         del fields["id"]
-        return HttpRequest("POST", "/v1/subscriptions", body=_encode(fields))
-    return HttpRequest("PUT", path_of(id), body=_encode(fields))
+        return _json_request("POST", "/v1/subscriptions", fields)
+    return _json_request("PUT", path_of(id), fields)
 
 
 def move(id: str, region: Region | None, point: Point | None, at: float | None) -> HttpRequest:
     """The request to move a subscription."""
     fields = event_to_json(Move(id, region, point, at))
     del fields["op"], fields["id"]
-    return HttpRequest("PATCH", path_of(id), body=_encode(fields))
+    return _json_request("PATCH", path_of(id), fields)
 
 
 def publish(
@@ -148,7 +119,12 @@ def publish(
         if id is None:
             del fields["id"]
     del fields["op"]
-    return HttpRequest("POST", "/v1/messages", body=_encode(fields))
+    return _json_request("POST", "/v1/messages", fields)
+
+
+def explain(message: str, subscription: str) -> HttpRequest:
+    """The request for why a message matches a subscription, or does not."""
+    return HttpRequest("GET", "/v1/explain", {"message": message, "subscription": subscription})
 
 
 def message_line(message: Message | bytes) -> bytes:
@@ -165,35 +141,49 @@ def event_line(event: Event) -> bytes:
     return _encode(event_to_json(event)) + b"\n"
 
 
-def chunks(lines: Iterable[bytes], count: int = 2000) -> Iterator[bytes]:
-    """Join lines, `count` at a time."""
+def chunks(lines: Iterable[bytes], count: int = 2000, size: int = 1 << 20) -> Iterator[bytes]:
+    """Join lines: at most `count` at a time, and about `size` bytes."""
     some: list[bytes] = []
+    read = 0
     for line in lines:
         some.append(line)
-        if len(some) == count:
+        read += len(line)
+        if len(some) == count or read >= size:
             yield b"".join(some)
-            some = []
+            some, read = [], 0
     if some:
         yield b"".join(some)
 
 
-def failure(status: int, body: bytes) -> ServerError:
-    """The error that a response stands for."""
+def read_problem(body: bytes) -> dict[str, Any]:
+    """Read a problem document; what is none has no members."""
     try:
         problem = _decode(body)
     except ValueError:
         problem = None
-    return ServerError(status, problem if isinstance(problem, dict) else {})
+    return problem if isinstance(problem, dict) else {}
 
 
-def read_json(body: bytes) -> Any:
-    """Decode a JSON response."""
-    return _decode(body)
+def read_nothing(body: bytes) -> None:
+    """Take an answer without a body."""
+    del body
+
+
+def read_explanation(body: bytes) -> dict[str, Any]:
+    """Read why a message matches a subscription, or does not."""
+    explained: dict[str, Any] = _decode(body)
+    return explained
 
 
 def read_subscription(body: bytes) -> Subscription:
     """Read a subscription from a response."""
     return subscription_from_json(_decode(body))
+
+
+def read_page(body: bytes) -> tuple[list[Subscription], str | None]:
+    """Read a page of subscriptions, and what the next one begins after."""
+    fields = _decode(body)
+    return [subscription_from_json(each) for each in fields["subscriptions"]], fields["next"]
 
 
 def read_published(body: bytes) -> Published:
@@ -220,11 +210,6 @@ def together(one: Bulk, other: Bulk, lines: int) -> Bulk:
         one.errors + moved,
         one.seqs + other.seqs,
     )
-
-
-def log_page(after: int, limit: int = 10_000) -> dict[str, int]:
-    """The parameters of a page of the log of updates."""
-    return {"after": after, "limit": limit}
 
 
 def read_log(body: bytes) -> list[Logged]:
@@ -257,29 +242,20 @@ def read_results(body: bytes) -> list[CurrentResult]:
     ]
 
 
-class UpdateReader:
-    """Turns Server-Sent Events into updates and gaps, and remembers the id to resume after."""
+def read_update(id: int, data: str) -> Received:
+    """Read an update of a stream."""
+    fields = _decode(data)
+    return Received(
+        id,
+        fields["op"],
+        fields["subscription"],
+        fields["message"],
+        fields["at"],
+        fields.get("score"),
+    )
 
-    def __init__(self, after: int | None) -> None:
-        self.after = after
 
-    def read(self, event: ServerSentEvent) -> Iterator[Received | Gap]:
-        """Yield the update or gap of an event; an update that was given before is left out."""
-        id = int(event.id) if event.id.isdigit() else None
-        seen = self.after is not None and id is not None and id <= self.after
-        if id is not None and not seen:
-            self.after = id
-        if event.event == "gap":
-            fields = _decode(event.data)
-            self.after = id
-            yield Gap(fields["from"], fields["to"])
-        elif event.event in UPDATE_OPS[ADD:] and event.data and id is not None and not seen:
-            fields = _decode(event.data)
-            yield Received(
-                id,
-                fields["op"],
-                fields["subscription"],
-                fields["message"],
-                fields["at"],
-                fields.get("score"),
-            )
+def read_gap(data: str) -> Gap:
+    """Read which updates of a stream are missing."""
+    fields = _decode(data)
+    return Gap(fields["from"], fields["to"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from nearcast.engine.applying import apply_events
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore, make_core
-from nearcast.engine.directory import Directory
+from nearcast.engine.directory import Directory, PagePart
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
 from nearcast.engine.names import INDEX_NAMES
 from nearcast.engine.outcome import EventOutcome
@@ -322,8 +322,19 @@ class Engine:
 
         With `bbox` only those that share a point with that box.
         """
+        found: list[Subscription] = []
+        part = PagePart([], after, limit <= 0)
+        while not part.is_last and len(found) < limit:
+            part = self.page_part(part.after, limit - len(found), bbox)
+            found += part.found
+        return found
+
+    def page_part(
+        self, after: str | None, limit: int, bbox: Box | None, most: int = 2000
+    ) -> PagePart:
+        """Look at up to `most` subscriptions for a page, so that others may use the engine."""
         self._ready()
-        return self._directory.page(after, limit, bbox)
+        return self._directory.part(after, limit, bbox, most)
 
     def message(self, id: str) -> Message | None:
         """Look up a message that is still active or in the window."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
@@ -19,13 +20,17 @@ _RELOAD_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated caller; `bucket` is None where the key has no rate limit."""
+    """An authenticated caller; `bucket` is None where the key has no rate limit.
+
+    `token` is the key it came with, if any.
+    """
 
     name: str
     tenant: str
     scopes: frozenset[str]
     bucket: TokenBucket | None
     body_bytes: int
+    token: str | None = field(default=None, repr=False)
 
     def may(self, scope: str) -> bool:
         """Whether this caller has a scope; `admin` includes the others."""
@@ -70,6 +75,7 @@ class Authenticator:
         self._local = Caller("local", "default", frozenset(SCOPES), None, limits.body_bytes)
         self._anonymous = Caller("anonymous", "default", frozenset(), None, limits.body_bytes)
         self._buckets: dict[tuple[str, float], TokenBucket] = {}
+        self._streams: dict[object, tuple[Caller, Callable[[], None]]] = {}
 
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
         """Return the caller of a request, or raise a problem if it may not use `scope`."""
@@ -89,6 +95,40 @@ class Authenticator:
         caller.require(scope)
         return caller
 
+    def confirm(self, caller: Caller) -> None:
+        """Raise a problem if the key of a caller was removed or changed since it was admitted."""
+        if caller.token is not None:
+            now = self._holder(caller.token)
+            if (now.tenant, now.scopes) != (caller.tenant, caller.scopes):
+                raise _unknown_key()
+
+    @contextmanager
+    def watching(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
+        """Call `end` if the key of a caller stops working while the block runs."""
+        stream = object()
+        self._streams[stream] = (caller, end)
+        try:
+            yield
+        finally:
+            self._streams.pop(stream, None)
+
+    def end_revoked(self) -> None:
+        """End the streams whose keys no longer work; called now and then."""
+        checked: dict[Caller, bool] = {}  # thousands of streams may have one key
+        for stream, (caller, end) in list(self._streams.items()):
+            if caller not in checked:
+                checked[caller] = self._is_valid(caller)
+            if not checked[caller]:
+                self._streams.pop(stream, None)
+                end()
+
+    def _is_valid(self, caller: Caller) -> bool:
+        try:
+            self.confirm(caller)
+        except Problem:
+            return False
+        return True
+
     def _holder(self, token: str) -> Caller:
         now = self._clock()
         if self._keys is not None and now - self._checked > _RELOAD_S:
@@ -96,19 +136,23 @@ class Authenticator:
             self._keys.refresh()
         key = None if self._keys is None else self._keys.find(token)
         if key is None:
-            raise Problem(
-                401,
-                "unknown-key",
-                "this key is not known here, or no longer; ask for a new one",
-                headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
-            )
+            raise _unknown_key()
         bucket = None
         if key.rate is not None:
             bucket = self._buckets.get((key.name, key.rate))
             if bucket is None:
                 bucket = self._buckets[key.name, key.rate] = TokenBucket(key.rate, self._clock)
         most = self._limits.body_bytes if key.body_bytes is None else key.body_bytes
-        return Caller(key.name, key.tenant, key.scopes, bucket, most)
+        return Caller(key.name, key.tenant, key.scopes, bucket, most, token)
+
+
+def _unknown_key() -> Problem:
+    return Problem(
+        401,
+        "unknown-key",
+        "this key is not known here, or no longer; ask for a new one",
+        headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
+    )
 
 
 def _token(connection: HTTPConnection) -> str | None:
@@ -135,17 +179,33 @@ def _token(connection: HTTPConnection) -> str | None:
 STREAMS = ("/v1/updates", "/v1/updates/ws", "/v1/live")
 
 
-def check_origin(connection: HTTPConnection, hosts: frozenset[str], *, is_open: bool) -> None:
-    """Refuse an unknown `Host` on a server that asks for no key.
+def check_origin(
+    connection: HTTPConnection,
+    hosts: frozenset[str],
+    origins: frozenset[str],
+    *,
+    is_open: bool,
+) -> None:
+    """Refuse requests that a web page of others makes with the rights of the person who reads it.
 
-    It stops DNS rebinding: a foreign page whose name resolves to this machine sends that name.
+    On a server that asks for no key, every page in a browser of this machine could use the API.
+    An unknown `Host` means DNS rebinding: the name of a foreign page leads here. A foreign
+    `Origin`, or a request across sites that changes something, comes from another page. With
+    keys only WebSockets are checked: a page cannot send a key that it does not have.
     """
-    host = connection.headers.get("host", "")
-    if is_open and _name(host) not in hosts:
+    if is_open:
+        host = connection.headers.get("host", "")
+        if _name(host) not in hosts:
+            raise Problem(
+                421,
+                "wrong-host",
+                f"host: {host!r} is not a name of this server; start it with --allow-host NAME",
+            )
+    if (is_open or connection.scope["type"] == "websocket") and _foreign(connection, origins):
         raise Problem(
-            421,
-            "wrong-host",
-            f"host: {host!r} is not a name of this server; start it with --allow-host NAME",
+            403,
+            "foreign-origin",
+            "origin: web pages of others may not do this; start the server with --allow-origin",
         )
 
 
@@ -155,9 +215,15 @@ def _name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def foreign(headers: Mapping[str, str], origins: frozenset[str]) -> bool:
+def _foreign(connection: HTTPConnection, origins: frozenset[str]) -> bool:
     """Whether a request comes from a web page of another origin that was not allowed."""
+    headers = connection.headers
     origin = headers.get("origin")
-    if origin is None or origin in origins:
-        return False
-    return origin.partition("://")[2] != headers.get("host", "")
+    if origin is not None:
+        return origin not in origins and origin.partition("://")[2] != headers.get("host", "")
+    if connection.scope.get("method") in _SAFE:
+        return False  # a link or a picture: it changes nothing, and the page cannot read it
+    return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+_SAFE = ("GET", "HEAD", "OPTIONS")

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Thread
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Protocol, TypeVar
 
 from nearcast.engine import Engine
@@ -20,11 +19,18 @@ from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.errors import StateError
 from nearcast.events import Event, Publish
+from nearcast.server.costs import event_cost
+from nearcast.server.jobs import JobQueue
+from nearcast.server.problems import Problem
 
 T = TypeVar("T")
 Remember = Callable[[Sequence[EventOutcome]], bytes | None]
 """Encodes the response to store under an idempotency key, or None to store nothing."""
-LARGEST_BATCH = 4096
+_PROBE = "/readyz"  # a row that is written to see whether one can be
+_PROBE_S = 5.0
+_PROOF_S = 5.0
+MOST_WAITING = 10_000
+"""Requests that may wait for the writer; more are refused."""
 
 
 @dataclass(slots=True)
@@ -93,26 +99,35 @@ class EngineThread:
         self._observer = observer
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[_ApplyJob | _ReadJob | None] = SimpleQueue()
+        self._jobs: JobQueue[_ApplyJob | _ReadJob] = JobQueue()
         self._closed = False
+        self.failed = False  # whether the latest commit failed
+        self._wrote = monotonic()
+        self._probing = asyncio.Lock()
         self._thread = Thread(target=self._work, name=f"writer-{name}", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
         """How many requests are queued."""
-        return self._jobs.qsize()
+        return len(self._jobs)
 
     def apply(
-        self, events: Sequence[Event], *, stop: bool = False, stamped: bool = True
+        self,
+        events: Sequence[Event],
+        *,
+        stop: bool = False,
+        stamped: bool = True,
+        cost: int | None = None,
     ) -> asyncio.Future[Sequence[EventOutcome]]:
         """Apply events in order; they are durable once the future is done.
 
         With `stop` the events after a refused one are not applied, and have no outcome. With
-        `stamped` an event without a time gets that of the server.
+        `stamped` an event without a time gets that of the server. `cost` is what they cost, if
+        it is known already.
         """
         answer: asyncio.Future[Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_ApplyJob(events, answer, stop=stop, stamped=stamped))
+        self._put(_ApplyJob(events, answer, stop=stop, stamped=stamped), cost)
         return answer
 
     def apply_once(
@@ -123,10 +138,11 @@ class EngineThread:
         *,
         stop: bool = False,
         stamped: bool = True,
+        cost: int | None = None,
     ) -> asyncio.Future[bytes | Sequence[EventOutcome]]:
         """Apply events, unless a response is stored under the key: then return that."""
         answer: asyncio.Future[bytes | Sequence[EventOutcome]] = self._loop.create_future()
-        self._put(_ApplyJob(events, answer, key, remember, stop, stamped))
+        self._put(_ApplyJob(events, answer, key, remember, stop, stamped), cost)
         return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
@@ -135,10 +151,38 @@ class EngineThread:
         self._put(_ReadJob(question, answer))
         return answer
 
-    def _put(self, job: _ApplyJob | _ReadJob) -> None:
+    def _put(self, job: _ApplyJob | _ReadJob, cost: int | None = None) -> None:
         if self._closed:
             raise StateError("the server is stopping; try again when it is back")
-        self._jobs.put(job)
+        if len(self._jobs) >= MOST_WAITING:
+            raise Problem(
+                503,
+                "too-busy",
+                f"{MOST_WAITING:,} requests are waiting already; try again in a moment",
+                headers={"Retry-After": "1"},
+            )
+        if isinstance(job, _ReadJob):
+            self._jobs.put(job)
+            return
+        if cost is None:
+            cost = sum(map(event_cost, job.events))
+        self._jobs.put(job, len(job.events), cost)
+
+    async def check_writable(self) -> None:
+        """Raise an error if nothing can be committed now; what was just committed is proof."""
+        async with self._probing:
+            if self.failed or monotonic() - self._wrote >= _PROOF_S:
+                async with asyncio.timeout(_PROBE_S):
+                    await self.ask(self._probe)
+
+    def _probe(self, engine: Engine) -> None:
+        self.failed = True
+        engine.remember(_PROBE, b"")
+        self._proved()
+
+    def _proved(self) -> None:
+        self.failed = False
+        self._wrote = monotonic()
 
     async def backup(self, path: Path) -> None:
         """Write a consistent copy; it is read from the file, so nothing is blocked."""
@@ -148,36 +192,24 @@ class EngineThread:
         """Finish the queued requests, then close the engine."""
         if not self._closed:
             self._closed = True
-            self._jobs.put(None)
+            self._jobs.close()
             self._thread.join()
             self._engine.close()
 
     def _work(self) -> None:
-        while True:
-            job = self._jobs.get()
+        while turn := self._jobs.turn():
             waiting: list[_ApplyJob] = []
-            count = 0
-            while job is not None:
-                if isinstance(job, _ReadJob):
-                    self._commit(waiting)
-                    waiting, count = [], 0
-                    self._answer(job)
-                elif job.stop:
-                    self._commit(waiting)
-                    waiting, count = [], 0
-                    self._commit([job])
-                else:
+            for job in turn:
+                if isinstance(job, _ApplyJob) and not job.stop:
                     waiting.append(job)
-                    count += len(job.events)
-                    if count >= LARGEST_BATCH:
-                        break
-                try:
-                    job = self._jobs.get_nowait()
-                except Empty:
-                    break
+                    continue
+                self._commit(waiting)
+                waiting = []
+                if isinstance(job, _ReadJob):
+                    self._answer(job)
+                else:
+                    self._commit([job])
             self._commit(waiting)
-            if job is None:
-                return
 
     def _answer(self, job: _ReadJob) -> None:
         try:
@@ -228,8 +260,10 @@ class EngineThread:
             stamp([job.events for job in jobs if job.stamped], before, self._clock())
             outcomes = self._engine.apply_all(events, _remembering(jobs), stop=jobs[0].stop)
         except Exception as error:
+            self.failed = True
             self._loop.call_soon_threadsafe(_fail, [job.answer for job in jobs], error)
             return
+        self._proved()
         took = perf_counter() - started
         events = events[: len(outcomes)]
         times = _times(events, outcomes, before)

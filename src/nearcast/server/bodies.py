@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,6 +17,12 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 _decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
+
+
+def has_body(request: Request) -> bool:
+    """Whether something follows the headers of a request."""
+    headers = request.headers
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
 def media_type(request: Request, *allowed: str) -> str:
@@ -35,7 +41,7 @@ def media_type(request: Request, *allowed: str) -> str:
 async def whole_body(request: Request, most: int) -> bytes:
     """Read a whole body of at most `most` bytes."""
     length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > most:
+    if not length.isdigit() or len(length) > 19 or int(length) > most:
         raise too_large(most)
     body = bytearray()
     async for chunk in request.stream():
@@ -70,25 +76,6 @@ async def json_body(request: Request, most: int) -> dict[str, Any]:
     return json_object(await whole_body(request, most))
 
 
-async def slices(request: Request, most: int, lines: int) -> AsyncIterator[bytes]:
-    """Yield a body in pieces of whole lines, about `lines` of them in each."""
-    rest = bytearray()
-    count = read = 0
-    async for chunk in request.stream():
-        read += len(chunk)
-        if read > most:
-            raise too_large(most)
-        rest += chunk
-        count += chunk.count(b"\n")
-        if count >= lines:
-            cut = rest.rfind(b"\n") + 1
-            yield bytes(rest[:cut])
-            del rest[:cut]
-            count = 0
-    if rest:
-        yield bytes(rest)
-
-
 def json_response(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -104,11 +91,14 @@ def wants_lines(request: Request) -> bool:
 def whole_number(request: Request, name: str, default: int, low: int, high: int) -> int:
     """Read a whole number from the query string."""
     given = request.query_params.get(name)
-    if given is None:
-        return default
     expected = f"a whole number from {low} to {high}"
+    return default if given is None else checked_number(name, given, low, high, expected)
+
+
+def checked_number(name: str, given: str, low: int, high: int, expected: str) -> int:
+    """Read a whole number of at most 19 digits: longer ones do not fit anywhere."""
     if not (given.isascii() and given.isdigit() and len(given) <= 19 and low <= int(given) <= high):
-        raise InvalidValue(name, given, expected)
+        raise InvalidValue(name, given[:100], expected)
     return int(given)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -12,14 +12,19 @@ from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.events import Event, event_from_json
 from nearcast.events.log import decode_json
-from nearcast.server.bodies import encode, slices, whole_body
+from nearcast.server.bodies import encode, too_large, whole_body
 from nearcast.server.checks import check_fields
+from nearcast.server.config import Config
+from nearcast.server.costs import event_cost
 from nearcast.server.idempotency import SavedResponse, act
 from nearcast.server.ids import new_id
-from nearcast.server.problems import problem_of
+from nearcast.server.jobs import TURN_COST
+from nearcast.server.lines import LineSlice, LineSlicer
+from nearcast.server.problems import Problem, problem_of
 from nearcast.server.routes import RequestContext
 
 _MOST_REPORTED = 1000
+_INLINE_BYTES = 1 << 14  # more is parsed in a thread
 
 
 class LineTally:
@@ -40,8 +45,8 @@ class LineTally:
             problem = problem_of(error).as_json()
             self.errors.append({"line": line, "type": problem["type"], "detail": problem["detail"]})
 
-    def answer(self) -> SavedResponse:
-        """The response; it reports the first refused lines only."""
+    def fields(self) -> dict[str, Any]:
+        """What became of the lines; the first refused ones only are reported."""
         fields: dict[str, Any] = {
             "accepted": self.accepted,
             "refused": self.refused,
@@ -50,25 +55,55 @@ class LineTally:
         }
         if self.seqs is not None:
             fields["seqs"] = self.seqs
-        return SavedResponse(200, encode(fields))
+        return fields
+
+    def answer(self) -> SavedResponse:
+        """The response."""
+        return SavedResponse(200, encode(self.fields()))
+
+    def broken_off(self, error: Problem | NearcastError) -> Problem:
+        """The problem of a body that was not taken to its end, with what was kept of it."""
+        problem = error if isinstance(error, Problem) else problem_of(error)
+        problem.more |= self.fields()
+        problem.detail += f"; {self.accepted:,} lines before that were accepted, and are kept"
+        return problem
 
 
 class ParsedLines:
     """The events of some lines with their line numbers, and the errors of the other lines."""
 
-    def __init__(self, op: str | None, data: bytes, first: int, context: RequestContext) -> None:
+    def __init__(self) -> None:
         self.events: list[Event] = []
         self.numbers: list[int] = []
+        self.costs: list[int] = []
         self.errors: list[tuple[int, NearcastError]] = []
-        lines = data.split(b"\n")
-        for number, line in enumerate(lines, first):
-            if line and not line.isspace():
+
+    def __len__(self) -> int:
+        return len(self.events) + len(self.errors)
+
+    def parse(self, piece: LineSlice, op: str | None, config: Config) -> None:
+        """Add the lines of a slice."""
+        for number, line in enumerate(piece.lines, piece.first):
+            if isinstance(line, int) or (line and not line.isspace()):
                 try:
-                    self.events.append(_event(op, line, context))
-                    self.numbers.append(number)
+                    event = _event(op, line, config)
                 except NearcastError as error:
                     self.errors.append((number, error))
-        self.next = first + len(lines) - 1
+                else:
+                    self.events.append(event)
+                    self.numbers.append(number)
+                    self.costs.append(event_cost(event))
+
+    def parts(self, most: int) -> Iterator[tuple[Sequence[Event], int]]:
+        """Events that are applied together, with their cost: some of them, but not too much."""
+        start = cost = 0
+        for stop, next_cost in enumerate(self.costs):
+            if stop > start and (stop - start == most or cost + next_cost > TURN_COST):
+                yield self.events[start:stop], cost
+                start, cost = stop, 0
+            cost += next_cost
+        if self.events:
+            yield self.events[start:], cost
 
     def count(
         self, outcomes: Sequence[EventOutcome], tally: LineTally, *, others: bool = True
@@ -98,33 +133,89 @@ async def take_lines(
     so that it is applied either completely or not at all.
     """
     context.caller.pay(0)
-    limits = context.limits
     if "idempotency-key" in context.request.headers:
-        body = await whole_body(context.request, limits.keyed_bytes)
-        return await _take_whole(
-            context, body, ParsedLines(op, body, 1, context), numbered, stamped=stamped
-        )
+        body, lines = await _whole(context, op)
+        return await _take_whole(context, body, lines, numbered, stamped=stamped)
     tally = LineTally(numbered=numbered)
-    next_line = 1
-    async for piece in slices(context.request, limits.bulk_bytes, limits.slice_lines):
-        lines = ParsedLines(op, piece, next_line, context)
-        next_line = lines.next
-        await _pace(context, len(lines.events))
-        outcomes = await context.tenant.backend.apply(lines.events, stamped=stamped)
-        lines.count(outcomes, tally)
+    try:
+        async for piece in _slices(context):
+            lines = ParsedLines()
+            await _parse(context, lines, piece, op)
+            await _apply(context, lines, tally, stamped=stamped)
+    except (Problem, NearcastError) as error:
+        raise tally.broken_off(error) from None
     return tally.answer().response()
 
 
 async def take_until_error(context: RequestContext, *, stamped: bool) -> Response:
     """Apply the lines of a body up to the first bad one, in one commit."""
     context.caller.pay(0)
-    body = await whole_body(context.request, context.limits.keyed_bytes)
-    lines = ParsedLines(None, body, 1, context)
+    body, lines = await _whole(context, None)
     if lines.errors:
         first = lines.errors[0][0]
         good = sum(number < first for number in lines.numbers)
         lines.events, lines.errors = lines.events[:good], lines.errors[:1]
     return await _take_whole(context, body, lines, True, stop=True, stamped=stamped)
+
+
+async def _apply(
+    context: RequestContext, lines: ParsedLines, tally: LineTally, *, stamped: bool
+) -> None:
+    """Apply the events of a slice, others in between; the key must still be valid."""
+    outcomes: list[EventOutcome] = []
+    try:
+        await _pace(context, len(lines))
+        for events, cost in lines.parts(context.limits.slice_lines):
+            context.state.authenticator.confirm(context.caller)
+            outcomes += await context.tenant.backend.apply(events, stamped=stamped, cost=cost)
+    finally:
+        lines.count(outcomes, tally)
+
+
+async def _slices(context: RequestContext) -> AsyncIterator[LineSlice]:
+    limits = context.limits
+    slicer = LineSlicer(limits.slice_lines, limits.slice_bytes, limits.line_bytes)
+    read = 0
+    async for chunk in context.request.stream():
+        read += len(chunk)
+        if read > limits.bulk_bytes:
+            raise too_large(limits.bulk_bytes)
+        if piece := slicer.feed(chunk):
+            yield piece
+    yield slicer.rest()
+
+
+async def _whole(context: RequestContext, op: str | None) -> tuple[bytes, ParsedLines]:
+    """Read a body that is one commit, and its events; it may not be too much work."""
+    limits = context.limits
+    body = await whole_body(context.request, limits.keyed_bytes)
+    slicer = LineSlicer(limits.slice_lines, limits.slice_bytes, limits.line_bytes)
+    lines = ParsedLines()
+    for start in range(0, len(body), limits.slice_bytes):
+        if piece := slicer.feed(body[start : start + limits.slice_bytes]):
+            await _parse(context, lines, piece, op)
+    await _parse(context, lines, slicer.rest(), op)
+    if sum(lines.costs) > limits.keyed_cost:
+        raise Problem(
+            413,
+            "body-too-large",
+            f"the texts are longer than {limits.keyed_cost:,} characters after Unicode "
+            "normalisation; send several bodies",
+            limit=limits.keyed_cost,
+        )
+    return body, lines
+
+
+async def _parse(
+    context: RequestContext, lines: ParsedLines, piece: LineSlice, op: str | None
+) -> None:
+    """Parse a slice; a large one in a thread, so that other requests are answered meanwhile."""
+    config = context.state.config
+    if piece.size <= _INLINE_BYTES:
+        lines.parse(piece, op, config)
+    else:
+        parser = context.state.parser
+        await asyncio.get_running_loop().run_in_executor(parser, lines.parse, piece, op, config)
 
 
 async def _take_whole(
@@ -142,25 +233,27 @@ async def _take_whole(
         lines.count(outcomes, tally, others=not stopped)
         return tally.answer()
 
-    await _pace(context, len(lines.events))
-    return await act(context, body, lines.events, respond, stop=stop, stamped=stamped)
+    await _pace(context, len(lines))
+    cost = sum(lines.costs)
+    return await act(context, body, lines.events, respond, stop=stop, stamped=stamped, cost=cost)
 
 
-async def _pace(context: RequestContext, events: int) -> None:
+async def _pace(context: RequestContext, lines: int) -> None:
     """Keep to the rate limit of the key by reading more slowly, not by refusing half a body."""
     bucket = context.caller.bucket
     if bucket is not None:
-        bucket.take(events)
+        bucket.spend(lines)
         await asyncio.sleep(bucket.debt())
 
 
-def _event(op: str | None, line: bytes, context: RequestContext) -> Event:
-    if len(line) > context.limits.line_bytes:
-        raise InvalidValue("line", f"{len(line):,} bytes", f"at most {context.limits.line_bytes:,}")
+def _event(op: str | None, line: bytes | int, config: Config) -> Event:
+    size = line if isinstance(line, int) else len(line)
+    if isinstance(line, int) or size > config.limits.line_bytes:
+        raise InvalidValue("line", f"{size:,} bytes", f"at most {config.limits.line_bytes:,}")
     fields = decode_json(line, "line")
     if not isinstance(fields, dict):
         raise InvalidValue("line", fields, "a JSON object")
-    check_fields(fields, context.limits)
+    check_fields(fields, config)
     if op is not None:
         fields["op"] = op
         if fields.get("id") is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nearcast.errors import InvalidValue
-from nearcast.server.config import Limits
+from nearcast.server.config import Config, Limits
 
 
 def check_query(query: object, limits: Limits) -> None:
@@ -15,8 +15,13 @@ def check_query(query: object, limits: Limits) -> None:
         raise InvalidValue("query", query, f"at most {limits.query_characters:,} characters")
 
 
-def check_fields(fields: Mapping[str, Any], limits: Limits) -> None:
-    """Refuse a query, text or region so large that it would delay other requests."""
+def check_fields(fields: Mapping[str, Any], config: Config) -> None:
+    """Refuse a query, text or region so large that it would delay other requests.
+
+    Also refuse a time far ahead of the clock: no event may be earlier than one before it.
+    """
+    limits = config.limits
+    _check_time(fields.get("at"), config)
     check_query(fields.get("query"), limits)
     text = fields.get("text")
     if isinstance(text, str) and len(text) > limits.text_characters:
@@ -31,3 +36,13 @@ def check_fields(fields: Mapping[str, Any], limits: Limits) -> None:
                 raise InvalidValue(
                     "region.coordinates", f"{positions:,} positions", f"at most {most:,}"
                 )
+
+
+def _check_time(at: object, config: Config) -> None:
+    if isinstance(at, int | float) and at > config.clock() + config.lead_s:
+        raise InvalidValue(
+            "at",
+            at,
+            f"at most {config.lead_s:g} s ahead of the server's clock, {config.clock():.0f}; "
+            "'nearcast serve --max-lead' allows more",
+        )

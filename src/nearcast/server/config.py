@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from nearcast.engine.settings import GivenSettings
+from nearcast.server.tls import TlsFiles
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -20,8 +21,10 @@ class Limits:
     body_bytes: int = 1 << 20
     bulk_bytes: int = 1 << 28
     keyed_bytes: int = 1 << 24
+    keyed_cost: int = 1 << 24
     line_bytes: int = 1 << 20
     slice_lines: int = 2000
+    slice_bytes: int = 1 << 18
     query_characters: int = 4096
     text_characters: int = 1 << 16
     region_positions: int = 10_000
@@ -38,7 +41,9 @@ class Config:
     """The configuration of a server: its data, who may connect, and the limits.
 
     Without `data` everything is kept in memory. `open` lets requests without a key in, as the
-    tenant `default` with every scope: right on a loopback address only.
+    tenant `default` with every scope: right on a loopback address only. `lead_s` is how far the
+    time of an event may be ahead of the clock; `header_s` and `body_s` are how long the headers
+    of a request may take, and how long its body may pause.
     """
 
     data: Path | None = None
@@ -52,10 +57,14 @@ class Config:
     master: str | None = None
     given: GivenSettings = field(default_factory=GivenSettings)
     limits: Limits = field(default_factory=Limits)
+    lead_s: float = 300.0
+    header_s: float = 10.0
+    body_s: float = 60.0
     keep_alive_s: float = 15.0
     stalled_s: float = 120.0
     retain_seconds: float | None = None
     retain_updates: int | None = None
+    tls: TlsFiles | None = None
     private_webhooks: bool = False
     webhook_attempts: int = 10
     webhook_pause_s: float = 1.0

@@ -8,7 +8,9 @@ from starlette.responses import Response
 
 from nearcast.server.bodies import json_response
 from nearcast.server.metrics import CONTENT_TYPE
+from nearcast.server.problems import Problem
 from nearcast.server.state import ServerState
+from nearcast.server.tenants import DEFAULT
 
 
 def install_health(app: FastAPI, state: ServerState) -> None:
@@ -22,13 +24,20 @@ def install_health(app: FastAPI, state: ServerState) -> None:
         del request
         if not state.ready:
             return state.not_ready().response()
+        await state.check_writable()
         broken = len(state.tenants.troubles)
         return json_response(
             {"status": "ready"} | ({"unavailable_tenants": broken} if broken else {})
         )
 
     async def metrics(request: Request) -> Response:
-        state.admit(request, "admin")
+        caller = state.admit(request, "admin")
+        if caller.tenant != DEFAULT:
+            raise Problem(
+                403,
+                "wrong-tenant",
+                f"the figures of all tenants are for admins of the tenant {DEFAULT!r}",
+            )
         for tenant in state.tenants:
             await tenant.refresh_figures()
         return Response(state.metrics.page(), media_type=CONTENT_TYPE)

@@ -45,6 +45,7 @@ async def act(
     *,
     stop: bool = False,
     stamped: bool = True,
+    cost: int | None = None,
 ) -> Response:
     """Apply events and respond; a repeated idempotency key gets the stored response.
 
@@ -54,7 +55,7 @@ async def act(
     key = context.request.headers.get("idempotency-key")
     if key is None:
         return respond(
-            await context.tenant.backend.apply(events, stop=stop, stamped=stamped)
+            await context.tenant.backend.apply(events, stop=stop, stamped=stamped, cost=cost)
         ).response()
     if not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
         raise InvalidValue("Idempotency-Key", key, f"1 to {_LONGEST_KEY} printable characters")
@@ -70,7 +71,7 @@ async def act(
 
     path = context.request.scope["path"]
     found = await context.tenant.backend.apply_once(
-        f"{path} {key}", events, remember, stop=stop, stamped=stamped
+        f"{path} {key}", events, remember, stop=stop, stamped=stamped, cost=cost
     )
     if not isinstance(found, bytes):
         return respond(found).response()

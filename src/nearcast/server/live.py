@@ -13,6 +13,7 @@ from typing import Any
 from nearcast.engine.update_log import Entry
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Unsubscribe
 from nearcast.geo import Box, region_to_json
+from nearcast.pacing import TokenBucket
 from nearcast.server.backend import CommittedBatch
 from nearcast.server.shapes import meets, subscription_to_json
 from nearcast.server.wire import sse_event
@@ -32,10 +33,8 @@ class LiveListener:
     ) -> None:
         self.box = box
         self.subscriptions = frozenset(subscriptions)
-        self._rate = per_second
-        self._clock = clock
-        self._room = per_second
-        self._then = clock()
+        self._most_queued = 4 * per_second
+        self._bucket = TokenBucket(per_second, clock, burst_s=1.0)
         self.left_out = 0
         self.closed = False
         self.queue: list[bytes] = []
@@ -47,20 +46,20 @@ class LiveListener:
         An event of the listener's `own` subscriptions is only limited by the size of the queue,
         which is bounded in case the client does not read.
         """
-        if own and len(self.queue) <= 4 * self._rate:
+        fits = len(self.queue) <= self._most_queued
+        if fits and (own or self._bucket.take() == 0.0):
             return True
-        now = self._clock()
-        self._room = min(self._rate, self._room + (now - self._then) * self._rate)
-        self._then = now
-        if self._room < 1.0 or len(self.queue) > 4 * self._rate:
-            self.left_out += 1
-            return False
-        self._room -= 1.0
-        return True
+        self.left_out += 1
+        return False
 
     def offer(self, data: bytes) -> None:
         """Queue an event."""
         self.queue.append(data)
+        self.awake.set()
+
+    def close(self) -> None:
+        """End the listener."""
+        self.closed = True
         self.awake.set()
 
 
@@ -91,8 +90,7 @@ class LiveMap:
     def close(self) -> None:
         """End all listeners."""
         for listener in self._listeners:
-            listener.closed = True
-            listener.awake.set()
+            listener.close()
 
     def committed(self, batch: CommittedBatch) -> None:
         """Offer a batch to the listeners whose box it concerns."""

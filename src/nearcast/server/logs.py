@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class LossyStream:
+    """Writes to a stream what can be written: a full disk must not fail the request it is about."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write some text, or lose it."""
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def set_up_logs(level: str = "info") -> None:
@@ -25,7 +44,7 @@ def set_up_logs(level: str = "info") -> None:
     structlog.configure(
         processors=[*shared, last],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", LossyStream(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler()  # logs of libraries take the same way

@@ -24,7 +24,7 @@ routes = Routes()
 
 def read_publish(fields: dict[str, Any], context: RequestContext) -> Publish:
     """Build the event from the fields of a body."""
-    check_fields(fields, context.limits)
+    check_fields(fields, context.state.config)
     if fields.get("id") is None:
         fields["id"] = new_id("m")
     return Publish(message_from_json(fields))

@@ -125,6 +125,14 @@ class _StateCollector(Collector):
             "Subscriptions that the index looked at; over nearcast_publishes, those of a match.",
             total("candidates"),
         )
+        closed = CounterMetricFamily(
+            "nearcast_connections_closed",
+            "Connections that were not served: too many, or a request that did not arrive.",
+            labels=["reason"],
+        )
+        closed.add_metric(["full"], state.connections.refused)
+        closed.add_metric(["slow"], state.connections.slow)
+        yield closed
         dispatcher = state.dispatcher
         posts = CounterMetricFamily(
             "nearcast_webhook_posts", "Posts to webhooks.", labels=["result"]

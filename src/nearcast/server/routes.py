@@ -20,7 +20,9 @@ from starlette.responses import Response
 from nearcast.errors import InvalidValue
 from nearcast.events.values import check_id
 from nearcast.server.access import Caller
+from nearcast.server.bodies import JSON, NDJSON, has_body, media_type
 from nearcast.server.config import Limits
+from nearcast.server.problems import Problem
 from nearcast.server.tenants import Tenant
 
 if TYPE_CHECKING:
@@ -62,6 +64,12 @@ class Route:
     scope: str
     handler: Handler
     doc: dict[str, Any]
+
+    @property
+    def is_administrative(self) -> bool:
+        """Whether it changes something about the server, not subscriptions or messages."""
+        about_server = self.scope == "admin" or self.path.endswith("/webhook")
+        return self.method != "GET" and (about_server or "/dead-letters" in self.path)
 
 
 class Routes(list[Route]):
@@ -117,9 +125,22 @@ def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable
 
     async def answer(request: Request) -> Response:
         caller = state.admit(request, scope)
+        if has_body(request):
+            media_type(request, JSON, NDJSON)
         tenant = state.tenants.find(caller.tenant)
         if tenant is None:
             tenant = await state.tenant(caller.tenant)
-        return await handler(RequestContext(request, state, caller, tenant))
+        status = 500
+        try:
+            response = await handler(RequestContext(request, state, caller, tenant))
+            status = response.status_code
+            return response
+        except Problem as problem:
+            status = problem.status
+            raise
+        finally:
+            if route.is_administrative:
+                act, path = f"{route.method} {route.path}", request.scope["path"]
+                state.audit.write(act, caller.name, caller.tenant, path=path, status=status)
 
     return answer

@@ -15,9 +15,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from nearcast.errors import InvalidValue, MissingField, NearcastError
 from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
 from nearcast.events.values import check_id
-from nearcast.server.access import Caller, foreign
+from nearcast.server.access import Caller
 from nearcast.server.backend import accepted
-from nearcast.server.bodies import encode, json_object
+from nearcast.server.bodies import checked_number, encode, json_object
 from nearcast.server.checks import check_fields
 from nearcast.server.feed import UpdateFeed
 from nearcast.server.ids import new_id
@@ -28,6 +28,7 @@ from nearcast.server.updates import resume_after, wanted
 from nearcast.server.wire import socket_gap, socket_update
 
 PATH = "/v1/updates/ws"
+_SLOW_DOWN_S = 0.2  # after a refused frame, before the next one is read
 _OPS = "one of subscribe, move, unsubscribe, publish, listen, ack"
 
 
@@ -36,8 +37,6 @@ def install_socket(app: FastAPI, state: ServerState) -> None:
 
     async def connect(websocket: WebSocket) -> None:
         try:
-            if foreign(websocket.headers, state.config.origins):
-                raise Problem(403, "foreign-origin", "origin: web pages of others may not connect")
             caller = state.admit(websocket, "subscribe")
             tenant = await state.tenant(caller.tenant)
             state.check_room()
@@ -63,6 +62,7 @@ class SocketSession:
         self._tenant = tenant
         self._window = _window(websocket, state.config.limits.unacknowledged)
         self._acknowledged = asyncio.Event()
+        self._revoked = False
         self._sent: list[int] = []  # sent but not acknowledged; used with a window only
         subscriptions = wanted(websocket, state.config.limits)
         after = resume_after(websocket)
@@ -72,15 +72,26 @@ class SocketSession:
         """Serve the connection until one side closes it."""
         try:
             await self._websocket.accept()
-            tasks = [asyncio.ensure_future(self._send()), asyncio.ensure_future(self._receive())]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            with self._state.authenticator.watching(self._caller, self._revoke):
+                await self._exchange()
         finally:
             self._feed.close()
+
+    def _revoke(self) -> None:
+        """End the connection: its key is no longer valid."""
+        self._revoked = True
+        self._acknowledged.set()
+        self._feed.listener.close()
+
+    async def _exchange(self) -> None:
+        sending = asyncio.ensure_future(self._send())
+        receiving = asyncio.ensure_future(self._receive())
+        try:
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            receiving.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
 
     async def _send(self) -> None:
         await self._send_json({"type": "hello", "after": self._feed.place})
@@ -89,9 +100,14 @@ class SocketSession:
             while (found := await self._feed.next(config.keep_alive_s)) is not None:
                 for id, data in found:
                     await self._wait_for_window(id)
+                    if self._revoked:
+                        break
                     async with asyncio.timeout(config.stalled_s):
                         await self._websocket.send_text(data.decode())
-            await self._websocket.close(1001, "the server is stopping")
+            if self._revoked:
+                await self._websocket.close(1008, "the key is no longer valid")
+            else:
+                await self._websocket.close(1001, "the server is stopping")
         except (OSError, TimeoutError, WebSocketDisconnect, RuntimeError):
             return  # the client has gone, or does not read
 
@@ -99,7 +115,7 @@ class SocketSession:
         """Wait until the client has acknowledged enough updates, if it asked for a window."""
         if self._window is None:
             return
-        while len(self._sent) >= self._window:
+        while len(self._sent) >= self._window and not self._revoked:
             self._acknowledged.clear()
             await self._acknowledged.wait()
         self._sent.append(id)
@@ -115,33 +131,48 @@ class SocketSession:
                     return
                 data = message.get("bytes") or (message.get("text") or "").encode()
                 await self._answer(data)
+                # Frames that have arrived are received without a pause; others come first.
+                await asyncio.sleep(0)
         except (OSError, WebSocketDisconnect, RuntimeError):
             return
 
     async def _answer(self, data: bytes) -> None:
         ref: Any = None
         try:
-            fields = json_object(data)
+            self._state.authenticator.confirm(self._caller)
+            try:
+                fields = json_object(data)
+            except Problem:
+                self._caller.pay()
+                raise
             ref = fields.get("ref")
             answer = await self._do(fields)
         except (Problem, NearcastError) as error:
             problem = error if isinstance(error, Problem) else problem_of(error)
             await self._send_json({"type": "error", "ref": ref, "problem": problem.as_json()})
+            if problem.status == 401:
+                self._revoke()
+            elif problem.status == 429:
+                await asyncio.sleep(_SLOW_DOWN_S)
         else:
             if answer is not None:
                 await self._send_json({"type": "ok", "ref": ref, **answer})
 
     async def _do(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         op = fields.get("op")
+        if op == "ack" and self._ack(fields.get("id")):
+            return None  # free, as there is at most one for each update that was sent
+        self._caller.pay()
         if op is None:
             raise MissingField("op", _OPS)
         if op == "ack":
-            self._ack(fields.get("id"))
+            if not isinstance(fields.get("id"), int):
+                expected = "the id of an update; it acknowledges all up to it"
+                raise InvalidValue("id", fields.get("id"), expected)
             return None
-        self._caller.pay()
         if op == "listen":
             return self._listen(fields.get("subscriptions"))
-        check_fields(fields, self._state.config.limits)
+        check_fields(fields, self._state.config)
         if fields.get("id") is None and op in ("publish", "subscribe"):
             fields["id"] = new_id("s" if op == "subscribe" else "m")
         event = event_from_json(fields)
@@ -149,11 +180,15 @@ class SocketSession:
         outcome = accepted((await self._tenant.backend.apply([event]))[0])
         return {"op": op, "id": _id_of(event), "updates": len(outcome.updates)}
 
-    def _ack(self, id: object) -> None:
+    def _ack(self, id: object) -> bool:
+        """Acknowledge updates, and return whether any of them were waiting for it."""
         if not isinstance(id, int):
-            raise InvalidValue("id", id, "the id of an update; it acknowledges all up to it")
-        self._sent = [sent for sent in self._sent if sent > id]
+            return False
+        waiting = [sent for sent in self._sent if sent > id]
+        useful = len(waiting) < len(self._sent)
+        self._sent = waiting
         self._acknowledged.set()
+        return useful
 
     def _listen(self, subscriptions: object) -> dict[str, Any]:
         """Listen to other subscriptions from now on; None is all of them."""
@@ -181,6 +216,4 @@ def _window(websocket: WebSocket, most: int) -> int | None:
     given = websocket.query_params.get("window")
     if given is None:
         return None
-    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= most):
-        raise InvalidValue("window", given, f"a whole number from 1 to {most}")
-    return int(given)
+    return checked_number("window", given, 1, most, f"a whole number from 1 to {most}")

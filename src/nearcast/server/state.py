@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
+from time import monotonic
 
 import structlog
 from starlette.requests import HTTPConnection
@@ -13,11 +15,13 @@ from starlette.requests import HTTPConnection
 from nearcast.errors import DamagedStoreError, NearcastError
 from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
+from nearcast.server.audit import AuditLog
 from nearcast.server.backend import CommittedBatch
 from nearcast.server.config import Config
 from nearcast.server.keys import KeyStore
 from nearcast.server.metrics import ServerMetrics
 from nearcast.server.problems import Problem
+from nearcast.server.protocol import ConnectionLimits
 from nearcast.server.tenants import DEFAULT, Tenant, Tenants
 from nearcast.server.webhook_delivery import WebhookDispatcher
 from nearcast.store.copies import accept_copy
@@ -25,6 +29,7 @@ from nearcast.store.webhooks import Webhook
 
 log = structlog.get_logger("nearcast")
 _TURNS = 64  # listeners are woken in this many turns, not all at once
+_REVOKE_S = 1.0  # how often the keys of open streams are looked up again
 
 
 class ServerState:
@@ -38,7 +43,10 @@ class ServerState:
         self.authenticator = Authenticator(self.keys, is_open=config.open, limits=config.limits)
         self.tenants = Tenants(config, self)
         self.dispatcher = WebhookDispatcher(config)
+        self.connections = ConnectionLimits(config)
+        self.audit = AuditLog(config.data)
         self.metrics = ServerMetrics(self)
+        self.parser = ThreadPoolExecutor(1, thread_name_prefix="parser")
         self.ready = False
         self.stopping = False
         self.trouble: str | None = None
@@ -72,7 +80,8 @@ class ServerState:
 
     def admit(self, connection: HTTPConnection, scope: str) -> Caller:
         """Return the caller of a request, or raise a problem."""
-        check_origin(connection, self.config.hosts, is_open=self.config.open)
+        config = self.config
+        check_origin(connection, config.hosts, config.origins, is_open=config.open)
         return self.authenticator.admit(connection, scope)
 
     async def tenant(self, name: str) -> Tenant:
@@ -89,6 +98,20 @@ class ServerState:
                 headers={"Retry-After": "5"},
             ) from None
 
+    async def check_writable(self) -> None:
+        """Raise a problem if a tenant cannot commit: the disk may be full.
+
+        The default tenant stands for those that were not used: they are on the same disk.
+        """
+        for tenant in self.tenants:
+            if tenant.name != DEFAULT and not tenant.backend.failed:
+                continue
+            try:
+                await tenant.backend.check_writable()
+            except (NearcastError, TimeoutError) as error:
+                detail = str(error) or "nothing was committed for some seconds; the disk may hang"
+                raise Problem(503, "not-ready", detail, headers={"Retry-After": "5"}) from None
+
     def not_ready(self) -> Problem:
         """The problem of a server that is still starting, or that failed to start."""
         starting = "the server is still starting: it reads its data; try again in a moment"
@@ -96,7 +119,7 @@ class ServerState:
         return Problem(503, "not-ready", detail, headers={"Retry-After": "1"})
 
     async def open(self) -> None:
-        """Open the default tenant and the webhooks, then wake listeners until cancelled."""
+        """Open the default tenant and the webhooks, then look after streams until cancelled."""
         try:
             await self._open_tenants()
         except NearcastError as error:
@@ -106,10 +129,14 @@ class ServerState:
         self.ready = True
         log.info("ready")
         self.on_ready()
+        checked = monotonic()
         for turn in count():
             await asyncio.sleep(self.config.keep_alive_s / 3 / _TURNS)
             for tenant in self.tenants:
                 tenant.hub.tick(turn, _TURNS)
+            if monotonic() - checked >= _REVOKE_S:
+                self.authenticator.end_revoked()
+                checked = monotonic()
 
     async def _open_tenants(self) -> None:
         """Open the default tenant, and those with webhooks; a damaged one does not stop others."""
@@ -131,6 +158,7 @@ class ServerState:
     async def close(self) -> None:
         """Close webhooks, tenants and files."""
         self.ready = False
+        self.parser.shutdown(wait=False)
         await self.dispatcher.close()
         await self.tenants.close()
         if self.keys is not None:

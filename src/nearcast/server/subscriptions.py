@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import Response
 
+from nearcast.engine import Engine
+from nearcast.engine.directory import PagePart
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue
 from nearcast.events import Move, Subscribe, Subscription, Unsubscribe, event_from_json
@@ -51,7 +54,7 @@ CURSOR = parameter("after", {"type": "string"}, "`next` of the page before.")
 
 def read_subscribe(fields: dict[str, Any], context: RequestContext) -> Subscribe:
     """Build the event from the fields of a body."""
-    check_fields(fields, context.limits)
+    check_fields(fields, context.state.config)
     if fields.get("id") is None:
         fields["id"] = new_id("s")
     event = event_from_json(fields | {"op": "subscribe"})
@@ -129,11 +132,24 @@ async def list_subscriptions(context: RequestContext) -> Response:
     if wants_lines(context.request):
         pieces = _all_lines(context, after, box)
         return SseResponse(pieces, context.state.config.stalled_s, media_type=NDJSON)
-    found = await context.tenant.backend.ask(lambda engine: engine.page(after, most + 1, box))
+    found = await _page(context, after, most + 1, box)
     page, more = found[:most], len(found) > most
     answer: dict[str, Any] = {"subscriptions": [subscription_to_json(each) for each in page]}
     answer["next"] = to_cursor(page[-1].id) if more else None
     return json_response(answer)
+
+
+async def _page(
+    context: RequestContext, after: str | None, most: int, box: Box | None
+) -> list[Subscription]:
+    """A page, read in parts: the writer turns to others in between."""
+    found: list[Subscription] = []
+    part = PagePart([], after, False)
+    while not part.is_last and len(found) < most:
+        read = partial(Engine.page_part, after=part.after, limit=most - len(found), bbox=box)
+        part = await context.tenant.backend.ask(read)
+        found += part.found
+    return found
 
 
 async def _all_lines(
@@ -141,8 +157,7 @@ async def _all_lines(
 ) -> AsyncGenerator[bytes, None]:
     most = context.limits.page
     while True:
-        start = after
-        page = await context.tenant.backend.ask(lambda engine: engine.page(start, most, box))  # noqa: B023 - asked before the next turn
+        page = await _page(context, after, most, box)
         yield b"".join(encode(subscription_to_json(each)) + b"\n" for each in page)
         if len(page) < most:
             return
@@ -292,7 +307,7 @@ async def move_subscription(context: RequestContext) -> Response:
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     id = context.path_id()
-    check_fields(fields, context.limits)
+    check_fields(fields, context.state.config)
     for name in fields.keys() - {"id", "region", "point", "at"}:
         raise InvalidValue(name, fields[name], "region or point only; PUT changes the rest")
     event = event_from_json(fields | {"op": "move", "id": id})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from nearcast.errors import InvalidValue
 from nearcast.events.values import check_id
-from nearcast.server.bodies import NDJSON, box_parameter, wants_lines, whole_number
+from nearcast.geo import Box
+from nearcast.server.bodies import NDJSON, box_parameter, checked_number, wants_lines, whole_number
 from nearcast.server.config import Limits
 from nearcast.server.describe import (
     AFTER,
@@ -45,9 +46,8 @@ def resume_after(connection: HTTPConnection) -> int | None:
     given = connection.headers.get("last-event-id") or connection.query_params.get("after")
     if given is None:
         return None
-    if not (given.isascii() and given.isdigit()) or int(given[:20]) > _LARGEST_ID:
-        raise InvalidValue("after", given, "the id of an update, or 0 for all that are kept")
-    return int(given)
+    expected = "the id of an update, or 0 for all that are kept"
+    return checked_number("after", given, 0, _LARGEST_ID, expected)
 
 
 @routes.add(
@@ -75,15 +75,17 @@ async def listen(context: RequestContext) -> Response:
         return await _lines(context, subscriptions, after or 0)
     context.state.check_room()
     feed = UpdateFeed(context.tenant.hub, subscriptions, after, sse_update, sse_gap)
-    pieces = _events(feed, context.state.config.keep_alive_s)
+    pieces = _events(context, feed)
     return SseResponse(pieces, context.state.config.stalled_s)
 
 
-async def _events(feed: UpdateFeed, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
+async def _events(context: RequestContext, feed: UpdateFeed) -> AsyncGenerator[bytes, None]:
+    keep_alive_s = context.state.config.keep_alive_s
     try:
-        yield b"retry: 1000\n" + sse_place(feed.place)
-        while (found := await feed.next(keep_alive_s)) is not None:
-            yield b"".join([data for _, data in found]) or sse_place(feed.place)
+        with context.state.authenticator.watching(context.caller, feed.listener.close):
+            yield b"retry: 1000\n" + sse_place(feed.place)
+            while (found := await feed.next(keep_alive_s)) is not None:
+                yield b"".join([data for _, data in found]) or sse_place(feed.place)
     finally:
         feed.close()
 
@@ -126,6 +128,14 @@ async def look(context: RequestContext) -> Response:
     box = box_parameter(context.request)
     names = wanted(context.request, context.limits) or ()
     context.state.check_room()
-    live = context.tenant.live
-    pieces = live_events(live, live.join(box, names), context.state.config.keep_alive_s)
-    return SseResponse(pieces, context.state.config.stalled_s)
+    return SseResponse(_live(context, box, names), context.state.config.stalled_s)
+
+
+async def _live(
+    context: RequestContext, box: Box | None, names: Iterable[str]
+) -> AsyncGenerator[bytes, None]:
+    live, state = context.tenant.live, context.state
+    listener = live.join(box, names)
+    with state.authenticator.watching(context.caller, listener.close):
+        async for piece in live_events(live, listener, state.config.keep_alive_s):
+            yield piece

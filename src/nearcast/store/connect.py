@@ -13,6 +13,7 @@ from nearcast.errors import DamagedStoreError, StateError, StoreError
 from nearcast.store.schema import APPLICATION, MIGRATIONS, TABLES, VERSION, Migration, migrate
 
 _LARGEST_IDLE_WAL = 64 << 20
+_IDLE_READERS = 2
 _CACHE_KIB = 64 << 10
 _WORDS = {
     sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
@@ -150,32 +151,41 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 class Reader:
-    """A second connection that reads committed data from any thread."""
+    """Reads committed data from any thread, each with a connection of its own."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection: sqlite3.Connection | None = None
+        self._idle: list[sqlite3.Connection] = []
         self._lock = Lock()
         self._closed = False
 
     @contextmanager
     def rows(self, query: str, *values: object) -> Iterator[sqlite3.Cursor]:
-        """The rows of a query; other threads wait until the block is left."""
-        with self._lock, naming_file(self._path):
-            if self._closed:
-                raise StateError(f"{self._path}: the engine is closed; make another one")
-            if self._connection is None:
-                self._connection = open_reader(self._path)
-            with closing(self._connection.execute(query, values)) as cursor:
-                yield cursor
+        """The rows of a query, as they were committed when it began."""
+        with naming_file(self._path):
+            with self._lock:
+                if self._closed:
+                    raise StateError(f"{self._path}: the engine is closed; make another one")
+                connection = self._idle.pop() if self._idle else open_reader(self._path)
+            try:
+                with closing(connection.execute(query, values)) as cursor:
+                    yield cursor
+            finally:
+                self._put_back(connection)
+
+    def _put_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE_READERS:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            while self._idle:
+                self._idle.pop().close()
 
 
 @contextmanager

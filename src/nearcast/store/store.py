@@ -189,8 +189,8 @@ class Store:
     def recall(self, key: str) -> bytes | None:
         """The answer under a key, for a day."""
         query = "SELECT answer FROM remembered WHERE key = ? AND at > ?"
-        with self._reader.rows(query, key, self._clock() - KEYS_FOR) as rows:
-            found = rows.fetchone()
+        with naming_file(self.path):  # the writer's own connection: readers may be busy
+            found = self._connection.execute(query, (key, self._clock() - KEYS_FOR)).fetchone()
         return None if found is None else bytes(found[0])
 
     def backup(self, path: str | Path) -> None:
