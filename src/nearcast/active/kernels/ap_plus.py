@@ -112,7 +112,9 @@ def _push_near_cuts(
         for near in range(cut - 1 if between else cut, min(cut, count - 1) + 1):
             if near > last:
                 last = near
-                stack[height, 0], stack[height, 1] = tree.slots[first + near, CHILD], at + 1
+                child = tree.slots[first + near, CHILD]
+                used = tree.nodes[child].offset - tree.nodes[node].offset
+                stack[height, 0], stack[height, 1] = child, at + used
                 height += 1
     return height
 

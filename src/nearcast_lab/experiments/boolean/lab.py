@@ -11,9 +11,8 @@ from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
 
-from nearcast.index import Batch, Index, Table, match
+from nearcast.index import Batch, Index, IndexChoice, Table, match, read_index
 from nearcast_lab.bench.agreement import check_agreement
-from nearcast_lab.bench.choices import Choice, read_choices
 from nearcast_lab.bench.match import table_for
 from nearcast_lab.bench.matching import add_to_table, known_terms, run
 from nearcast_lab.progress import Progress
@@ -103,7 +102,7 @@ class Lab:
 
     def make(self, label: str, world: BooleanWorld) -> Index:
         """Make an empty index over a population, with a history where the papers give one."""
-        (choice,) = read_choices(label)
+        choice = read_index(label)
         if choice.name in _LEARNS:
             history = world.workload.messages(_LATER, _LATER + _HISTORY)
             choice = choice._replace(options=choice.options | {"history": history})
@@ -164,7 +163,7 @@ class Lab:
         """Time indexes on messages, and keep none of them."""
         return self.measure(labels, world, batch)[1]
 
-    def _compile(self, choice: Choice, world: BooleanWorld) -> None:
+    def _compile(self, choice: IndexChoice, world: BooleanWorld) -> None:
         """Let an index do everything once on a few rows, before it is timed."""
         if choice.label in self._compiled:
             return
