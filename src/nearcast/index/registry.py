@@ -97,7 +97,7 @@ def options_of(name: str) -> dict[str, IndexOption]:
     for kind in index_named(name).__mro__:
         if "__init__" not in vars(kind):
             continue
-        make: Any = kind.__init__
+        make: Any = vars(kind)["__init__"]
         hints, parameters = get_type_hints(make), inspect.signature(make).parameters
         for option, given in parameters.items():
             if option in hints and option not in _NOT_TEXT and given.kind is not given.VAR_KEYWORD:

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearcast.active import ActiveChanges, ActiveStore, Ended, MessageTerms
-from nearcast.active.ap_plus import UnifiedApPlusTree
+from nearcast.active.ap_plus import LeafMessages
 from nearcast.active.kernels.places import Places
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
+from nearcast.index.ap_plus_tree import ApPlusTree
 from nearcast.index.table import Rows
 from nearcast_lab.designs.located_messages import (
     LocatedMessages,
@@ -140,12 +141,30 @@ class Design:
         return self.messages.nbytes, int(self.index.stats()["bytes"])
 
 
-AnyDesign = Design | UnifiedApPlusTree
+class UnifiedDesign(Design):
+    """The AP+-Tree: messages are in the leaves of the index of subscriptions."""
+
+    messages: LeafMessages
+
+    def __init__(
+        self, table: Table, history: Batch, *, numbered: bool = False, **options: Any
+    ) -> None:
+        index = ApPlusTree(table, history=history, **options)
+        super().__init__(table, index, LeafMessages(self, numbered=numbered))
+
+    def settle(self) -> None:
+        """All rows are in the index at once."""
+
+    def publish(self, batch: Batch, ends: Floats) -> Matches:
+        """Match messages, and keep them as a by-product."""
+        return self.messages.publish(batch, ends)
+
+
 _NOWHERE = 400.0
 
 
 def arrive(
-    design: AnyDesign, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
+    design: Design, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
 ) -> tuple[Int32s, ActiveChanges]:
     """Add subscriptions: their rows, and the messages they get, with the number of each as event.
 
@@ -160,7 +179,7 @@ def arrive(
 
 
 _OPTIONS: dict[str, dict[str, Any]] = {"gi2": {"grid": 40}}  # as in the paper
-Maker = Callable[[Table, Floats, Batch], AnyDesign]
+Maker = Callable[[Table, Floats, Batch], Design]
 
 
 def _separate(index: str, messages: Callable[[Floats], MessageIndex]) -> Maker:
@@ -184,14 +203,14 @@ def _located(places: Callable[[Table, Floats, Batch], Places]) -> Maker:
     return make
 
 
-def _ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
+def _ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedDesign:
     del space
-    return UnifiedApPlusTree(table, history)
+    return UnifiedDesign(table, history)
 
 
-def _plain_ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
+def _plain_ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedDesign:
     del space
-    return UnifiedApPlusTree(table, history, numbered=True)
+    return UnifiedDesign(table, history, numbered=True)
 
 
 DESIGNS: dict[str, Maker] = {

@@ -11,7 +11,7 @@ from nearcast.active import ActiveChanges
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Table
 from nearcast_lab.bench.agreement import DisagreementError
-from nearcast_lab.bench.designs import DESIGNS, AnyDesign
+from nearcast_lab.bench.designs import DESIGNS, Design
 from nearcast_lab.bench.matching import add_to_table
 from nearcast_lab.bench.moving_after import MatchingAfter, measure_after
 from nearcast_lab.progress import Progress
@@ -237,7 +237,7 @@ def _measure(
 
 
 def _moves(
-    world: _MovingData, design: AnyDesign, name: str, number: int
+    world: _MovingData, design: Design, name: str, number: int
 ) -> tuple[StepReport, dict[int, tuple[int, int]]]:
     plan, who = world.plan, world.who[number]
     messages_s = index_s = 0.0
@@ -277,7 +277,7 @@ def _moves(
     return report, digests
 
 
-def _cycle(world: _MovingData, design: AnyDesign) -> tuple[float, float]:
+def _cycle(world: _MovingData, design: Design) -> tuple[float, float]:
     """Publish messages, and take as many out: microseconds a message for each."""
     plan = world.plan
     published = expired = 0.0

@@ -334,8 +334,12 @@ class ApTree:
             self.rebuilds += len(tops)
             self._remake(tops)
         if int(self._tree.sizes.sum()) > 2 * self._packed_size + (1 << 16):
-            self._tree = packed(self._tree)
-            self._packed_size = int(self._tree.sizes.sum())
+            self._pack()
+
+    def _pack(self) -> None:
+        """Give all nodes other numbers, without gaps."""
+        self._tree = packed(self._tree)
+        self._packed_size = int(self._tree.sizes.sum())
 
 
 def _one_of(field: str, given: str, expected: tuple[str, ...]) -> None:
