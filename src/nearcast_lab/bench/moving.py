@@ -26,6 +26,7 @@ _SAMPLE = 20
 _LIFE = 1000.0
 _JUNCTIONS = 18_000
 _TIMESTAMP_S = 30.0  # the paper's timestamp
+_LIFETIME = 10  # timestamps that a message of the paper lasts
 FAR = 0.0
 """The step that means a jump to where another subscription was."""
 
@@ -112,6 +113,8 @@ class _MovingData:
         vehicles = Vehicles(plan.seed, roads, plan.subscriptions, 1.0)
         everyone = np.arange(plan.subscriptions, dtype=np.int64)
         size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
+        self.before = _around(vehicles.places(everyone), size)
+        vehicles.drive(everyone, np.full(plan.subscriptions, _TIMESTAMP_S))
         boxes = _around(vehicles.places(everyone), size)
         _, starts, terms, either = self.subscriptions
         self.subscriptions = Subscriptions(boxes, starts, terms, either)
@@ -126,7 +129,8 @@ class _MovingData:
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        add_to_table(table, self.subscriptions, 0, len(self.subscriptions))
+        place = self.subscriptions.boxes if self.driven is None else self.before
+        add_to_table(table, self.subscriptions._replace(boxes=place), 0, len(self.subscriptions))
         return table
 
     def target(self, number: int, rows: slice, boxes: Floats) -> Floats:
@@ -193,8 +197,15 @@ def _measure(
     plan = world.plan
     progress(f"{name}: building")
     table = world.table()
-    design = DESIGNS[name](table, world.space, world.batch.part(0, min(20_000, plan.messages)))
+    history = world.batch.part(0, min(20_000, plan.messages))
+    design = DESIGNS[name](table, world.space, history, rate=plan.messages / _LIFETIME)
     design.build()
+    if world.driven is not None:
+        # All have reported once before anything is measured, so that speeds are known, and all
+        # indexes are built with that.
+        everyone = np.arange(plan.subscriptions, dtype=np.int32)
+        design.moved(everyone, world.subscriptions.boxes.copy())
+        design.build()
     taken = 0.0
     for start in range(0, plan.messages, _ADDED):
         progress(f"{name}: {start:,} messages")

@@ -35,7 +35,7 @@ from nearcast_lab.workloads.draws import STEP, Ints, as_unit, mixed, stream_key
 from nearcast_lab.workloads.zipf import cumulative_weights
 
 SIDES = (3.0, 10.0, 36.0)
-"""Sides of the grids of names, in degrees."""
+"""Sides of the grids of names, in degrees of the world; in a smaller space they shrink with it."""
 _DECAY = (0.55, 0.30, 0.15)  # the shares of local names that belong to each grid
 _TOPIC_SIDE = 10.0
 _MANY_TRIES = 64
@@ -74,7 +74,7 @@ def _found(cumulative: Floats, unit: float) -> int:
 @kernel
 def _cell(point: Floats, side: float) -> int:
     """Number the cells of a grid over the world."""
-    column, line = int((point[0] + 180.0) / side), int((point[1] + 90.0) / side)
+    column, line = int(point[0] / side), int(point[1] / side)
     return (int(side) << 40) + (line << 20) + column
 
 
@@ -85,7 +85,8 @@ def _draw(
 ) -> None:  # fmt: skip
     """Draw the terms of messages.
 
-    `shares` sums up the shares of topic words and of the names of each grid; what is left is drawn
+    `points` are degrees from the lower left corner of the space, as if it were the world. `shares`
+    sums up the shares of topic words and of the names of each grid; what is left is drawn
     from all `words`. `names`, `topics` and `topic_words` are cumulative weights, too.
     """
     size = np.uint64(len(words))
@@ -137,6 +138,8 @@ class LocalCorpus(Corpus):
         self._names = cumulative_weights(local.names)
         self._topics = cumulative_weights(local.topics)
         self._topic_words = cumulative_weights(local.topic_words)
+        self.labels: Ints | None = None
+        """By term: another number for it."""
 
     def terms(self, numbers: Ints) -> Ragged:
         """Give the different terms of each message."""
@@ -144,23 +147,32 @@ class LocalCorpus(Corpus):
         offsets = offsets_of(lengths)
         out = np.empty(offsets[-1], np.int64)
         seen = np.full(len(self.weights), -1, np.int32)
+        space, points = self.space, self.cities.points(numbers)
+        points = (points - (space.west, space.south)) / (space.width, space.height) * (360.0, 180.0)
         _draw(
-            stream_key(self.seed, "local terms"), numbers, offsets, self.cities.points(numbers),
+            stream_key(self.seed, "local terms"), numbers, offsets, points,
             self._shares, np.array([*SIDES, _TOPIC_SIDE]), self.weights, self._names, self._topics,
             self._topic_words, seen, out,
         )  # fmt: skip
-        return Ragged(out, offsets)
+        return Ragged(out if self.labels is None else self.labels[out], offsets)
 
 
 class LocalArrays(CityArrays):
     """`CityArrays` with words that depend on places; frequencies are counted in a sample."""
+
+    _messages: LocalCorpus
+    _sources: LocalCorpus
 
     def __init__(self, seed: int, options: LocalTweetsOptions) -> None:
         self._local = options
         super().__init__(seed, options)
         sample = self._messages.terms(np.arange(_SAMPLE, dtype=np.int64) + (1 << 40))
         counted = np.bincount(sample.values, minlength=options.vocabulary)
-        self.frequency = counted.astype(np.int64) * 1000 + 1
+        order = np.argsort(-counted, kind="stable")
+        labels = np.empty(options.vocabulary, np.int64)
+        labels[order] = np.arange(options.vocabulary)
+        self._messages.labels = self._sources.labels = labels
+        self.frequency = counted[order].astype(np.int64) * 1000 + 1
 
-    def _corpus(self, options: WorkloadOptions) -> Corpus:
+    def _corpus(self, options: WorkloadOptions) -> LocalCorpus:
         return LocalCorpus(self._seed, options, self._local)

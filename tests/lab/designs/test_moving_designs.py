@@ -92,7 +92,7 @@ def test_a_design_finds_what_ours_finds(name: str) -> None:
 def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> None:
     """Lazy deletion frees slots; a tree rebuilt with the speeds it learnt finds the same."""
     world = World(3)
-    tree = UnifiedDesign(world.table(), world.messages(50), most_copies=8)
+    tree = UnifiedDesign(world.table(), history=world.messages(50), most_copies=8)
     tree.build()
     batch = world.messages(MESSAGES)
     tree.publish(batch, np.arange(1.0, MESSAGES + 1.0))
@@ -115,7 +115,7 @@ def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> 
 def test_lists_that_were_swept_leave_nothing_behind() -> None:
     """The same messages, again and again, take no more memory than the second time."""
     world = World(5)
-    tree = UnifiedDesign(world.table(), world.messages(50))
+    tree = UnifiedDesign(world.table(), history=world.messages(50))
     tree.build()
     batch, taken = world.messages(MESSAGES), []
     for turn in range(1, 6):

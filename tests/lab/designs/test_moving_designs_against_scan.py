@@ -195,9 +195,9 @@ def test_a_design_finds_what_a_look_at_everything_finds(
 def test_a_tree_that_is_rebuilt_all_the_time(cut: str, run_machine: Callable[..., None]) -> None:
     """Leaves of three rows and lists of few copies: messages are dealt out again and again."""
 
-    def make(table: Table, space: Any, history: Batch) -> UnifiedDesign:
-        del space
+    def make(table: Table, space: Any, history: Batch, rate: float | None = None) -> UnifiedDesign:
+        del space, rate
         options: dict[str, Any] = {"leaf_capacity": 3, "fanout": 4, "most_copies": 4, "cut": cut}
-        return UnifiedDesign(table, history, rebuild_growth=0.0, timestamp_s=1.0, **options)
+        return UnifiedDesign(table, history=history, rebuild_growth=0.0, timestamp_s=1.0, **options)
 
     run_machine(type("Machine", (Against,), {"make": staticmethod(make)}), examples=30, steps=30)

@@ -11,7 +11,8 @@ import pytest
 from nearcast.cli.main import main
 from nearcast_lab.experiments.boolean import SECTIONS, measure
 from nearcast_lab.experiments.boolean.findings import BooleanReport, report_of
-from nearcast_lab.experiments.boolean.lab import BooleanScale
+from nearcast_lab.experiments.boolean.lab import BooleanScale, IndexRun
+from nearcast_lab.experiments.boolean.lead import PRINTED, RIVALS, leads, parts
 from nearcast_lab.report import page
 
 TINY = BooleanScale("tiny", 120, (60, 120), 20, 1, 0.01)
@@ -63,3 +64,21 @@ def test_bad_options_are_refused_before_anything_is_measured(
     assert f"'cheese' given; expected some of {', '.join(SECTIONS)}" in capsys.readouterr().err
     assert main([*command, str(tmp_path / "none" / "a.html")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_lead_is_judged_by_what_was_measured() -> None:
+    """Twice the second best on tweets and thirty times on place names, or a part of that."""
+    assert parts(2.0, 30.0) == [True, True]
+    assert parts(1.9, 31.0) == [False, True]
+    assert parts(11.0, 29.0) == [True, False]
+    runs = {name: IndexRun(8.0, 1.0, 50.0) for name in RIVALS}
+    runs |= {"rq-tree": IndexRun(6.0, 1.0, 90.0), PRINTED: IndexRun(2.0, 1.0, 100.0)}
+    assert list(leads(runs, PRINTED).values()) == [3.0, 0.5]
+
+
+def test_the_lead_is_measured_with_both_ways_to_cut() -> None:
+    found = measure(TINY, 1, lambda _: None, ("lead",))
+    claims = [one for one in found["claims"] if one["figure"] == "12a"]
+    assert len(claims) == 4
+    assert sum("cut=again" in one["claim"] for one in claims) == 2
+    assert all("TWEETS" in one["measured"] and "GN" in one["measured"] for one in claims)

@@ -21,6 +21,8 @@ from nearcast_lab.workloads.registry import array_workload
 
 _LEARNS = ("ap-tree", "iq-tree", "rq-tree")
 """Indexes that the papers let learn from a history of messages."""
+TWEETS = "local-tweets"
+"""The workload that stands for the papers' tweets."""
 _HISTORY = 20_000
 _LATER = 10_000_000
 _TRIAL = 16
@@ -80,12 +82,12 @@ class Lab:
         """Report how far it is."""
         self._progress(f"{self._title}: {text}")
 
-    def workload(self, kind: str = "tweets", **options: Any) -> ArrayWorkload:
+    def workload(self, kind: str = TWEETS, **options: Any) -> ArrayWorkload:
         """Make a workload with something varied."""
         written = {name: str(value) for name, value in options.items()}
         return array_workload(kind, seed=self.seed, **written)
 
-    def world(self, count: int, kind: str = "tweets", **options: Any) -> BooleanWorld:
+    def world(self, count: int, kind: str = TWEETS, **options: Any) -> BooleanWorld:
         """Make a population of `count` subscriptions."""
         self.report(f"making {count:,} subscriptions")
         workload = self.workload(kind, **options)
