@@ -22,6 +22,7 @@ no such figure of real tweets here: their words depend less on place than names 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ _DECAY = (0.55, 0.30, 0.15)  # the shares of local names that belong to each gri
 _TOPIC_SIDE = 10.0
 _MANY_TRIES = 64
 _SAMPLE = 200_000  # messages that frequencies are counted in
+_WORDS = (
+    "space", "cities", "countryside", "vocabulary", "exponent", "shift", "local", "topical",
+    "names", "topics", "topic_words",
+)  # fmt: skip
+"""Options that say which words there are, and where."""
 
 
 class LocalTweetsOptions(ArrayOptions, frozen=True):
@@ -109,14 +115,14 @@ def _draw(
                 elif kind < shares[0]:
                     base = mixed(topic + np.uint64(1) + key)
                     rank = np.uint64(_found(topic_words, unit))
-                    term = np.int64(mixed(base + rank * STEP) % size)
+                    term = int(np.int64(mixed(base + rank * STEP) % size))
                 else:
                     grid = 0
                     while kind >= shares[grid + 1]:
                         grid += 1
                     base = mixed(np.uint64(_cell(points[row], sides[grid])) * STEP + ~key)
                     rank = np.uint64(_found(names, unit))
-                    term = np.int64(mixed(base + rank * STEP) % size)
+                    term = int(np.int64(mixed(base + rank * STEP) % size))
                 if seen[term] != row:
                     break
                 tries += 1
@@ -157,6 +163,18 @@ class LocalCorpus(Corpus):
         return Ragged(out if self.labels is None else self.labels[out], offsets)
 
 
+@lru_cache(maxsize=4)
+def _counted(seed: int, options: LocalTweetsOptions) -> tuple[Ints, Ints]:
+    """Number terms by how frequent they are in a sample of messages; give that, in order, too."""
+    corpus = LocalCorpus(seed, options, options)
+    sample = corpus.terms(np.arange(_SAMPLE, dtype=np.int64) + (1 << 40))
+    counted = np.bincount(sample.values, minlength=options.vocabulary)
+    order = np.argsort(-counted, kind="stable")
+    labels = np.empty(options.vocabulary, np.int64)
+    labels[order] = np.arange(options.vocabulary)
+    return labels, counted[order].astype(np.int64) * 1000 + 1
+
+
 class LocalArrays(CityArrays):
     """`CityArrays` with words that depend on places; frequencies are counted in a sample."""
 
@@ -166,13 +184,10 @@ class LocalArrays(CityArrays):
     def __init__(self, seed: int, options: LocalTweetsOptions) -> None:
         self._local = options
         super().__init__(seed, options)
-        sample = self._messages.terms(np.arange(_SAMPLE, dtype=np.int64) + (1 << 40))
-        counted = np.bincount(sample.values, minlength=options.vocabulary)
-        order = np.argsort(-counted, kind="stable")
-        labels = np.empty(options.vocabulary, np.int64)
-        labels[order] = np.arange(options.vocabulary)
+        # Messages of other lengths or sizes have the same words, under the same numbers.
+        told = LocalTweetsOptions(**{name: getattr(options, name) for name in _WORDS})
+        labels, self.frequency = _counted(seed, told)
         self._messages.labels = self._sources.labels = labels
-        self.frequency = counted[order].astype(np.int64) * 1000 + 1
 
     def _corpus(self, options: WorkloadOptions) -> LocalCorpus:
         return LocalCorpus(self._seed, options, self._local)
