@@ -129,8 +129,9 @@ class _MovingData:
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        place = self.subscriptions.boxes if self.driven is None else self.before
-        add_to_table(table, self.subscriptions._replace(boxes=place), 0, len(self.subscriptions))
+        boxes, *others = self.subscriptions
+        placed = Subscriptions(boxes if self.driven is None else self.before, *others)
+        add_to_table(table, placed, 0, len(placed))
         return table
 
     def target(self, number: int, rows: slice, boxes: Floats) -> Floats:
