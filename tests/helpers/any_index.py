@@ -17,6 +17,8 @@ from nearcast.index import INDEXES, Batch, Index, Table, match
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "rt-tree": [{"fanout": 4}, {"variant": "rt+", "fanout": 64}],
     "ir-tree": [{"fanout": 4}],
+    "ap-tree": [{}, {"cut": "again", "leaf_capacity": 3, "fanout": 4}],
+    "ap-plus-tree": [{}, {"cut": "again", "leaf_capacity": 3, "fanout": 4}],
     "gi2": [{}, {"grid": 3}, {"inline": True}, {"grid": 257}],
     "mbr-trie": [{"probe": "token-set", "order": "tf"}, {"probe": "trie"}],
     "pt-quadtree": [{"tau_num": 2}, {"tau_num": 2, "mx_cif": True, "push_down": 0.5}],

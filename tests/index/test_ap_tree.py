@@ -261,6 +261,7 @@ def test_is_known_by_its_name() -> None:
         ("order", "frequency"),
         ("strategy", "space-first"),
         ("keyword_partition", "best"),
+        ("cut", "twice"),
         ("fanout", 1),
         ("leaf_capacity", 0),
         ("dummy_share", 0.0),

@@ -174,3 +174,14 @@ def test_memory_stays_bounded_while_rows_come_and_go() -> None:
         rows[turn % 10] = add(table, draw.terms(200, 1, 4), boxes(draw.anywhere(200), 20.0))
         index.insert(rows[turn % 10])
     assert index.stats()["bytes"] <= 4 * before
+
+
+def test_cutting_again_looks_at_fewer_rows() -> None:
+    """Cuts of several terms are told apart by another cut, where the printed algorithm waits."""
+    draw = Draw(8)
+    table = fresh_table()
+    add(table, draw.terms(6000, 1, 4), boxes(draw.anywhere(6000), 30.0))
+    batch = messages(draw.terms(200, 8, 10), draw.anywhere(200))
+    printed = looked_at(table, batch, fanout=20, leaf_capacity=10)
+    again = looked_at(table, batch, fanout=20, leaf_capacity=10, cut="again")
+    assert again < printed / 2

@@ -7,10 +7,12 @@ from math import floor, log, log2, sqrt
 import numpy as np
 import pytest
 
+from nearcast import Box, Engine
 from nearcast.arrays.types import Floats
-from nearcast.index import Table
+from nearcast.engine.indexed import Indexed
+from nearcast.index import Batch, Table
 from nearcast.index.ap_plus_tree import ApPlusTree
-from nearcast.index.ap_tree.motion import Motion, moving_cost, steps_until_drift
+from nearcast.index.ap_tree.motion import STILL, Motion, moving_cost, steps_until_drift
 
 BOUNDS = np.array([10.0, 20.0, 30.0, 40.0])
 COLUMNS, LINES, FANOUT, CAPACITY = 4, 5, 200, 40
@@ -101,7 +103,7 @@ def populated(count: int = 800) -> ApPlusTree:
         np.arange(count, dtype=np.int32), np.hstack([corners, corners + 0.05]),
         np.arange(0, 2 * count + 1, 2), terms.ravel(),
     )  # fmt: skip
-    index = ApPlusTree(table, message_rate=20.0, rebuild=False)
+    index = ApPlusTree(table, message_rate=20.0, update_every=5.0, rebuild=False)
     index.build()
     return index
 
@@ -130,11 +132,50 @@ def test_grids_are_made_where_no_row_moves_and_not_where_all_do() -> None:
 def test_speeds_come_from_reports_the_latest_counting_most() -> None:
     """In degrees a timestamp; the short way where that is across the antimeridian."""
     index = populated(50)
-    report(index, (1.0, -0.5), 20)
-    assert index.speeds[:50] == pytest.approx(np.tile([0.2, -0.1], (50, 1)), rel=1e-2)
+    report(index, (1.0, -0.5), 1)
+    assert index.speeds[:50] == pytest.approx(np.tile([1.0, -0.5], (50, 1)))
     report(index, (0.0, 0.0), 1)
-    assert index.speeds[:50] == pytest.approx(0.7 * np.tile([0.2, -0.1], (50, 1)), rel=1e-2)
-    report(index, (350.0, 0.0), 30)
-    assert index.speeds[:50] == pytest.approx(np.tile([-2.0, 0.0], (50, 1)), abs=1e-3)
+    assert index.speeds[:50] == pytest.approx(0.7 * np.tile([1.0, -0.5], (50, 1)))
+    report(index, (350.0, 0.0), 40)
+    assert index.speeds[:50] == pytest.approx(np.tile([-10.0, 0.0], (50, 1)), abs=1e-3)
     index.delete(index.table.live_rows()[:1])
     assert index.speeds[0].tolist() == [0.0, 0.0]
+
+
+def test_rates_and_speeds_are_counted_from_the_stream() -> None:
+    """Nothing is known to move until something has; then time, messages and reports say how."""
+    index = populated(50)
+    counted = ApPlusTree(index.table, timestamp_s=10.0)
+    counted.build()
+    assert counted.motion is STILL
+    rows = index.table.live_rows()[:20]
+    no_terms = Batch(np.zeros(6, np.int64), np.empty(0, np.int32), np.zeros((5, 4)))
+    for step in range(5):  # one timestamp lasts 10 s: four of them pass
+        now = 10.0 * step
+        counted.note_time(now)
+        counted.candidates(no_terms)
+        if step in (2, 4):
+            counted.note_reports(rows, np.full(20, now))
+            counted.table.move(rows, counted.table.rows.box[rows] + np.tile((1.0, 0.5), 2))
+            counted.move(rows)
+    motion = counted.motion
+    assert motion.rate == 25 / 4
+    assert motion.every == 50 * 4 / 40
+    # The first report has no time before it: one timestamp. The second is two of them later.
+    assert motion.speed[rows] == pytest.approx(np.tile([0.7 + 0.15, 0.35 + 0.075], (20, 1)))
+    assert not motion.speed[index.table.live_rows()[20:]].any()
+
+
+def test_an_engine_tells_its_tree_when_subscriptions_report() -> None:
+    """Through replay and calls alike: the time of a move gives the speed."""
+    engine = Engine(index="ap-plus-tree:timestamp_s=10")
+    engine.subscribe("s", "a", Box(0, 0, 1, 1), at=0)
+    engine.publish("m", "a", (2.5, 0.5), at=0, ttl=100)
+    assert [update.op for update in engine.move("s", Box(2, 0, 3, 1), at=20)] == ["add"]
+    assert [update.op for update in engine.move("s", Box(4, 0, 5, 1), at=40)] == ["remove"]
+    core = engine._core
+    assert isinstance(core, Indexed)
+    index = core.boolean.index
+    assert isinstance(index, ApPlusTree)
+    assert index.speeds[0].tolist() == pytest.approx([1.0, 0.0])
+    assert index.motion.every == pytest.approx(4 / 2)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nearcast.engine.names import INDEX_NAMES
 from nearcast.errors import InvalidValue
 from nearcast.events.log import decode_json
 from nearcast.geo import Box, Circle, Region, region_from_json
@@ -52,6 +53,14 @@ WorkersOption = Annotated[
 ]
 PartitionerOption = Annotated[
     str, typer.Option(metavar="NAME", help="How the work on Spark is shared out.")
+]
+IndexOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[:OPTION=VALUE,...]",
+        help="The index of the embedded engine, as in ap-tree:cut=again. "
+        f"Names: {', '.join(INDEX_NAMES)}. Options: docs/indexes.md.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 

@@ -16,9 +16,9 @@ from nearcast.cli.progress import progress_of
 from nearcast.cli.remote import KeyOption, WaitOption
 from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
-    INDEX_NAMES,
     Engine,
     Quarantine,
+    check_index,
     history_from,
     replay,
     stop_at,
@@ -49,9 +49,7 @@ def replay_command(
             metavar="NAME", help="What does the matching: embedded, spark, scan or http=URL."
         ),
     ] = "embedded",
-    index: Annotated[
-        str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
-    ] = "auto",
+    index: options.IndexOption = "auto",
     workers: options.WorkersOption = None,
     partitioner: options.PartitionerOption = "auto",
     history: options.HistoryOption = None,
@@ -100,8 +98,9 @@ def replay_command(
             raise InvalidValue(
                 "--engine", engine, "no settings beside it: the server has its own from its start"
             )
-    if index not in INDEX_NAMES:
-        raise InvalidValue("--index", index, f"one of {', '.join(INDEX_NAMES)}")
+    check_index(index, "--index")
+    if index != "auto" and engine != "embedded":
+        raise InvalidValue("--engine", engine, "embedded, as --index is given")
     options.check_window(window_count, window_seconds)
     if engine != "spark" and (workers is not None or partitioner != "auto"):
         raise InvalidValue("--engine", engine, "spark, as --workers or --partitioner is given")

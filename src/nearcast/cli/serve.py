@@ -35,9 +35,7 @@ def serve_command(
     engine: Annotated[
         str, typer.Option(metavar="NAME", help="What does the matching: embedded or spark.")
     ] = "embedded",
-    index: Annotated[
-        str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
-    ] = "auto",
+    index: options.IndexOption = "auto",
     workers: options.WorkersOption = None,
     partitioner: options.PartitionerOption = "auto",
     master: Annotated[
@@ -105,7 +103,7 @@ def serve_command(
       NEARCAST_SERVE_PORT=8080 nearcast serve
     """
     need("fastapi", "server")
-    from nearcast.engine import history_from
+    from nearcast.engine import check_index, history_from
     from nearcast.engine.settings import GivenSettings
     from nearcast.server.config import LOOPBACK_NAMES, Config, is_loopback
     from nearcast.server.keys import KeyStore
@@ -115,6 +113,9 @@ def serve_command(
 
     if engine not in ("embedded", "spark"):
         raise InvalidValue("--engine", engine, "embedded or spark")
+    check_index(index, "--index")
+    if index != "auto" and engine != "embedded":
+        raise InvalidValue("--engine", engine, "embedded, as --index is given")
     if engine == "spark":
         _check_spark(data, partitioner)
     if log_level not in LEVELS:

@@ -1,7 +1,7 @@
 """The embedded engine: the order of events, the reference, replay of a log."""
 
 from nearcast.engine.engine import Engine, history_from
-from nearcast.engine.names import INDEX_NAMES
+from nearcast.engine.names import INDEX_NAMES, check_index
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.replay import Quarantine, replay, stop_at, update_line
 from nearcast.engine.scan import Scan
@@ -17,6 +17,7 @@ __all__ = [
     "Scan",
     "Settings",
     "UpdateLog",
+    "check_index",
     "history_from",
     "replay",
     "stop_at",

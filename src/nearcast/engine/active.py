@@ -15,6 +15,7 @@ from nearcast.events import Message
 from nearcast.geo import Box
 
 if TYPE_CHECKING:
+    from nearcast.active.ap_plus import LeafMessages
     from nearcast.engine.indexed import IndexedSubscriptions
 
 _AT_A_TIME = 64  # ended messages that one event removes, so that expiry never causes a pause
@@ -49,7 +50,11 @@ class IndexedMessages:
 
     def __init__(self, population: IndexedSubscriptions) -> None:
         self._population = population
-        self._store = ActiveStore()
+        self._store: ActiveStore | LeafMessages = ActiveStore()
+        if population.index.name == "ap-plus-tree":  # its messages are in its leaves
+            from nearcast.active.ap_plus import LeafMessages
+
+            self._store = LeafMessages(population)
         self._names: list[str] = []  # by slot
         self._texts: list[str] = []  # by slot
         self._numbers: Int64s = np.zeros(64, np.int64)  # by slot: the order of arrival

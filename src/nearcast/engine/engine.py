@@ -13,7 +13,7 @@ from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore, make_core
 from nearcast.engine.directory import Directory, PagePart
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
-from nearcast.engine.names import INDEX_NAMES
+from nearcast.engine.names import check_index
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.plain import ROWS, CountingScan, begins_plain, go_over, is_due
 from nearcast.engine.settings import GivenSettings, Settings
@@ -64,7 +64,8 @@ class Engine:
 
     An engine begins on plain code, which needs no kernels to be loaded or compiled, and goes over
     to its index by itself when it has grown; updates are the same. `index` names an index to use
-    from the start, or `scan` to stay on plain code.
+    from the start, with options or without (`ap-tree`, `ap-tree:order=idf,fanout=100`), or `scan`
+    to stay on plain code.
 
     One thread may use an engine at a time; others may only use `log`, `recall` and `backup`.
 
@@ -90,8 +91,7 @@ class Engine:
         retain_updates: int | None = None,
         clock: Clock = time,
     ) -> None:
-        if index not in INDEX_NAMES:
-            raise InvalidValue("index", index, f"one of {', '.join(INDEX_NAMES)}")
+        check_index(index)
         given = GivenSettings(window_count, window_seconds, space, history, analyser)
         self._index = index
         self._journal: Journal

@@ -23,7 +23,7 @@ from nearcast.engine.window import Columns
 from nearcast.events import Point, Subscription, Update
 from nearcast.events.fields import ADD
 from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
-from nearcast.index import Batch, Matches, Table, index_named, match
+from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NO_OWNER, SHARED
 from nearcast.index.warm import warm_up
@@ -55,9 +55,10 @@ class IndexedSubscriptions:
 
     def __init__(self, index: str, analyser: Analyser) -> None:
         self.table = Table()
-        self._kind = index_named(index)
+        self.choice = read_index(index)
+        self._kind = self.choice.kind
         warm_up(self._kind)
-        self.index = self._kind(self.table)
+        self.index = self.choice.make(self.table)
         self.index.build()
         self.looked_at = 0  # rows, by all messages so far
         self.terms = TermIds(self.table, analyser)

@@ -1,8 +1,23 @@
 """The names of the indexes of an engine; `scan` means no index."""
 
+from nearcast.errors import InvalidValue
+
 INDEX_NAMES = (
     "auto", "rarest-term", "ap-tree", "ap-plus-tree", "gi2",
     "mbr-trie", "pt-quadtree", "lfilter",
     "iq-tree", "rq-tree", "rt-tree", "ir-tree", "keyword-trie",
     "sequential", "scan",
 )  # fmt: skip
+
+
+def check_index(text: str, field: str = "index") -> None:
+    """Refuse an index that an engine cannot have; its class is loaded only if it has options."""
+    name, colon, _ = text.partition(":")
+    if name not in INDEX_NAMES:
+        raise InvalidValue(field, text, f"one of {', '.join(INDEX_NAMES)}")
+    if colon and name in ("auto", "scan"):
+        raise InvalidValue(field, text, f"{name} without options, since it has none")
+    if colon:
+        from nearcast.index import read_index
+
+        read_index(text, field)

@@ -85,7 +85,7 @@ class Snapshots:
             save_population(population, folder)
             head = {
                 "format": FORMAT,
-                "index": population.index.name,
+                "index": population.choice.label,
                 "subscriptions": len(population),
                 "files": _sums(folder),
             }
@@ -118,7 +118,7 @@ class Snapshots:
         folder = self._folder / self.name
         try:
             head = json.loads((folder / _HEAD).read_text())
-            if head["format"] != FORMAT or head["index"] != population.index.name:
+            if head["format"] != FORMAT or head["index"] != population.choice.label:
                 return None
             if 2 * self._changed > max(1000, head["subscriptions"]):
                 return None  # building it is faster than following that many changes

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearcast.active import ActiveChanges, ActiveStore, Ended, MessageTerms
-from nearcast.active.ap_plus import UnifiedApPlusTree
+from nearcast.active.ap_plus import LeafMessages
 from nearcast.active.kernels.places import Places
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch, Index, Matches, Table, index_named, match
+from nearcast.index.ap_plus_tree import ApPlusTree
 from nearcast.index.table import Rows
 from nearcast_lab.designs.located_messages import (
     LocatedMessages,
@@ -140,12 +141,28 @@ class Design:
         return self.messages.nbytes, int(self.index.stats()["bytes"])
 
 
-AnyDesign = Design | UnifiedApPlusTree
+class UnifiedDesign(Design):
+    """The AP+-Tree: messages are in the leaves of the index of subscriptions."""
+
+    messages: LeafMessages
+
+    def __init__(self, table: Table, *, numbered: bool = False, **options: Any) -> None:
+        index = ApPlusTree(table, **options)
+        super().__init__(table, index, LeafMessages(self, numbered=numbered))
+
+    def settle(self) -> None:
+        """All rows are in the index at once."""
+
+    def publish(self, batch: Batch, ends: Floats) -> Matches:
+        """Match messages, and keep them as a by-product."""
+        return self.messages.publish(batch, ends)
+
+
 _NOWHERE = 400.0
 
 
 def arrive(
-    design: AnyDesign, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
+    design: Design, owners: Int32s, boxes: Floats, starts: Int64s, terms: Int32s, now: float
 ) -> tuple[Int32s, ActiveChanges]:
     """Add subscriptions: their rows, and the messages they get, with the number of each as event.
 
@@ -160,13 +177,31 @@ def arrive(
 
 
 _OPTIONS: dict[str, dict[str, Any]] = {"gi2": {"grid": 40}}  # as in the paper
-Maker = Callable[[Table, Floats, Batch], AnyDesign]
+EVERY = 5.0
+"""Timestamps between two reports of a subscription where one in five reports at each."""
+
+
+class Maker(Protocol):
+    """Makes a design; `rate`, the messages of a timestamp, is for those with a cost model of it."""
+
+    def __call__(
+        self, table: Table, space: Floats, history: Batch, rate: float | None = None
+    ) -> Design:
+        """Make it over a table."""
+        ...
+
+
+def _cost_options(history: Batch, rate: float | None) -> dict[str, Any]:
+    """What the AP+-Tree knows of messages and moves, the same in every design that has one."""
+    return {"history": history, "message_rate": rate, "update_every": EVERY if rate else None}
 
 
 def _separate(index: str, messages: Callable[[Floats], MessageIndex]) -> Maker:
-    def make(table: Table, space: Floats, history: Batch) -> Design:
+    def make(table: Table, space: Floats, history: Batch, rate: float | None = None) -> Design:
         chosen: Any = index_named(index)
-        options = {"history": history} if index == "ap-plus-tree" else _OPTIONS.get(index, {})
+        options = _OPTIONS.get(index, {})
+        if index == "ap-plus-tree":
+            options = _cost_options(history, rate)
         return Design(table, chosen(table, **options), messages(space))
 
     return make
@@ -177,21 +212,20 @@ def _hash(space: Floats) -> LocatedMessages:
 
 
 def _located(places: Callable[[Table, Floats, Batch], Places]) -> Maker:
-    def make(table: Table, space: Floats, history: Batch) -> Design:
+    def make(table: Table, space: Floats, history: Batch, rate: float | None = None) -> Design:
+        del rate
         made = places(table, space, history)
         return Design(table, LocatedRows(table, made), LocatedMessages(made))
 
     return make
 
 
-def _ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
-    del space
-    return UnifiedApPlusTree(table, history)
+def _unified(*, numbered: bool = False) -> Maker:
+    def make(table: Table, space: Floats, history: Batch, rate: float | None = None) -> Design:
+        del space
+        return UnifiedDesign(table, numbered=numbered, **_cost_options(history, rate))
 
-
-def _plain_ap_plus(table: Table, space: Floats, history: Batch) -> UnifiedApPlusTree:
-    del space
-    return UnifiedApPlusTree(table, history, numbered=True)
+    return make
 
 
 DESIGNS: dict[str, Maker] = {
@@ -201,10 +235,10 @@ DESIGNS: dict[str, Maker] = {
     "grid-only": _separate("rarest-term", lambda _: GridOnly()),
     "adapted-grid": _separate("rarest-term", lambda _: AdaptedGrid()),
     "cell-term-hash": _separate("rarest-term", _hash),
-    "ap-plus-tree": _ap_plus,
+    "ap-plus-tree": _unified(),
     "ap-plus-k": _separate("ap-plus-tree", lambda _: KeywordLists()),
     "ap-plus-s": _separate("ap-plus-tree", lambda _: GridOnly()),
-    "plain-ap-plus-tree": _plain_ap_plus,
+    "plain-ap-plus-tree": _unified(numbered=True),
     "plain-ap-plus-k": _separate("ap-plus-tree", lambda _: PlainKeywordLists()),
     "plain-ap-plus-s": _separate("ap-plus-tree", lambda _: PlainGrid()),
     "plain-grid": _separate("rarest-term", lambda _: PlainGrid()),

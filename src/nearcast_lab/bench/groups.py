@@ -9,8 +9,8 @@ import numpy as np
 
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch
+from nearcast.index.registry import named_options
 from nearcast_lab.bench.agreement import check_agreement, check_sample
-from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.match import MatchSetup, table_for, warm_up
 from nearcast_lab.bench.matching import (
     Contestant,

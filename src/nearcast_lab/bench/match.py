@@ -7,9 +7,8 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from nearcast.index import Table, match
+from nearcast.index import IndexChoice, Table, match
 from nearcast_lab.bench.agreement import check_agreement, check_sample
-from nearcast_lab.bench.choices import Choice
 from nearcast_lab.bench.matching import (
     Contestant,
     add_to_table,
@@ -64,7 +63,7 @@ class MatchSetup(NamedTuple):
 
     workload: str
     messages: int
-    choices: Sequence[Choice]
+    choices: Sequence[IndexChoice]
     threads: Sequence[int] = (1,)
     check: bool = False
     rounds: int = 3

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.types import Int32s, Int64s
-from nearcast.index import Batch, Index, Table, match
-from nearcast_lab.bench.choices import Choice
+from nearcast.index import Batch, Index, IndexChoice, Table, match
 from nearcast_lab.workloads.arrays import Subscriptions
 
 _SLICE = 2000
@@ -25,7 +24,7 @@ _ROWS_AT_A_TIME = 10_000
 class Contestant:
     """An index that is measured, and what was found so far."""
 
-    def __init__(self, choice: Choice, table: Table) -> None:
+    def __init__(self, choice: IndexChoice, table: Table) -> None:
         self.choice = choice
         self.index: Index = choice.make(table)
         self.slices = 0

@@ -11,7 +11,7 @@ from nearcast.active import ActiveChanges
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Table
 from nearcast_lab.bench.agreement import DisagreementError
-from nearcast_lab.bench.designs import DESIGNS, AnyDesign
+from nearcast_lab.bench.designs import DESIGNS, Design
 from nearcast_lab.bench.matching import add_to_table
 from nearcast_lab.bench.moving_after import MatchingAfter, measure_after
 from nearcast_lab.progress import Progress
@@ -26,6 +26,7 @@ _SAMPLE = 20
 _LIFE = 1000.0
 _JUNCTIONS = 18_000
 _TIMESTAMP_S = 30.0  # the paper's timestamp
+_LIFETIME = 10  # timestamps that a message of the paper lasts
 FAR = 0.0
 """The step that means a jump to where another subscription was."""
 
@@ -112,6 +113,8 @@ class _MovingData:
         vehicles = Vehicles(plan.seed, roads, plan.subscriptions, 1.0)
         everyone = np.arange(plan.subscriptions, dtype=np.int64)
         size = self.subscriptions.boxes[:, 2:] - self.subscriptions.boxes[:, :2]
+        self.before = _around(vehicles.places(everyone), size)
+        vehicles.drive(everyone, np.full(plan.subscriptions, _TIMESTAMP_S))
         boxes = _around(vehicles.places(everyone), size)
         _, starts, terms, either = self.subscriptions
         self.subscriptions = Subscriptions(boxes, starts, terms, either)
@@ -126,7 +129,9 @@ class _MovingData:
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        add_to_table(table, self.subscriptions, 0, len(self.subscriptions))
+        boxes, *others = self.subscriptions
+        placed = Subscriptions(boxes if self.driven is None else self.before, *others)
+        add_to_table(table, placed, 0, len(placed))
         return table
 
     def target(self, number: int, rows: slice, boxes: Floats) -> Floats:
@@ -193,8 +198,15 @@ def _measure(
     plan = world.plan
     progress(f"{name}: building")
     table = world.table()
-    design = DESIGNS[name](table, world.space, world.batch.part(0, min(20_000, plan.messages)))
+    history = world.batch.part(0, min(20_000, plan.messages))
+    design = DESIGNS[name](table, world.space, history, rate=plan.messages / _LIFETIME)
     design.build()
+    if world.driven is not None:
+        # All have reported once before anything is measured, so that speeds are known, and all
+        # indexes are built with that.
+        everyone = np.arange(plan.subscriptions, dtype=np.int32)
+        design.moved(everyone, world.subscriptions.boxes.copy())
+        design.build()
     taken = 0.0
     for start in range(0, plan.messages, _ADDED):
         progress(f"{name}: {start:,} messages")
@@ -237,7 +249,7 @@ def _measure(
 
 
 def _moves(
-    world: _MovingData, design: AnyDesign, name: str, number: int
+    world: _MovingData, design: Design, name: str, number: int
 ) -> tuple[StepReport, dict[int, tuple[int, int]]]:
     plan, who = world.plan, world.who[number]
     messages_s = index_s = 0.0
@@ -277,7 +289,7 @@ def _moves(
     return report, digests
 
 
-def _cycle(world: _MovingData, design: AnyDesign) -> tuple[float, float]:
+def _cycle(world: _MovingData, design: Design) -> tuple[float, float]:
     """Publish messages, and take as many out: microseconds a message for each."""
     plan = world.plan
     published = expired = 0.0

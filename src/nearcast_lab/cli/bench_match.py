@@ -13,8 +13,8 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
-from nearcast.index import INDEXES
-from nearcast_lab.bench.choices import named_options, read_choices
+from nearcast.index import INDEXES, read_indexes
+from nearcast.index.registry import named_options
 from nearcast_lab.bench.groups import GroupReport, measure_groups, read_groups
 from nearcast_lab.bench.match import MatchReport, MatchSetup, measure_match
 from nearcast_lab.charts import line_chart
@@ -82,7 +82,7 @@ def match(
       nearcast bench match --index rarest-term,lfilter --groups short,long,short:area=0.01
     """
     check_drawable(plot)
-    choices = read_choices(index)
+    choices = read_indexes(index, "--index")
     kinds = named_options(workload, "--workload")
     if len(kinds) != 1:
         raise InvalidValue("--workload", workload, "one workload, such as tweets:terms=20")

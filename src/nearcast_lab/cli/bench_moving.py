@@ -11,7 +11,7 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
-from nearcast_lab.bench.choices import named_options
+from nearcast.index.registry import named_options
 from nearcast_lab.bench.designs import DESIGNS, designs_named
 from nearcast_lab.bench.moving import FAR, MovingReport, MovingSetup, measure_moving, step_of
 from nearcast_lab.charts import line_chart, number_text

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from nearcast.cli.options import JsonOption
 from nearcast.errors import InvalidValue
+from nearcast.index.registry import named_options
 from nearcast.topk.window import Window
-from nearcast_lab.bench.choices import named_options
 from nearcast_lab.bench.topk import (
     LAZY,
     OURS,

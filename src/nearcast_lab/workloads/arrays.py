@@ -87,14 +87,17 @@ class CityArrays:
     def __init__(self, seed: int, options: ArrayOptions) -> None:
         check_regions(options)
         self._seed, self._options = seed, options
-        self._messages = Corpus(seed, options)
+        self._messages = self._corpus(options)
         if options.max_terms:
             ordered("terms", options.min_terms, options.max_terms)
             self._messages.have_terms(max(1, options.min_terms), options.max_terms)
         source = {name: getattr(options, name) for name in WorkloadOptions.__struct_fields__}
-        self._sources = Corpus(seed, WorkloadOptions(**source | {"terms": options.source_terms}))
+        self._sources = self._corpus(WorkloadOptions(**source | {"terms": options.source_terms}))
         weights = np.diff(self._messages.weights, prepend=0.0) / self._messages.weights[-1]
         self.frequency: Ints = (weights * _SCALE).astype(np.int64)
+
+    def _corpus(self, options: WorkloadOptions) -> Corpus:
+        return Corpus(self._seed, options)
 
     def subscriptions(self, first: int, end: int) -> Subscriptions:
         """Make the subscriptions numbered `first` up to `end`."""

@@ -11,6 +11,7 @@ import msgspec
 from nearcast.errors import InvalidValue
 from nearcast_lab.workloads.arrays import KINDS, ArrayOptions, ArrayWorkload, CityArrays
 from nearcast_lab.workloads.base import Event, Workload, WorkloadOptions, WorkloadRequest
+from nearcast_lab.workloads.local_tweets import LocalArrays, LocalTweetsOptions
 from nearcast_lab.workloads.moving import MOVING
 from nearcast_lab.workloads.places import PlacesOptions, TownsWorkload
 from nearcast_lab.workloads.ranges import RANGE
@@ -83,7 +84,7 @@ def generate(
     return workload_named(kind).events(request, read_options(kind, options))
 
 
-ARRAY_WORKLOADS = (*KINDS, "places")
+ARRAY_WORKLOADS = (*KINDS, "local-tweets", "places")
 """The names that `array_workload` knows."""
 
 
@@ -91,6 +92,8 @@ def array_workload(kind: str, *, seed: int, **options: Any) -> ArrayWorkload:
     """Make a workload whose subscriptions and messages are arrays, for benchmarks."""
     if kind == "places":
         return TownsWorkload(seed, convert_options(kind, PlacesOptions, options))
+    if kind == "local-tweets":
+        return LocalArrays(seed, convert_options(kind, LocalTweetsOptions, options))
     if kind not in KINDS:
         raise InvalidValue("workload", kind, f"one of {', '.join(ARRAY_WORKLOADS)}")
     return CityArrays(seed, convert_options(kind, ArrayOptions, KINDS[kind] | options))

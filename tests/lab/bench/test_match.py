@@ -12,9 +12,9 @@ import pytest
 
 from nearcast.cli.main import main
 from nearcast.errors import InvalidValue
-from nearcast.index import INDEXES, Batch, Table
+from nearcast.index import INDEXES, Batch, IndexChoice, Table, read_indexes
+from nearcast.index.registry import named_options
 from nearcast_lab.bench.agreement import DisagreementError, check_agreement, check_sample, wanted_by
-from nearcast_lab.bench.choices import Choice, named_options, read_choices
 from nearcast_lab.bench.matching import Contestant, add_to_table, known_terms, run, slices_of
 from nearcast_lab.workloads.arrays import Subscriptions
 
@@ -116,7 +116,7 @@ def test_a_person_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--index", "cheese"], "index: 'cheese' given; expected one of rarest-term"),
+        (["--index", "cheese"], "index: 'cheese' given; expected one of auto, rarest-term"),
         (["--index", "gi2:gird=3"], "'gird' given; expected one of the options of gi2: grid, inl"),
         (["--index", "gi2:grid=many"], "--index gi2:grid: 'many' given; expected int"),
         (["--index", "gi2:grid=0"], "grid: 0 given; expected 1 to 4096"),
@@ -171,12 +171,12 @@ def test_options_stay_with_their_index() -> None:
         ("b", {"x": "1", "y_z": "2"}),
         ("c", {}),
     ]
-    assert read_choices("gi2:grid=4,inline=true,sequential") == [
-        Choice("gi2:grid=4,inline=true", "gi2", {"grid": 4, "inline": True}),
-        Choice("sequential", "sequential", {}),
+    assert read_indexes("gi2:grid=4,inline=true,sequential") == [
+        IndexChoice("gi2:grid=4,inline=true", "gi2", {"grid": 4, "inline": True}),
+        IndexChoice("sequential", "sequential", {}),
     ]
     with pytest.raises(InvalidValue, match="--index"):
-        read_choices("gi2:grid")
+        read_indexes("gi2:grid", "--index")
 
 
 def small_world() -> tuple[Subscriptions, Batch, Table]:
@@ -209,8 +209,8 @@ def test_the_plain_evaluation_is_right() -> None:
 def test_a_wrong_answer_is_noticed() -> None:
     """An index that knows nothing disagrees with the others and with the plain evaluation."""
     subscriptions, batch, table = small_world()
-    good = Contestant(Choice("good", "gi2", {}), table)
-    bad = Contestant(Choice("bad", "gi2", {}), table)
+    good = Contestant(IndexChoice("good", "gi2", {}), table)
+    bad = Contestant(IndexChoice("bad", "gi2", {}), table)
     good.build()
     check_sample([good], batch, subscriptions, np.arange(4))
     tallies = [run(one.index, slices_of(batch), 1) for one in (good, bad)]

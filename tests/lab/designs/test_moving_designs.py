@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from nearcast.active import MessageTerms
-from nearcast.active.ap_plus import UnifiedApPlusTree
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.index import Batch, Table
-from nearcast_lab.bench.designs import DESIGNS, AnyDesign
+from nearcast_lab.bench.designs import DESIGNS, Design, UnifiedDesign
 from nearcast_lab.designs.located_messages import LocatedMessages, grid
 
 TERMS = 40
@@ -52,7 +51,7 @@ class World:
         return which, boxes[which] + np.hstack([way, way]).round(1)
 
 
-def changes_of(design: AnyDesign, which: Int32s, boxes: Floats, now: float) -> set[tuple[int, ...]]:
+def changes_of(design: Design, which: Int32s, boxes: Floats, now: float) -> set[tuple[int, ...]]:
     events = np.arange(len(which), dtype=np.int32)
     found = design.changes(which, events, np.full(len(which), now), boxes)
     listed = list(zip(*(column.tolist() for column in found), strict=True))
@@ -84,7 +83,7 @@ def test_a_design_finds_what_ours_finds(name: str) -> None:
             for design in (ours, other):
                 design.moved(which, boxes)
         now += 150
-        if isinstance(other, UnifiedApPlusTree):
+        if isinstance(other, UnifiedDesign):
             continue  # it gives slots again at another time, so that numbers would differ
         assert ours.expire(now, 10_000) == other.expire(now, 10_000)
     assert found > 1000
@@ -93,7 +92,7 @@ def test_a_design_finds_what_ours_finds(name: str) -> None:
 def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> None:
     """Lazy deletion frees slots; a tree rebuilt with the speeds it learnt finds the same."""
     world = World(3)
-    tree = UnifiedApPlusTree(world.table(), world.messages(50), most_copies=8)
+    tree = UnifiedDesign(world.table(), history=world.messages(50), most_copies=8)
     tree.build()
     batch = world.messages(MESSAGES)
     tree.publish(batch, np.arange(1.0, MESSAGES + 1.0))
@@ -102,12 +101,12 @@ def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> 
     places = batch.boxes[300:, :2]
 
     def numbered(found: set[tuple[int, ...]]) -> list[tuple[float, ...]]:
-        points = tree._state.messages[:, :2]
+        points = tree.messages.boxes[:, :2]
         return sorted((event, *points[slot].tolist(), op) for event, slot, op in found)
 
     before = numbered(changes_of(tree, which, boxes, 300.0))
     tree.moved(which, tree.table.rows.box[which])
-    tree.rebuild()
+    tree.build()
     assert numbered(changes_of(tree, which, boxes, 300.0)) == before
     assert {(lon, lat) for _, lon, lat, _ in before} <= {tuple(p) for p in places.tolist()}
     assert before
@@ -116,7 +115,7 @@ def test_messages_that_ended_are_swept_and_a_rebuilt_tree_answers_the_same() -> 
 def test_lists_that_were_swept_leave_nothing_behind() -> None:
     """The same messages, again and again, take no more memory than the second time."""
     world = World(5)
-    tree = UnifiedApPlusTree(world.table(), world.messages(50))
+    tree = UnifiedDesign(world.table(), history=world.messages(50))
     tree.build()
     batch, taken = world.messages(MESSAGES), []
     for turn in range(1, 6):

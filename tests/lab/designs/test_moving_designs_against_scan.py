@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from nearcast.active import ActiveChanges
 from nearcast.index import Batch, Table, match
-from nearcast_lab.bench.designs import DESIGNS, arrive
+from nearcast_lab.bench.designs import DESIGNS, Maker, UnifiedDesign, arrive
 
 TERMS = 12
 SPACE = np.array([0.0, 0.0, 8.0, 8.0])
@@ -78,6 +78,7 @@ class Against(RuleBasedStateMachine):
     """One design, and the subscriptions and messages that it was given."""
 
     name = "ours"
+    make: Maker | None = None
 
     @initialize(crowd=st.integers(1, 150), seed=seeds)
     def start(self, crowd: int, seed: int) -> None:
@@ -93,7 +94,8 @@ class Against(RuleBasedStateMachine):
         self.active: list[Message] = []
         self.standing = {n: (n, wanted[n], held[n]) for n in range(crowd)}
         first = [Message(chance.terms(7), chance.point(), 0.0) for _ in range(100)]
-        self.design = DESIGNS[self.name](table, SPACE, batch_of(first))
+        make = type(self).make or DESIGNS[self.name]
+        self.design = make(table, SPACE, batch_of(first))
         self.design.build()
         self.publish(first, 50.0)
 
@@ -187,3 +189,15 @@ def test_a_design_finds_what_a_look_at_everything_finds(
     name: str, run_machine: Callable[..., None]
 ) -> None:
     run_machine(type("Machine", (Against,), {"name": name}), examples=12, steps=20)
+
+
+@pytest.mark.parametrize("cut", ["printed", "again"])
+def test_a_tree_that_is_rebuilt_all_the_time(cut: str, run_machine: Callable[..., None]) -> None:
+    """Leaves of three rows and lists of few copies: messages are dealt out again and again."""
+
+    def make(table: Table, space: Any, history: Batch, rate: float | None = None) -> UnifiedDesign:
+        del space, rate
+        options: dict[str, Any] = {"leaf_capacity": 3, "fanout": 4, "most_copies": 4, "cut": cut}
+        return UnifiedDesign(table, history=history, rebuild_growth=0.0, timestamp_s=1.0, **options)
+
+    run_machine(type("Machine", (Against,), {"make": staticmethod(make)}), examples=30, steps=30)

@@ -1,23 +1,22 @@
-"""Kernels of the AP+-Tree: messages in the lists of the leaves they visit (section 4.2)."""
+"""Kernels of the AP+-Tree: messages in the lists of the leaves they visit (section 4.2).
+
+The lists are those of `nearcast.active.kernels.layout`, with a node of the tree in place of a term:
+the m-list of node n has the head n. Range messages, which the paper does not have, are all in one
+list, the first of `areas`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nearcast._jit import inner, kernel, lean_kernel
-from nearcast.active.kernels.candidates import (
-    Ops,
-    ask_for_candidates,
-    keep_matching,
-    report,
-)
 from nearcast.active.kernels.cells import add_entry, room_wanted
-from nearcast.active.kernels.entries import CAME, WENT, pick_entries
 from nearcast.active.kernels.heap import push
 from nearcast.active.kernels.layout import (
     CLASS,
     COUNT,
     END,
+    ENTRIES,
     GIVEN,
     HEAD,
     LIVE,
@@ -37,13 +36,11 @@ from nearcast.active.kernels.layout import (
     single,
     take,
 )
-from nearcast.active.kernels.moves import DONE, MORE_FOUND, MORE_ROOM
-from nearcast.active.kernels.visit import keep_only, pick_numbered
+from nearcast.active.kernels.moves import DONE, MORE_ROOM
 from nearcast.arrays.in_kernels import longer, sort, taller
-from nearcast.arrays.lanes import prefetch
 from nearcast.arrays.numbers import wide
-from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s
-from nearcast.index.ap_tree.maintain import leaf_at, ranks_of, way_of
+from nearcast.arrays.types import Floats, Int32s, Int64s
+from nearcast.index.ap_tree.maintain import leaf_at
 from nearcast.index.ap_tree.search import push_cells, push_cuts, scan_leaf
 from nearcast.index.ap_tree.tree import (
     CHILD,
@@ -61,6 +58,42 @@ from nearcast.index.table import Rows
 from nearcast.index.verify import Bitmap, clear_terms, set_terms
 
 MORE_NODES, MORE_UNITS, MORE_SLOTS = 4, 5, 6
+
+
+@lean_kernel
+def take_in(
+    state: ActiveArrays, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, start: int,
+    slots: Int32s,
+) -> tuple[int, int]:  # fmt: skip
+    """Give messages from `start` on a slot, and note what they are; no list has them yet.
+
+    Gives the next message, and why it stopped.
+    """
+    ints, counts = state.ints, state.counts
+    for message in range(start, len(boxes)):
+        first, stop = starts[message], starts[message + 1]
+        own = class_for((stop - first + UNIT) // UNIT)
+        if counts[USED] + room_to_take(own) > room_in_arena(state):
+            return message, MORE_UNITS
+        if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):
+            return message, MORE_SLOTS
+        if counts[GIVEN] > 0:
+            counts[GIVEN] -= 1
+            slot = wide(state.spare[counts[GIVEN]])
+        else:
+            slot = wide(counts[SLOTS])
+            counts[SLOTS] += 1
+        piece = take(state, own)
+        ints[piece * UNIT] = stop - first
+        for at in range(first, stop):
+            ints[piece * UNIT + 1 + at - first] = terms[at]
+        for side in range(4):
+            state.messages[slot, side] = boxes[message, side]
+        state.messages[slot, END], state.messages[slot, TERMS] = ends[message], piece
+        push(state.heap, state.due_at, counts[LIVE], slot, ends[message])
+        counts[LIVE] += 1
+        slots[message] = slot
+    return len(boxes), DONE
 
 
 @kernel
@@ -112,60 +145,71 @@ def _push_near_cuts(
         for near in range(cut - 1 if between else cut, min(cut, count - 1) + 1):
             if near > last:
                 last = near
-                stack[height, 0], stack[height, 1] = tree.slots[first + near, CHILD], at + 1
+                child = tree.slots[first + near, CHILD]
+                used = tree.nodes[child].offset - tree.nodes[node].offset
+                stack[height, 0], stack[height, 1] = child, at + used
                 height += 1
     return height
 
 
 @inner
-def _keep(
-    state: ActiveArrays, starts: Int64s, terms: Int32s, boxes: Floats, ends: Floats, message: int,
-    keepers: Int64s, count: int,
-) -> int:  # fmt: skip
-    """Put a message into the lists of some nodes; say why if there is no room."""
-    ints, counts = state.ints, state.counts
-    first, stop = starts[message], starts[message + 1]
-    own = class_for((stop - first + UNIT) // UNIT)
-    wanted = room_to_take(own)
+def _enter(
+    state: ActiveArrays, lists: Int32s, slot: int, first: int, stop: int, nodes: Int64s, count: int
+) -> bool:
+    """Put a message into the lists of some nodes; False if there is no room for that.
+
+    Its terms are `state.ints[first:stop]`.
+    """
+    wanted = wide(0)
     for at in range(count):
-        wanted += room_wanted(state.heads, ints, keepers[at] * HEAD, wide(NOTHING))
-    if counts[USED] + wanted > room_in_arena(state):
-        return MORE_UNITS
-    if counts[GIVEN] == 0 and counts[SLOTS] == len(state.messages):
-        return MORE_SLOTS
-    if counts[GIVEN] > 0:
-        counts[GIVEN] -= 1
-        slot = wide(state.spare[counts[GIVEN]])
-    else:
-        slot = wide(counts[SLOTS])
-        counts[SLOTS] += 1
-    piece = take(state, own)
+        wanted += room_wanted(lists, state.ints, nodes[at] * HEAD, wide(NOTHING))
+    if state.counts[USED] + wanted > room_in_arena(state):
+        return False
     sign = wide(0)
-    ints[piece * UNIT] = stop - first
     for at in range(first, stop):
-        ints[piece * UNIT + 1 + at - first] = terms[at]
-        sign |= signature(terms[at])
-    for side in range(4):
-        state.messages[slot, side] = boxes[message, side]
-    state.messages[slot, END], state.messages[slot, TERMS] = ends[message], piece
-    x, y = single(boxes[message, 0]), single(boxes[message, 1])
+        sign |= signature(state.ints[at])
+    x, y = single(state.messages[slot, 0]), single(state.messages[slot, 1])
     for at in range(count):
-        add_entry(state, state.heads, keepers[at] * HEAD, wide(NOTHING), x, y, slot, sign)
-    push(state.heap, state.due_at, counts[LIVE], slot, ends[message])
-    counts[LIVE] += 1
-    return DONE
+        add_entry(state, lists, nodes[at] * HEAD, wide(NOTHING), x, y, slot, sign)
+    return True
 
 
 @kernel
-def match_and_keep(
+def _eta_at(tree: ApTreeArrays, top: int, ranks: Int32s) -> int:
+    """Give the first term of a message that may count at a node: no later one is needed there.
+
+    On the way down, a row in a cut has a term above those of the cut before it.
+    """
+    way, depth = np.empty(16, np.int64), 0
+    node = top
+    while node >= 0:
+        way = longer(way, depth + 1)
+        way[depth] = node
+        depth += 1
+        node = tree.nodes[node].parent
+    eta = 0
+    for at in range(depth - 1, 0, -1):
+        node, child = way[at], way[at - 1]
+        cut = tree.nodes[child].slot - tree.nodes[node].first
+        if tree.nodes[node].kind != KEYWORD or cut == tree.nodes[node].count:
+            continue
+        if cut > 0:
+            before = tree.cuts[tree.nodes[node].aux + cut - 1, 1]
+            while eta < len(ranks) and ranks[eta] <= before:
+                eta += 1
+        eta += tree.nodes[child].offset - tree.nodes[node].offset
+    return eta
+
+
+@kernel
+def keep_below(
     tree: ApTreeArrays,
     rows: Rows,
     rank: Int32s,
     state: ActiveArrays,
-    starts: Int64s,
-    terms: Int32s,
-    boxes: Floats,
-    ends: Floats,
+    copies: Int32s,
+    slots: Int32s,
+    top: int,
     bitmap: Bitmap,
     most: int,
     capacity: int,
@@ -174,47 +218,56 @@ def match_and_keep(
     messages: Int32s,
     found: Int32s,
 ) -> tuple[int, int, int]:
-    """Match point messages (Algorithm 1), and keep each in the lists of the leaves it visits.
+    """Keep each of the messages `slots[start:]` in the lists of the leaves below a node it visits.
 
-    The terms of message m are `terms[starts[m] : starts[m + 1]]`; its point, as a box, is
-    `boxes[m]`, and it is active until `ends[m]`. `rank` holds the place of each term in the order
-    of terms. `bitmap` has a bit for each term, all zero before and after. A message that is in
-    `most` lists already is not pushed further down: it stays in the lists of the nodes that were to
-    be visited next. With `report_rows` the pairs found go to `messages` and `found`. Gives the next
-    message, the pairs written, and why it stopped.
+    With `report_rows` they are matched on the way (Algorithm 1): the pairs found go to `messages`
+    and `found`. `rank` holds the place of each term in the order of terms. `bitmap` has a bit for
+    each term, all zero before and after. `copies` counts, by slot, the lists that have a message:
+    one that is in `most` lists, or will be when all nodes noted for it have been visited, is not
+    pushed further down; it stays in the list of the node that was to be visited next. Gives the
+    next message, the pairs written, and why it stopped.
     """
     written = 0
     ranks = np.empty(16, np.int32)
     stack = np.empty((256, 2), np.int64)
     keepers = np.empty(256, np.int64)
-    for message in range(start, len(boxes)):
-        mark = written
-        begin, end = starts[message], starts[message + 1]
-        box = boxes[message]
+    for message in range(start, len(slots)):
+        mark, slot = written, wide(slots[message])
+        begin = wide(state.messages[slot, TERMS]) * UNIT + 1
+        end = begin + state.ints[begin - 1]
+        box = state.messages[slot, :4]
+        # A range message: all of them are in one list.
+        if box[0] != box[2] or box[1] != box[3]:
+            keepers[0] = 0
+            if not _enter(state, state.areas, slot, begin, end, keepers, 1):
+                return message, mark, MORE_UNITS
+            continue
         if end - begin > len(ranks):
             ranks = np.empty(2 * (end - begin), np.int32)
         # Sort the ranks of the terms that some row has required.
         known = 0
         for at in range(begin, end):
-            ranks[known] = rank_of(rank, terms[at])
+            ranks[known] = rank_of(rank, state.ints[at])
             if ranks[known] >= 0:
                 known += 1
         sort(ranks, 0, known)
         own = ranks[:known]
-        set_terms(bitmap, terms, begin, end)
-        # Descend from the root, and note in `keepers` the nodes that keep the message.
-        stack[0, 0], stack[0, 1] = 0, 0
-        height, copies, why = 1, 0, DONE
+        if report_rows:
+            set_terms(bitmap, state.ints, begin, end)
+        # Descend, and note in `keepers` the nodes that keep the message.
+        stack[0, 0], stack[0, 1] = top, _eta_at(tree, top, own) if top else 0
+        height, kept, why = 1, 0, DONE
         while height and why == DONE:
             height -= 1
             node, eta = stack[height, 0], stack[height, 1]
             first, count, kind = (
                 tree.nodes[node].first, tree.nodes[node].count, tree.nodes[node].kind,
             )  # fmt: skip
-            if kind == LEAF or copies + height >= most:
-                keepers = longer(keepers, copies + 1)
-                keepers[copies] = node
-                copies += 1
+            held = kind != LEAF and copies[slot] + kept + height >= most
+            if kind == LEAF or held:
+                keepers = longer(keepers, kept + 1)
+                keepers[kept] = node
+                kept += 1
             # A leaf: report its rows.
             if kind == LEAF:
                 if report_rows:
@@ -229,7 +282,6 @@ def match_and_keep(
                         written = after
                 continue
             # A node that keeps the message: only matching goes on below it.
-            held = copies > 0 and keepers[copies - 1] == node
             if held and not report_rows:
                 continue
             # A message must find a leaf wherever a subscription may move to later.
@@ -261,12 +313,14 @@ def match_and_keep(
                 if written < 0:
                     why = MORE_ROOM
         # Enter the message into the lists of the nodes noted.
-        clear_terms(bitmap, terms, begin, end)
-        if why == DONE:
-            why = _keep(state, starts, terms, boxes, ends, message, keepers, copies)
+        if report_rows:
+            clear_terms(bitmap, state.ints, begin, end)
+        if why == DONE and not _enter(state, state.heads, slot, begin, end, keepers, kept):
+            why = MORE_UNITS
         if why != DONE:
             return message, mark, why
-    return len(boxes), written, DONE
+        copies[slot] += kept
+    return len(slots), written, DONE
 
 
 @kernel
@@ -307,138 +361,133 @@ def _scan_below(
     return written
 
 
-@inner
-def _is_unchanged(regions: Floats, at: int, old: Floats, row: int, new: Floats, move: int) -> bool:
-    """Return whether two boxes cover the same part of a region (case 1)."""
-    return bool(
-        (max(regions[at, 0], old[row, 0]) == max(regions[at, 0], new[move, 0]))
-        & (max(regions[at, 1], old[row, 1]) == max(regions[at, 1], new[move, 1]))
-        & (min(regions[at, 2], old[row, 2]) == min(regions[at, 2], new[move, 2]))
-        & (min(regions[at, 3], old[row, 3]) == min(regions[at, 3], new[move, 3]))
-    )
+@kernel
+def hold(
+    state: ActiveArrays, copies: Int32s, held: Int32s, slots: Int32s, start: int
+) -> tuple[int, int]:
+    """Put messages into the list of the root, beside the lists that have them.
 
-
-@inner
-def _ask_for_nodes(tree: ApTreeArrays, state: ActiveArrays, visited: Int64s, size: int) -> None:
-    """Turn slots into their nodes, and ask for the lists of these."""
-    for at in range(size):
-        visited[at, 0] = tree.slots[visited[at, 0], CHILD]
-        if visited[at, 0] >= 0:
-            prefetch(state.heads, visited[at, 0] * HEAD)
-    for at in range(size):
-        if visited[at, 0] >= 0:
-            prefetch(state.ints, wide(state.heads[visited[at, 0] * HEAD + PIECE]) * UNIT)
-
-
-@lean_kernel
-def tree_moves(
-    tree: ApTreeArrays, rows: Rows, rank: Int32s, state: ActiveArrays, share: float, which: Int32s,
-    events: Int32s, times: Floats, boxes: Floats, start: int, marks: Int64s, stamp: int,
-    found: Int32s, out_events: Int32s, out_slots: Int32s, out_ops: Ops, work: Float32s,
-    ranks: Int32s, before: Int64s, after: Int64s, looked_at: Int64s, numbered: bool,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Find what changes when rows get other boxes (Algorithms 6 and 7).
-
-    Row `which[i]` moves in event `events[i]`, at `times[events[i]]`, to `boxes[i]`. Lists of nodes
-    that a row leaves (case 2) give what went, of nodes it comes to (case 4) what came, of nodes it
-    stays in (case 3) both, unless it covers the same part of them (case 1). A message is in one
-    list only of those that a row visits, so nothing is given twice.
-
-    Updates go to `out_events`, `out_slots` and `out_ops`. Scratch: `found` for candidates, `work`
-    for two boxes, `ranks` for the terms of a row, `before` and `after` for its nodes, (n, 2) each,
-    and `marks`, a number for each node and none above 2 * `stamp` + 1. `looked_at` counts entries
-    and lists. If `numbered`, no use is made of what entries say besides the number of the message.
-    Gives the row that it stopped in front of, what is written, and why it stopped.
+    `held` says by slot whether it has a message already. Gives where it stopped, and why.
     """
-    written = wide(0)
-    old, new = work[:4], work[4:8]
-    for i in range(start, len(which)):
-        row, mark = wide(which[i]), written
-        # Find the nodes that the row visits with either box.
-        count = ranks_of(rows, rank, row, ranks)
-        left = right = -1
-        if count >= 0:
-            left = way_of(tree, rows.box, row, ranks, count, share, before)
-            right = way_of(tree, boxes, i, ranks, count, share, after)
-        if left < 0 or right < 0:
-            return i, mark, MORE_NODES
-        _ask_for_nodes(tree, state, before, left)
-        _ask_for_nodes(tree, state, after, right)
-        # Mark the nodes before, and those before and after.
-        stamp += 1
-        for at in range(left):
-            if before[at, 0] >= 0:
-                marks[before[at, 0]] = 2 * stamp
-        for at in range(right):
-            if after[at, 0] >= 0 and marks[after[at, 0]] == 2 * stamp:
-                marks[after[at, 0]] = 2 * stamp + 1
-        # What entries are compared with: a signature of the terms, and both boxes.
-        sign = wide(0)
-        for at in range(rows.first[row], rows.first[row] + count):
-            sign |= signature(rows.terms[at])
-        for side in range(4):
-            old[side], new[side] = rows.box[row, side], boxes[i, side]
-        # Collect candidates: all nodes before, and those after that are new.
-        filled = wide(0)
-        for at in range(left + right):
-            node = before[at, 0] if at < left else after[at - left, 0]
-            if node < 0:
-                continue
-            both = marks[node] == 2 * stamp + 1
-            if at >= left and both:
-                continue
-            head = node * HEAD
-            entries = wide(state.heads[head + COUNT])
-            if entries == 0:
-                continue
-            if both and _is_unchanged(
-                tree.regions, tree.nodes[node].region, rows.box, row, boxes, i
-            ):
-                continue
-            if filled + entries > len(found):
-                return i, mark, MORE_FOUND
-            base = wide(state.heads[head + PIECE]) * UNIT
-            mine = filled
-            looked_at[0] += entries
-            looked_at[1] += 1
-            # Candidates that a node of one box only gives either all went or all came.
-            if numbered:
-                filled = pick_numbered(state, base, entries, old, new, found, filled)
-            else:
-                filled = pick_entries(state, base, entries, old, new, True, sign, found, filled)
-            if not both:
-                filled = keep_only(
-                    state, rows.box[row], boxes[i], found, mine, filled,
-                    WENT if at < left else CAME,
-                )  # fmt: skip
-        # Check their text and time, and write the updates.
-        ask_for_candidates(state, found, filled)
-        filled = keep_matching(state, rows, row, times[events[i]], found, wide(0), filled, wide(0))
-        if written + filled > len(out_slots):
-            return i, mark, MORE_ROOM
-        written = report(
-            state, rows, row, boxes, None, i, events[i], found, wide(0), filled, out_events,
-            out_slots, out_ops, written,
-        )  # fmt: skip
-    return len(which), written, DONE
+    root = np.zeros(1, np.int64)
+    for at in range(start, len(slots)):
+        slot = wide(slots[at])
+        begin = wide(state.messages[slot, TERMS]) * UNIT + 1
+        end = begin + state.ints[begin - 1]
+        if held[slot]:
+            continue
+        if not _enter(state, state.heads, slot, begin, end, root, 1):
+            return at, MORE_UNITS
+        held[slot] = 1
+        copies[slot] += 1
+    return len(slots), DONE
+
+
+@kernel
+def having_ranks(state: ActiveArrays, rank: Int32s, least: int, slots: Int32s) -> Int32s:
+    """Find those of some messages that have a term of a rank not below `least`."""
+    found, count = np.empty(len(slots), np.int32), 0
+    for slot in slots:
+        begin = wide(state.messages[slot, TERMS]) * UNIT + 1
+        for at in range(begin, begin + state.ints[begin - 1]):
+            if rank_of(rank, state.ints[at]) >= least:
+                found[count] = slot
+                count += 1
+                break
+    return found[:count]
+
+
+@inner
+def _empty_list(state: ActiveArrays, lists: Int32s, head: int) -> None:
+    if lists[head + COUNT]:
+        state.counts[ENTRIES] -= lists[head + COUNT]
+        give_back(state, wide(lists[head + PIECE]), wide(lists[head + CLASS]))
+        lists[head + COUNT] = 0
+
+
+@kernel
+def lift(tree: ApTreeArrays, top: int, state: ActiveArrays, copies: Int32s) -> Int32s:
+    """Take all messages out of the lists of a node and of those below it, and give their slots."""
+    found, count = np.empty(64, np.int32), 0
+    stack, height = np.empty(64, np.int64), 1
+    stack[0] = top
+    while height:
+        height -= 1
+        node = stack[height]
+        base = wide(state.heads[node * HEAD + PIECE]) * UNIT + SLOT
+        number = wide(state.heads[node * HEAD + COUNT])
+        found = longer(found, count + number)
+        for at in range(number):
+            slot = state.ints[base + at * UNIT]
+            copies[slot] -= 1
+            found[count] = slot
+            count += 1
+        _empty_list(state, state.heads, node * HEAD)
+        if tree.nodes[node].kind == LEAF:
+            continue
+        first, buckets = tree.nodes[node].first, tree.nodes[node].count
+        stack = longer(stack, height + buckets + 1)
+        for slot in range(first, first + buckets + 1):
+            if tree.slots[slot, CHILD] >= 0:
+                stack[height] = tree.slots[slot, CHILD]
+                height += 1
+    return found[:count]
 
 
 @lean_kernel
-def sweep(state: ActiveArrays, nodes: int, now: float, ended: Int32s) -> None:
-    """Take the messages that have ended by now out of all lists; forget the terms of some."""
+def empty_lists(state: ActiveArrays) -> None:
+    """Take all messages out of all lists; they keep their slots."""
+    for head in range(0, len(state.heads), HEAD):
+        _empty_list(state, state.heads, head)
+    for head in range(0, len(state.areas), HEAD):
+        _empty_list(state, state.areas, head)
+
+
+@lean_kernel
+def forget_terms(state: ActiveArrays, gone: Int32s, having: Int32s, emptied: Int32s) -> int:
+    """Count messages out that have ended; note the terms that no message has any more.
+
+    `having` counts messages by term. `emptied` has room for all terms of these messages; gives how
+    many were noted.
+    """
+    count = 0
+    for slot in gone:
+        begin = wide(state.messages[slot, TERMS]) * UNIT + 1
+        for at in range(begin, begin + state.ints[begin - 1]):
+            term = state.ints[at]
+            having[term] -= 1
+            if having[term] == 0:
+                emptied[count] = term
+                count += 1
+    return count
+
+
+@inner
+def _sweep_list(state: ActiveArrays, lists: Int32s, head: int, now: float, copies: Int32s) -> None:
     ints = state.ints
+    base, count = wide(lists[head + PIECE]) * UNIT, wide(lists[head + COUNT])
+    kept = wide(0)
+    for at in range(count):
+        slot = ints[base + at * UNIT + SLOT]
+        if state.messages[slot, END] > now:
+            for field in range(UNIT):
+                ints[base + kept * UNIT + field] = ints[base + at * UNIT + field]
+            kept += 1
+        else:
+            copies[slot] -= 1
+    if kept == 0:
+        _empty_list(state, lists, head)
+    state.counts[ENTRIES] -= lists[head + COUNT] - kept
+    lists[head + COUNT] = kept
+
+
+@lean_kernel
+def sweep(state: ActiveArrays, now: float, ended: Int32s, copies: Int32s) -> None:
+    """Take the messages that have ended by now out of all lists; forget the terms of some."""
+    for head in range(0, len(state.heads), HEAD):
+        _sweep_list(state, state.heads, head, now, copies)
+    for head in range(0, len(state.areas), HEAD):
+        _sweep_list(state, state.areas, head, now, copies)
     for slot in ended:
         piece = wide(state.messages[slot, TERMS])
-        give_back(state, piece, class_for((wide(ints[piece * UNIT]) + UNIT) // UNIT))
-    for node in range(nodes):
-        head = wide(node) * HEAD
-        base, count = wide(state.heads[head + PIECE]) * UNIT, wide(state.heads[head + COUNT])
-        kept = wide(0)
-        for at in range(count):
-            if state.messages[ints[base + at * UNIT + SLOT], END] > now:
-                for field in range(UNIT):
-                    ints[base + kept * UNIT + field] = ints[base + at * UNIT + field]
-                kept += 1
-        state.heads[head + COUNT] = kept
-        if kept == 0 and count > 0:
-            give_back(state, base // UNIT, wide(state.heads[head + CLASS]))
+        give_back(state, piece, class_for((wide(state.ints[piece * UNIT]) + UNIT) // UNIT))

@@ -51,6 +51,7 @@ class TreeOptions(NamedTuple):
     strategy: int
     share: float
     copies: float
+    again: bool  # whether cuts of several terms are cut again at the same offset
 
 
 class ByTerm(NamedTuple):

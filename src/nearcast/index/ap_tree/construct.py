@@ -158,10 +158,13 @@ def construct(
                     at += 1
                 stack[height, 2], stack[height, 3], stack[height, 4] = at, seen, known
                 height += 1
-            begin = 0
+            begin = before = 0
             for cut in range(buckets):
                 end = key.terms[key.stops[cut]]
-                stack[height, 0] = _bucket(tree, node, cut, offset + 1, True, placed, end - begin)
+                several = key.stops[cut] - before > 1
+                before = key.stops[cut]
+                below = offset if plan.again and several else offset + 1
+                stack[height, 0] = _bucket(tree, node, cut, below, True, placed, end - begin)
                 stack[height, 1] = at
                 for i in range(begin, end):
                     work[at] = key.keys[i] & 0x7FFFFFFF

@@ -47,6 +47,7 @@ _STRATEGIES = {
 }
 _ORDERS = ("tf", "idf", "random")
 _PARTITIONS = ("hr", "dp")
+_CUTS = ("printed", "again")
 
 
 class ApTree:
@@ -65,6 +66,10 @@ class ApTree:
     - `strategy`: "adaptive", or by terms ("k-first", KFirst) or by place ("s-first", SFirst)
       wherever that is possible, or "trie-quadtree" (Trie-Qd): one cut a term until the terms are
       used up, then quarters;
+    - `cut`: what is below a cut that covers several terms. "printed" is Algorithm 4 as it is
+      printed: it goes on with the next term of each row (l + 1) below every cut, so that the terms
+      of one cut are told apart only in the leaf. "again" is ours: such a cut, if it has
+      `leaf_capacity` rows or more, is cut again by the same term, until each cut has one;
     - `history`: messages that hit probabilities are taken from;
     - `message_terms`: without a history, how many terms a message has;
     - `rebuild`: remake subtrees that have drifted; without it the tree is AP-Tree-NR;
@@ -108,6 +113,7 @@ class ApTree:
         order: str = "tf",
         keyword_partition: str = "hr",
         strategy: str = "adaptive",
+        cut: str = "printed",
         history: Batch | None = None,
         message_terms: float | None = None,
         rebuild: bool = True,
@@ -120,6 +126,7 @@ class ApTree:
         _one_of("order", order, _ORDERS)
         _one_of("keyword_partition", keyword_partition, _PARTITIONS)
         _one_of("strategy", strategy, tuple(_STRATEGIES))
+        _one_of("cut", cut, _CUTS)
         _at_least("fanout", fanout, 2)
         _at_least("leaf_capacity", leaf_capacity, 1)
         _at_least("max_replication", max_replication, 1)
@@ -132,6 +139,7 @@ class ApTree:
             "order": order,
             "keyword_partition": keyword_partition,
             "strategy": strategy,
+            "cut": cut,
             "message_terms": message_terms,
             "rebuild": rebuild,
             "rebuild_divergence": rebuild_divergence,
@@ -152,6 +160,7 @@ class ApTree:
             _STRATEGIES[strategy],
             dummy_share,
             max_replication,
+            cut == "again",
         )
         self._scratch = threading.local()
         self._start(np.empty(0, np.int32))
@@ -325,8 +334,12 @@ class ApTree:
             self.rebuilds += len(tops)
             self._remake(tops)
         if int(self._tree.sizes.sum()) > 2 * self._packed_size + (1 << 16):
-            self._tree = packed(self._tree)
-            self._packed_size = int(self._tree.sizes.sum())
+            self._pack()
+
+    def _pack(self) -> None:
+        """Give all nodes other numbers, without gaps."""
+        self._tree = packed(self._tree)
+        self._packed_size = int(self._tree.sizes.sum())
 
 
 def _one_of(field: str, given: str, expected: tuple[str, ...]) -> None:

@@ -24,7 +24,11 @@ from nearcast.index.verify import Bitmap, accepts, clear_terms, set_terms
 def push_cuts(
     tree: ApTreeArrays, node: int, ranks: Int32s, start: int, stack: Int64s, height: int
 ) -> int:
-    """Note the cuts that a term from `start` on falls into, each with the term that follows."""
+    """Note the cuts that a term from `start` on falls into.
+
+    With each goes the first term that counts below it: the one that follows or, where a cut of
+    several terms is cut again at the same offset, the same one.
+    """
     first, cuts, count = tree.nodes[node].first, tree.nodes[node].aux, tree.nodes[node].count
     cut, last = 0, -1
     for at in range(start, len(ranks)):
@@ -35,7 +39,8 @@ def push_cuts(
             last = cut
             child = tree.slots[first + cut, CHILD]
             if child >= 0:
-                stack[height, 0], stack[height, 1] = child, at + 1
+                used = tree.nodes[child].offset - tree.nodes[node].offset
+                stack[height, 0], stack[height, 1] = child, at + used
                 height += 1
     return height
 

