@@ -17,6 +17,7 @@ from nearcast.cli.remote import KeyOption, WaitOption
 from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
     INDEX_NAMES,
+    RANKING_NAMES,
     Engine,
     Quarantine,
     history_from,
@@ -51,6 +52,10 @@ def replay_command(
     ] = "embedded",
     index: Annotated[
         str, typer.Option(metavar="NAME", help="The index of the embedded engine.")
+    ] = "auto",
+    ranking: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="What ranks for the embedded engine: auto or skype."),
     ] = "auto",
     workers: options.WorkersOption = None,
     partitioner: options.PartitionerOption = "auto",
@@ -102,6 +107,10 @@ def replay_command(
             )
     if index not in INDEX_NAMES:
         raise InvalidValue("--index", index, f"one of {', '.join(INDEX_NAMES)}")
+    if ranking not in RANKING_NAMES:
+        raise InvalidValue("--ranking", ranking, f"one of {', '.join(RANKING_NAMES)}")
+    if ranking != "auto" and (engine != "embedded" or index == "scan"):
+        raise InvalidValue("--ranking", ranking, "auto, or an embedded engine with an index")
     options.check_window(window_count, window_seconds)
     if engine != "spark" and (workers is not None or partitioner != "auto"):
         raise InvalidValue("--engine", engine, "spark, as --workers or --partitioner is given")
@@ -109,6 +118,7 @@ def replay_command(
     analyser = options.analyser(stem, stop_words)
     matcher = Engine(
         index=index if engine == "embedded" else "scan",
+        ranking=ranking,
         window_count=window_count,
         window_seconds=window_seconds,
         space=WORLD if space is None else options.box(space, "--space"),
