@@ -145,6 +145,18 @@ def test_arrivals_are_counted_in_a_window_of_seconds() -> None:
     assert options[ARRIVED] >= 2 * options[EXPIRED]
 
 
+def test_a_window_of_seconds_is_evaluated_as_rarely_as_one_of_messages() -> None:
+    """That nothing expired while the window filled does not say that it will go on growing."""
+    done = []
+    for window in (Window(2000), Window(seconds=20.0)):
+        core = skype(window)
+        core.publish(*WORLD.messages(0, 2000))
+        core.subscribe(*WORLD.subscriptions(0, 300))
+        core.publish(*WORLD.messages(2000, 6000))
+        done.append(core.counters["reevaluated"])
+    assert 0 < done[1] <= 2 * done[0]
+
+
 def test_numbers_of_terms_that_only_subscriptions_have_are_kept() -> None:
     core = Skype(Window(2), 0.0, 0.0, 1.0)
     numbers = TermNumbers(core, Analyser(), None)

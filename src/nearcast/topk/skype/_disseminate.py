@@ -194,7 +194,7 @@ def _igpt(
         cell = wide(index.leaves[leaf])
         outer = outside(index, cell, x, y)
         if _is_far(state, index, cell, outer):
-            index.options[SKIPPED_CELLS] += 1
+            index.options[SKIPPED_CELLS] += index.cell_heads[cell] >= 0
             continue
         for n in range(length):
             number = find_list(index, cell, wide(work.terms[n]))

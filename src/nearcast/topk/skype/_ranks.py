@@ -62,7 +62,8 @@ _EVEN, _ENDLESS = 1e-3, 60.0
 """A share this close to a half counts as one; a walk that grows by e to this power never ends."""
 
 _FEWEST = 64
-"""Updates of the shortest period over which arrivals are counted, twice."""
+"""Twice the updates of the shortest period over which arrivals are counted, and how many of each
+kind are taken for granted, so that a few do not decide."""
 
 
 @inner_inlined
@@ -216,18 +217,21 @@ def arriving_share(state: TopkState, index: SkypeArrays) -> float:
     """The share of arrivals among the latest updates of a window of seconds (section 6.3).
 
     It is counted over this period and the one before; a period has as many updates as half the
-    window has messages. In a window of a fixed number of messages it is a half.
+    window has messages. In a window of a fixed number of messages it is a half, and also in one of
+    seconds from which nothing has expired yet: that it fills says nothing of what follows.
     """
     first, end = state.scalars[FIRST], state.scalars[NEXT]
     if state.measures[3] == inf:
         return 0.5
-    expired, arrived = first - index.options[FIRST_BEFORE], end - index.options[NEXT_BEFORE]
-    share = (index.options[ARRIVED] + arrived + 1.0) / (
-        index.options[ARRIVED] + arrived + index.options[EXPIRED] + expired + 2.0
-    )
-    if 2 * (arrived + expired) > max(end - first, _FEWEST):
-        index.options[EXPIRED], index.options[ARRIVED] = expired, arrived
-        index.options[FIRST_BEFORE], index.options[NEXT_BEFORE] = first, end
+    options = index.options
+    expired, arrived = first - options[FIRST_BEFORE], end - options[NEXT_BEFORE]
+    updates = options[ARRIVED] + arrived + options[EXPIRED] + expired
+    share = (options[ARRIVED] + arrived + _FEWEST) / (updates + 2.0 * _FEWEST)
+    if first == 0:
+        expired, arrived, share = wide(0), wide(0), 0.5
+    if first == 0 or 2 * (arrived + expired) > max(end - first, _FEWEST):
+        options[EXPIRED], options[ARRIVED] = expired, arrived
+        options[FIRST_BEFORE], options[NEXT_BEFORE] = first, end
     return float(share)
 
 
