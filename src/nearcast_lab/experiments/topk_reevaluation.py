@@ -10,7 +10,7 @@ from nearcast_lab.progress import Progress
 _KMAX, _SKYBAND = (20, 40, 60, 80, 120), (100, 95, 85, 75)
 _CHOSEN = ("igpt+cskyband", "igpt+kmax", "igpt+skyband")
 _COSTS = (0, 1_000, 10_000, 30_000)
-_AS_GOOD = 1.15
+_AS_GOOD, _ROUNDS = 1.15, 3
 
 
 def reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], list[SkypeClaim]]:
@@ -23,11 +23,7 @@ def reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], li
     for percent in _SKYBAND:
         skyband.append(run := stream(scale, f"igpt+skyband:parameter={percent}", progress))
         series.append(point("10b", "percent of the k-th score", percent, run))
-    runs = {
-        (texts, method): stream(scale, method, progress, _options(scale, texts))
-        for texts in TEXTS
-        for method in _CHOSEN
-    }
+    runs = _rounds(scale, progress)
     series += [
         point("14", "texts: " + ", ".join(TEXTS), list(TEXTS).index(texts), run)
         for (texts, _), run in runs.items()
@@ -42,6 +38,18 @@ def reevaluation(scale: TopkScale, progress: Progress) -> tuple[list[Series], li
     return series, [
         *_tuning(kmax, skyband, cost_based), *_compared(runs, own, by_cost), _table_4(runs)
     ]  # fmt: skip
+
+
+def _rounds(scale: TopkScale, progress: Progress) -> dict[tuple[str, str], TopkRun]:
+    """Run the methods in turn, several times; of each the cheapest run counts."""
+    best: dict[tuple[str, str], TopkRun] = {}
+    for texts in TEXTS:
+        for method in _ROUNDS * _CHOSEN:
+            run = stream(scale, method, progress, _options(scale, texts))
+            had = best.setdefault((texts, method), run)
+            if run["expiring_us"] < had["expiring_us"]:
+                best[texts, method] = run
+    return best
 
 
 def _options(scale: TopkScale, texts: str) -> dict[str, int]:
@@ -63,7 +71,8 @@ def _tuning(kmax: list[TopkRun], skyband: list[TopkRun], cost_based: TopkRun) ->
                 "buffers grow": rises(sizes[0]),
                 "60 within 15 % of the quickest": times[0][2] <= _AS_GOOD * min(times[0]),
             },
-            "an evaluation costs little here, so the depth that balances it is less than 60",
+            f"with kmax 40 only {counted[0][1]:.1f} re-evaluations a thousand messages are left, "
+            "so that more depth saves nothing",
         ),
         claim_of(
             "10b", "of Skyband's thresholds 1.0 is poor and 0.95 the best",
@@ -113,6 +122,10 @@ def _compared(
                 f"at most 0.9 of {name}, {texts}": one <= 0.9 * other
                 for name, others in (("kmax", kmax), ("Skyband", skyband))
                 for texts, one, other in zip(TEXTS, cost_based, others, strict=True)
+            }
+            | {
+                f"fewer re-evaluations than Skyband, {texts}": one < other
+                for texts, one, other in zip(TEXTS, counted[0], counted[2], strict=True)
             },
             "what the model chooses follows C_topk: with a constant part of "
             f"{listed(_COSTS)} entries, tweets cost "

@@ -58,7 +58,7 @@ def test_logs_have_the_same_words_as_arrays() -> None:
     made = StsArrays.named("sts-q1", 1, local=1.0, foreign=0.5).messages(0, 50)
     texts = [event["text"].split() for event in log if event["op"] == "publish"]
     assert [len(text) for text in texts] == np.diff(made.starts).tolist()
-    words = {}
+    words: dict[str, int] = {}
     for text, one, end in zip(texts, made.starts[:-1], made.starts[1:], strict=True):
         for word, term in zip(text, made.terms[one:end].tolist(), strict=True):
             assert words.setdefault(word, term) == term
