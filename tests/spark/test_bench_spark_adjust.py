@@ -115,12 +115,12 @@ def test_latencies_of_batches_that_move_cells_are_set_beside_others() -> None:
         SparkAdjustOutcome(subscriptions=1, batches=1, intervals=intervals, runs=[], bars=[])
     )
     assert "4 of 10 batches moved cells; of these 75% took no longer" in found["found"]
-    assert found["agrees"] is False
+    assert found["parts"] == {"80 % undisturbed": False}
     assert found["values"]["cells move"]["median"] == pytest.approx(1.16)
     assert found["values"]["nothing is adjusted"]["p99"] == pytest.approx(1.19, abs=0.01)
     still = [interval_of("festival", 2, 1, arm, usual) for arm in arms]
     found = latency_of(
         SparkAdjustOutcome(subscriptions=1, batches=1, intervals=still, runs=[], bars=[])
     )
-    assert found["agrees"] is None
+    assert found["parts"] is None
     assert "cells move" not in found["values"]

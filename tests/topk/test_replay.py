@@ -25,7 +25,7 @@ def write(path: Path, *, seed: int, k: int, moves: bool = True) -> Path:
 
 @pytest.mark.parametrize("window", [["--window-count", "70"], ["--window-seconds", "6.5"], []])
 @pytest.mark.parametrize("history", [False, True])
-def test_both_engines_write_the_same_updates(
+def test_all_engines_write_the_same_updates(
     tmp_path: Path, window: list[str], history: bool
 ) -> None:
     log = write(tmp_path / "log.jsonl", seed=5, k=4)
@@ -33,11 +33,12 @@ def test_both_engines_write_the_same_updates(
     if history:
         options += ["--history", str(write(tmp_path / "old.jsonl", seed=6, k=4, moves=False))]
     written = []
-    for engine in ("embedded", "scan"):
-        out = tmp_path / f"{engine}.jsonl"
+    for engine, ranking in (("embedded", "auto"), ("embedded", "skype"), ("scan", "auto")):
+        out = tmp_path / f"{engine}-{ranking}.jsonl"
         arguments = ["replay", str(log), "--engine", engine, "--output", str(out)]
+        arguments += ["--ranking", ranking]
         aside = ["--on-error", f"quarantine={tmp_path / 'aside.jsonl'}"]
         assert main([*arguments, *options, *aside]) == 0
         written.append(out.read_bytes())
-    assert written[0] == written[1]
+    assert written[0] == written[1] == written[2]
     assert written[0].count(b'"op": "remove"') > 50

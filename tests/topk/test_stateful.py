@@ -50,6 +50,7 @@ class Rankings(RuleBasedStateMachine):
     """One engine with the core and one that scans get the same events."""
 
     methods: ClassVar[list[dict[str, Any]]] = [{}]
+    ranking: ClassVar[str] = "auto"
 
     @initialize(
         data=st.data(),
@@ -68,8 +69,8 @@ class Rankings(RuleBasedStateMachine):
         if history is not None:
             vocabulary = Vocabulary.from_documents(text.split() for text in history)
         self.engines = [
-            Engine(index=index, history=vocabulary, space=space, **window)
-            for index in ("rarest-term", "scan")
+            Engine(index=index, ranking=ranking, history=vocabulary, space=space, **window)
+            for index, ranking in (("rarest-term", self.ranking), ("scan", "auto"))
         ]
         method = data.draw(st.sampled_from(self.methods))
         if method:
@@ -178,6 +179,12 @@ class RankingsOfThePaper(Rankings):
     methods = METHODS
 
 
+class RankingsOfSkype(Rankings):
+    """The same, with the whole system of the paper as it is made by its name."""
+
+    ranking = "skype"
+
+
 def _test_case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
     case = machine.TestCase
     case.settings = settings(
@@ -191,3 +198,4 @@ def _test_case(machine: type[RuleBasedStateMachine], examples: int) -> Any:
 
 TestRankings = _test_case(Rankings, 25)
 TestRankingsOfThePaper = _test_case(RankingsOfThePaper, 25)
+TestRankingsOfSkype = _test_case(RankingsOfSkype, 25)

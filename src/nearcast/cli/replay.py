@@ -16,6 +16,7 @@ from nearcast.cli.progress import progress_of
 from nearcast.cli.remote import KeyOption, WaitOption
 from nearcast.cli.spark_replay import Chosen, check_partitioner, replay_on_spark
 from nearcast.engine import (
+    RANKING_NAMES,
     Engine,
     Quarantine,
     check_index,
@@ -50,6 +51,10 @@ def replay_command(
         ),
     ] = "embedded",
     index: options.IndexOption = "auto",
+    ranking: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="What ranks for the embedded engine: auto or skype."),
+    ] = "auto",
     workers: options.WorkersOption = None,
     partitioner: options.PartitionerOption = "auto",
     history: options.HistoryOption = None,
@@ -99,8 +104,10 @@ def replay_command(
                 "--engine", engine, "no settings beside it: the server has its own from its start"
             )
     check_index(index, "--index")
-    if index != "auto" and engine != "embedded":
-        raise InvalidValue("--engine", engine, "embedded, as --index is given")
+    if ranking not in RANKING_NAMES:
+        raise InvalidValue("--ranking", ranking, f"one of {', '.join(RANKING_NAMES)}")
+    if ranking != "auto" and (engine != "embedded" or index == "scan"):
+        raise InvalidValue("--ranking", ranking, "auto, or an embedded engine with an index")
     options.check_window(window_count, window_seconds)
     if engine != "spark" and (workers is not None or partitioner != "auto"):
         raise InvalidValue("--engine", engine, "spark, as --workers or --partitioner is given")
@@ -108,6 +115,7 @@ def replay_command(
     analyser = options.analyser(stem, stop_words)
     matcher = Engine(
         index=index if engine == "embedded" else "scan",
+        ranking=ranking,
         window_count=window_count,
         window_seconds=window_seconds,
         space=WORLD if space is None else options.box(space, "--space"),

@@ -61,10 +61,10 @@ class EventCore(Protocol):
         ...
 
 
-def make_core(index: str, settings: Settings) -> EventCore:
-    """Create the core for the index of this name."""
+def make_core(index: str, settings: Settings, ranking: str = "auto") -> EventCore:
+    """Create the core for the index and the ranking of these names."""
     if index == "scan":
         return Scan(settings)
     from nearcast.engine.indexed import Indexed
 
-    return Indexed(settings, index)
+    return Indexed(settings, index, ranking)

@@ -13,7 +13,7 @@ from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore, make_core
 from nearcast.engine.directory import Directory, PagePart
 from nearcast.engine.journal import Clock, Journal, MemoryJournal
-from nearcast.engine.names import check_index
+from nearcast.engine.names import RANKING_NAMES, check_index
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.plain import ROWS, CountingScan, begins_plain, go_over, is_due
 from nearcast.engine.settings import GivenSettings, Settings
@@ -65,7 +65,8 @@ class Engine:
     An engine begins on plain code, which needs no kernels to be loaded or compiled, and goes over
     to its index by itself when it has grown; updates are the same. `index` names an index to use
     from the start, with options or without (`ap-tree`, `ap-tree:order=idf,fanout=100`), or `scan`
-    to stay on plain code.
+    to stay on plain code. `ranking` names what keeps the results of top-k subscriptions: `skype` is
+    the system of the paper, to compare with; results are the same.
 
     One thread may use an engine at a time; others may only use `log`, `recall` and `backup`.
 
@@ -82,6 +83,7 @@ class Engine:
         *,
         path: str | Path | None = None,
         index: str = "auto",
+        ranking: str = "auto",
         window_count: int | None = None,
         window_seconds: float | None = None,
         space: Box | None = None,
@@ -92,8 +94,12 @@ class Engine:
         clock: Clock = time,
     ) -> None:
         check_index(index)
+        if ranking not in RANKING_NAMES:
+            raise InvalidValue("ranking", ranking, f"one of {', '.join(RANKING_NAMES)}")
+        if index == "scan" and ranking != "auto":
+            raise InvalidValue("ranking", ranking, "auto, as index 'scan' is plain code throughout")
         given = GivenSettings(window_count, window_seconds, space, history, analyser)
-        self._index = index
+        self._index, self._ranking = index, ranking
         self._journal: Journal
         self._webhooks: WebhookTable | None = None
         if path is None:
@@ -122,9 +128,10 @@ class Engine:
         return self._core
 
     def _new_core(self, settings: Settings) -> EventCore:
-        if self._index == "auto" and begins_plain(*self._journal.size()):
+        any_core = self._index == self._ranking == "auto"
+        if any_core and begins_plain(*self._journal.size()):
             return CountingScan(settings)
-        return make_core(self._index, settings)
+        return make_core(self._index, settings, self._ranking)
 
     def _grown(self, rows: int = 0) -> EventCore:
         """The core for a table of `rows` rows; it goes over to an index if it is time for that."""

@@ -15,7 +15,7 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import IndexedMessages, Placement
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
 from nearcast.engine.ordered import in_order
-from nearcast.engine.ranked import FastRankings
+from nearcast.engine.ranked import FastRankings, ranking_core
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.terms import TermIds, TextBatch
@@ -393,10 +393,10 @@ class Indexed(Scan):
     plain = False
     active: IndexedMessages
 
-    def __init__(self, settings: Settings | None, index: str) -> None:
+    def __init__(self, settings: Settings | None, index: str, ranking: str = "auto") -> None:
         settings = settings or Settings()
         self.boolean = IndexedSubscriptions(index, settings.analyser)
-        self.ranked = FastRankings(settings)
+        self.ranked = FastRankings(settings, ranking_core(ranking))
         self.active = IndexedMessages(self.boolean)
         super().__init__(settings, self.boolean, self.ranked, self.active)
 

@@ -1,4 +1,4 @@
-"""The names of the indexes of an engine; `scan` means no index."""
+"""The names of the indexes and rankings of an engine; index `scan` means no index."""
 
 from nearcast.errors import InvalidValue
 
@@ -8,6 +8,10 @@ INDEX_NAMES = (
     "iq-tree", "rq-tree", "rt-tree", "ir-tree", "keyword-trie",
     "sequential", "scan",
 )  # fmt: skip
+
+RANKING_NAMES = ("auto", "skype")
+"""What keeps the results of top-k subscriptions: `auto` is the core of `nearcast.topk`, `skype` the
+system of the paper."""
 
 
 def check_index(text: str, field: str = "index") -> None:

@@ -30,6 +30,15 @@ from nearcast.topk.core import TopK, TopkChanges, warm_up
 from nearcast.topk.terms import Bags, TermNumbers
 
 
+def ranking_core(ranking: str) -> type[TopK]:
+    """The core for a ranking of this name."""
+    if ranking == "auto":
+        return TopK
+    from nearcast.topk.skype import Skype
+
+    return Skype
+
+
 class FastRankings:
     """Numbers top-k subscriptions, and finds their changes with the core."""
 
@@ -286,7 +295,7 @@ class FastRankings:
             self._message_ids, self._texts = MessageIds(0), NumberedStrings(0)
             self._core = core
             with announced_compilation():
-                warm_up()
+                warm_up(self.make)
                 for part in self._waiting.parts():
                     if isinstance(part, ArrivedMessage):
                         self.enter(part)

@@ -18,7 +18,9 @@ What the paper leaves open, and how it is settled here:
   Rare terms are dealt in buckets (`digest.Units`).
 - A message counts in a node if some row there has one of its terms as its key: what H2 lets
   through.
-- "About 0" (line 9) is `EPSILON`; theta is `NODES` times the number of workers.
+- "About 0" (line 9) is `EPSILON`; theta is `NODES` times the number of workers. Nodes of N_u are
+  taken in the order they came, and phase 1 makes half of theta at most: otherwise one region whose
+  similarity changes a little with every cut takes all nodes, and none is left to even out loads.
 - With more than 31 workers the balance is looked at after several cuts, not after each.
 - While some worker has nothing, L_max / L_min is infinite for any choice; a node then goes to such
   a worker rather than to the one whose load it increases least, unless they are the same.
@@ -30,6 +32,7 @@ most frequent term of a city is often more than a worker's share.
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
 from typing import Any, Literal, NamedTuple
 
@@ -162,10 +165,10 @@ class Hybrid:
 
     def _find_subspaces(self) -> None:
         """Phase 1, lines 1 to 12: N_u is worked off into N_s and N_t."""
-        undecided = [(0, everything(self._digest))]
-        most = NODES * self._workers
+        undecided = deque([(0, everything(self._digest))])
+        most = NODES * self._workers // 2
         while undecided:
-            number, part = undecided.pop()
+            number, part = undecided.popleft()
             similar = self._texts.similarity(part.rect)
             if similar >= DELTA:
                 self._nodes.append(self._node(number, part, by_text=False))

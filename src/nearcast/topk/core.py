@@ -9,7 +9,7 @@ messages above its threshold and waits for the expiry of its oldest member only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -338,13 +338,16 @@ class TopK:
         scalars = self._state.scalars
         size = int(scalars[MESSAGE_MASK]) + 1
         shift = int(scalars[FIRST]) // size * size
-        events.rebase(self._state, shift)
+        self._count_from(shift)
         self._base += shift
 
+    def _count_from(self, shift: int) -> None:
+        events.rebase(self._state, shift)
 
-def warm_up() -> None:
+
+def warm_up(make: Callable[..., TopK] = TopK) -> None:
     """Compile every kernel, or read it from the disk, before anybody waits for an event."""
-    core = TopK(Window(1), 0.0, 0.0, 1.0)
+    core = make(Window(1), 0.0, 0.0, 1.0)
     core.ensure_terms(1)
     points, ones = np.zeros((1, 2)), np.ones(1, np.int32)
     starts, terms = np.array([0, 1], np.int64), np.zeros(1, np.int32)

@@ -116,14 +116,16 @@ class DistributionSetup(NamedTuple):
 class Row(TypedDict):
     """One spread, simulated.
 
-    `plan_s` is CPU. `of_hashing` is its bound by that of `hashing`; `break_even_us` what a message
-    would have to cost a worker beside matching, to be sent and received, for it to be as fast as
+    `plan_s` is CPU. `of_hashing` is its bound by that of `hashing`, `finders_of_hashing` the same
+    if copies are posted under all terms, as on Spark; `break_even_us` what a message would have to
+    cost a worker beside matching, to be sent and received, for it to be as fast as
     `hashing`: nothing if it is faster as it is, absent if it never is.
     """
 
     texts: str
     plan_s: float
     of_hashing: float
+    finders_of_hashing: float
     break_even_us: float | None
     simulated: TopkSimulationReport
 
@@ -303,10 +305,12 @@ def row_of(name: str, one: SpreadRun, plain: SpreadRun, costs: TopkCosts) -> Row
     """Put a row together."""
     even = break_even_cost(one.simulation, plain.simulation, costs)
     rate = one.simulation.report["messages_per_s"]
+    finders = one.simulation.report["finders_messages_per_s"]
     return Row(
         texts=name,
         plan_s=one.plan_s,
         of_hashing=rate / plain.simulation.report["messages_per_s"],
+        finders_of_hashing=finders / plain.simulation.report["finders_messages_per_s"],
         break_even_us=None if even is None else even / 1e3,
         simulated=one.simulation.report,
     )

@@ -20,6 +20,7 @@ from nearcast_lab.workloads.topk_arrays import MessageArrays, QueryArrays, TopkA
 OURS, LAZY = "ours", "ours-lazy"
 _CHUNK = 20_000
 _INITIAL = 50_000  # subscriptions made at a time
+_PROBES = 3
 _PHASES = ("match", "buffer", "expiry", "window")
 
 
@@ -30,6 +31,7 @@ class Matching(TypedDict):
     us_per_message: float
     candidates_per_message: float
     visited_per_message: float
+    skipped_cells_per_message: float
     affected_per_message: float
     candidates_per_affected: float
     index_bytes_per_subscription: float
@@ -52,6 +54,8 @@ class TopkRun(TypedDict):
     updates_per_message: float
     affected_per_message: float
     candidates_per_message: float
+    visited_per_message: float
+    scanned_per_message: float
     reevaluations_per_1000: float
     buffer_size: float
     bytes_per_subscription: float
@@ -196,6 +200,8 @@ def measure_run(
         "updates_per_message": updates / plan.messages,
         "affected_per_message": done["affected"],
         "candidates_per_message": done["candidates"],
+        "visited_per_message": done["visited"],
+        "scanned_per_message": done["scanned"],
         "reevaluations_per_1000": 1000 * done["reevaluated"],
         "buffer_size": core.buffered,
         "bytes_per_subscription": core.subscription_bytes / plan.subscriptions,
@@ -246,8 +252,8 @@ def measure_matching(
 
 def _probed(method: str, core: TopK, posts: MessageArrays, size: int) -> Matching:
     count, subscriptions = len(posts.points), len(core.thetas)
-    best, done = 1e300, {}
-    for _ in range(3):
+    best, done, skipped = 1e300, {}, _skipped(core)
+    for _ in range(_PROBES):
         before, clock = core.counters, process_time()
         found, _ = core.probe(posts.points, posts.starts, posts.terms, posts.counts)
         best = min(best, process_time() - clock)
@@ -258,7 +264,12 @@ def _probed(method: str, core: TopK, posts: MessageArrays, size: int) -> Matchin
         "us_per_message": best / count * 1e6,
         "candidates_per_message": done["candidates"],
         "visited_per_message": done["visited"],
+        "skipped_cells_per_message": (_skipped(core) - skipped) / (_PROBES * count),
         "affected_per_message": found / count,
         "candidates_per_affected": done["candidates"] / max(found / count, 1e-9),
         "index_bytes_per_subscription": size / subscriptions,
     }
+
+
+def _skipped(core: TopK) -> int:
+    return core.skipped_cells if isinstance(core, Skype) else 0

@@ -20,7 +20,7 @@ from nearcast_lab.bench.partition import (
 )
 from nearcast_lab.cli.measuring import cells, give, named, numbers
 from nearcast_lab.progress import status_line
-from nearcast_lab.workloads.sts_arrays import STS_WORKLOADS
+from nearcast_lab.workloads.sts_arrays import LOCAL, STS_WORKLOADS
 
 _NOT_BY_DEFAULT = ("shared", "hash")
 _DEFAULT = ",".join(name for name in PARTITIONERS if name not in _NOT_BY_DEFAULT)
@@ -29,7 +29,7 @@ _FILTERS = {"both": (True, False), "with": (True,), "without": (False,)}
 
 def partition(
     workload: Annotated[
-        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(STS_WORKLOADS)}.")
+        str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(STS_WORKLOADS | LOCAL)}.")
     ] = ",".join(STS_WORKLOADS),
     workers: Annotated[
         str, typer.Option(metavar="N,...", help="How many workers, for each run.")
@@ -69,7 +69,7 @@ def partition(
       nearcast bench partition --workload sts-q1 --workers 8 --partitioner space-kd,hybrid,auto
     """
     arrangement = PartitionSetup(
-        workloads=named(workload, "--workload", list(STS_WORKLOADS)),
+        workloads=named(workload, "--workload", list(STS_WORKLOADS | LOCAL)),
         workers=numbers(workers, "--workers"),
         partitioners=named(partitioner, "--partitioner", list(PARTITIONERS)),
         subscriptions=subscriptions,

@@ -12,7 +12,8 @@ from rich.table import Table
 from nearcast.cli.options import JsonOption
 from nearcast_lab.cli.bench_distribution import distribution_tables
 from nearcast_lab.cli.measuring import OutputOption, check_drawable, give_report, named
-from nearcast_lab.experiments.topk import SECTIONS, Series, TopkScale, measure, report_of
+from nearcast_lab.experiments.topk import SECTIONS, measure, report_of
+from nearcast_lab.experiments.topk_runs import Series, TopkScale
 from nearcast_lab.progress import status_line
 
 
@@ -61,10 +62,13 @@ def topk(
 
 def _series_table(series: Sequence[Series]) -> Table:
     table = Table("figure", "varied", "method", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("value", "arriving us", "expiring us", "buffer"):
+    for name in ("value", "arriving us", "expiring us", "buffer", "looked at", "evaluated"):
         table.add_column(name, justify="right")
     for line in series:
-        numbers = (line["value"], line["arriving_us"], line["expiring_us"], line["buffer_size"])
+        numbers = (
+            line["value"], line["arriving_us"], line["expiring_us"], line["buffer_size"],
+            line["visited"], line["reevaluations_per_1000"],
+        )  # fmt: skip
         written = (f"{number:,.1f}" for number in numbers)
         table.add_row(line["figure"], line["varied"], line["method"], *written)
     return table

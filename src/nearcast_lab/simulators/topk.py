@@ -5,6 +5,10 @@ is counted with the real core at real thresholds (`topk.shares`): a worker posts
 under those terms of its prefix that are its own, so every posting is at one worker. For
 messages that are steep it has lists of their own, of all terms: that of the first term answers.
 
+Finders on Spark post a copy under all its terms, because their filter takes the terms of both in an
+order of its own; so a copy is read at each worker that holds it and gets the message. That is
+counted too (`finders_visited`, `finders_messages_per_s`), with the same costs.
+
 The bound is the messages a second that the heaviest worker allows, when handling a message, reading
 a posting and scoring a candidate cost what they were measured to cost. Buffers, expiry and
 re-evaluation are the same for all mechanisms and not in it.
@@ -20,6 +24,7 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.partition.load import balance_of, rate_of
 from nearcast.partition.tables import Terms
 from nearcast.partition.topk.placing import (
+    Pairs,
     TopkQueries,
     ordered,
     place,
@@ -91,7 +96,9 @@ class TopkSimulationReport(TypedDict):
       and by what it has to do;
     - `visited`, `candidates`: postings read and scored for a message, by all workers together;
     - `total_us`: the load of all workers for a message;
-    - `messages_per_s`: the bound that the heaviest worker sets.
+    - `messages_per_s`: the bound that the heaviest worker sets;
+    - `finders_visited`, `finders_candidates`, `finders_messages_per_s`: the same if each worker
+      posts a copy under all its terms, as finders on Spark do.
     """
 
     mechanism: str
@@ -111,6 +118,9 @@ class TopkSimulationReport(TypedDict):
     candidates: float
     total_us: float
     messages_per_s: float
+    finders_visited: float
+    finders_candidates: float
+    finders_messages_per_s: float
 
 
 class SpreadSimulation(NamedTuple):
@@ -171,13 +181,40 @@ def simulate(spread: Spread, population: TopkPopulation, costs: TopkCosts) -> Sp
         candidates=float(candidates.sum()) / many,
         total_us=0.0,
         messages_per_s=0.0,
+        finders_visited=0.0,
+        finders_candidates=0.0,
+        finders_messages_per_s=0.0,
     )
     simulation = SpreadSimulation(report, received, visited, candidates)
     ns = simulation.ns(costs)
     report["balance_load"] = balance_of(ns)
     report["total_us"] = float(ns.sum()) / many / 1e3
     report["messages_per_s"] = rate_of(messages.size, ns)
+    everywhere = Shares(visited, candidates)
+    if spread.by_text:
+        everywhere = _posted_everywhere(population, postings.holders, (numbers, sent), workers)
+    found = SpreadSimulation(report, received, *everywhere)
+    report["finders_visited"] = float(everywhere.visited.sum()) / many
+    report["finders_candidates"] = float(everywhere.candidates.sum()) / many
+    report["finders_messages_per_s"] = rate_of(messages.size, found.ns(costs))
     return simulation
+
+
+def _posted_everywhere(
+    population: TopkPopulation, holders: Pairs, routes: Pairs, workers: int
+) -> Shares:
+    """What each worker does if it posts what it holds under all terms."""
+    queries = population.queries
+    shares = Shares(np.zeros(workers, np.int64), np.zeros(workers, np.int64))
+    for worker in range(workers):
+        held = np.full(queries.size, -1, np.int32)
+        held[holders[0][holders[1] == worker]] = 0
+        postings = np.repeat(held, np.diff(queries.starts))
+        which = np.unique(routes[0][routes[1] == worker]).astype(np.int64)
+        if len(which):
+            visited, candidates = _work(population, postings, 1, which)
+            shares.visited[worker], shares.candidates[worker] = visited[0], candidates[0]
+    return shares
 
 
 def _work(population: TopkPopulation, holders: Int32s, workers: int, which: Int64s) -> Shares:

@@ -9,6 +9,10 @@ by AND or by OR, and a square around the place of a message of the United States
   `switch_every` subscriptions (10 M in the paper's section VI-D), a tenth of the regions changes
   sides.
 
+With `local` above 0 the words of a message depend on its place, and with `foreign` above 0
+subscriptions of some regions ask in words of another one (`dialects`): where messages and
+subscriptions have little in common, algorithm 1 of PS2Stream splits by text.
+
 First the target population subscribes; then come 5 messages to 1 change of the population.
 """
 
@@ -37,6 +41,7 @@ from nearcast_lab.workloads.base import (
     subscribed,
 )
 from nearcast_lab.workloads.corpus import Ragged
+from nearcast_lab.workloads.dialects import DialectCorpus, regions_of
 from nearcast_lab.workloads.draws import Draws, Ints
 from nearcast_lab.workloads.population import changes
 from nearcast_lab.workloads.space import square_boxes
@@ -54,6 +59,8 @@ class StsOptions(WorkloadOptions, frozen=True):
     - `ratio`: messages to one insertion or deletion;
     - `max_keywords`: a subscription has 1 to this many terms;
     - `frequent`: the share of the vocabulary that counts as frequent, for Q2;
+    - `local`, `foreign`: the shares of terms that depend on place, and of regions whose
+      subscriptions ask in the words of another region;
     - `switch_every`, `switch_share`: Q3 changes this share of its regions every
       `switch_every` subscriptions.
     """
@@ -62,8 +69,17 @@ class StsOptions(WorkloadOptions, frozen=True):
     ratio: Positive = 5.0
     max_keywords: Count = 3
     frequent: Share = 0.01
+    local: Share = 0.0
+    foreign: Share = 0.0
     switch_every: Count = 10_000_000
     switch_share: Share = 0.1
+
+
+def sts_corpus(seed: int, options: StsOptions) -> Corpus:
+    """Make the messages that the options describe."""
+    if options.local == 0.0:
+        return Corpus(seed, options)
+    return DialectCorpus(seed, options, options.local, options.foreign)
 
 
 class StsSubscriptions:
@@ -122,11 +138,7 @@ class StsSubscriptions:
         """Say which subscriptions follow Q2: by group, and for Q3 by region and number."""
         if self._group != "q3":
             return np.full(len(numbers), self._group == "q2")
-        space = self._corpus.space
-        column = (points[:, 0] - space.west) / space.width * _GRID
-        row = (points[:, 1] - space.south) / space.height * _GRID
-        cell = np.minimum(row.astype(np.int64), _GRID - 1) * _GRID
-        cell += np.minimum(column.astype(np.int64), _GRID - 1)
+        cell = regions_of(self._corpus.space, points, _GRID)
         second = np.empty(len(numbers), dtype=np.bool_)
         epochs = numbers // self._options.switch_every
         for epoch in np.unique(epochs).tolist():
@@ -171,7 +183,7 @@ def _requests(
 
 
 def _events(group: Group, request: WorkloadRequest, options: StsOptions) -> Iterator[Event]:
-    corpus = Corpus(request.seed, options)
+    corpus = sts_corpus(request.seed, options)
     write = StsSubscriptions(group, corpus, options).events
     first = chain.from_iterable(map(write, corpus.chunks(0, request.subscriptions)))
     stream = heapq.merge(

@@ -16,13 +16,17 @@ from nearcast.arrays.types import Floats
 from nearcast.errors import InvalidValue
 from nearcast.index import Batch
 from nearcast_lab.workloads.arrays import chunks, starts_of
-from nearcast_lab.workloads.base import Corpus
 from nearcast_lab.workloads.draws import Ints
 from nearcast_lab.workloads.registry import convert_options
-from nearcast_lab.workloads.sts import Group, StsOptions, StsSubscriptions
+from nearcast_lab.workloads.sts import Group, StsOptions, StsSubscriptions, sts_corpus
 
 STS_WORKLOADS: dict[str, Group] = {"sts-q1": "q1", "sts-q2": "q2", "sts-q3": "q3"}
-"""The names that `StsArrays.named` knows."""
+"""The workloads of the paper."""
+
+LOCAL = {f"{name}-local": group for name, group in STS_WORKLOADS.items()}
+"""The same with words that depend on place."""
+
+_DIALECTS = {"local": 1.0, "foreign": 0.5}
 
 
 class Conjuncts(NamedTuple):
@@ -44,16 +48,18 @@ class StsArrays:
     """The subscriptions and messages of one group, by number."""
 
     def __init__(self, group: Group, seed: int, options: StsOptions) -> None:
-        self._corpus = Corpus(seed, options)
+        self._corpus = sts_corpus(seed, options)
         self._drawn = StsSubscriptions(group, self._corpus, options).drawn
         self.options = options
 
     @classmethod
     def named(cls, name: str, seed: int, **options: Any) -> StsArrays:
         """Make the workload of that name; options may be given as text."""
-        if name not in STS_WORKLOADS:
-            raise InvalidValue("workload", name, f"one of {', '.join(STS_WORKLOADS)}")
-        return cls(STS_WORKLOADS[name], seed, convert_options(name, StsOptions, options))
+        known = STS_WORKLOADS | LOCAL
+        if name not in known:
+            raise InvalidValue("workload", name, f"one of {', '.join(known)}")
+        chosen = (_DIALECTS if name in LOCAL else {}) | options
+        return cls(known[name], seed, convert_options(name, StsOptions, chosen))
 
     @property
     def space(self) -> tuple[float, float, float, float]:

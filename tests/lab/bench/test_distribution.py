@@ -84,4 +84,6 @@ def test_every_figure_of_the_paper_gets_an_answer(capsys: pytest.CaptureFixture[
     }
     assert levels == {(1, 32), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1)}
     assert report["series"] == []
-    assert all(claim["holds"] or claim["why"] or claim["measured"] for claim in report["claims"])
+    assert all(claim["parts"] and claim["measured"] for claim in report["claims"])
+    counted = [row["simulated"] for row in report["distribution"]]
+    assert all(each["finders_visited"] >= each["visited"] for each in counted)

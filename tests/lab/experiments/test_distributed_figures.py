@@ -17,7 +17,7 @@ def test_every_figure_has_a_claim_and_a_result(
     assert main([*arguments, "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)
     assert [finding["figure"].split(" ")[0].strip(",") for finding in findings] == [
-        *("6a", "6b", "6", "7c", "7", "9", "10", "11", "12a", "12b", "16", "12c", "8")
+        *("6a", "6b", "6", "7c", "7", "7", "9", "10", "11", "12a", "12b", "16", "12c", "8")
     ]
     for finding in findings:
         assert finding["claim"]

@@ -10,7 +10,13 @@ import pytest
 from nearcast.geo import Box
 from nearcast.partition.sample import hashed
 from nearcast.partition.topk.mechanisms import MECHANISMS, TopkSample, hashing, prefix
-from nearcast.partition.topk.placing import TopkQueries, first_queries, place, steepness_of
+from nearcast.partition.topk.placing import (
+    TopkQueries,
+    first_queries,
+    place,
+    route_messages,
+    steepness_of,
+)
 from nearcast.topk.shares import SharedCore
 from nearcast.topk.window import Window
 from nearcast_lab.simulators.calibrate_topk import calibrate
@@ -136,6 +142,35 @@ def test_no_posting_is_read_twice(name: str, world: World) -> None:
     ns = simulation.ns(COSTS)
     assert report["messages_per_s"] == pytest.approx(80e9 / ns.max())
     assert report["total_us"] == pytest.approx(ns.sum() / 80e3)
+
+
+@pytest.mark.parametrize("name", list(MECHANISMS))
+def test_finders_that_post_all_terms_do_what_cores_with_their_copies_do(
+    data: TopkArrays, name: str, world: World
+) -> None:
+    """Copies are read wherever they are held and the message comes."""
+    spread = MECHANISMS[name](world.sample, 4, Box(-10.0, -10.0, 10.0, 10.0))
+    report = simulate(spread, world.population, COSTS).report
+    subs, workers = place(spread, world.population.queries).holders
+    messages = world.messages
+    numbers, sent = route_messages(spread, messages.starts, messages.terms, messages.steepness)
+    made, found = world.made, np.zeros(2)
+    for worker in range(4):
+        mine = np.unique(subs[workers == worker])
+        lengths = np.diff(made.starts)[mine]
+        starts = np.concatenate(([0], np.cumsum(lengths)))
+        terms = np.concatenate([made.terms[made.starts[s] : made.starts[s + 1]] for s in mine])
+        core = core_of(data, 1)
+        core.subscribe(made.points[mine], made.alphas[mine], made.ks[mine], starts, terms)
+        core.set_thetas(world.core.thetas[mine])
+        some = messages.of(np.unique(numbers[sent == worker]).astype(np.int64))
+        before = core.counters
+        core.probe(some.points, some.starts, some.numbers, some.counts)
+        after = core.counters
+        found += [after[counter] - before[counter] for counter in ("visited", "candidates")]
+    counted = report["finders_visited"], report["finders_candidates"]
+    assert counted == pytest.approx(tuple(found / messages.size))
+    assert counted[0] >= report["visited"]
 
 
 def test_copies_of_those_who_came_later_are_told_apart(world: World) -> None:

@@ -375,15 +375,21 @@ def read_members(state: TopkState, work: TopkScratch, subs: Int32s, begin: int) 
 @lean_kernel
 def rebase(state: TopkState, shift: int) -> None:
     """Count messages from a later one on, a multiple of the ring's size."""
-    for scalar in (FIRST, NEXT, DUE):
-        state.scalars[scalar] -= shift
-    for term in range(len(state.lists) // LIST):
-        _rebase_list(state, term, shift)
+    rebase_window(state, shift)
     for sub in range(len(state.sub_i) // (2 * SUB)):
         row = 2 * SUB * sub
         if state.sub_i[row + TERM_COUNT] == 0:
             continue
         _rebase_seat(state, sub, shift)
+
+
+@inner
+def rebase_window(state: TopkState, shift: int) -> None:
+    """Let the messages of the window have lower numbers."""
+    for scalar in (FIRST, NEXT, DUE):
+        state.scalars[scalar] -= shift
+    for term in range(len(state.lists) // LIST):
+        _rebase_list(state, term, shift)
 
 
 @inner

@@ -46,7 +46,6 @@ from nearcast.topk.skype._layout import (
     ALPHA_STAR,
     AS_PRINTED,
     CELL,
-    CELL_COUNT,
     CELL_FIELDS,
     CELLS,
     CIQ,
@@ -60,6 +59,7 @@ from nearcast.topk.skype._layout import (
     LAMBDA,
     LARGEST_AFTER,
     LARGEST_NEXT,
+    LEAF_COUNT,
     METHOD,
     NEXT_OF_TERM,
     OFFSET,
@@ -67,6 +67,7 @@ from nearcast.topk.skype._layout import (
     REFINED,
     ROW,
     SIZE,
+    SKIPPED_CELLS,
     TAAT,
     TERM_FIRST,
     UNSEEN,
@@ -189,9 +190,11 @@ def _igpt(
                     touched = _look_at_list(state, work, index, number, n, outer, stamp, touched)
                 number = wide(index.lists[number * ROW + NEXT_OF_TERM])
         return touched
-    for cell in range(index.options[CELL_COUNT]):
+    for leaf in range(index.options[LEAF_COUNT]):
+        cell = wide(index.leaves[leaf])
         outer = outside(index, cell, x, y)
         if _is_far(state, index, cell, outer):
+            index.options[SKIPPED_CELLS] += index.cell_heads[cell] >= 0
             continue
         for n in range(length):
             number = find_list(index, cell, wide(work.terms[n]))

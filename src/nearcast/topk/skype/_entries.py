@@ -167,9 +167,8 @@ def insert_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
         post(state, sub)
         return
     row = SUB * sub
-    alpha, theta = state.sub_f[row + ALPHA], state.sub_f[row + THETA]
     total = sqrt(state.sub_f[row + SQUARED])
-    group = _group_of(index, alpha)
+    group = _group_of(index, state.sub_f[row + ALPHA])
     count = state.sub_i[2 * row + TERM_COUNT]
     if index.options[METHOD] == CIQ:
         for n in range(count):
@@ -179,17 +178,52 @@ def insert_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
     cell = wide(index.sub_cells[sub])
     for n in range(count):
         _enter_list(state, index, sub, n, cell, total, group)
-    if alpha > 0.0:
-        spatial = (theta - (1.0 - alpha)) / alpha
-        at = cell * CELL_FIELDS + LAMBDA
-        index.cells[at] = min(index.cells[at], spatial)
+    _enter_cell(state, index, sub, cell)
+
+
+@inner_inlined
+def _spatial_threshold(state: TopkState, sub: int) -> float:
+    """Equation 8; no score is below 0, so no threshold counts as less."""
+    alpha = state.sub_f[SUB * sub + ALPHA]
+    if alpha <= 0.0:
+        return -1e300
+    return float((max(state.sub_f[SUB * sub + THETA], 0.0) - (1.0 - alpha)) / alpha)
+
+
+@inner
+def _enter_cell(state: TopkState, index: SkypeArrays, sub: int, cell: int) -> None:
+    after = wide(index.cell_heads[cell])
+    index.neighbours[2 * sub], index.neighbours[2 * sub + 1] = after, -1
+    if after >= 0:
+        index.neighbours[2 * after + 1] = sub
+    index.cell_heads[cell] = sub
+    least = cell * CELL_FIELDS + LAMBDA
+    index.cells[least] = min(index.cells[least], _spatial_threshold(state, sub))
+
+
+@inner
+def _leave_cell(state: TopkState, index: SkypeArrays, sub: int, cell: int) -> None:
+    """Take a subscription out of its cell, whose least threshold stays that of those in it."""
+    after, before = wide(index.neighbours[2 * sub]), wide(index.neighbours[2 * sub + 1])
+    if before >= 0:
+        index.neighbours[2 * before] = after
     else:
-        index.cells[cell * CELL_FIELDS + LAMBDA] = -1e300
+        index.cell_heads[cell] = after
+    if after >= 0:
+        index.neighbours[2 * after + 1] = before
+    place = cell * CELL_FIELDS + LAMBDA
+    if _spatial_threshold(state, sub) > index.cells[place]:
+        return
+    least, other = 1e300, wide(index.cell_heads[cell])
+    while other >= 0:
+        least = min(least, _spatial_threshold(state, other))
+        other = wide(index.neighbours[2 * other])
+    index.cells[place] = least
 
 
 @inner
 def remove_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
-    """Take a subscription out; the least spatial threshold of its cell stays, on the safe side."""
+    """Take a subscription out of its lists and of its cell."""
     if index.options[METHOD] == TAAT:
         withdraw(state, sub)
         return
@@ -203,6 +237,8 @@ def remove_sub(state: TopkState, index: SkypeArrays, sub: int) -> None:
             close_place(index, number, place_in(index, number, sub))
             if not ciq:
                 sum_up_group(index, number, _group_of(index, state.sub_f[row + ALPHA]))
+    if not ciq:
+        _leave_cell(state, index, sub, wide(index.sub_cells[sub]))
 
 
 @inner

@@ -6,7 +6,13 @@ from nearcast._jit import inner, lean_kernel
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.topk.kernels.clock import cycles
-from nearcast.topk.kernels.events import free_record, room_to_subscribe, stamp_event, write_record
+from nearcast.topk.kernels.events import (
+    free_record,
+    rebase_window,
+    room_to_subscribe,
+    stamp_event,
+    write_record,
+)
 from nearcast.topk.kernels.layout import (
     AFFECTED,
     AT,
@@ -35,11 +41,12 @@ from nearcast.topk.skype._disseminate import affected_by
 from nearcast.topk.skype._entries import change_theta, insert_sub, remove_sub, room_for
 from nearcast.topk.skype._layout import (
     BUFFER,
-    COST,
+    FIRST_BEFORE,
     KIND,
     LENGTH,
     LOGGED,
     METHOD,
+    NEXT_BEFORE,
     NODE_END,
     NODE_FREE,
     RANK_END,
@@ -231,7 +238,7 @@ def subscribe(
         row = RANKS * sub
         index.ranks[row + KIND], index.ranks[row + LENGTH] = -1, 0
         index.ranks[row + K], index.ranks[row + LOGGED] = ks[n], -1
-        index.ranks[row + COST], index.ranks[row + BUFFER] = 0, 0
+        index.ranks[row + BUFFER] = 0
         insert_sub(state, index, sub)
         refill(state, work, index, sub)
     return end, DONE
@@ -286,6 +293,33 @@ def move_cells(state: TopkState, index: SkypeArrays, subs: Int32s, cells: Int32s
         index.sub_cells[sub] = cells[n]
         insert_sub(state, index, sub)
     return len(subs)
+
+
+@lean_kernel
+def regroup(state: TopkState, index: SkypeArrays, subs: Int32s, edges: Floats) -> None:
+    """Enter subscriptions again, all there are, with other limits between alpha groups."""
+    for n in range(len(subs)):
+        remove_sub(state, index, wide(subs[n]))
+    for n in range(len(edges)):
+        index.group_edges[n] = edges[n]
+    for n in range(len(subs)):
+        insert_sub(state, index, wide(subs[n]))
+
+
+@lean_kernel
+def rebase(state: TopkState, index: SkypeArrays, shift: int) -> None:
+    """Count messages from a later one on, a multiple of the ring's size."""
+    rebase_window(state, shift)
+    index.options[FIRST_BEFORE] -= shift
+    index.options[NEXT_BEFORE] -= shift
+    for sub in range(len(index.ranks) // RANKS):
+        if state.sub_i[2 * SUB * sub + TERM_COUNT] == 0:
+            continue
+        row = RANKS * sub
+        room = wide(SMALLEST) << max(wide(0), wide(index.ranks[row + KIND]))
+        numbers = 2 * (wide(index.ranks[row + BUFFER]) + room)
+        for n in range(index.ranks[row + LENGTH]):
+            index.rank_i[numbers + n] -= shift
 
 
 @lean_kernel

@@ -12,9 +12,12 @@ TAAT, CIQ, IGPT = range(3)
 # Options, one scalar each; the prunings can be switched off one by one.
 (
     METHOD, TERM_FIRST, PREFIX, REFINED, INNER, UNSEEN, GROUPS, EARLY, CELLS, AS_PRINTED,
-    CELL_COUNT, LIST_COUNT, ENTRY_END, NODE_END, NODE_FREE, RANK_END, POLICY, PARAMETER,
-    PLANES,
-) = range(19)  # fmt: skip
+    LEAF_COUNT, LIST_COUNT, ENTRY_END, NODE_END, NODE_FREE, RANK_END, POLICY, PARAMETER,
+    PLANES, SKIPPED_CELLS, FIRST_BEFORE, NEXT_BEFORE, EXPIRED, ARRIVED,
+) = range(24)  # fmt: skip
+OPTIONS = 24
+"""The last five: cells that lemma 6 skipped; the oldest and the next message when the period began
+over which arrivals and expiries are counted; and how many of each the period before it had."""
 
 # A posting list of a cell and a term.
 ROW = 6
@@ -37,8 +40,8 @@ DEPTH = 3
 C_SKYBAND, SKYBAND, K_MAX = range(3)
 
 # A result buffer, sorted by score.
-RANKS = 6
-BUFFER, KIND, LENGTH, K, LOGGED, COST = range(6)
+RANKS = 5
+BUFFER, KIND, LENGTH, K, LOGGED = range(5)
 SMALLEST = 8
 """Entries of a buffer of class 0; each class has twice as many."""
 
@@ -55,6 +58,9 @@ class SkypeArrays(NamedTuple):
     entry_i: Int32s
     entry_free: Int32s
     cells: Floats
+    leaves: Int32s  # the cells that hold subscriptions
+    cell_heads: Int32s  # the first subscription of each cell
+    neighbours: Int32s  # of each subscription, the one after and the one before it in its cell
     sub_cells: Int32s
     group_edges: Floats
     stamps: Int32s

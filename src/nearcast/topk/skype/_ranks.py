@@ -6,38 +6,44 @@ out what k newer messages with at least its score dominate; kmax keeps the best 
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 
 from nearcast._jit import inner, inner_inlined
 from nearcast.arrays.numbers import wide
 from nearcast.events.fields import ADD, REMOVE
 from nearcast.topk.kernels.buffers import log_change, log_displaced
-from nearcast.topk.kernels.evaluate import evaluate
+from nearcast.topk.kernels.evaluate import evaluate, evaluate_between
 from nearcast.topk.kernels.layout import (
     CHANGES,
+    COUNT,
     FIRST,
+    LIST,
     MESSAGE,
     NEXT,
     NOTHING,
     REEVALUATED,
-    SCANNED,
     SEATS,
     SUB,
+    TERM_COUNT,
     THETA,
     TopkScratch,
     TopkState,
 )
-from nearcast.topk.kernels.order import before
+from nearcast.topk.kernels.order import before, keep_best
+from nearcast.topk.kernels.postings import term_of
 from nearcast.topk.kernels.window import message_row
 from nearcast.topk.skype._entries import change_theta
 from nearcast.topk.skype._layout import (
+    ARRIVED,
     BUFFER,
     C_SKYBAND,
-    COST,
+    EXPIRED,
+    FIRST_BEFORE,
     K_MAX,
     KIND,
     LENGTH,
     LOGGED,
+    NEXT_BEFORE,
     NODE_END,
     NODE_FREE,
     PARAMETER,
@@ -52,6 +58,13 @@ from nearcast.topk.skype._layout import (
 
 MOST = 2816
 """As many messages as an evaluation can give."""
+
+_EVEN, _ENDLESS = 1e-3, 60.0
+"""A share this close to a half counts as one; a walk that grows by e to this power never ends."""
+
+_FEWEST = 64
+"""Twice the updates of the shortest period over which arrivals are counted, and how many of each
+kind are taken for granted, so that a few do not decide."""
 
 
 @inner_inlined
@@ -151,22 +164,76 @@ def _drop(index: SkypeArrays, sub: int, n: int) -> None:
 
 
 @inner
-def best_depth(k: int, window: int, cost: float) -> int:
+def expected_steps(k: int, n: int, arriving: float) -> float:
+    """How many updates of messages above the threshold pass until fewer than k of n are left.
+
+    The random walk of section 6.2.2, from n to k - 1, reflected at 2n: equation 12 without
+    prob(theta), if as many messages arrive as expire. In a window of seconds the share of those
+    that arrive among all updates may be another (section 6.3), and the walk has a drift. With r =
+    arriving / (1 - arriving), to come down by one from a place x takes the sum of r^j over (1 -
+    arriving), j from 0 to 2n - x; the answer is the sum of that over x from k to n.
+    """
+    spare = n - k + 1.0
+    if abs(arriving - 0.5) < _EVEN:
+        return 2.0 * spare * n + spare * (spare + 1.0)
+    ratio = arriving / (1.0 - arriving)
+    if (n + spare) * log(ratio) > _ENDLESS:
+        return 1e300
+    growth = ratio ** (n + 1.0) * (ratio**spare - 1.0) / (ratio - 1.0)
+    return float((growth - spare) / ((1.0 - arriving) * (ratio - 1.0)))
+
+
+@inner
+def best_depth(k: int, cost: float, arriving: float) -> int:
     """How many messages to start with: where equation 13 has its least value.
 
-    With n = |W| prob(theta) messages above the threshold, equations 9, 10 and 12 give
-    n / |W| * (k ln(n / k) + C_topk / (2 (n-k+1) n + (n-k+1) (n-k+2))); |W| does not matter.
+    With n = |W| prob(theta) messages above the threshold, equation 9 is n / |W| * k ln(n / k),
+    whatever the share of arrivals, and equation 10 is n / |W| * C_topk / steps; so |W| does not
+    matter. Both parts are convex in n, so the search ends where their sum rises.
     """
     best, least = k, 1e300
     for n in range(k, MOST):
-        spare = n - k + 1.0
-        steps = 2.0 * spare * n + spare * (spare + 1.0)
-        value = n * (k * log(n / k) + cost / steps) / window
-        if value < least:
-            best, least = n, value
-        elif n > best + 50:
+        value = n * (k * log(n / k) + cost / expected_steps(k, n, arriving))
+        if value >= least:
             break
+        best, least = n, value
     return best
+
+
+@inner
+def evaluation_cost(state: TopkState, sub: int) -> int:
+    """The entries of the message index that an evaluation reads, a part of C_topk (equation 10).
+
+    The paper takes the average of earlier evaluations. Here an evaluation reads the lists of the
+    subscription's terms, so that this is known before it, and before the first.
+    """
+    cost = wide(0)
+    for n in range(state.sub_i[2 * SUB * sub + TERM_COUNT]):
+        cost += state.lists[term_of(state, sub, n) * LIST + COUNT]
+    return cost
+
+
+@inner
+def arriving_share(state: TopkState, index: SkypeArrays) -> float:
+    """The share of arrivals among the latest updates of a window of seconds (section 6.3).
+
+    It is counted over this period and the one before; a period has as many updates as half the
+    window has messages. In a window of a fixed number of messages it is a half, and also in one of
+    seconds from which nothing has expired yet: that it fills says nothing of what follows.
+    """
+    first, end = state.scalars[FIRST], state.scalars[NEXT]
+    if state.measures[3] == inf:
+        return 0.5
+    options = index.options
+    expired, arrived = first - options[FIRST_BEFORE], end - options[NEXT_BEFORE]
+    updates = options[ARRIVED] + arrived + options[EXPIRED] + expired
+    share = (options[ARRIVED] + arrived + _FEWEST) / (updates + 2.0 * _FEWEST)
+    if first == 0:
+        expired, arrived, share = wide(0), wide(0), 0.5
+    if first == 0 or 2 * (arrived + expired) > max(end - first, _FEWEST):
+        options[EXPIRED], options[ARRIVED] = expired, arrived
+        options[FIRST_BEFORE], options[NEXT_BEFORE] = first, end
+    return float(share)
 
 
 @inner
@@ -181,21 +248,28 @@ def refill(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) ->
     k = wide(index.ranks[row + K])
     policy = index.options[POLICY]
     parameter = wide(index.options[PARAMETER])
-    scanned = state.scalars[SCANNED]
     if policy == K_MAX:
         wanted = max(k, min(MOST, parameter * k // 20))
     elif policy == C_SKYBAND:
-        window = max(1, state.scalars[NEXT] - state.scalars[FIRST])
-        wanted = best_depth(k, window, float(max(wide(index.ranks[row + COST]), k)))
+        cost = parameter + float(evaluation_cost(state, sub))
+        wanted = best_depth(k, cost, arriving_share(state, index))
     else:
-        wanted = wide(MOST)
-    # Search the window, and note what that cost, for the cost model of cSkyband.
+        wanted = min(4 * k, MOST)
+    # Search the window.
     found = evaluate(state, work, sub, wanted)
-    cost = state.scalars[SCANNED] - scanned
-    old = wide(index.ranks[row + COST])
-    index.ranks[row + COST] = min(cost if old == 0 else (old + cost) // 2, 1 << 30)
-    # Fill the buffer.
     complete = found < wanted
+    if policy == SKYBAND and not complete:
+        # More may reach the threshold, which is known by now.
+        last = work.best_scores[found - 1]
+        keep_best(work.best_scores, work.best_numbers, 0, found, k)
+        theta = work.best_scores[k - 1] * parameter / 100.0
+        if last >= theta:
+            wanted = wide(MOST)
+            found = evaluate_between(
+                state, work, sub, wanted, wide(state.scalars[FIRST]), wide(state.scalars[NEXT]),
+                theta, work.best_scores, work.best_numbers,
+            )  # fmt: skip
+    # Fill the buffer.
     free_ranks(index, sub)
     for n in range(found):
         _put(index, sub, work.best_scores[n], wide(work.best_numbers[n]))

@@ -35,6 +35,12 @@ class SkypeQuadtree:
     def __len__(self) -> int:
         return len(self.boxes)
 
+    @property
+    def are_leaves(self) -> np.ndarray:
+        """Of each cell, whether it is a leaf."""
+        are: np.ndarray = self._children[::4] < 0
+        return are
+
     def leaves(self, points: Floats) -> Int32s:
         """The leaf of each point."""
         out = np.empty(len(points), np.int32)

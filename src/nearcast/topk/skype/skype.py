@@ -4,10 +4,16 @@ Paper: Wang, Zhang, Zhang, Lin, Wang: "Skype: top-k spatial-keyword publish/subs
 window", sections 5 and 6; CIQ as its section 2.2 describes it.
 
 Departures: the message index is that of the core, circles of terms, instead of an IR-Tree, the same
-for all policies; scores are recomputed where the paper trusts the sums of algorithm 1; the depth
-that the cost model asks for is met by the n-th best score instead of a probability from history;
-1 - alpha counts as at least 1e-9; CIQ's covering cells are those beside the way down a quadtree of
-fixed depth. The least spatial threshold of a cell (lemma 6) only falls until its leaf is split.
+for all policies; scores are recomputed where the paper trusts the sums of algorithm 1, which loses
+results (`_disseminate`); prob(theta) is taken from the window at hand: the depth n that the cost
+model asks for is met by the n-th best score; 1 - alpha counts as at least 1e-9; limits of alpha
+groups, quantiles of all subscriptions, are set again when there are twice as many; CIQ's covering
+cells are those beside the way down a quadtree of fixed depth.
+
+C_topk, what an evaluation costs in entries of a buffer that are visited, is the entries it reads
+plus a constant for all else it does. The paper's buffers of 28 to 35 messages for k = 20 (table 4)
+have n = 30 to 42 by k (1 + ln(n / k)), and there equation 13 has its least value if C_topk is 8,200
+to 45,000. The constant is 10,000, of those tried also the best here.
 """
 
 from __future__ import annotations
@@ -18,16 +24,16 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.topk.core import TopK
 from nearcast.topk.kernels.arrays import longer
-from nearcast.topk.kernels.layout import CLASSES, DONE, SUB
+from nearcast.topk.kernels.layout import ALPHA, CLASSES, DONE, SUB
 from nearcast.topk.skype import _events
 from nearcast.topk.skype._layout import (
     AS_PRINTED,
     C_SKYBAND,
-    CELL_COUNT,
     CELL_FIELDS,
     CELLS,
     CIQ,
     CIQ_PLANES,
+    COUNT,
     DEPTH,
     EARLY,
     ENTRY_END,
@@ -36,10 +42,12 @@ from nearcast.topk.skype._layout import (
     IGPT_PLANES,
     INNER,
     K_MAX,
+    LEAF_COUNT,
     LIST_COUNT,
     METHOD,
     NODE_END,
     NODE_FREE,
+    OPTIONS,
     PARAMETER,
     PLANES,
     POLICY,
@@ -48,8 +56,10 @@ from nearcast.topk.skype._layout import (
     RANKS,
     REFINED,
     ROW,
+    SKIPPED_CELLS,
     SKYBAND,
     TAAT,
+    TERM,
     TERM_FIRST,
     UNSEEN,
     SkypeArrays,
@@ -70,8 +80,8 @@ termination within them, and cells."""
 class Skype(TopK):
     """Top-k by a dissemination and a re-evaluation of the paper; each pruning can be left out.
 
-    `parameter` is kmax for k = 20, scaled for others, or the percentage of the k-th score at which
-    Skyband sets its threshold.
+    `parameter` is kmax for k = 20, scaled for others; the percentage of the k-th score at which
+    Skyband sets its threshold; or the constant part of C_topk for cSkyband.
     """
 
     def __init__(
@@ -99,7 +109,7 @@ class Skype(TopK):
         ):
             if value not in known:
                 raise InvalidValue(field, value, f"one of {', '.join(known)}")
-        options = np.zeros(19, np.int64)
+        options = np.zeros(OPTIONS, np.int64)
         options[METHOD], options[POLICY] = (
             DISSEMINATIONS[dissemination],
             REEVALUATIONS[reevaluation],
@@ -107,7 +117,7 @@ class Skype(TopK):
         options[TERM_FIRST], options[AS_PRINTED] = traversal == "term", as_printed
         for name, place in PRUNINGS.items():
             options[place] = name not in without
-        default = 60 if reevaluation == "kmax" else 95
+        default = {"kmax": 60, "skyband": 95, "cskyband": 10_000}[reevaluation]
         options[PARAMETER] = default if parameter is None else parameter
         options[NODE_FREE] = -1
         options[PLANES] = CIQ_PLANES if dissemination == "ciq" else IGPT_PLANES
@@ -123,6 +133,9 @@ class Skype(TopK):
             entries.view(np.int32),
             np.full(CLASSES, -1, np.int32),
             np.empty(0),
+            np.zeros(1, np.int32),
+            np.empty(0, np.int32),
+            np.empty(2 * 16, np.int32),
             np.zeros(16, np.int32),
             np.arange(1, groups) / groups,
             np.zeros(16, np.int32),
@@ -137,6 +150,7 @@ class Skype(TopK):
             np.empty(1 << 10, np.int32),
         )
         self._stamp = 1
+        self._groups, self._regroup_at = groups, 1
         self._make_cells()
 
     @property
@@ -144,6 +158,19 @@ class Skype(TopK):
         """How many messages a subscription buffers, on average."""
         lengths = self._index.ranks[2::RANKS][: self._subs]
         return float(lengths.mean()) if self._subs else 0.0
+
+    @property
+    def skipped_cells(self) -> int:
+        """How many times a message could skip a cell by lemma 6."""
+        return int(self._index.options[SKIPPED_CELLS])
+
+    @property
+    def unused_terms(self) -> np.ndarray:
+        """Of each term, whether no message of the window and no subscription has it."""
+        unused = super().unused_terms
+        lists = self._index.lists.reshape(-1, ROW)[: self._index.options[LIST_COUNT]]
+        unused[lists[lists[:, COUNT] > 0, TERM]] = False
+        return unused
 
     @property
     def index_bytes(self) -> int:
@@ -183,10 +210,12 @@ class Skype(TopK):
             stamps[len(index.stamps) :] = 0
             self._index = index._replace(
                 sub_cells=longer(index.sub_cells, room), stamps=stamps,
+                neighbours=longer(index.neighbours, 2 * room),
                 sums=longer(index.sums, room), touched=np.empty(room + touched, np.int32),
                 ranks=longer(index.ranks, room * RANKS),
             )  # fmt: skip
         if self._index.options[METHOD] == IGPT:
+            self._group(subs, alphas)
             self._place(subs, points)
         done = 0
         while done < len(subs):
@@ -241,6 +270,9 @@ class Skype(TopK):
     def _read_some(self, subs: Int32s, done: int) -> int:
         return _events.read_members(self._state, self._work, self._index, subs, done)
 
+    def _count_from(self, shift: int) -> None:
+        _events.rebase(self._state, self._index, shift)
+
     def _next_stamps(self, count: int) -> int:
         if self._stamp + count >= 1 << 31:
             self._index.stamps[:] = 0
@@ -275,6 +307,23 @@ class Skype(TopK):
                 weight_sums=np.empty(2 * length), largest=np.empty(2 * length),
                 touched=np.empty(len(self._index.sub_cells) + 8 * length, np.int32),
             )  # fmt: skip
+
+    def _group(self, subs: Int32s, alphas: Floats) -> None:
+        """Let alpha groups have equally many subscriptions, whenever there are twice as many.
+
+        Limits are quantiles of alpha, which has the order of alpha*. Subscriptions that come are
+        not in the index yet.
+        """
+        count = self._subs - self._free.size
+        if count < self._regroup_at:
+            return
+        self._regroup_at = 2 * count
+        live = np.setdiff1d(np.arange(self._subs, dtype=np.int32), subs)
+        live = np.setdiff1d(live, self._free.array).astype(np.int32)
+        known = self._state.sub_f.reshape(-1, SUB)[live, ALPHA]
+        parts = np.arange(1, self._groups) / self._groups
+        edges = np.quantile(np.concatenate((known, alphas)), parts) if len(parts) else parts
+        _events.regroup(self._state, self._index, live, edges)
 
     def _place(self, subs: Int32s, points: Floats) -> None:
         """Give new subscriptions a cell each; leaves that would hold too many are split first."""
@@ -329,5 +378,9 @@ class Skype(TopK):
             cells[:, :4] = self._tree.boxes
             had = len(index.cells) // CELL_FIELDS
             cells[:had, 4] = index.cells[4::CELL_FIELDS]
-        index.options[CELL_COUNT] = len(cells)
+            heads = np.full(len(cells), -1, np.int32)
+            heads[:had] = index.cell_heads
+            leaves = np.flatnonzero(self._tree.are_leaves).astype(np.int32)
+            index.options[LEAF_COUNT] = len(leaves)
+            index = index._replace(cell_heads=heads, leaves=leaves)
         self._index = index._replace(cells=cells.ravel())
