@@ -129,8 +129,9 @@ class _MovingData:
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        boxes, *others = self.subscriptions
-        placed = Subscriptions(boxes if self.driven is None else self.before, *others)
+        placed = self.subscriptions
+        if self.driven is not None:
+            placed = placed._replace(boxes=self.before)
         add_to_table(table, placed, 0, len(placed))
         return table
 
