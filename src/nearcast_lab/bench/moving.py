@@ -129,8 +129,9 @@ class _MovingData:
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        boxes, *others = self.subscriptions
-        placed = Subscriptions(boxes if self.driven is None else self.before, *others)
+        boxes, starts, terms, either = self.subscriptions
+        boxes = boxes if self.driven is None else self.before
+        placed = Subscriptions(boxes, starts, terms, either)
         add_to_table(table, placed, 0, len(placed))
         return table
 
