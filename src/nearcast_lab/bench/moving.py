@@ -129,9 +129,9 @@ class _MovingData:
         table = Table()
         table.ensure_terms(len(self.frequency))
         table.frequency[: len(self.frequency)] = self.frequency
-        placed = self.subscriptions
-        if self.driven is not None:
-            placed = placed._replace(boxes=self.before)
+        boxes, starts, terms, either = self.subscriptions
+        boxes = boxes if self.driven is None else self.before
+        placed = Subscriptions(boxes, starts, terms, either)
         add_to_table(table, placed, 0, len(placed))
         return table
 
