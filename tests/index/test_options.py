@@ -101,7 +101,5 @@ def test_commands_take_options(tmp_path: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     assert main([*replay, "ap-tree:order=abc"]) == 2
     assert "--index ap-tree:order: 'abc' given; expected one of tf" in capsys.readouterr().err
-    assert main([*replay, "gi2", "--engine", "scan"]) == 2
-    assert "embedded, as --index is given" in capsys.readouterr().err
     assert main(["serve", "--port", "0", "--index", "gi2:grid=0"]) == 2
     assert "--index gi2:grid: 0 given" in capsys.readouterr().err
