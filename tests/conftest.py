@@ -17,13 +17,16 @@ from examples import out_of_time, search_for_more, searching, wider
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _HERE = Path(__file__).parent
+_SESSION = "fixture spark"
 _LANES = (
-    ("spark",),
-    ("lab", "engine", "index", "active", "topk"),
-    ("web", "store", "server", "spark/test_kills.py", "cli/test_demo.py"),
-)
-"""What takes long, by what it takes: Spark, of which one process should have the session; kernels
-that have to be compiled; and other processes that have to be waited for."""
+    (_SESSION, "lab", "topk"),
+    ("spark", "index", "engine", "active"),
+    ("spark/test_kills.py", "cli/test_demo.py", "server/test_spark_server.py", "web", "store",
+     "server"),
+)  # fmt: skip
+"""What takes long, by what it takes, the longest first: a session of Spark, of which one process
+should have the only one; kernels, which each process has to load; and other processes, which have
+to be waited for."""
 _LONG = set(chain.from_iterable(_LANES))
 
 
@@ -43,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     of_folder: dict[str, list[pytest.Item]] = {}
     for item in items:
-        of_folder.setdefault(_folder_of(item.path), []).append(item)
+        of_folder.setdefault(_place_of(item), []).append(item)
     lanes = [[item for name in lane for item in of_folder.pop(name, [])] for lane in _LANES]
     short = chain.from_iterable(of_folder.values())
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
@@ -74,7 +77,9 @@ def run_machine(request: pytest.FixtureRequest) -> Callable[..., None]:
     return run
 
 
-def _folder_of(path: Path) -> str:
-    """The folder of a test below this one, or its file if that stands in a lane of its own."""
-    inside = path.relative_to(_HERE)
+def _place_of(item: pytest.Item) -> str:
+    """The folder of a test below this one, or what gives it a place of its own in a lane."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        return _SESSION
+    inside = item.path.relative_to(_HERE)
     return inside.as_posix() if inside.as_posix() in _LONG else inside.parts[0]

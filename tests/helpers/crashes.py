@@ -29,7 +29,8 @@ class Crash(BaseException):
 class Crashes:
     """Dies between two changes to files below a folder that it has not yet died between.
 
-    Changes are told apart by what they do to which kind of file. Once all are known, it lives.
+    Changes are told apart by what they do to which kind of file. A folder that is removed whole is
+    emptied in any order: there only the file that is next counts. Once all are known, it lives.
     """
 
     def __init__(self) -> None:
@@ -48,13 +49,15 @@ class Crashes:
             self._below = ""
             task.node_cache.cache_clear()  # nothing that was in memory is there in the next process
 
-    def point(self, name: str) -> None:
-        """Something is about to be changed."""
+    def point(self, name: str, emptying: bool = False) -> None:
+        """Something is about to be changed, perhaps within a folder that is removed whole."""
         if not self._below:
             return
         if not self._dead:
-            step = (self._before, _VARIES.sub("*", name))
-            self._before = step[1]
+            kind = _EMPTYING if emptying else _VARIES.sub("*", name)
+            same = emptying and self._before == _EMPTYING
+            step = (self._before, _VARIES.sub("*", name) if same else kind)
+            self._before = kind
             if step in self.known:
                 return
             self.known.add(step)
@@ -72,12 +75,15 @@ class Crashes:
         if isinstance(path, os.PathLike):
             path = os.fspath(path)
         if isinstance(path, int) or not path.startswith("/") or path.startswith(self._below):
-            self.point(f"{event} {Path(str(path)).name}")
+            emptying = event in _REMOVALS and given[1] != -1  # relative to an open folder
+            self.point(f"{event} {Path(str(path)).name}", emptying)
 
 
 # Names are told apart only by what kind of file they are.
 _VARIES = re.compile(r"[0-9a-f]{8,}|[0-9]+|[a-z_-]+(?=\.bin)")
-_CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
+_REMOVALS = {"os.remove", "os.rmdir"}
+_CHANGES = {"open", "os.rename", "os.mkdir", "os.truncate", *_REMOVALS}
+_EMPTYING = "emptying a folder"
 _crashes = Crashes()
 sys.addaudithook(_crashes._audit)
 

@@ -81,8 +81,9 @@ def test_arms_see_the_same_batches_and_those_that_want_it_the_population(
 
 
 def test_the_command_prints_what_was_measured(
-    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("nearcast_lab.bench.spark._WARM_UP", 0)
     assert spark.streams.active == []
     sizes = ["--batches", "60", "--rounds", "1", "--subscriptions", "20", "--rate", "0"]
     assert main(["bench", "spark", *sizes, "--json"]) == 0

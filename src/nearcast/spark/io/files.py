@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 import pyarrow as pa
@@ -137,10 +137,9 @@ class Files:
 
 
 def _fill_local(place: Path, fill: Callable[[Any], object], durable: bool) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
     try:
-        with fresh.open("wb") as file:
+        with _opened(fresh) as file:
             fill(file)
             file.flush()
             if durable:
@@ -151,6 +150,15 @@ def _fill_local(place: Path, fill: Callable[[Any], object], durable: bool) -> No
         raise
     if durable:
         _settle(place.parent)
+
+
+def _opened(fresh: Path) -> BinaryIO:
+    """A new file; its folder is nearly always there."""
+    try:
+        return fresh.open("wb")
+    except FileNotFoundError:
+        fresh.parent.mkdir(parents=True, exist_ok=True)
+        return fresh.open("wb")
 
 
 def _settle(folder: Path) -> None:

@@ -84,9 +84,11 @@ def _folders(place: Path) -> list[Path]:
 
 def remove(folder: Path) -> None:
     """Remove a folder; its name is free at once, and files that are mapped stay readable."""
-    gone = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
-    with suppress(OSError):
-        folder.rename(gone)
+    gone = folder
+    if not folder.name.startswith("."):  # or else a process has died while it removed it
+        gone = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
+        with suppress(OSError):
+            folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 
