@@ -21,7 +21,11 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.core $(if $(filter spark,$(ENGINE)),$(VENV)/.spark)
 	@ENGINE=$(or $(ENGINE),auto) SPARK_INSTALL="$(SPARK_INSTALL)" $(BIN)/nearcast demo $(DEMO_ARGS)
 
-test: java lint unit
+# Static checks run beside the tests, and are shown after them.
+test: java
+	@$(MAKE) --silent lint >$(VENV)/lint.txt 2>&1 & lint=$$!; \
+	$(MAKE) --silent unit; tests=$$?; \
+	wait $$lint; lint=$$?; cat $(VENV)/lint.txt; exit $$((tests | lint))
 
 # Finds Java, or says how to get it.
 java: $(VENV)/.dev

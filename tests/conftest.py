@@ -19,8 +19,8 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 _HERE = Path(__file__).parent
 _SESSION = "fixture spark"
 _LANES = (
-    (_SESSION, "lab", "topk"),
-    ("spark", "index", "engine", "active"),
+    (_SESSION, "lab", "engine", "active", "topk"),
+    ("spark", "index"),
     ("spark/test_kills.py", "cli/test_demo.py", "server/test_spark_server.py", "web", "store",
      "server"),
 )  # fmt: skip
@@ -36,6 +36,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(trylast=True)  # once those are left out that are not to run
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let every process begin with tests that take long, and leave short ones to be given away.
 

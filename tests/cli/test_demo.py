@@ -20,6 +20,7 @@ from nearcast.demo.messages import MessageGenerator
 from nearcast.demo.people import Mover, residents, yours
 from nearcast.demo.spark_comparison import PATH
 from nearcast.events import event_from_json
+from patience import PATIENCE_S
 
 SMALL = ["--no-browser", "--people", "300", "--movers", "8", "--rate", "40"]
 
@@ -55,7 +56,7 @@ def test_the_demo_serves_a_map_and_ends_at_ctrl_c_without_a_trace(tmp_path: Path
         seen = httpx.get(httpx.URL(address).join("/v1/map/overview"), trust_env=False).json()
         assert seen["count"] == 300 + 8 + len(yours())
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert err == ""
     assert re.search(r"^Over: \d+ messages, \d+ matches, \d+ moves\.$", out, re.MULTILINE)
@@ -64,7 +65,7 @@ def test_the_demo_serves_a_map_and_ends_at_ctrl_c_without_a_trace(tmp_path: Path
 
 def test_the_demo_ends_by_itself_after_its_time(tmp_path: Path) -> None:
     with start(tmp_path, "--duration", "0.1") as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert "on the embedded engine" in out
     assert err == ""
@@ -96,7 +97,7 @@ def test_the_demo_shows_that_spark_gives_the_same_updates(tmp_path: Path) -> Non
         assert (beside["differ"], beside["trouble"]) == (0, "")
         started = {each.pid for each in below(process.pid)}
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert err == ""
     assert re.search(r"^Over: .* Spark beside: [\d,]+ updates .*, 0 differ\.$", out, re.MULTILINE)
@@ -119,7 +120,7 @@ def test_the_demo_runs_on_spark_alone(tmp_path: Path) -> None:
         assert "on the pipeline on Spark, with Java" in lines[0]
         assert "'Half price sushi at Fig Tree, Newtown' for your-lunch" in lines[-1]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     over = r"^Over: [\d,]+ messages, [1-9][\d,]* matches, [\d,]+ moves\.$"
     assert re.search(over, out, re.MULTILINE)
@@ -132,7 +133,7 @@ def test_an_installation_of_spark_ends_with_the_demo(tmp_path: Path) -> None:
         until(process, "First match after")
         assert any("never" in each for each in running_below(tmp_path))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert "Spark beside: 0 updates from both engines, 0 differ." in out
     assert running_below(tmp_path) == []

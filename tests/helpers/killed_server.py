@@ -156,7 +156,7 @@ def run_kills(data: Path, kills: int, seconds: float, publishers: int = 3) -> No
         client.publish("the-end", "alpha", (0.5, 0.5))
         log = list(client.log(0))
     for thread in ears:
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
     victim.kill()
     for each in heard:

@@ -92,7 +92,7 @@ class Ear:
 
     def __init__(self, port: int, path: str, headers: str = "", buffer: int = 0) -> None:
         self._socket = socket.socket()
-        self._socket.settimeout(30)
+        self._socket.settimeout(PATIENCE_S)
         if buffer:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self._socket.connect(("127.0.0.1", port))

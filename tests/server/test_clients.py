@@ -14,6 +14,7 @@ from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, S
 from nearcast.client import Gap, Received, ServerError, UnreachableError
 from nearcast.client.wire import UpdateReader
 from nearcast.events import Publish, Unsubscribe
+from patience import PATIENCE_S
 from served import Served, serving
 
 HERE = Circle((151.2, -33.87), radius=2000)
@@ -120,7 +121,7 @@ def test_listening_goes_on_through_a_break(server: Served) -> None:
             server.state.tenants.find("default").hub.listeners()[0].close()  # type: ignore[union-attr]
             for number in range(3):
                 publisher.publish(f"b{number}", "ipad", POINT)
-            thread.join(30)
+            thread.join(PATIENCE_S)
     assert [each.id for each in heard if isinstance(each, Received)] == [1, 2, 3, 4, 5, 6]
 
 

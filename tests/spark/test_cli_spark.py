@@ -138,7 +138,8 @@ def test_ctrl_c_stops_between_batches_and_the_next_run_goes_on(
     summaries = []
     for _ in range(2):
         interrupted(1)
-        assert run("--json", "--log", "log", "--metrics-port", "0", input="rate:200") == 0
+        more = ("--partitioner", "shared", "--log", "log", "--metrics-port", "0")
+        assert run("--json", *more, input="rate:200") == 0
         captured = capfd.readouterr()
         assert "nearcast: stopped; run the same command again to go on" in captured.err
         assert "nearcast: figures at http://127.0.0.1:" in captured.err

@@ -18,6 +18,7 @@ from nearcast.spark.io.paths import is_local, local_path, open_file, resolve
 from nearcast.spark.readers import schema
 from nearcast.spark.readers.sources import file_names, rate_events, socket_events
 from nearcast_lab.workloads.stream import EventStream
+from patience import PATIENCE_S
 
 Batches = list[list[Any]]
 
@@ -161,7 +162,7 @@ def gather(frame: DataFrame, state: Path, enough: Callable[[list[Any]], bool]) -
         .trigger(processingTime="100 milliseconds")
         .start()
     )
-    assert done.wait(120), query.exception()
+    assert done.wait(PATIENCE_S), query.exception()
     query.stop()
     return rows
 
