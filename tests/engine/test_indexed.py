@@ -15,8 +15,10 @@ from nearcast.arrays.slots import term_hash
 from nearcast.engine import INDEX_NAMES
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
+from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TermIds
 from nearcast.events import Event, event_from_json
+from nearcast.events.reader import CheckedEvents
 from nearcast.index import Table
 from nearcast.text import DEFAULT, Analyser
 from nearcast_lab.workloads import WORKLOADS, generate
@@ -152,15 +154,16 @@ def test_plain_subscriptions_and_messages_take_the_fast_path() -> None:
     region = {"type": "Box", "bbox": [0.0, 0.0, 1.0, 1.0]}
     people = pa.table({"id": ["s1", "s2"], "query": ["a b", "É"], "region": [region, region]})
     changes = EngineChanges(0, 0)
-    assert subscribe_columns(core, people, changes) is not None
+    assert subscribe_columns(core, CheckedEvents(people, "subscribe"), changes) is not None
     sent = next(batches([("m1", "B a", (0.5, 0.5)), ("m2", "é", (0.0, 1.0))], 2))
-    found = publish_columns(core, sent, changes)
+    found = publish_columns(core, CheckedEvents(sent, "publish"), changes)
     assert found is not None
     assert found["subscription"].to_pylist() == ["s1", "s2"]
-    assert publish_columns(core, sent, changes) is None  # the ids are in the window now
+    with pytest.raises(TableError, match="row 0: id: 'm1' is the id of a message"):
+        publish_columns(core, CheckedEvents(sent, "publish"), changes)
     odd = people.set_column(0, "id", pa.array(["s3", "s4"]))
     odd = odd.set_column(1, "query", pa.array(["a OR b", "c"]))
-    assert subscribe_columns(core, odd, changes) is None
+    assert subscribe_columns(core, CheckedEvents(odd, "subscribe"), changes) is None
     assert changes.seq == 4
 
 

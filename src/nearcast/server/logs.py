@@ -13,19 +13,22 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class LossyStream:
-    """Writes to a stream what can be written: a full disk must not fail the request it is about."""
+    """Writes to a stream what can be written.
+
+    A full disk, or a stream that was closed, must not fail the request that a line is about.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
         """Write some text, or lose it."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             self._stream.write(text)
 
     def flush(self) -> None:
         """Pass on what was written."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             self._stream.flush()
 
 
