@@ -26,7 +26,7 @@ def test_a_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:
         log.give(stream, 5)
         stream.start()
         stream.wait_for_commits(2)
-        wish(stream, Random(1), workers=3)
+        wish(stream, Random(2), workers=3)
         assert stream.kill("worker")
         log.give(stream, 2)
         stream.wait_for_commits(3)
