@@ -11,7 +11,7 @@ class FullDisk(io.StringIO):
     """A stream on a disk without room."""
 
     def write(self, text: str) -> int:
-        raise OSError(28, "No space left on device")
+        raise OSError(28, f"No space left on device for {text!r}")
 
 
 def test_a_line_that_cannot_be_written_is_lost() -> None:
