@@ -4,7 +4,6 @@ import itertools
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from time import monotonic
@@ -321,100 +320,6 @@ def _read_on(stream: Ear) -> None:
         stream.event()
 
 
-# --- web pages of others ---------------------------------------------------------------------
-
-FOREIGN = (
-    {"origin": "https://evil.example"},
-    {"origin": "null"},
-    {"origin": "http://localhost:1"},
-    {"sec-fetch-site": "cross-site"},
-    {"sec-fetch-site": "same-site"},
-)
-
-
-@pytest.fixture(scope="module")
-def unlocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("unlocked")) as served:
-        yield served
-
-
-def _changing() -> list[tuple[str, str]]:
-    from nearcast.server.app import NOUNS
-
-    routes = [(route.method, route.path) for noun in NOUNS for route in noun.routes]
-    return [(method, path) for method, path in routes if method != "GET"]
-
-
-@pytest.mark.parametrize("headers", FOREIGN, ids=lambda each: "-".join(each.values()))
-@pytest.mark.parametrize(("method", "path"), _changing())
-def test_a_foreign_page_changes_nothing(
-    unlocked: Served, method: str, path: str, headers: dict[str, str]
-) -> None:
-    """Not even where no body, and so no content type, is needed."""
-    path = path.replace("{id}", "s1").replace("{letter}", "1")
-    answer = unlocked.http.request(method, path, headers=headers)
-    assert answer.status_code == 403
-    assert answer.json()["type"] == "urn:nearcast:problem:foreign-origin"
-
-
-@pytest.mark.parametrize(("method", "path"), _changing())
-def test_a_form_changes_nothing(unlocked: Served, method: str, path: str) -> None:
-    path = path.replace("{id}", "s1").replace("{letter}", "1")
-    headers = {"content-type": "application/x-www-form-urlencoded"}
-    answer = unlocked.http.request(method, path, headers=headers, content=b"a=b")
-    assert answer.status_code == 415
-
-
-def test_a_page_of_ones_own_may(unlocked: Served) -> None:
-    own = {"origin": unlocked.url, "sec-fetch-site": "same-origin"}
-    assert unlocked.post("/v1/backups", None, headers=own).status_code == 201
-    assert unlocked.http.post("/v1/dead-letters/replay", headers=own).status_code == 200
-
-
-# --- absurd numbers --------------------------------------------------------------------------
-
-NUMBERS = [
-    "9" * 20,
-    "000000001" + "9" * 5000,
-    "0" * 20 + "9" * 5000,
-    "9" * 5000,
-    "0" * 25,
-    "1" + "0" * 30,
-    "-1",
-    "1e3",
-    "\u0664",
-    str(1 << 63),
-]
-
-
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda each: each[:10])
-@pytest.mark.parametrize("accept", ["text/event-stream", NDJSON])
-def test_absurd_places(unlocked: Served, number: str, accept: str) -> None:
-    asked = {"after": number}
-    answer = unlocked.http.get("/v1/updates", params=asked, headers={"accept": accept})
-    assert answer.status_code == 422
-    headers = {b"accept": accept.encode(), b"last-event-id": number.encode()}
-    assert unlocked.http.get("/v1/updates", headers=headers).status_code == 422
-
-
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda each: each[:10])
-@pytest.mark.parametrize("name", ["window", "after"])
-def test_absurd_windows(unlocked: Served, number: str, name: str) -> None:
-    upgrade = {
-        "connection": "upgrade",
-        "upgrade": "websocket",
-        "sec-websocket-version": "13",
-        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
-    }
-    answer = unlocked.http.get("/v1/updates/ws", params={name: number}, headers=upgrade)
-    assert answer.status_code == 422
-
-
-def test_a_place_that_is_still_to_come(unlocked: Served) -> None:
-    with Ear(unlocked.port, f"/v1/updates?after={(1 << 63) - 1}") as ear:
-        assert ear.event()["event"] == "gap"
-
-
 # --- time ------------------------------------------------------------------------------------
 
 
@@ -586,27 +491,3 @@ def test_long_reads_of_the_log_hold_up_nobody(tmp_path: Path) -> None:
             once = {"idempotency-key": "one"}
             assert server.post("/v1/messages", SALE, headers=once).json()["updates"] == 1
             assert len(server.updates()) == 2
-
-
-def test_a_file_whose_time_is_wrong_can_be_repaired(tmp_path: Path) -> None:
-    """Export, import, and put the new file in its place: all is there but its time."""
-    from nearcast.cli.main import main
-
-    data = tmp_path / "tenants" / "default.nearcast"
-    with serving(tmp_path, lead_s=float("inf"), clock=lambda: 1000.0) as server:
-        server.http.put("/v1/subscriptions/s1", json=IPAD)
-        server.post("/v1/messages", SALE | {"id": "m1", "at": 1e308, "ttl": 60})
-        server.post("/v1/messages", SALE | {"id": "m2", "ttl": 60})
-        assert server.post("/v1/messages", SALE | {"at": 1000.0}).status_code == 409
-    log, repaired = str(tmp_path / "log.parquet"), tmp_path / "repaired.nearcast"
-    assert main(["export", str(data), "--latest", "soon", "--output", log]) == 2
-    assert main(["export", str(data), "--latest", "1000", "--output", log]) == 0
-    assert main(["import", str(repaired), log]) == 0
-    for beside in data.parent.glob("default.nearcast?*"):
-        if beside.is_file():
-            beside.unlink()
-    repaired.replace(data)
-    with serving(tmp_path, clock=lambda: 1001.0) as server:
-        assert server.post("/v1/messages", SALE | {"at": 1001.0}).json()["updates"] == 1
-        results = server.http.get("/v1/subscriptions/s1/results").json()["results"]
-        assert {each["message"] for each in results} == {"m1", "m2"}
