@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from nearcast.events.fields import (
     ADD,
     EVENT_FIELDS,
+    JSON,
     NUMBER,
     REMOVE,
     TEXT,
@@ -24,7 +25,7 @@ from nearcast.events.fields import (
     Many,
 )
 
-_PLAIN = {TEXT: pa.string(), NUMBER: pa.float64(), WHOLE: pa.int64()}
+_PLAIN = {TEXT: pa.string(), NUMBER: pa.float64(), WHOLE: pa.int64(), JSON: pa.string()}
 
 
 def arrow_type(kind: Kind) -> pa.DataType:
@@ -46,7 +47,7 @@ EVENT_SCHEMA = _schema(EVENT_FIELDS)
 """The columns of an event log; absent values are nulls."""
 
 UPDATE_SCHEMA = _schema(UPDATE_FIELDS)
-"""The columns of updates; only `add` for a top-k subscription has a score."""
+"""The columns of updates; `add` and `change` for a top-k subscription have a score."""
 
 _OPS = pa.array(UPDATE_OPS)
 _ADDS = _OPS[ADD]

@@ -1,4 +1,4 @@
-"""The four kinds of event, and their JSON form.
+"""The five kinds of event, and their JSON form.
 
 An event is read from a mapping with the keys of the event log (`op`, `id`, `query`, ...). A key
 whose value is null counts as absent, because a Parquet row has every column; keys that are not
@@ -12,20 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcast.errors import InvalidValue, MissingField
-from nearcast.events.fields import MOVE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, fields_of
+from nearcast.events.fields import MOVE, PUBLISH, RETRACT, SUBSCRIBE, UNSUBSCRIBE, fields_of
 from nearcast.events.values import (
     Message,
     Point,
     Subscription,
+    Top,
     as_top,
     check_id,
+    check_positive,
     check_region,
     check_seconds,
 )
 from nearcast.geo import Region, point, region_from_json, region_to_json
 
 
-def _check_at(event: Subscribe | Move | Unsubscribe) -> None:
+def _check_at(event: Subscribe | Move | Unsubscribe | Retract) -> None:
     if event.at is not None:
         object.__setattr__(event, "at", check_seconds(event.at, "at"))
 
@@ -43,24 +45,28 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A subscription goes to another region or, if it is a top-k one, to another point."""
+    """A subscription goes to another region or, if it is a top-k one, to another point or both.
+
+    With a `ttl` it ends that many seconds from now; otherwise its end stays as it is.
+    """
 
     id: str
     region: Region | None = None
     point: Point | None = None
     at: float | None = None
+    ttl: float | None = None
 
     def __post_init__(self) -> None:
         check_id(self.id)
         _check_at(self)
-        if self.point is None:
-            if self.region is None:
-                raise MissingField("region", "where to move to: a region or a point")
+        if self.region is not None:
             check_region(self.region)
-        elif self.region is not None:
-            raise InvalidValue("region", self.region, "either a region or a point, not both")
-        else:
+        if self.point is not None:
             object.__setattr__(self, "point", point(self.point))
+        elif self.region is None:
+            raise MissingField("region", "where to move to: a region or a point")
+        if self.ttl is not None:
+            object.__setattr__(self, "ttl", check_positive(self.ttl, "ttl", "seconds"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +93,31 @@ class Publish:
         return self.message.at
 
 
-Event = Subscribe | Move | Unsubscribe | Publish
+@dataclass(frozen=True, slots=True)
+class Retract:
+    """A message that is active or in the window ends before its time."""
+
+    id: str
+    at: float | None = None
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        _check_at(self)
+
+
+Event = Subscribe | Move | Unsubscribe | Publish | Retract
 
 Fields = Mapping[str, Any]
+
+
+def id_of(event: Event) -> str:
+    """The id of the subscription or message that an event is about."""
+    match event:
+        case Subscribe(subscription):
+            return subscription.id
+        case Publish(message):
+            return message.id
+    return event.id
 
 
 def _region(fields: Fields) -> Region | None:
@@ -107,10 +135,14 @@ def subscription_from_json(fields: Fields) -> Subscription:
     get, top = fields.get, fields.get("top")
     return Subscription(
         get("id"),  # type: ignore[arg-type]  # the value types check what they are given
-        get("query"),  # type: ignore[arg-type]
+        get("query"),
         region=_region(fields),
         point=get("point"),
         top=None if top is None else as_top(top),
+        filter=get("filter"),
+        meta=get("meta"),
+        ttl=get("ttl"),
+        ops=get("ops"),
     )
 
 
@@ -125,6 +157,7 @@ def message_from_json(fields: Fields) -> Message:
         region,  # type: ignore[arg-type]
         get("at"),
         get("ttl", 0.0),
+        get("properties"),
     )
 
 
@@ -138,11 +171,16 @@ def _move(fields: Fields) -> Move:
         region=_region(fields),
         point=fields.get("point"),
         at=fields.get("at"),
+        ttl=fields.get("ttl"),
     )
 
 
 def _unsubscribe(fields: Fields) -> Unsubscribe:
     return Unsubscribe(fields.get("id"), fields.get("at"))  # type: ignore[arg-type]  # checked there
+
+
+def _retract(fields: Fields) -> Retract:
+    return Retract(fields.get("id"), fields.get("at"))  # type: ignore[arg-type]  # checked there
 
 
 def _publish(fields: Fields) -> Publish:
@@ -154,6 +192,7 @@ _READERS: dict[str, Callable[[Fields], Event]] = {
     SUBSCRIBE: _subscribe,
     MOVE: _move,
     UNSUBSCRIBE: _unsubscribe,
+    RETRACT: _retract,
 }
 _OPS = "one of " + ", ".join(sorted(_READERS))
 
@@ -172,16 +211,27 @@ def event_from_json(fields: object) -> Event:
     return read(fields)
 
 
+def top_to_json(top: Top) -> dict[str, Any]:
+    """Write `top` in its JSON form."""
+    written: dict[str, Any] = {"k": top.k, "alpha": top.alpha}
+    for name, value in (("scale", top.scale), ("min_score", top.min_score)):
+        if value is not None:
+            written[name] = value
+    return written
+
+
 _WRITERS: dict[str, Callable[[Any], Any]] = {
     "region": region_to_json,
     "point": list,
-    "top": lambda top: {"k": top.k, "alpha": top.alpha},
+    "top": top_to_json,
+    "ops": list,
 }
 _OPS_OF: dict[type, str] = {
     Subscribe: SUBSCRIBE,
     Move: MOVE,
     Unsubscribe: UNSUBSCRIBE,
     Publish: PUBLISH,
+    Retract: RETRACT,
 }
 _NAMES = {op: tuple(field.name for field in fields_of(op)) for op in _OPS_OF.values()}
 
@@ -198,6 +248,6 @@ def event_to_json(event: Event) -> dict[str, Any]:
     written: dict[str, Any] = {"op": op}
     for name in _NAMES[op]:
         value = event.at if name == "at" else getattr(carrier, name)
-        if value is not None and (value or name != "ttl"):
+        if value is not None and (value or name not in ("ttl", "text")):
             written[name] = _WRITERS[name](value) if name in _WRITERS else value
     return written

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-TEXT, NUMBER, WHOLE = "text", "number", "whole"
-"""The plain kinds of values: a string, a double, and a 64-bit integer."""
+TEXT, NUMBER, WHOLE, JSON = "text", "number", "whole", "json"
+"""The plain kinds of values: a string, a double, a 64-bit integer; any JSON, in columns as text."""
 
 
 class Many(NamedTuple):
@@ -50,10 +50,11 @@ _REGION = Struct(
         ("coordinates", Many(Many(_COORDINATES))),
     )
 )
-_TOP = Struct((("k", WHOLE), ("alpha", NUMBER)))
+_TOP = Struct((("k", WHOLE), ("alpha", NUMBER), ("scale", NUMBER), ("min_score", NUMBER)))
 
 SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH = "subscribe", "move", "unsubscribe", "publish"
-_ALL = (SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH)
+RETRACT = "retract"
+_ALL = (SUBSCRIBE, MOVE, UNSUBSCRIBE, PUBLISH, RETRACT)
 
 EVENT_FIELDS = (
     Field("op", TEXT, _ALL, {"type": "string", "enum": sorted(_ALL)}, required=True),
@@ -79,15 +80,48 @@ EVENT_FIELDS = (
         },
     ),
     Field(
-        "ttl", NUMBER, (PUBLISH,),
-        {"type": "number", "minimum": 0, "description": "Seconds for which it stays active."},
+        "ttl", NUMBER, (SUBSCRIBE, MOVE, PUBLISH),
+        {
+            "type": "number",
+            "minimum": 0,
+            "description": "Seconds for which a message stays active, or a subscription exists.",
+        },
+    ),
+    Field(
+        "properties", JSON, (PUBLISH,),
+        {
+            "type": "object",
+            "description": "What queries may ask for, as in `price:<500`; at most 64 KiB.",
+            "example": {"price": 199},
+        },
+    ),
+    Field(
+        "filter", TEXT, (SUBSCRIBE,),
+        {
+            "type": "string",
+            "description": "A query that messages must satisfy to be ranked; beside top.",
+            "example": "contract:full-time",
+        },
+    ),
+    Field(
+        "meta", JSON, (SUBSCRIBE,),
+        {"type": "object", "description": "Given back with every update; at most 4 KiB."},
+    ),
+    Field(
+        "ops", Many(TEXT), (SUBSCRIBE,),
+        {
+            "type": "array",
+            "items": {"type": "string", "enum": ["add", "remove", "change"]},
+            "minItems": 1,
+            "description": "The kinds of update it gets; by default all.",
+        },
     ),
 )  # fmt: skip
 """The fields of the event log, in the order in which they are written."""
 
-ADD, REMOVE = 1, 2
+ADD, REMOVE, CHANGE = 1, 2, 3
 """What an update does, as the small number that kernels and columns have for it."""
-UPDATE_OPS = ("", "add", "remove")
+UPDATE_OPS = ("", "add", "remove", "change")
 """The names of these, by number."""
 
 UPDATE_FIELDS = (
@@ -105,5 +139,7 @@ def fields_of(op: str) -> tuple[Field, ...]:
     return tuple(field for field in EVENT_FIELDS if op in field.events and field.name != "op")
 
 
-STRUCTURED = tuple(field.name for field in EVENT_FIELDS if not isinstance(field.kind, str))
+STRUCTURED = tuple(
+    field.name for field in EVENT_FIELDS if field.kind == JSON or not isinstance(field.kind, str)
+)
 """The fields of events that can be given as JSON text in a column."""

@@ -160,8 +160,9 @@ def circles_of(column: pa.Array) -> tuple[Floats, Mask]:
 
 
 def tops_of(column: pa.Array) -> tuple[Floats, Mask]:
-    """The k and alpha of top-k subscriptions as (n, 2)."""
+    """The k and alpha of top-k subscriptions as (n, 2); the mask is of those with nothing else."""
     k, alpha = _member(column, "k"), _member(column, "alpha")
+    more = present(_member(column, "scale")) | present(_member(column, "min_score"))
     tops = np.column_stack([floats_of(k)[0], floats_of(alpha)[0]])
     good = _within(tops, (1.0, 0.0), (LARGEST_K, 1.0)) & present(column)
-    return tops, good & pa.types.is_integer(k.type)
+    return tops, good & pa.types.is_integer(k.type) & ~more

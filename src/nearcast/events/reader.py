@@ -17,7 +17,16 @@ import pyarrow.compute as pc
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import NearcastError
 from nearcast.events import fields as names
-from nearcast.events.events import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
+from nearcast.events.events import (
+    Event,
+    Move,
+    Publish,
+    Retract,
+    Subscribe,
+    Unsubscribe,
+    event_from_json,
+    id_of,
+)
 from nearcast.events.flat import (
     Mask,
     boxes_of,
@@ -36,8 +45,10 @@ from nearcast.geo import Box, Circle, Region
 
 Codes = npt.NDArray[np.int8]
 
-POINT, RANGE, SUBSCRIBE, UNSUBSCRIBE, MOVE, BAD, RANKED, SHIFT = range(8)
-"""What a row is; RANKED begins a top-k subscription, SHIFT moves one, and BAD has an error."""
+POINT, RANGE, SUBSCRIBE, UNSUBSCRIBE, MOVE, BAD, RANKED, SHIFT, OTHER = range(9)
+"""What a row is; RANKED begins a top-k subscription, SHIFT moves one, and BAD has an error.
+
+OTHER is an event with more than the columns hold: `CheckedEvents.others` has it."""
 
 _OPS = [names.PUBLISH, names.SUBSCRIBE, names.UNSUBSCRIBE, names.MOVE]
 _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _MOVE = range(4)
@@ -48,7 +59,7 @@ class CheckedEvents:
 
     By row: `kinds`; `ids`, `texts` and `queries`; `points` (n, 2), `boxes` (n, 4), `circles` (n, 3)
     and `tops` (n, 2: k and alpha); `at` and `ttl` in seconds. What a row does not have is null or
-    NaN. `regions` are those that are neither boxes nor circles.
+    NaN. `regions` are those that are neither boxes nor circles, `others` the events of kind OTHER.
     """
 
     def __init__(self, table: pa.Table, op: str | None = None) -> None:
@@ -58,6 +69,7 @@ class CheckedEvents:
         self.kinds: Codes = np.full(count, BAD, np.int8)
         self.errors: dict[int, NearcastError] = {}
         self.regions: dict[int, Region] = {}
+        self.others: dict[int, Event] = {}
         self.ids, identified = ids_of(columns["id"])
         self.texts, worded = strings_of(columns["text"])
         self.queries, asking = strings_of(columns["query"])
@@ -70,9 +82,13 @@ class CheckedEvents:
         in_region, pointed = present(columns["region"]), present(columns["point"])
         sound = identified & timed
         does = _codes(columns["op"], op)
+        more = {name: present(columns[name]) for name in ("properties", "filter", "meta", "ops")}
         publishes = sound & (does == _PUBLISH) & worded & lasting & ~(self.ttl < 0)
-        subscribes = sound & (does == _SUBSCRIBE) & asking
-        moves = sound & (does == _MOVE)
+        publishes &= ~more["properties"]
+        unending = ~present(columns["ttl"])
+        subscribes = sound & (does == _SUBSCRIBE) & asking & unending
+        subscribes &= ~(more["filter"] | more["meta"] | more["ops"])
+        moves = sound & (does == _MOVE) & unending
         placed &= ~in_region
         self.kinds[publishes & placed] = POINT
         self.kinds[sound & (does == _UNSUBSCRIBE)] = UNSUBSCRIBE
@@ -128,6 +144,9 @@ class CheckedEvents:
     def _put(self, row: int, event: Event) -> tuple[str, str | None, str | None]:
         """Write an event to its row, apart from its strings, which are returned."""
         self.at[row] = np.nan if event.at is None else event.at
+        if _has_more(event):
+            self.kinds[row], self.others[row] = OTHER, event
+            return id_of(event), None, None
         match event:
             case Publish(message):
                 self.kinds[row] = RANGE if message.point is None else POINT
@@ -145,7 +164,7 @@ class CheckedEvents:
                 self._place(row, point, region)
                 return id, None, None
         self.kinds[row] = UNSUBSCRIBE
-        return event.id, None, None
+        return id_of(event), None, None
 
     def _place(self, row: int, point: Any, region: Region | None) -> None:
         self.points[row] = np.nan if point is None else point
@@ -170,6 +189,9 @@ class CheckedEvents:
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for row, (id, text, query, kind, at, ttl, place) in enumerate(rows):
             at, point = None if np.isnan(at) else at, None if np.isnan(place[0]) else place
+            if kind == OTHER:
+                yield self.others[row]
+                continue
             if kind == UNSUBSCRIBE:
                 yield Unsubscribe(id, at)
                 continue
@@ -182,6 +204,25 @@ class CheckedEvents:
             else:
                 top = Top(*self.tops[row].tolist()) if kind == RANKED else None
                 yield Subscribe(Subscription(id, query, region, point, top), at)
+
+
+def _has_more(event: Event) -> bool:
+    """Whether an event has more than the columns hold."""
+    match event:
+        case Publish(message):
+            plain = message.region is None or isinstance(message.region, Box)
+            return message.properties is not None or not plain
+        case Subscribe(one):
+            if one.top is None:
+                partial = one.query is None or one.region is None
+            else:
+                partial = one.region is not None or one.filter is not None
+                partial |= one.top.scale is not None or one.top.min_score is not None
+            extra = one.meta is not None or one.ttl is not None or one.ops is not None
+            return partial or extra
+        case Move(region=region, point=point, ttl=ttl):
+            return ttl is not None or (region is not None and point is not None)
+    return isinstance(event, Retract)
 
 
 def _rows_at(table: pa.Table, rows: Int64s) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -7,10 +7,12 @@ floats and points as pairs of floats, whatever kind of number or sequence was gi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.geo import Box, Circle, Polygon, Region, point
@@ -19,6 +21,15 @@ Point = tuple[float, float]
 
 LONGEST_ID = 255
 LARGEST_K = 1000
+LARGEST_META = 4 * 1024
+LARGEST_PROPERTIES = 64 * 1024
+
+JsonObject = Mapping[str, Any]
+"""A JSON object: strings, numbers, true, false, null, lists and objects under names."""
+
+UpdateOp = Literal["add", "remove", "change"]
+"""What an update does, by name; `fields.UPDATE_OPS` has the number of each."""
+OPS: tuple[UpdateOp, ...] = ("add", "remove", "change")
 
 _put = object.__setattr__  # how a frozen class fills in its own fields
 
@@ -52,31 +63,92 @@ def check_text(value: object, field: str) -> str:
 
 def check_seconds(value: object, field: str) -> float:
     """Accept a finite number of seconds."""
+    return check_number(value, field, "a finite number of seconds")
+
+
+def check_number(value: object, field: str, expected: str) -> float:
+    """Accept a finite number."""
     if type(value) is not float:
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise InvalidValue(field, value, "a number of seconds")
+            raise InvalidValue(field, value, expected)
         try:
             value = float(value)
         except OverflowError:
             value = math.inf
     if not math.isfinite(value):
-        raise InvalidValue(field, value, "a finite number of seconds")
+        raise InvalidValue(field, value, expected)
     return value
+
+
+def check_positive(value: object, name: str, unit: str) -> float:
+    """Accept a finite number greater than 0."""
+    expected = f"a number of {unit} greater than 0"
+    if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
+        raise InvalidValue(name, value, expected)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0 < number < math.inf:
+        raise InvalidValue(name, value, expected)
+    return number
+
+
+def check_object(value: object, name: str, most: int) -> JsonObject:
+    """Accept a JSON object of at most this many bytes, and copy it."""
+    expected = f"a JSON object of at most {most:,} bytes"
+    if not isinstance(value, Mapping):
+        raise InvalidValue(name, value, expected)
+    try:
+        written = msgspec.json.encode(dict(value))
+    except UnicodeEncodeError:
+        raise InvalidValue(name, value, f"{expected}, without lone surrogates") from None
+    except RecursionError:
+        raise InvalidValue(name, _TOO_DEEP, expected) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidValue(name, value, f"{expected}; {error}") from None
+    if len(written) > most:
+        raise InvalidValue(name, value, f"{expected}; this has {len(written):,}")
+    copied: JsonObject = msgspec.json.decode(written)
+    return copied
+
+
+_TOO_DEEP = "an object nested too deeply"
+
+
+def check_ops(value: object) -> tuple[UpdateOp, ...]:
+    """Accept a collection of the names of ops that is not empty."""
+    expected = "a list of one or more of " + ", ".join(OPS)
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection) or not value:
+        raise InvalidValue("ops", value, expected)
+    for op in value:
+        if op not in OPS:
+            raise InvalidValue("ops", op, expected)
+    return tuple(op for op in OPS if op in value)
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
     """Ask for the `k` best messages of the window; `alpha` weighs nearness against likeness.
 
-    >>> Top(k=20, alpha=0.5)
-    Top(k=20, alpha=0.5)
+    With `scale`, nearness falls to 0 within that many metres instead of across the whole space.
+    Messages that score less than `min_score` are never results.
+
+    >>> Top(k=20, alpha=0.5, scale=5000).k
+    20
     """
 
     k: int
     alpha: float
+    scale: float | None = None
+    min_score: float | None = None
 
     def __post_init__(self) -> None:
         k, alpha = self.k, self.alpha
+        if self.scale is not None:
+            _put(self, "scale", check_positive(self.scale, "scale", "metres"))
+        if self.min_score is not None:
+            _put(self, "min_score", check_number(self.min_score, "min_score", "a finite number"))
         if k is None:
             raise MissingField("k", f"a whole number from 1 to {LARGEST_K}")
         whole = isinstance(k, Integral) or (isinstance(k, Real) and k == k // 1)
@@ -88,6 +160,10 @@ class Top:
             raise InvalidValue("alpha", alpha, "a number from 0 to 1")
         _put(self, "k", int(k))
         _put(self, "alpha", float(alpha))
+
+
+Area = Box | Polygon
+"""What a range message can cover."""
 
 
 def check_region(value: object) -> Region:
@@ -103,29 +179,52 @@ def check_region(value: object) -> Region:
 class Subscription:
     """A subscription: a query within a region, or the top k around a point.
 
+    One of `query` and `region` may be left out: without a query it gets every message in the
+    region, without a region what matches anywhere. A top-k subscription has a query (a bag of
+    words), a point and `top`, and may have a `filter` (a query) and a region: only messages that
+    satisfy both are ranked. `meta` is given back with every update; with a `ttl` it ends after that
+    many seconds; of `ops` alone (`add`, `remove`, `change`) it gets updates.
+
     >>> from nearcast import Circle
     >>> Subscription("s1", "ipad AND sale", Circle((151.2, -33.87), radius=2000)).top is None
     True
     """
 
     id: str
-    query: str
+    query: str | None = None
     region: Region | None = None
     point: Point | None = None
     top: Top | None = None
+    filter: str | None = None
+    meta: JsonObject | None = field(default=None, hash=False)
+    ttl: float | None = None
+    ops: tuple[UpdateOp, ...] | None = None
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        check_text(self.query, "query")
+        if self.meta is not None:
+            _put(self, "meta", check_object(self.meta, "meta", LARGEST_META))
+        if self.ttl is not None:
+            _put(self, "ttl", check_positive(self.ttl, "ttl", "seconds"))
+        if self.ops is not None:
+            _put(self, "ops", check_ops(self.ops))
+        if self.region is not None:
+            check_region(self.region)
+        if self.query is not None:
+            check_text(self.query, "query")
         if self.top is None:
             if self.point is not None:
                 raise MissingField("top", '{"k": ..., "alpha": ...} beside a point, or a region')
-            check_region(self.region)
+            if self.filter is not None:
+                raise MissingField("top", '{"k": ..., "alpha": ...} beside a filter')
+            if self.query is None and self.region is None:
+                raise MissingField("query", "a string, or a region without a query")
             return
         if not isinstance(self.top, Top):
             _put(self, "top", as_top(self.top))
-        if self.region is not None:
-            raise InvalidValue("region", self.region, "a point, not a region, together with top")
+        check_text(self.query, "query")
+        if self.filter is not None:
+            check_text(self.filter, "filter")
         if self.point is None:
             raise MissingField("point", "[longitude, latitude], as top is given")
         _put(self, "point", point(self.point))
@@ -138,42 +237,51 @@ def as_top(value: object) -> Top:
     if not isinstance(value, Mapping):
         raise InvalidValue("top", value, '{"k": ..., "alpha": ...}')
     try:
-        return Top(value.get("k"), value.get("alpha"))  # type: ignore[arg-type]  # Top checks them
+        return Top(
+            value.get("k"),  # type: ignore[arg-type]  # Top checks them
+            value.get("alpha"),  # type: ignore[arg-type]
+            value.get("scale"),
+            value.get("min_score"),
+        )
     except InvalidValue as error:
         raise error.inside("top") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that happened at a point, or over a box (a range message).
+    """Something that happened at a point, or over an area (a range message).
 
     `at` is its event time in seconds; without it, the time of the event before. With a `ttl`
-    above 0 it stays active for `at <= now < at + ttl`.
+    above 0 it stays active for `at <= now < at + ttl`. Queries may ask for its `properties`, a
+    JSON object; without a text it has no terms.
 
     >>> Message("m1", "iPad sale!", (151.21, -33.87)).point
     (151.21, -33.87)
     """
 
     id: str
-    text: str
+    text: str = ""
     point: Point | None = None
-    region: Box | None = None
+    region: Area | None = None
     at: float | None = None
     ttl: float = 0.0
+    properties: JsonObject | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         check_id(self.id)
         if type(self.text) is not str:
-            check_text(self.text, "text")
+            _put(self, "text", "" if self.text is None else check_text(self.text, "text"))
         if self.point is None:
             if self.region is None:
-                raise MissingField("point", "[longitude, latitude], or a region that is a Box")
-            if not isinstance(self.region, Box):
-                raise InvalidValue("region", self.region, "a Box: a message covers a point or box")
+                raise MissingField("point", "[longitude, latitude], or a region")
+            if not isinstance(self.region, Area):
+                raise InvalidValue("region", self.region, "a Box or a Polygon, the area it covers")
         elif self.region is not None:
             raise InvalidValue("region", self.region, "either a point or a region, not both")
         else:
             _put(self, "point", point(self.point))
+        if self.properties is not None:
+            _put(self, "properties", check_object(self.properties, "properties", LARGEST_PROPERTIES))
         at = self.at
         if at is not None and not (type(at) is float and math.isfinite(at)):
             _put(self, "at", check_seconds(at, "at"))
@@ -185,13 +293,12 @@ class Message:
             _put(self, "ttl", ttl)
 
 
-UpdateOp = Literal["add", "remove"]
-"""What an update does, by name; `fields.UPDATE_OPS` has the number of each."""
-
-
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A message entered (`add`) or left (`remove`) the results of a subscription."""
+    """A message entered (`add`) or left (`remove`) the results of a subscription.
+
+    `change` is for one that was replaced, or whose score changed by a move, and is still a result.
+    """
 
     op: UpdateOp
     subscription: str
