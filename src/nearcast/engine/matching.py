@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from nearcast.events import Message, Subscription, Update
-from nearcast.text import Query
+from nearcast.text import Content, Query
 from nearcast.topk import Bag, Scorer
 
 Results = Mapping[str, float | None]  # message id -> score, None for boolean subscriptions
@@ -26,6 +26,7 @@ class ArrivedMessage:
         self.end = at + message.ttl  # the instant at which it is no longer active
         self.tokens = tokens
         self.terms = frozenset(tokens)
+        self.content = Content(tokens, message.properties)
         self._bag: Bag | None = None
 
     def bag(self, scorer: Scorer) -> Bag:
@@ -43,11 +44,12 @@ class BooleanSubscription:
         self.query = query
 
     def wants(self, arrived: ArrivedMessage) -> bool:
-        """Whether the text satisfies the query and the place lies in the region."""
-        if not self.query.matches(arrived.terms):
+        """Whether the message satisfies the query and its place lies in the region, if there is one."""
+        if not self.query.matches(arrived.terms, arrived.content):
             return False
         region, message = self.subscription.region, arrived.message
-        assert region is not None  # noqa: S101 - a subscription without top has a region
+        if region is None:
+            return True
         if message.point is not None:
             return region.contains(*message.point)
         return message.region is not None and region.meets(message.region)
@@ -140,6 +142,10 @@ class ActiveMessageSet(Protocol):
         """Add an active message."""
         ...
 
+    def take_out(self, id: str) -> ArrivedMessage | None:
+        """Remove and return the active message with this id, if there is one."""
+        ...
+
     def advance(self, now: float) -> None:
         """Remove messages that have ended by `now`."""
         ...
@@ -174,10 +180,16 @@ class ScannedMessages:
         self._messages[arrived.message.id] = arrived
         heappush(self._ends, (arrived.end, arrived.message.id))
 
+    def take_out(self, id: str) -> ArrivedMessage | None:
+        """Remove and return the active message with this id, if there is one."""
+        return self._messages.pop(id, None)
+
     def advance(self, now: float) -> None:
         """Remove messages that have ended by `now`."""
         while self._ends and self._ends[0][0] <= now:
-            del self._messages[heappop(self._ends)[1]]
+            end, id = heappop(self._ends)
+            if id in self._messages and self._messages[id].end == end:
+                del self._messages[id]
 
     def wanted_by(self, interest: BooleanSubscription) -> Results:
         """Compare each message with the subscription."""

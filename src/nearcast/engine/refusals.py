@@ -17,6 +17,11 @@ def unknown_id(id: str) -> NearcastError:
     return UnknownIdError(f"id: no subscription {id!r}; subscribe it first")
 
 
+def unknown_message(id: str) -> NearcastError:
+    """There is no message with this id to retract."""
+    return UnknownIdError(f"id: no message {id!r} that is active or in the window")
+
+
 def id_in_use(id: str) -> NearcastError:
     """There is a message with this id, active or in the window."""
     return IdInUseError(
@@ -33,7 +38,6 @@ def other_kind(id: str) -> NearcastError:
     )
 
 
-def other_place(id: str, is_ranked: bool) -> NearcastError:
-    """A subscription was to be moved to a place that one of its kind cannot have."""
-    kind, place = ("top-k", "point") if is_ranked else ("boolean", "region")
-    return KindError(f"id: {id!r} is a {kind} subscription; move it to a {place}")
+def other_place(id: str) -> NearcastError:
+    """A boolean subscription was to be moved to a point."""
+    return KindError(f"id: {id!r} is a boolean subscription; move it to a region")

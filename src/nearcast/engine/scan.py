@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from nearcast.engine.attributes import Attributes
 from nearcast.engine.matching import (
     ActiveMessageSet,
     ArrivedMessage,
@@ -19,23 +20,29 @@ from nearcast.engine.matching import (
     difference,
 )
 from nearcast.engine.rankings import PlainRankings, Rankings
-from nearcast.engine.refusals import id_in_use, other_kind, other_place, past_time, unknown_id
+from nearcast.engine.refusals import (
+    other_kind,
+    other_place,
+    past_time,
+    unknown_id,
+    unknown_message,
+)
 from nearcast.engine.settings import Settings
 from nearcast.events import (
     Event,
     Message,
     Move,
-    Point,
     Publish,
     Result,
+    Retract,
     Subscribe,
     Subscription,
     Unsubscribe,
     Update,
     in_order,
 )
-from nearcast.geo import Bounds, Region
-from nearcast.text import parse_bag, parse_query
+from nearcast.geo import Bounds
+from nearcast.text import EVERYTHING, parse_bag, parse_query
 
 
 class Scan:
@@ -62,6 +69,7 @@ class Scan:
         )
         self.rankings: Rankings = PlainRankings(self.settings) if rankings is None else rankings
         self.active: ActiveMessageSet = ScannedMessages() if active is None else active
+        self.attributes = Attributes()
         self.now: float | None = None
         self._arrivals = 0
 
@@ -71,27 +79,30 @@ class Scan:
         match event:
             case Publish(message):
                 updates = self._publish(message, now)
+            case Retract(id):
+                updates = self._retract(id, now)
             case Subscribe(subscription):
                 updates = self._subscribe(subscription, now)
-            case Move(id, region, point):
-                updates = self._move(id, region, point, now)
+            case Move():
+                updates = self._move(event, now)
             case Unsubscribe(id):
-                self._known(id)
+                self._known(id, now)
                 self.advance(now)
-                (self.rankings if id in self.rankings else self.population).drop(id)
-                updates = []
-        return in_order(updates + self.rankings.changes()) if self._reports else []
+                self._end(id)
+                updates = self.rankings.changes()
+        return self.attributes.asked_for(in_order(updates)) if self._reports else []
 
     def results(self, id: str) -> list[Result]:
         """The current results of a subscription: ranked, or in the order of publication."""
-        self._known(id)
+        self._known(id, self.now)
         interest = self.population.find(id)
         found = self.active.wanted_by(interest) if interest else self.rankings.best(id)
         return [Result(message, score) for message, score in found.items()]
 
     def subscriptions(self) -> list[Subscription]:
         """All subscriptions, as they are now."""
-        return [*self.population.subscriptions(), *self.rankings.subscriptions()]
+        bare = [*self.population.subscriptions(), *self.rankings.subscriptions()]
+        return [self.attributes.added_to(one) for one in bare] if self.attributes else bare
 
     def __len__(self) -> int:
         return len(self.population) + len(self.rankings)
@@ -99,7 +110,8 @@ class Scan:
     def subscription(self, id: str) -> Subscription | None:
         """Look up a subscription."""
         interest = self.population.find(id)
-        return self.rankings.find(id) if interest is None else interest.subscription
+        found = self.rankings.find(id) if interest is None else interest.subscription
+        return None if found is None else self.attributes.added_to(found)
 
     def ids(self) -> Iterable[str]:
         """The ids of all subscriptions."""
@@ -120,9 +132,22 @@ class Scan:
 
     def wants(self, id: str, message: Message) -> bool:
         """Whether a boolean subscription would match a message that is published now."""
-        self._known(id)
+        self._known(id, self.now)
         interest = self.population.find(id)
         return interest is not None and interest.wants(self._arrive(message, 0.0))
+
+    def match(self, message: Message) -> list[Result]:
+        """The subscriptions that a message would reach now, with their scores; nothing changes."""
+        now = self._time(message.at)
+        if message.point is not None:
+            self.settings.check_inside(message.point)
+        arrived = self._arrive(message, now)
+        alive = [id for id in self.population.wanting(arrived) if self.attributes.lives(id, now)]
+        found = [Result(id) for id in alive]
+        if message.point is not None:
+            ranked = self.rankings.would_rank(arrived)
+            found += [Result(*one) for one in ranked.items() if self.attributes.lives(one[0], now)]
+        return sorted(found, key=lambda result: result.message)
 
     def _arrive(self, message: Message, now: float) -> ArrivedMessage:
         return ArrivedMessage(
@@ -130,44 +155,87 @@ class Scan:
         )
 
     def _publish(self, message: Message, now: float) -> list[Update]:
+        """Add a message; one with its id that is active or in the window ends with this."""
+        id = message.id
         if message.point is not None:
             self.settings.check_inside(message.point)
-        if self._in_use(message.id, now):
-            raise id_in_use(message.id)
         arrived = self._arrive(message, now)
         self.advance(now)
+        before = self._withdraw(id)
+        replaced = self.rankings.take_out(id)
         self._arrivals += 1
         if arrived.end > now:
             self.active.add(arrived)
         if message.point is not None:
             self.rankings.enter(arrived)
-        wanting = self.population.wanting(arrived) if self._reports else []
-        return [Update("add", id, message.id) for id in wanting]
+        after = set(self.population.wanting(arrived)) if self._reports else set()
+        updates = [Update("remove", one, id) for one in before - after]
+        updates += [Update("change" if one in before else "add", one, id) for one in after]
+        return updates + self.rankings.changes(replaced=id if replaced else None)
+
+    def _retract(self, id: str, now: float) -> list[Update]:
+        """End a message that is active or in the window."""
+        if not (self.active.has(id, now) or self.rankings.uses(id, now)):
+            raise unknown_message(id)
+        self.advance(now)
+        before = self._withdraw(id)
+        self.rankings.take_out(id)
+        return [Update("remove", one, id) for one in before] + self.rankings.changes()
+
+    def _withdraw(self, id: str) -> set[str]:
+        """Remove an active message, if it is there, and return who had it among the results."""
+        old = self.active.take_out(id)
+        return set() if old is None or not self._reports else set(self.population.wanting(old))
 
     def _subscribe(self, subscription: Subscription, now: float) -> list[Update]:
-        id, analyser = subscription.id, self.settings.analyser
-        if subscription.top is not None and subscription.point is not None:
-            self._refuse_other_kind(id, self.population.find(id) is not None)
-            self.settings.check_inside(subscription.point)
-            terms = parse_bag(subscription.query, analyser)
-            self.advance(now)
-            self.rankings.put(subscription, terms)
-            return []  # its changes are found with those of all other rankings
-        self._refuse_other_kind(id, id in self.rankings)
-        interest = BooleanSubscription(subscription, parse_query(subscription.query, analyser))
+        """Add a subscription, or replace the one with its id."""
+        ranked = subscription.top is not None
+        old = self._find(subscription.id, now)
+        if old is not None and (old.top is not None) is not ranked:
+            raise other_kind(subscription.id)
+        put = self._rank if ranked else self._register
+        return put(subscription, now, None if subscription.ttl is None else now + subscription.ttl)
+
+    def _move(self, event: Move, now: float) -> list[Update]:
+        """Replace a subscription by one at another place; its end stays unless it has a new one."""
+        id, region, point, ttl = event.id, event.region, event.point, event.ttl
+        old = self._known(id, now)
+        if old.top is None and point is not None:
+            raise other_place(id)
+        moved = replace(
+            old,
+            region=old.region if region is None else region,
+            point=old.point if point is None else point,
+            ttl=old.ttl if ttl is None else ttl,
+        )
+        end = self.attributes.end_of(id) if ttl is None else now + ttl
+        return (self._register if old.top is None else self._rank)(moved, now, end)
+
+    def _register(self, subscription: Subscription, now: float, end: float | None) -> list[Update]:
+        """Add a boolean subscription; it gains and loses active messages."""
+        id, query = subscription.id, subscription.query
+        parsed = EVERYTHING if query is None else parse_query(query, self.settings.analyser)
         self.advance(now)
         old = self.population.find(id) if self._reports else None
         before = self.active.wanted_by(old) if old else {}
+        interest = BooleanSubscription(self.attributes.put(subscription, end), parsed)
         self.population.put(interest)
-        return difference(id, before, self.active.wanted_by(interest)) if self._reports else []
+        after = self.active.wanted_by(interest) if self._reports else {}
+        return difference(id, before, after) + self.rankings.changes()
 
-    def _move(
-        self, id: str, region: Region | None, point: Point | None, now: float
-    ) -> list[Update]:
-        old = self._known(id)
-        if (old.top is None) != (region is not None):
-            raise other_place(id, old.top is not None)
-        return self._subscribe(replace(old, region=region, point=point), now)
+    def _rank(self, subscription: Subscription, now: float, end: float | None) -> list[Update]:
+        """Add a top-k subscription."""
+        id, analyser, wanted = subscription.id, self.settings.analyser, None
+        assert subscription.point is not None  # noqa: S101 - a top-k subscription has one
+        self.settings.check_inside(subscription.point)
+        terms = parse_bag(subscription.query or "", analyser)
+        if subscription.filter is not None or subscription.region is not None:
+            asked = subscription.filter
+            parsed = EVERYTHING if asked is None else parse_query(asked, analyser, "filter")
+            wanted = BooleanSubscription(subscription, parsed)
+        self.advance(now)
+        self.rankings.put(self.attributes.put(subscription, end), terms, wanted)
+        return self.rankings.changes(rescored=id)
 
     def _time(self, at: float | None) -> float:
         if at is None:
@@ -176,22 +244,24 @@ class Scan:
             raise past_time(at, self.now)
         return at
 
-    def _known(self, id: str) -> Subscription:
-        interest = self.population.find(id)
-        subscription = self.rankings.find(id) if interest is None else interest.subscription
+    def _find(self, id: str, now: float | None) -> Subscription | None:
+        """Look up a subscription that has not ended by `now`."""
+        return self.subscription(id) if self.attributes.lives(id, now) else None
+
+    def _known(self, id: str, now: float | None) -> Subscription:
+        subscription = self._find(id, now)
         if subscription is None:
             raise unknown_id(id)
         return subscription
 
-    def _refuse_other_kind(self, id: str, other: bool) -> None:
-        if other:
-            raise other_kind(id)
-
-    def _in_use(self, id: str, now: float) -> bool:
-        return self.active.has(id, now) or self.rankings.uses(id, now)
+    def _end(self, id: str) -> None:
+        (self.rankings if id in self.rankings else self.population).drop(id)
+        self.attributes.drop(id)
 
     def advance(self, now: float) -> None:
-        """Advance the time: active messages end, and the window moves on."""
+        """Advance the time: subscriptions end, then active messages, and the window moves on."""
         self.now = now
+        for id in self.attributes.ended(now):
+            self._end(id)
         self.active.advance(now)
         self.rankings.advance(now)

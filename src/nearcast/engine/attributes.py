@@ -1,0 +1,86 @@
+"""What subscriptions have that no index looks at: an end, the ops they ask for, and `meta`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from nearcast.events import Subscription, Update, UpdateOp
+from nearcast.events.values import JsonObject
+
+
+class Attribute(NamedTuple):
+    """What one subscription has of these."""
+
+    meta: JsonObject | None
+    ttl: float | None
+    ops: tuple[UpdateOp, ...] | None
+    end: float | None
+    """The instant at which it no longer exists."""
+
+
+class Attributes:
+    """The attributes of those subscriptions that have any, by id."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Attribute] = {}
+        self._ends: list[tuple[float, str]] = []  # a heap; some may be of an earlier end
+        self._choosy = 0  # how many ask for some ops only
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def put(self, subscription: Subscription, end: float | None) -> Subscription:
+        """Keep the attributes of a subscription, and return it without them."""
+        id, meta, ttl, ops = subscription.id, subscription.meta, subscription.ttl, subscription.ops
+        self.drop(id)
+        if meta is None and ttl is None and ops is None:
+            return subscription
+        self._of[id] = Attribute(meta, ttl, ops, end)
+        self._choosy += ops is not None
+        if end is not None:
+            heappush(self._ends, (end, id))
+        return replace(subscription, meta=None, ttl=None, ops=None)
+
+    def drop(self, id: str) -> None:
+        """Forget those of a subscription, if it has any."""
+        known = self._of.pop(id, None)
+        self._choosy -= known is not None and known.ops is not None
+
+    def get(self, id: str) -> Attribute | None:
+        """Those of a subscription, if it has any."""
+        return self._of.get(id)
+
+    def added_to(self, bare: Subscription) -> Subscription:
+        """The subscription with its attributes."""
+        known = self._of.get(bare.id)
+        if known is None:
+            return bare
+        return replace(bare, meta=known.meta, ttl=known.ttl, ops=known.ops)
+
+    def end_of(self, id: str) -> float | None:
+        """The instant at which a subscription ends, if it does."""
+        known = self._of.get(id)
+        return None if known is None else known.end
+
+    def lives(self, id: str, now: float | None) -> bool:
+        """Whether a subscription that is there has not ended by `now`."""
+        end = self.end_of(id)
+        return end is None or now is None or now < end
+
+    def ended(self, now: float) -> Iterator[str]:
+        """The ids of those that have ended by `now`; each must be dropped before the next."""
+        while self._ends and self._ends[0][0] <= now:
+            end, id = heappop(self._ends)
+            if self.end_of(id) == end:
+                yield id
+
+    def asked_for(self, updates: list[Update]) -> list[Update]:
+        """Leave out the updates that their subscriptions do not ask for."""
+        return [one for one in updates if self._asks(one)] if self._choosy else updates
+
+    def _asks(self, update: Update) -> bool:
+        known = self._of.get(update.subscription)
+        return known is None or known.ops is None or update.op in known.ops
