@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from nearcast.events import Subscription, Update, UpdateOp
@@ -69,6 +70,11 @@ class Attributes:
         """Whether a subscription that is there has not ended by `now`."""
         end = self.end_of(id)
         return end is None or now is None or now < end
+
+    @property
+    def next_end(self) -> float:
+        """When the next may end; infinity if none does."""
+        return self._ends[0][0] if self._ends else inf
 
     def ended(self, now: float) -> Iterator[str]:
         """The ids of those that have ended by `now`; each must be dropped before the next."""
