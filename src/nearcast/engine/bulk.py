@@ -107,7 +107,7 @@ def subscribe_columns(
     if kind == RANKED:
         return _subscribe_ranked(core, given, ids, now, changes)
     boxes = given.boxes
-    if core.active.has_split or core.time_ranks or not (boxes[:, 0] <= boxes[:, 2]).all():
+    if core.active.has_odd or core.time_ranks or not (boxes[:, 0] <= boxes[:, 2]).all():
         return None
     added = put_boxes(core.boolean, ids, given.queries, boxes)
     if added is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import IndexedMessages, Placement
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
-from nearcast.engine.operands import Operands
+from nearcast.engine.operands import Operands, is_key
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings, ranking_core
 from nearcast.engine.scan import Scan
@@ -49,6 +49,13 @@ class LateRegion:
         self.json = json
 
 
+class Asking(NamedTuple):
+    """What a subscription asks for beside terms."""
+
+    residuals: list[int]
+    keyed: bool  # whether a conjunct requires keys
+
+
 class IndexedSubscriptions:
     """Numbers subscriptions as *owners* of rows, and finds those that match through an index.
 
@@ -74,7 +81,7 @@ class IndexedSubscriptions:
         # Owners that are neither one plain box nor one circle.
         self._many: dict[int, tuple[Region | LateRegion, Int32s]] = {}
         self.operands = Operands()
-        self._asking: dict[int, list[int]] = {}  # owners with more than terms: their residuals
+        self._asking: dict[int, Asking] = {}  # owners that ask for more than terms
         self._anywhere: set[int] = set()  # owners without a region
         self._wordless: set[int] = set()  # owners without a query
         self._rowless: set[int] = set()  # owners that no message can match
@@ -159,7 +166,8 @@ class IndexedSubscriptions:
         if subscription.region is None:
             self._anywhere.add(owner)
         if not all(one.is_plain for one in interest.query.conjuncts):
-            self._asking[owner] = _numbers(residuals)
+            keyed = any(is_key(one.required[-1]) for one in asked)
+            self._asking[owner] = Asking(_numbers(residuals), keyed)
         rows = self.table.add(owner, conjuncts, region, residuals) if conjuncts else _NONE
         if len(rows) == 1 and not conjuncts[0][1] and not isinstance(region, Polygon):
             self._rows[owner] = int(rows[0])
@@ -175,9 +183,14 @@ class IndexedSubscriptions:
         """The owner number of a subscription."""
         return self._owners.get(id)
 
-    def asks_more(self, owner: int) -> bool:
-        """Whether a subscription asks for more than terms: messages without a key may match."""
-        return owner in self._asking
+    def asks_more(self, id: str) -> bool:
+        """Whether a subscription asks for more than terms."""
+        return self._owners.get(id) in self._asking
+
+    def has_keys(self, id: str) -> bool:
+        """Whether a subscription requires keys of its messages."""
+        asking = self._asking.get(self._owners.get(id, NO_OWNER))
+        return asking is not None and asking.keyed
 
     def _query(self, owner: int) -> str | None:
         return None if owner in self._wordless else self._queries[owner]
@@ -411,9 +424,9 @@ class IndexedSubscriptions:
         return owner
 
     def _forget_operands(self, owner: int) -> None:
-        residuals = self._asking.pop(owner, None)
-        if residuals is not None:
-            self.operands.drop(self._parsed(self._query(owner)).conjuncts, residuals)
+        asking = self._asking.pop(owner, None)
+        if asking is not None:
+            self.operands.drop(self._parsed(self._query(owner)).conjuncts, asking.residuals)
         self._anywhere.discard(owner)
         self._wordless.discard(owner)
 
@@ -494,7 +507,7 @@ class Indexed(Scan):
         id, region = event.id, event.region
         owner = self.boolean.owner_of(id)
         plain = event.ttl is None and event.point is None and not self.active.has_odd
-        if owner is None or region is None or not plain or self.boolean.asks_more(owner):
+        if owner is None or region is None or not plain or self.boolean.asks_more(id):
             return super()._move(event, now)
         placement = self.boolean.placement(owner, region)
         if placement is None or not (placement.whole or len(self.active) == 0):

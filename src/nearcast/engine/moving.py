@@ -28,7 +28,7 @@ Truths = npt.NDArray[np.bool_]
 
 def move_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) -> pa.Table | None:
     """Move subscriptions to plain boxes, or to circles."""
-    if not given.are_all(MOVE) or core.active.has_split or core.time_ranks:
+    if not given.are_all(MOVE) or core.active.has_odd or core.time_ranks:
         return None
     boxes, circles, radii = given.boxes, None, None
     if not (boxes[:, 0] <= boxes[:, 2]).all():

@@ -21,17 +21,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 
 from nearcast.arrays.types import Int32s
 from nearcast.engine.matching import ArrivedMessage
-from nearcast.text import Conjunct, Content, Equals, Exists, Operand, Prefix, Within
+from nearcast.text import Conjunct, Content, Equals, Exists, Operand, Prefix, Within, fold
 
 _ALL = "\0*"
 _TRUTHS = ("false", "true")
+
+
+def is_key(term: str) -> bool:
+    """Whether a required string is a key, and no term."""
+    return term[0] == "\0"
 
 
 class Asked(NamedTuple):
@@ -63,8 +67,9 @@ class Operands:
     def _put(self, conjunct: Conjunct) -> Asked:
         keys = [key for operand in conjunct.having for key in _keys(operand)]
         required = sorted(conjunct.required) + sorted(set(keys))
-        self._count(conjunct, 1)
         residual = None
+        if not conjunct.is_plain:
+            self._count(conjunct, 1)
         if conjunct.lacking or not all(_is_exact(operand) for operand in conjunct.having):
             residual, self._next = self._next, self._next + 1
             self._residuals[residual] = conjunct
@@ -73,7 +78,8 @@ class Operands:
     def drop(self, conjuncts: Sequence[Conjunct], residuals: Iterable[int]) -> None:
         """Forget the conjuncts of a subscription, and their residual predicates."""
         for conjunct in conjuncts:
-            self._count(conjunct, -1)
+            if not conjunct.is_plain:
+                self._count(conjunct, -1)
         for number in residuals:
             del self._residuals[number]
 
@@ -127,7 +133,7 @@ class Operands:
             elif isinstance(value, bool):
                 yield f"\0={name}\0{_TRUTHS[value]}"
             elif isinstance(value, str):
-                yield f"\0={name}\0{_folded(value)}"
+                yield f"\0={name}\0{fold(value)}"
                 if (number := _number(value)) is not None:
                     yield f"\0#{name}\0{number}"
             elif value is not None:
@@ -160,7 +166,7 @@ def _keys(operand: Operand) -> list[str]:
         case Prefix(text):
             return ["\0^" + text]
         case Equals(name, text, None):
-            return [f"\0={name}\0{_folded(text)}"]
+            return [f"\0={name}\0{fold(text)}"]
         case Equals(name, _, number):
             return [f"\0#{name}\0{_number(number)}"]
         case Within(name=name) | Exists(name=name):
@@ -174,12 +180,8 @@ def _is_exact(operand: Operand) -> bool:
         case Prefix() | Exists():
             return True
         case Equals(_, text, None, flag):
-            return flag is not None or _folded(text) not in _TRUTHS
+            return flag is not None or fold(text) not in _TRUTHS
     return False
-
-
-def _folded(text: str) -> str:
-    return normalize("NFKC", text).casefold()
 
 
 def _number(value: Any) -> str | None:
