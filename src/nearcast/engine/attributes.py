@@ -28,7 +28,8 @@ class Attributes:
     def __init__(self) -> None:
         self._of: dict[str, Attribute] = {}
         self._ends: list[tuple[float, str]] = []  # a heap; some may be of an earlier end
-        self._choosy = 0  # how many ask for some ops only
+        self.choosy: set[str] = set()
+        """The ids of those that ask for some ops only."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -40,15 +41,16 @@ class Attributes:
         if meta is None and ttl is None and ops is None:
             return subscription
         self._of[id] = Attribute(meta, ttl, ops, end)
-        self._choosy += ops is not None
+        if ops is not None:
+            self.choosy.add(id)
         if end is not None:
             heappush(self._ends, (end, id))
         return replace(subscription, meta=None, ttl=None, ops=None)
 
     def drop(self, id: str) -> None:
         """Forget those of a subscription, if it has any."""
-        known = self._of.pop(id, None)
-        self._choosy -= known is not None and known.ops is not None
+        self._of.pop(id, None)
+        self.choosy.discard(id)
 
     def get(self, id: str) -> Attribute | None:
         """Those of a subscription, if it has any."""
@@ -85,8 +87,11 @@ class Attributes:
 
     def asked_for(self, updates: list[Update]) -> list[Update]:
         """Leave out the updates that their subscriptions do not ask for."""
-        return [one for one in updates if self._asks(one)] if self._choosy else updates
+        if not self.choosy:
+            return updates
+        return [one for one in updates if self.asks(one.op, one.subscription)]
 
-    def _asks(self, update: Update) -> bool:
-        known = self._of.get(update.subscription)
-        return known is None or known.ops is None or update.op in known.ops
+    def asks(self, op: str, id: str) -> bool:
+        """Whether a subscription asks for updates that do this."""
+        known = self._of.get(id)
+        return known is None or known.ops is None or op in known.ops

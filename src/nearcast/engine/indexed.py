@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import IndexedMessages, Placement
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
-from nearcast.engine.operands import Operands, is_key
+from nearcast.engine.operands import EVERYONE, Operands, is_key
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings, ranking_core
 from nearcast.engine.scan import Scan
@@ -30,7 +31,7 @@ from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NO_OWNER, SHARED
 from nearcast.index.warm import warm_up
-from nearcast.text import EVERYTHING, Analyser, Query, parse_bag, parse_query
+from nearcast.text import EVERYTHING, Analyser, Content, Query, parse_bag, parse_query
 from nearcast.topk.core import TopkChanges
 
 if TYPE_CHECKING:
@@ -186,6 +187,10 @@ class IndexedSubscriptions:
     def asks_more(self, id: str) -> bool:
         """Whether a subscription asks for more than terms."""
         return self._owners.get(id) in self._asking
+
+    def asks_more_of(self, ids: list[str]) -> bool:
+        """Whether one of these subscriptions asks for more than terms."""
+        return bool(self._asking) and any(map(self.asks_more, ids))
 
     def has_keys(self, id: str) -> bool:
         """Whether a subscription requires keys of its messages."""
@@ -349,11 +354,24 @@ class IndexedSubscriptions:
             owners = owners[np.fromiter(meeting, np.bool_, len(owners))]
         return [self._ids[owner] for owner in owners.tolist()]
 
-    def match(self, texts: TextBatch, boxes: Floats, threads: int) -> Matches:
-        """Match many messages at once."""
+    def match(
+        self, terms: TextBatch, boxes: Floats, threads: int, texts: pa.StringArray
+    ) -> Matches:
+        """Match many messages without properties at once."""
         self.settle(len(boxes))
-        np.add.at(self.table.frequency, texts.terms, 1)
-        found = match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
+        contents = None
+        if self.operands.reads_texts:
+            tokens = [self.analyser.tokens(text) for text in texts.to_pylist()]
+            contents = [Content(each, None) for each in tokens]
+            keyed = [self.terms.known(self.operands.of_text(frozenset(each))) for each in tokens]
+            starts = np.zeros(len(keyed) + 1, np.int64)
+            np.cumsum([len(each) for each in keyed], out=starts[1:])
+            terms = TextBatch(starts, np.concatenate(keyed))
+        elif self.operands.has_everyone:
+            terms = _with_term(terms, self.terms.known([EVERYONE]))
+        np.add.at(self.table.frequency, terms.terms, 1)
+        residuals = None if contents is None else partial(self.operands.decide, contents)
+        found = match(self.index, Batch(terms.starts, terms.terms, boxes), threads, residuals)
         self.looked_at += found.candidates
         return found
 
@@ -445,6 +463,13 @@ class IndexedSubscriptions:
             reusable = self.index.delete(rows)
             self.table.remove(rows)
             self.table.release(reusable)
+
+
+def _with_term(texts: TextBatch, term: Int32s) -> TextBatch:
+    """Add one term to each text."""
+    starts, terms = texts
+    more = np.arange(len(starts), dtype=np.int64)
+    return TextBatch(starts + more, np.insert(terms, starts[:-1], np.repeat(term, len(starts) - 1)))
 
 
 def _numbers(residuals: list[int | None]) -> list[int]:
@@ -543,6 +568,17 @@ class Indexed(Scan):
     def takes_columns(self) -> bool:
         """Whether messages at points may be matched as columns now."""
         return self.settings.window.count is not None or self.ranked.is_active
+
+    def asked_for(self, updates: pa.Table) -> pa.Table:
+        """Leave out the updates that their subscriptions do not ask for."""
+        choosy = self.attributes.choosy
+        if not choosy or not len(updates):
+            return updates
+        some = pc.is_in(updates["subscription"], pa.array(choosy, pa.string()))
+        if not pc.any(some).as_py():
+            return updates
+        rows = zip(updates["op"].to_pylist(), updates["subscription"].to_pylist(), strict=True)
+        return updates.filter(pa.array([self.attributes.asks(op, id) for op, id in rows]))
 
     def ends_by(self, now: float) -> bool:
         """Whether a subscription ends by then."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ from nearcast.arrays.types import Int32s
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.text import Conjunct, Content, Equals, Exists, Operand, Prefix, Within, fold
 
-_ALL = "\0*"
+EVERYONE = "\0*"
+"""The key of every message."""
 _TRUTHS = ("false", "true")
 
 
@@ -73,7 +75,7 @@ class Operands:
         if conjunct.lacking or not all(_is_exact(operand) for operand in conjunct.having):
             residual, self._next = self._next, self._next + 1
             self._residuals[residual] = conjunct
-        return Asked(required or [_ALL], sorted(conjunct.excluded), residual)
+        return Asked(required or [EVERYONE], sorted(conjunct.excluded), residual)
 
     def drop(self, conjuncts: Sequence[Conjunct], residuals: Iterable[int]) -> None:
         """Forget the conjuncts of a subscription, and their residual predicates."""
@@ -95,25 +97,28 @@ class Operands:
 
     @property
     def reads_texts(self) -> bool:
-        """Whether terms alone do not give all keys of a message."""
-        return bool(self._lengths or self._names or self._residuals)
+        """Whether messages have to be read whole: for prefixes, or to decide predicates."""
+        return bool(self._lengths or self._residuals)
 
     @property
     def has_everyone(self) -> bool:
         """Whether some conjunct asks for every message."""
         return self._everyone > 0
 
-    def terms_of(self, arrived: ArrivedMessage) -> Iterable[str]:
+    def terms_of(self, arrived: ArrivedMessage) -> AbstractSet[str]:
         """The terms and the keys of a message, as far as somebody asks for them."""
-        if not (self._lengths or self._names or self._everyone):
-            return arrived.terms
-        keys: set[str] = {_ALL} if self._everyone else set()
-        for length in self._lengths:
-            keys.update("\0^" + term[:length] for term in arrived.terms if len(term) >= length)
+        found = self.of_text(arrived.terms)
         properties = arrived.message.properties
-        if properties and self._names:
-            keys.update(self._keys_in(properties))
-        return arrived.terms | keys
+        return found.union(self._keys_in(properties)) if properties and self._names else found
+
+    def of_text(self, terms: frozenset[str]) -> frozenset[str]:
+        """The terms and the keys of a text."""
+        if not (self._lengths or self._everyone):
+            return terms
+        keys = {EVERYONE} if self._everyone else set()
+        for length in self._lengths:
+            keys.update("\0^" + term[:length] for term in terms if len(term) >= length)
+        return terms | keys
 
     def _keys_in(self, properties: Any) -> Iterator[str]:
         """The keys of properties; without recursion, as they may be nested deeply."""
