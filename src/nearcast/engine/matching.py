@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import islice
@@ -14,6 +14,9 @@ from nearcast.text import Content, Query
 from nearcast.topk import Bag, Scorer
 
 Results = Mapping[str, float | None]  # message id -> score, None for boolean subscriptions
+
+
+Place = tuple[float, int, str]  # -score, -number and id of a message: the best has the least
 
 
 class ArrivedMessage:
@@ -60,32 +63,56 @@ class BooleanSubscription:
 
 
 class Ranking:
-    """A top-k subscription, and the messages of the window that it scores, best first."""
+    """A top-k subscription, and the messages of the window that it ranks, best first.
 
-    def __init__(self, subscription: Subscription, bag: Bag, scorer: Scorer) -> None:
+    `wanted` has its filter and its region, if it has one of them.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        bag: Bag,
+        scorer: Scorer,
+        wanted: BooleanSubscription | None = None,
+    ) -> None:
         self.subscription = subscription
         self._bag = bag
         self._scorer = scorer
-        self._ranked: list[tuple[float, int, str]] = []  # (-score, -number, message id)
+        self._wanted = wanted
+        self._ranked: list[Place] = []
         self._best: Results | None = {}
 
-    def _place(self, arrived: ArrivedMessage) -> tuple[float, int, str] | None:
+    def place(self, arrived: ArrivedMessage) -> Place | None:
+        """Where a message ranks; None if it is not ranked at all."""
         here, top, there = self.subscription.point, self.subscription.top, arrived.message.point
         assert here is not None and top is not None and there is not None  # noqa: S101, PT018 - by kind
-        score = self._scorer.score(top.alpha, self._bag, here, arrived.bag(self._scorer), there)
-        return None if score is None else (-score, -arrived.number, arrived.message.id)
+        bag = arrived.bag(self._scorer)
+        score = self._scorer.score(top.alpha, self._bag, here, bag, there, top.scale)
+        if score is None or (top.min_score is not None and score < top.min_score):
+            return None
+        if self._wanted is not None and not self._wanted.wants(arrived):
+            return None
+        return (-score, -arrived.number, arrived.message.id)
 
     def enter(self, arrived: ArrivedMessage) -> None:
-        """Score a message that enters the window."""
-        if (place := self._place(arrived)) is not None:
+        """Rank a message that enters the window."""
+        if (place := self.place(arrived)) is not None:
             insort(self._ranked, place)
             self._best = None
 
     def leave(self, arrived: ArrivedMessage) -> None:
         """Remove a message that leaves the window."""
-        if (place := self._place(arrived)) is not None:
+        if (place := self.place(arrived)) is not None:
             del self._ranked[bisect_left(self._ranked, place)]
             self._best = None
+
+    def would_rank(self, arrived: ArrivedMessage, gone: Set[int]) -> float | None:
+        """The score of a message, if it were among the k best beside all but those `gone`."""
+        place, top = self.place(arrived), self.subscription.top
+        if place is None or top is None:
+            return None
+        better = sum(other < place and -other[1] not in gone for other in self._ranked)
+        return -place[0] if better < top.k else None
 
     def best(self) -> Results:
         """The k best, best first; the same object for as long as nothing changes."""
@@ -232,14 +259,24 @@ class ScannedSubscriptions:
         return iter(self._interests.values())
 
 
-def difference(id: str, before: Results, after: Results) -> list[Update]:
-    """The updates that lead from one set of results to another."""
+def difference(
+    id: str,
+    before: Results,
+    after: Results,
+    replaced: str | None = None,
+    rescored: bool = False,
+) -> list[Update]:
+    """The updates that lead from one set of results to another.
+
+    What stays is a `change` if it is the message that was `replaced`, or if the subscription is
+    `rescored` and the score is another.
+    """
     if before is after:
         return []
-    removed = [Update("remove", id, message) for message in before if message not in after]
-    added = [
-        Update("add", id, message, score)
-        for message, score in after.items()
-        if message not in before
-    ]
-    return removed + added
+    updates = [Update("remove", id, message) for message in before if message not in after]
+    for message, score in after.items():
+        if message not in before:
+            updates.append(Update("add", id, message, score))
+        elif message == replaced or (rescored and score != before[message]):
+            updates.append(Update("change", id, message, score))
+    return updates

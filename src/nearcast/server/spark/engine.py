@@ -73,43 +73,52 @@ class _MessagesByTerm(ScannedMessages):
 
 
 class _UnrankedWindow(PlainRankings):
-    """Top-k subscriptions that are ranked on request only, and a window of messages by id."""
+    """Top-k subscriptions that are ranked on request only, and a window of messages by id.
+
+    As in the pipeline, messages leave the window by their age alone, whatever their ends.
+    """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._bags: dict[str, Bag] = {}
-        self._arrived: dict[str, ArrivedMessage] = {}  # those of the window, by id
+        self._asked: dict[str, tuple[Subscription, Bag, BooleanSubscription | None]] = {}
 
-    def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
+    def put(
+        self,
+        subscription: Subscription,
+        terms: tuple[str, ...],
+        wanted: BooleanSubscription | None = None,
+    ) -> None:
         """Add a subscription, or replace the one with its id."""
-        bag = self._bags[subscription.id] = self._scorer.bag(terms)
-        self._rankings[subscription.id] = Ranking(subscription, bag, self._scorer)
+        bag = self._scorer.bag(terms)
+        self._asked[subscription.id] = subscription, bag, wanted
+        self._rankings[subscription.id] = Ranking(subscription, bag, self._scorer, wanted)
 
     def drop(self, id: str) -> None:
         """Remove a known subscription."""
         super().drop(id)
-        del self._bags[id]
+        del self._asked[id]
 
     def enter(self, arrived: ArrivedMessage) -> None:
         """Let a message enter the window, and the oldest leave it."""
         self._window.append(arrived)
-        self._arrived[arrived.message.id] = arrived
         self.advance(arrived.at)
 
     def advance(self, now: float) -> None:
         """Drop the oldest messages until the window holds no more than it should."""
-        for oldest in self._window.leaving(now):
-            del self._arrived[oldest.message.id]
+        self._leave(self._window.displaced(now))
 
-    def message(self, id: str) -> Message | None:
-        """Look up a message of the window."""
-        arrived = self._arrived.get(id)
-        return None if arrived is None else replace(arrived.message, at=arrived.at)
+    def _leave(self, some: Iterable[ArrivedMessage]) -> None:
+        deque(some, maxlen=0)  # nobody ranks them
+
+    def uses(self, id: str, now: float) -> bool:
+        """Whether a message of the window has this id at that time."""
+        arrived = self._window.find(id)
+        return arrived is not None and self._window.is_recent(arrived, now)
 
     def best(self, id: str) -> Results:
         """The results of one that is there, best first, from the window as it is now."""
-        bag = self._bags[id]
-        ranking = Ranking(self._rankings[id].subscription, bag, self._scorer)
+        subscription, bag, wanted = self._asked[id]
+        ranking = Ranking(subscription, bag, self._scorer, wanted)
         for arrived in self._window:
             if not arrived.terms.isdisjoint(bag.weights):
                 ranking.enter(arrived)
