@@ -31,7 +31,7 @@ from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NO_OWNER, SHARED
 from nearcast.index.warm import warm_up
-from nearcast.text import EVERYTHING, Analyser, Content, Query, parse_bag, parse_query
+from nearcast.text import EVERYTHING, Analyser, Content, Query, parse_query
 from nearcast.topk.core import TopkChanges
 
 if TYPE_CHECKING:
@@ -498,9 +498,8 @@ class Indexed(Scan):
             self.active.add(arrived)
         for arrived in plain.rankings_of_all.window:
             self.ranked.enter(arrived)
-        for ranking in plain.rankings_of_all.rankings():
-            terms = parse_bag(ranking.subscription.query or "", self.settings.analyser)
-            self.ranked.put(ranking.subscription, terms, ranking.wanted)
+        for subscription in plain.rankings_of_all.subscriptions():
+            self.ranked.put(subscription, *self._ranked_by(subscription))
         self.attributes = plain.attributes
         self._arrivals = plain.arrivals
         if plain.now is not None:

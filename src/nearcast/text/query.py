@@ -39,6 +39,10 @@ class Query:
         return any(conjunct.matches(terms, content) for conjunct in self.conjuncts)
 
 
+EVERYTHING = Query("*", (Conjunct(frozenset()),))
+"""The query that every message satisfies."""
+
+
 def parse_query(text: str, analyser: Analyser = DEFAULT) -> Query:
     r"""Read a query: words, "phrases", prefix\*, property:value, AND, OR, NOT, parentheses, \*.
 
