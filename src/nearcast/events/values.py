@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from typing import Literal
 
 from nearcast.errors import InvalidValue, MissingField
-from nearcast.geo import Box, Circle, Polygon, Region, point
+from nearcast.geo import Box, Circle, MultiPolygon, Polygon, Region, point
 
 Point = tuple[float, float]
 
@@ -91,12 +91,13 @@ class Top:
 
 
 def check_region(value: object) -> Region:
-    """Accept a box, a circle or a polygon."""
-    if isinstance(value, Box | Circle | Polygon):
+    """Accept a box, a circle, a polygon or several polygons."""
+    if isinstance(value, Box | Circle | Polygon | MultiPolygon):
         return value
+    expected = "a Box, a Circle, a Polygon or a MultiPolygon"
     if value is None:
-        raise MissingField("region", "a Box, a Circle or a Polygon")
-    raise InvalidValue("region", value, "a Box, a Circle or a Polygon")
+        raise MissingField("region", expected)
+    raise InvalidValue("region", value, expected)
 
 
 @dataclass(frozen=True, slots=True)
