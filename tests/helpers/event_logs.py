@@ -181,6 +181,11 @@ def enrich(draw: st.DrawFn, fields: Fields, ranked: bool) -> None:
     """Give an event some of what not every event has."""
     some = st.integers(0, 2).map(lambda chosen: chosen == 1)
     if fields["op"] == "publish":
+        if draw(st.booleans()):  # an object that reports again and again
+            fields |= {
+                "id": draw(st.sampled_from(["o1", "o2"])),
+                "ttl": draw(st.sampled_from([3, 9])),
+            }
         if draw(some):
             fields["properties"] = rarely(draw, properties, [[], 5, "p"])
         if "region" in fields and draw(some):
@@ -267,8 +272,8 @@ def logs(draw: st.DrawFn, rich: bool = False) -> list[Fields]:
         if rich:
             enrich(draw, fields, ranked)
             if made and draw(st.integers(0, 9)) == 3:
-                gone = st.sampled_from([f"m{n}" for n in range(max(1, made - 3), made + 2)])
-                fields = {"op": "retract", "id": draw(gone)}
+                gone = [f"m{n}" for n in range(max(1, made - 3), made + 2)]
+                fields = {"op": "retract", "id": draw(st.sampled_from(["o1", "o1", "o2", *gone]))}
         step = rarely(draw, st.sampled_from(STEPS), [-1, 0.5, 10])
         if step is not None:
             fields["at"] = now + step
