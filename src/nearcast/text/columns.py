@@ -39,7 +39,8 @@ _BLANKS = (
 )
 _LETTERS = (
     r"0-9A-Za-z\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{2af}"  # Latin
-    r"\x{388}-\x{38a}\x{38e}-\x{3a1}\x{3a3}-\x{3e1}\x{400}-\x{481}\x{48a}-\x{52f}"  # Greek, Cyrillic
+    r"\x{388}-\x{38a}\x{38e}-\x{3a1}\x{3a3}-\x{3e1}"  # Greek
+    r"\x{400}-\x{481}\x{48a}-\x{52f}"  # Cyrillic
     r"\x{531}-\x{556}\x{561}-\x{586}\x{5d0}-\x{5ea}\x{620}-\x{64a}\x{671}-\x{6d3}"  # to Arabic
     r"\x{904}-\x{939}\x{e01}-\x{e30}\x{10d0}-\x{10fa}\x{1e00}-\x{1eff}"  # to Vietnamese
 )

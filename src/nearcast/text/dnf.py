@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import compress
 from operator import or_
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from nearcast.text import problems
 from nearcast.text.expression import (
@@ -34,8 +34,7 @@ _NOBODY = -1
 _EVERYTHING = Everything()
 
 
-@dataclass(frozen=True, slots=True)
-class Conjunct:
+class Conjunct(NamedTuple):
     """One alternative: what a message must have, and what it must not have.
 
     Terms that must be there are in `required`, those of phrases included; `excluded` are terms
@@ -64,10 +63,10 @@ _Clauses: TypeAlias = dict[tuple[int, int], int]
 
 
 def disjunctive_normal_form(expression: Expression, text: str) -> tuple[Conjunct, ...]:
-    """Expand an expression into distinct conjuncts that are not contradictory, in a fixed order.
+    """Expand an expression into distinct conjuncts that are not contradictory.
 
-    The order and the conjuncts depend on the meaning of the operands alone, not on how they were
-    ordered. `text` is the query that the positions belong to.
+    They come in the order in which the query names them. `text` is the query that the positions
+    belong to.
     """
     bits = _Bits(expression)
     clauses = _Expansion(text, bits).of(expression)
@@ -75,12 +74,17 @@ def disjunctive_normal_form(expression: Expression, text: str) -> tuple[Conjunct
     if blamed:
         raise problems.nothing_to_find(text, min(blamed))
     everything = bits.of.get(_EVERYTHING, 0)
-    kept = {
+    kept = dict.fromkeys(
         (required & ~everything, excluded)
         for required, excluded in clauses
         if not excluded & everything
-    }
-    return tuple(bits.conjunct(*clause) for clause in sorted(kept))
+    )
+    return tuple(bits.conjunct(*clause) for clause in kept)
+
+
+def operand_order(operand: Operand) -> tuple[str, str]:
+    """Order the operands of a conjunct: by kind, then by text."""
+    return type(operand).__name__, operand.to_text()
 
 
 class _Bits:
@@ -92,8 +96,8 @@ class _Bits:
         phrases = [operand for operand in operands if isinstance(operand, Phrase)]
         terms = {node.term for node in leaves if isinstance(node, Term)}
         self._terms = sorted(terms.union(*(phrase.terms for phrase in phrases)))
-        self._operands = sorted(operands, key=lambda each: (type(each).__name__, each.to_text()))
-        members = (*self._terms, *self._operands)
+        self._operands = sorted(operands, key=operand_order)
+        members: list[str | Operand] = [*self._terms, *self._operands]
         self.of: dict[str | Operand, int] = {each: 1 << n for n, each in enumerate(members)}
         self._with_terms = {
             phrase: reduce(or_, (self.of[term] for term in phrase.terms), self.of[phrase])

@@ -27,6 +27,7 @@ _NUMBER = re.compile(_JSON_NUMBER)
 _RANGE = re.compile(rf"\[\s*+({_JSON_NUMBER})\s++TO\s++({_JSON_NUMBER})\s*+\]")
 _COMPARISON = re.compile(r"([<>])(=?)(.*)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+_WORD = re.compile(r'[^\s()"]++')
 _ESCAPED = re.compile(r'\\(["\\])')
 _SHORTEST_PREFIX = 2
 
@@ -80,6 +81,23 @@ def read_word(text: str, word: str, at: int, analyser: Analyser) -> tuple[Operan
     if not found and not has_term(word):
         raise problems.no_term(text, at)
     return all_of(found, at), end
+
+
+def read_operand(piece: str, analyser: Analyser) -> list[str | Operand]:
+    """Read one operand that is the whole text: its terms, or what else it is; none otherwise."""
+    word = _WORD.match(piece)
+    if word:
+        value, end = read_word(piece, word[0], 0, analyser)
+    else:
+        value, end = read_phrase(piece, 0, analyser)
+    if end != len(piece) or isinstance(value, Blank):
+        return []
+    leaves = value.operands if isinstance(value, And) else (value,)
+    return [
+        leaf.operand if isinstance(leaf, Condition) else leaf.term
+        for leaf in leaves
+        if isinstance(leaf, Condition | Term)
+    ]
 
 
 def number(text: str) -> int | float | None:
