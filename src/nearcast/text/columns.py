@@ -33,7 +33,7 @@ Hashes = npt.NDArray[np.uint64]
 _NO_BYTES = read_only(np.empty(0, np.uint8))
 
 # For RE2. A plain word has one of these letters, each of which is a term for every analyser without
-# stop words. Han, Hiragana, Katakana and Hangul are not among them: they may mean a phrase.
+# stop words. One with Han, Hiragana, Katakana or Hangul is not plain: it may mean a phrase.
 _BLANKS = (
     r"\t-\r\x1c- \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 )
@@ -49,6 +49,7 @@ _MAYBE_SYNTAX = (
     rf"|(?:^|[{_BLANKS}])[-!]"  # a sign before a word
     rf"|(?:^|[{_BLANKS}])[^{_BLANKS}{_LETTERS}]+(?:[{_BLANKS}]|$)"  # perhaps no term
     rf"|^[{_BLANKS}]*$"
+    r"|[^\x00-\x{10ff}\x{1e00}-\x{20ff}\x{1f300}-\x{1faff}]"  # perhaps a phrase
 )
 _FEW = 48  # tokens of a text that are quicker compared with each other than sorted
 
