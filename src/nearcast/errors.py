@@ -68,8 +68,10 @@ class QueryError(InvalidValue):
     A caret under the place is attached as a note, which Python prints below the traceback.
     """
 
-    def __init__(self, query: str, position: int, problem: str, remedy: str) -> None:
-        super().__init__("query", query, remedy)
+    def __init__(
+        self, query: str, position: int, problem: str, remedy: str, field: str = "query"
+    ) -> None:
+        super().__init__(field, query, remedy)
         self.query = query
         self.position = position
         self.problem = problem
@@ -80,7 +82,7 @@ class QueryError(InvalidValue):
             shown = f"...{shown}"
         if start + _LONGEST_QUERY < len(query):
             shown = f"{shown}..."
-        self.args = (f"query: {problem} at position {position} of {shown}; {remedy}",)
+        self.args = (f"{field}: {problem} at position {position} of {shown}; {remedy}",)
         self.add_note(self.caret())
 
     def caret(self) -> str:
@@ -96,6 +98,10 @@ class QueryError(InvalidValue):
         if len(self.query) <= _LONGEST_QUERY:
             return 0
         return max(0, min(self.position - 60, len(self.query) - _LONGEST_QUERY))
+
+    def of(self, field: str) -> QueryError:
+        """Return the same error for a query in another field."""
+        return QueryError(self.query, self.position, self.problem, self.remedy, field)
 
     def inside(self, field: str) -> InvalidValue:  # noqa: ARG002 - same signature as its base
         """Return itself: a query error names its own position."""

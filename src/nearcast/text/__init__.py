@@ -13,13 +13,15 @@ from nearcast.text.operands import (
     Phrase,
     Prefix,
     Within,
+    fold,
 )
-from nearcast.text.query import Query, hints, parse_bag, parse_expression, parse_query
+from nearcast.text.query import EVERYTHING, Query, hints, parse_bag, parse_expression, parse_query
 from nearcast.text.vocabulary import Vocabulary, idf_of
 
 __all__ = [
     "DEFAULT",
     "ENGLISH_STOP_WORDS",
+    "EVERYTHING",
     "MOST_CONJUNCTS",
     "NO_CONTENT",
     "Analyser",
@@ -40,6 +42,7 @@ __all__ = [
     "Term",
     "Vocabulary",
     "Within",
+    "fold",
     "hints",
     "idf_of",
     "parse_bag",

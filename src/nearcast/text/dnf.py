@@ -44,6 +44,11 @@ class Conjunct(NamedTuple):
     having: tuple[Operand, ...] = ()
     lacking: tuple[Operand, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for terms, and for nothing but terms."""
+        return bool(self.required) and not self.having and not self.lacking
+
     def matches(self, terms: AbstractSet[str], content: Content = NO_CONTENT) -> bool:
         """Whether a message with these terms and this content satisfies the conjunct."""
         return (

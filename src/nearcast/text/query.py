@@ -39,8 +39,12 @@ class Query:
         return any(conjunct.matches(terms, content) for conjunct in self.conjuncts)
 
 
+EVERYTHING = Query("*", (Conjunct(frozenset()),))
+"""The query that every message satisfies."""
+
+
 def parse_query(text: str, analyser: Analyser = DEFAULT) -> Query:
-    r"""Read a query: words, "phrases", prefix\*, property:value, AND, OR, NOT, parentheses, \*.
+    """Read a query: words, "phrases", prefixes*, properties, AND, OR, NOT, parentheses, or *.
 
     Operands side by side must all hold; NOT binds tightest, then AND, then OR. An operator is a
     word of its own, in capitals, set off by blanks or parentheses. An operand that has only stop

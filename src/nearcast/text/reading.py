@@ -9,7 +9,7 @@ from typing import TypeAlias
 from unicodedata import category
 
 from nearcast.text import problems
-from nearcast.text.analyser import Analyser, has_term
+from nearcast.text.analyser import DEFAULT, Analyser, has_term
 from nearcast.text.expression import And, Condition, Expression, Term
 from nearcast.text.operands import (
     Equals,
@@ -132,16 +132,12 @@ def _prefix(text: str, word: str, at: int, analyser: Analyser) -> Prefix:
     if star < len(stem):
         raise problems.star_inside(text, at + star)
     terms = analyser.tokens(stem)
-    # One term, and nothing beside it: no mark, no punctuation.
-    if len(terms) != 1 or not _is_one_run(stem):
+    # One term, and nothing beside it.
+    if len(terms) != 1 or DEFAULT.tokens(stem) != [fold(stem)]:
         raise problems.no_prefix(text, at)
     if len(terms[0]) < _SHORTEST_PREFIX:
         raise problems.short_prefix(text, at, _SHORTEST_PREFIX)
     return Prefix(terms[0])
-
-
-def _is_one_run(word: str) -> bool:
-    return Analyser().tokens(word) == [fold(word)]
 
 
 def _property(text: str, word: str, at: int) -> tuple[Operand, int]:
@@ -177,9 +173,8 @@ def _comparison(text: str, name: str, value: str, begin: int) -> Operand:
         return Within(name, bound, None, closed, True)
     if not value or value[0] in "={" or "*" in value:
         raise problems.no_value(text, begin)
-    folded = fold(value)
     flag = {"true": True, "false": False}.get(value.lower())
-    return Equals(name, folded, number(value), flag)
+    return Equals(name, fold(value), number(value), flag)
 
 
 def _is_name(name: str) -> bool:
