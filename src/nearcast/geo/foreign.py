@@ -19,7 +19,7 @@ from nearcast.geo.codec import region_from_json
 from nearcast.geo.polygons import MultiPolygon, Polygon, Region
 from nearcast.geo.shapes import Box, Circle
 
-_WGS_84 = (0, 4326)  # how a geometry says that its coordinates are degrees, or nothing
+WGS_84 = (0, 4326)  # how a geometry says that its coordinates are degrees, or nothing
 
 _HEX = re.compile(r"0[01]([0-9A-Fa-f]{2})+")
 _SRID = re.compile(r"SRID=(\d+);", re.IGNORECASE)
@@ -150,7 +150,7 @@ def _of_wkb(data: bytes, wanted: Wanted) -> object:
 
 def _of_shapely(found: Any, srid: int, wanted: Wanted) -> object:
     """The geometry of one that shapely has read, whose coordinates must be degrees."""
-    if srid not in _WGS_84:
+    if srid not in WGS_84:
         raise wanted.wrong(f"SRID {srid}", "SRID 4326, degrees on WGS 84: project it first")
     if found.is_empty:
         raise wanted.wrong(f"{found.geom_type} EMPTY", f"{wanted.types} with coordinates")

@@ -69,7 +69,7 @@ class Box:
 
     def meets(self, area: Area) -> bool:
         """Whether a box, a polygon or several polygons share at least one point with the box."""
-        if type(area) is not Box:
+        if not isinstance(area, Box):
             return area.meets(self)
         return predicates.box_meets_box(
             area.west, area.south, area.east, area.north,
@@ -155,7 +155,7 @@ class Circle:
 
     def meets(self, area: Area) -> bool:
         """Whether a box, a polygon or several polygons share at least one point with the circle."""
-        if type(area) is not Box:
+        if not isinstance(area, Box):
             return area.meets_circle(self)
         center_lon, center_lat = self.center
         return predicates.box_meets_circle(
