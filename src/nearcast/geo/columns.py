@@ -20,14 +20,14 @@ import shapely
 
 from nearcast.arrays.types import Floats, Int64s
 from nearcast.errors import InvalidValue
-from nearcast.geo.foreign import POINT, REGION, WGS_84, as_point, as_region
+from nearcast.geo.foreign import HEX, POINT, REGION, WGS_84, as_point, as_region
 from nearcast.geo.polygons import MultiPolygon, Polygon, Region
 from nearcast.geo.shapes import Box
 
 Mask = npt.NDArray[np.bool_]
 Geometries = npt.NDArray[np.object_]
 
-_POINT, _POLYGON, _MULTI_POLYGON = 0, 3, 6  # the types of shapely
+_POINT, _POLYGON, _MULTI_POLYGON = 0, 3, 6  # types of shapely
 _AXES = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"))
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
 _LEVELS = {3: "Polygon", 4: "MultiPolygon"}
@@ -93,9 +93,10 @@ def points_in(
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         texts = column.to_numpy(zero_copy_only=False)
         found = _geometries(texts)
-        good = (shapely.get_type_id(found) == _POINT) & np.isin(shapely.get_srid(found), WGS_84)
+        good = (shapely.get_type_id(found) == _POINT) & ~shapely.is_empty(found)
+        good &= np.isin(shapely.get_srid(found), WGS_84)
         points = np.full((len(found), 2), np.nan)
-        points[good] = shapely.get_coordinates(found[good]) if good.any() else 0.0
+        points[good] = shapely.get_coordinates(found[good])
         return _checked(points, _present(column), texts)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         values = np.empty(len(column), object)
@@ -154,7 +155,8 @@ def _geometries(values: npt.NDArray[np.object_]) -> Geometries:
     for form, read in enumerate(readers):
         some = forms == form
         if some.any():
-            found[some] = read(values[some], on_invalid="ignore")
+            with np.errstate(all="ignore"):  # of numbers that are no floats
+                found[some] = read(values[some], on_invalid="ignore")
     return found
 
 
@@ -164,7 +166,8 @@ def _form(value: object) -> int:
         return 0
     if not isinstance(value, str):
         return -1
-    return 1 if value.lstrip().startswith("{") else 2
+    text = value.strip()
+    return 0 if HEX.fullmatch(text) else 1 if text.startswith("{") else 2
 
 
 def _region_values(column: pa.Array) -> list[Any]:
