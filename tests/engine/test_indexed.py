@@ -37,7 +37,16 @@ circles = st.builds(
     points, st.sampled_from([0.0, 1e5, 5e6, 3e7]),
 )  # fmt: skip
 triangle = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [0, 2], [0, 0]]]}
-regions = boxes | circles | st.just(triangle)
+several = {
+    "type": "MultiPolygon",
+    "coordinates": [
+        triangle["coordinates"],
+        [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]],
+        [[[179, -2], [180, -2], [180, 2], [179, 2], [179, -2]]],
+        [[[-180, -2], [-179, -2], [-179, 2], [-180, 2], [-180, -2]]],
+    ],
+}
+regions = boxes | circles | st.sampled_from([triangle, several])
 queries = st.sampled_from(
     ["a", "b", "a b", "a OR b", "a NOT b", "(a OR b) NOT c", "c", "a b c", "é", "a NOT a", "z"]
 )

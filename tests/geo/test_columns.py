@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearcast.errors import InvalidValue
-from nearcast.geo import Box, Circle, MultiPolygon, Polygon, as_point, as_region, region_to_json
+from nearcast.geo import (
+    Box,
+    Circle,
+    MultiPolygon,
+    Polygon,
+    Region,
+    as_point,
+    as_region,
+    region_to_json,
+)
 from nearcast.geo.columns import points_in, regions_in
 
 RINGS = [
@@ -157,7 +166,7 @@ def test_structs_of_the_event_log() -> None:
     from nearcast.events.columns import EVENT_SCHEMA
     from nearcast.events.parquet import as_row
 
-    regions = [Box(0, 0, 1, 1), Circle((1, 2), 3), FRAME, BOTH]
+    regions: list[Region] = [Box(0, 0, 1, 1), Circle((1, 2), 3), FRAME, BOTH]
     rows = [as_row({"region": region_to_json(each)})["region"] for each in regions]
     column = pa.array([*rows, None, {"type": "Point"}], EVENT_SCHEMA.field("region").type)
     found = regions_in(column)
@@ -227,7 +236,7 @@ def test_columns_of_other_types_are_refused() -> None:
         points_in(pa.array([1.0, 2.0]), pa.array([2.0]))
 
 
-class WkbType(pa.ExtensionType):
+class WkbType(pa.ExtensionType):  # type: ignore[misc] # pyarrow has no types
     """What a library that registers the types of GeoArrow gives."""
 
     def __init__(self) -> None:

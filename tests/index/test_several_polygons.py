@@ -36,7 +36,7 @@ ASKED: list[Conjuncts] = [[([1], [])], [([1, 2], [3])], [([1], []), ([2], [3])]]
 LONS = [-180.0, -175.0, -40.0, -37.0, 0.0, 3.0, 4.5, 5.0, 7.0, 10.0, 12.0, 15.0, 20.0, 30.0, 41.0]
 LATS = [-40.0, -38.0, -5.0, 0.0, 3.0, 4.5, 5.0, 10.0, 12.0, 15.0, 20.0, 30.0, 41.0, 80.0, 90.0]
 POINTS = [(lon, lat) for lon in [*LONS, 170.0, 177.0, 180.0] for lat in LATS]
-AREAS = [Box(4, 4, 5, 5), Box(11, 0, 11, 9), Box(6, 6, 9, 9), Box(175, -20, -175, 20), *(
+AREAS: list[Box] = [Box(4, 4, 5, 5), Box(11, 0, 11, 9), Box(6, 6, 9, 9), Box(175, -20, -175, 20), *(
     Box(lon, lat, lon + 1, lat + 1) for lon in (-38.0, 9.0, 24.0) for lat in (-38.0, 9.0, 24.0)
 )]  # fmt: skip
 
@@ -49,10 +49,9 @@ def test_owners_of_several_polygons_are_found_once(name: str, options: dict[str,
     kept.table.frequency[:4] = 9, 5, 3, 1
     for owner in range(3 * len(REGIONS)):
         kept.add(owner, ASKED[owner % 3], REGIONS[owner // 3])
-    sents = [
-        Sent(frozenset(terms), place) for terms in ((1,), (1, 2), (2, 3)) for place in
-        [*POINTS, *AREAS]
-    ]  # fmt: skip
+    texts = [frozenset(terms) for terms in ((1,), (1, 2), (2, 3))]
+    sents = [Sent(text, point) for text in texts for point in POINTS]
+    sents += [Sent(text, area) for text in texts for area in AREAS]
     expected = kept.expected(sents)
     assert {owner for _, owner in expected} == set(range(3 * len(REGIONS)))
     assert kept.answer(sents) == expected

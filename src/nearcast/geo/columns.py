@@ -84,7 +84,8 @@ def points_in(
     kind = column.type
     axes = _axes(kind)
     if axes is not None:
-        return _from_axes(*(column.field(name) for name in axes), _present(column))
+        lon, lat = axes
+        return _from_axes(column.field(lon), column.field(lat), _present(column))
     if pa.types.is_fixed_size_list(kind) and kind.list_size in (2, 3, 4):
         values = column.values.slice(column.offset * kind.list_size, len(column) * kind.list_size)
         places = np.arange(len(column)) * kind.list_size
