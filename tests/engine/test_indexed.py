@@ -18,6 +18,7 @@ from nearcast.engine.indexed import Indexed
 from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TermIds
 from nearcast.events import Event, event_from_json
+from nearcast.events.parquet import as_row
 from nearcast.events.reader import CheckedEvents
 from nearcast.index import Table
 from nearcast.text import DEFAULT, Analyser
@@ -140,7 +141,7 @@ def test_columns_give_what_single_calls_give(
         {
             "id": pa.array([f"s{n}" for n in range(len(people))], pa.string()),
             "query": pa.array([q for q, _ in people], pa.string()),
-            "region": [r for _, r in people],
+            "region": [as_row({"region": r})["region"] for _, r in people],
         }
     )
     fast.subscribe_table(table)
