@@ -9,6 +9,7 @@ from nearcast.server.config import Limits
 from served import IPAD, JSON, NDJSON, SALE, Served, serving
 
 BIG = {"type": "Polygon", "coordinates": [[[0, 0]] * 101]}
+MANY = {"type": "MultiPolygon", "coordinates": [[[[0, 0]] * 51]] * 2}
 BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
 SUBS, MESSAGES = "/v1/subscriptions", "/v1/messages"
 
@@ -38,6 +39,7 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     ("POST", SUBS, IPAD | {"query": "NOT a"}, 422, "invalid-query", "query"),
     ("POST", SUBS, IPAD | {"query": "x" * 51}, 422, "invalid-value", "query"),
     ("POST", SUBS, IPAD | {"region": BIG}, 422, "invalid-value", "region.coordinates"),
+    ("POST", SUBS, IPAD | {"region": MANY}, 422, "invalid-value", "region.coordinates"),
     ("POST", SUBS, IPAD | {"region": {"type": "Disc"}}, 422, "invalid-value", "region.type"),
     ("POST", SUBS, IPAD | {"region": "here"}, 422, "invalid-value", "region"),
     ("POST", SUBS, IPAD | {"point": [0, 0]}, 422, "missing-field", "top"),
