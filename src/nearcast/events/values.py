@@ -281,7 +281,9 @@ class Message:
         else:
             _put(self, "point", point(self.point))
         if self.properties is not None:
-            _put(self, "properties", check_object(self.properties, "properties", LARGEST_PROPERTIES))
+            _put(
+                self, "properties", check_object(self.properties, "properties", LARGEST_PROPERTIES)
+            )
         at = self.at
         if at is not None and not (type(at) is float and math.isfinite(at)):
             _put(self, "at", check_seconds(at, "at"))
