@@ -58,9 +58,11 @@ class QueryError(InvalidValue):
     A caret under the place is attached as a note, which Python prints below the traceback.
     """
 
-    def __init__(self, query: str, position: int, problem: str, remedy: str) -> None:
-        super().__init__("query", query, remedy)
-        self.args = (f"query: {problem} at position {position} of {show(query)}; {remedy}",)
+    def __init__(
+        self, query: str, position: int, problem: str, remedy: str, field: str = "query"
+    ) -> None:
+        super().__init__(field, query, remedy)
+        self.args = (f"{field}: {problem} at position {position} of {show(query)}; {remedy}",)
         self.query = query
         self.position = position
         self.problem = problem
@@ -72,6 +74,10 @@ class QueryError(InvalidValue):
         start = max(0, self.position - 60)
         line = self.query[start : self.position + 20].replace("\n", " ").replace("\t", " ")
         return f"    {line}\n    {' ' * (self.position - start)}^"
+
+    def of(self, field: str) -> QueryError:
+        """Return the same error for a query in another field."""
+        return QueryError(self.query, self.position, self.problem, self.remedy, field)
 
     def inside(self, field: str) -> InvalidValue:  # noqa: ARG002 - same signature as its base
         """Return itself: a query error names its own position."""

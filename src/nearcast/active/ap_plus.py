@@ -37,7 +37,7 @@ from nearcast.active.kernels.layout import (
     more_slots,
 )
 from nearcast.active.kernels.moves import DONE, MORE_FOUND
-from nearcast.active.store import ActiveChanges, Ended, MessageTerms
+from nearcast.active.store import ActiveChanges, Ended, MessageTerms, bring_forward
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index import Batch, Index, Matches
 from nearcast.index.ap_plus_tree import ApPlusTree
@@ -108,6 +108,7 @@ class LeafMessages:
         areas = np.zeros(HEAD, np.int32)
         self._state = state._replace(areas=areas)
         self._ended: list[Int32s] = []
+        self._cancelled = 0  # messages that have ended, but not in the heap
         self._copies: Int32s = np.zeros(64, np.int32)  # by slot: lists that have it
         self._held: Int32s = np.zeros(64, np.int32)  # by slot: whether the root's does besides
         self._seen: Int64s = np.zeros(64, np.int64)
@@ -220,11 +221,11 @@ class LeafMessages:
         """Put all messages into other lists, since all nodes have other numbers."""
         empty_lists(self._state)
         self._copies[:] = self._held[:] = 0
-        self.deal(self._active(), 0)
+        self.deal(self.active(self._now), 0)
 
     def ranked(self, least: int) -> None:
         """Hold the messages at the root that have a term of a new rank, from `least` on."""
-        index, slots = self._follow(), self._active()
+        index, slots = self._follow(), self.active(self._now)
         if not len(slots) or index.tree.nodes["kind"][0] == LEAF:
             return
         late = having_ranks(self._state, index.rank, least, slots)
@@ -235,10 +236,10 @@ class LeafMessages:
         if self._state.heads[COUNT] > max(_FEW_HELD, len(slots) // _MOST_HELD):
             self.deal_all()
 
-    def _active(self) -> Int32s:
-        """The slots of all messages that have not ended."""
+    def active(self, now: float) -> Int32s:
+        """The slots of all messages that are active."""
         slots = np.sort(self._state.heap[FIRST : FIRST + len(self)])
-        active: Int32s = slots[self.ends[slots] > self._now]
+        active: Int32s = slots[self.ends[slots] > now]
         return active
 
     def _keep(self, slots: Int32s, top: int, *, reports: bool) -> tuple[Int32s, Int32s]:
@@ -332,6 +333,11 @@ class LeafMessages:
         """Make room for the terms of a row, and for the nodes on its way."""
         self._ranks: Int32s = np.empty(room, np.int32)
         self._visited = np.empty((room, 2), np.int64), np.empty((room, 2), np.int64)
+
+    def cancel(self, slot: int) -> None:
+        """End a message now; it is taken out like those that have ended."""
+        self._state.messages[slot, END] = -np.inf
+        self._cancelled = bring_forward(self._state, self._cancelled + 1)
 
     def expire(self, now: float, most: int) -> Ended:
         """Take out at most `most` of the messages that have ended by now; sweep once in a while."""

@@ -17,6 +17,7 @@ from nearcast.active.kernels.change import (
     expire,
 )
 from nearcast.active.kernels.layout import (
+    ActiveArrays,
     END,
     ENTRIES,
     FIRST,
@@ -51,6 +52,7 @@ _WORTH_PACKING = 1 << 12
 _PACK_BELOW = 8  # messages are packed again when only one slot in eight is in use
 _AT_ONCE = 1 << 14  # more of them would be a pause: they wait until one slot in 64 is in use
 _PACK_MANY_BELOW = 64
+_FEW_CANCELLED = 64
 
 
 class MessageTerms(NamedTuple):
@@ -85,6 +87,21 @@ def _empty_changes(room: int) -> ActiveChanges:
     )
 
 
+def bring_forward(state: ActiveArrays, cancelled: int) -> int:
+    """Have the heap give cancelled messages first, once they are many; return how many are left.
+
+    Their ends are before all others. A sorted array is a heap.
+    """
+    live = int(state.counts[LIVE])
+    if cancelled <= max(_FEW_CANCELLED, live // 8):
+        return cancelled
+    slots = state.heap[FIRST : FIRST + live]
+    ends = state.messages[slots, END]
+    order = np.argsort(ends, kind="stable")
+    state.heap[FIRST : FIRST + live], state.due_at[FIRST : FIRST + live] = slots[order], ends[order]
+    return 0
+
+
 class ActiveStore:
     """Keeps active messages by *slot*, a number that stays theirs until they end.
 
@@ -116,6 +133,7 @@ class ActiveStore:
         self._pair = np.empty((2, 3))
         self._out = _empty_changes(_DUE)
         self._plan: Int64s = np.empty(PLAN * GROUP, np.int64)
+        self._cancelled = 0  # messages that have ended, but not in the heap
 
     def describe(self) -> dict[str, int]:
         """Say what `attach` needs to find the store again in its memory."""
@@ -208,6 +226,11 @@ class ActiveStore:
                 return slots
             if done == before and late == 0:
                 self._grow(widest)
+
+    def cancel(self, slot: int) -> None:
+        """End a message now; it is taken out like those that have ended."""
+        self._state.messages[slot, END] = -np.inf
+        self._cancelled = bring_forward(self._state, self._cancelled + 1)
 
     def expire(self, now: float, most: int) -> Ended:
         """Take out at most `most` of the messages that have ended by now."""

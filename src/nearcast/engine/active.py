@@ -12,6 +12,7 @@ from nearcast.active import ActiveChanges, ActiveStore, MessageTerms
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription, Results
 from nearcast.events import Message
+from nearcast.events.values import JsonObject
 from nearcast.geo import Box
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ActiveColumns(NamedTuple):
 class IndexedMessages:
     """Stores each active message in a *slot*.
 
-    A range message across the antimeridian is two boxes; those few are checked one by one.
+    A range message that is not one plain box, such as a polygon, is checked one by one.
     """
 
     def __init__(self, population: IndexedSubscriptions) -> None:
@@ -60,12 +61,13 @@ class IndexedMessages:
         self._numbers: Int64s = np.zeros(64, np.int64)  # by slot: the order of arrival
         self._times: Floats = np.zeros((64, 2))  # by slot: its time and its ttl
         self._regions: dict[int, Box] = {}  # by slot, of those that are not at a point
+        self._properties: dict[int, JsonObject] = {}  # by slot, of those that have some
         self._slots: dict[str, int] = {}
-        self._split: dict[str, ArrivedMessage] = {}
+        self._odd: dict[str, ArrivedMessage] = {}
         self._now = 0.0
 
     def __len__(self) -> int:
-        return len(self._store) + len(self._split)
+        return len(self._store) + len(self._odd)
 
     @property
     def nbytes(self) -> int:
@@ -73,9 +75,9 @@ class IndexedMessages:
         return self._store.nbytes
 
     @property
-    def has_split(self) -> bool:
-        """Whether there is a message on both sides of the antimeridian."""
-        return bool(self._split)
+    def has_odd(self) -> bool:
+        """Whether there is a message that is not at a point or in one plain box."""
+        return bool(self._odd)
 
     def has(self, id: str, now: float) -> bool:
         """Whether a message of this id is active."""
@@ -85,12 +87,12 @@ class IndexedMessages:
         """When the message of this id ends, or ended if it is still stored; -inf if it is not."""
         slot = self._slots.get(id)
         end = -inf if slot is None else float(self._store.ends[slot])
-        return max(end, self._split[id].end) if id in self._split else end
+        return max(end, self._odd[id].end) if id in self._odd else end
 
     def has_any(self, ids: list[str], now: float) -> bool:
         """Whether a message with one of these ids may be active."""
         used = self._slots.keys() & ids if len(self._slots) else ()
-        return any(self.has(id, now) for id in used) or not self._split.keys().isdisjoint(ids)
+        return any(self.has(id, now) for id in used) or not self._odd.keys().isdisjoint(ids)
 
     def message(self, id: str) -> Message | None:
         """Rebuild an active message."""
@@ -98,13 +100,36 @@ class IndexedMessages:
             return None
         slot = self._slots.get(id)
         if slot is None or self._store.ends[slot] <= self._now:
-            split = self._split[id]
-            return replace(split.message, at=split.at)
+            odd = self._odd[id]
+            return replace(odd.message, at=odd.at)
+        return self._message(slot)
+
+    def _message(self, slot: int) -> Message:
         region = self._regions.get(slot)
         lon, lat, _, _ = self._store.boxes[slot].tolist()
         at, ttl = self._times[slot].tolist()
-        point = (lon, lat) if region is None else None
-        return Message(id, self._texts[slot], point, region, at, ttl)
+        point, properties = (lon, lat) if region is None else None, self._properties.get(slot)
+        return Message(self._names[slot], self._texts[slot], point, region, at, ttl, properties)
+
+    def take_out(self, id: str) -> ArrivedMessage | None:
+        """Remove and return the active message with this id, if there is one."""
+        message = self.message(id)
+        if message is None:
+            return None
+        slot = self._slots.get(id)
+        if id in self._odd and (slot is None or self._store.ends[slot] <= self._now):
+            return self._odd.pop(id)
+        assert slot is not None  # noqa: S101 - it is one or the other
+        arrived = self._arrived(slot)
+        del self._slots[id]
+        self._store.cancel(slot)
+        return arrived
+
+    def _arrived(self, slot: int) -> ArrivedMessage:
+        """The message of a slot as it was when it was added."""
+        message, number = self._message(slot), int(self._numbers[slot])
+        tokens = self._population.analyser.tokens(message.text)
+        return ArrivedMessage(message, number, float(self._times[slot, 0]), tokens)
 
     def add(self, arrived: ArrivedMessage) -> None:
         """Add an active message."""
@@ -113,8 +138,8 @@ class IndexedMessages:
             bounds: tuple[float, ...] = (*message.point, *message.point)
         else:
             sides = message.region.bounds() if message.region else ()
-            if len(sides) != 1:
-                self._split[message.id] = arrived
+            if len(sides) != 1 or not isinstance(message.region, Box):
+                self._odd[message.id] = arrived
                 return
             bounds = sides[0]
         terms = self._population.terms.lend(sorted(arrived.terms))
@@ -124,8 +149,10 @@ class IndexedMessages:
             np.array([arrived.at]), np.array([message.ttl]), np.array([arrived.number], np.int64),
         )  # fmt: skip
         slots = self.add_columns(arrivals)
-        if message.region is not None:
+        if isinstance(message.region, Box):
             self._regions[int(slots[0])] = message.region
+        if message.properties is not None:
+            self._properties[int(slots[0])] = message.properties
 
     def add_columns(self, arrivals: ActiveColumns) -> Int32s:
         """Add many messages at points, whose terms have numbers already; return their slots."""
@@ -148,13 +175,14 @@ class IndexedMessages:
     def advance(self, now: float, events: int = 1) -> None:
         """Advance the time, and remove some of the messages that have ended."""
         self._now = now
-        if self._split:
-            self._split = {id: one for id, one in self._split.items() if one.end > now}
+        if self._odd:
+            self._odd = {id: one for id, one in self._odd.items() if one.end > now}
         ended = self._store.expire(now, _AT_A_TIME * events)
         for slot in ended.slots.tolist():
             id, self._names[slot], self._texts[slot] = self._names[slot], "", ""
             self._regions.pop(slot, None)
-            if self._slots[id] == slot:
+            self._properties.pop(slot, None)
+            if self._slots.get(id) == slot:
                 del self._slots[id]
         if len(ended.terms):
             self._population.terms.take_back(ended.terms)
@@ -168,6 +196,7 @@ class IndexedMessages:
         self._texts = [self._texts[was] for was in slots]
         self._numbers, self._times = self._numbers[old], self._times[old]
         self._regions = {slots[was]: region for was, region in self._regions.items()}
+        self._properties = {slots[was]: each for was, each in self._properties.items()}
         # Two may have the same id, one of which has ended.
         self._slots = {id: slots[was] for id, was in self._slots.items()}
 
@@ -175,15 +204,35 @@ class IndexedMessages:
         """The active messages that a subscription of the table matches."""
         if not len(self):
             return {}
-        rows = self._population.rows_of(interest.subscription.id)
-        found = self.wanted_by_rows(rows, np.zeros(len(rows), np.int32), np.array([self._now]))
-        slots = np.unique(found.slots)
-        if not self._split:
+        id = interest.subscription.id
+        if self._population.has_keys(id):
+            slots = self._near(interest)
+        else:
+            rows = self._population.rows_of(id)
+            found = self.wanted_by_rows(rows, np.zeros(len(rows), np.int32), np.array([self._now]))
+            slots = np.unique(found.slots)
+        if self._population.asks_more(id):
+            wanted = [slot for slot in slots.tolist() if interest.wants(self._arrived(slot))]
+            slots = np.array(wanted, np.int32)
+        if not self._odd:
             slots = slots[np.argsort(self._numbers[slots])]
             return {self._names[slot]: None for slot in slots.tolist()}
         numbered = [(int(self._numbers[slot]), self._names[slot]) for slot in slots.tolist()]
-        numbered += [(one.number, id) for id, one in self._split.items() if interest.wants(one)]
+        numbered += [(one.number, id) for id, one in self._odd.items() if interest.wants(one)]
         return {id: None for _, id in sorted(numbered)}
+
+    def _near(self, interest: BooleanSubscription) -> Int32s:
+        """The slots of the active messages around a region; their keys are not stored."""
+        slots, region = self._store.active(self._now), interest.subscription.region
+        if region is None:
+            return slots
+        boxes, near = self._store.boxes[slots], np.zeros(len(slots), np.bool_)
+        for west, south, east, north in region.bounds():
+            near |= (
+                (boxes[:, 0] <= east) & (boxes[:, 2] >= west)
+                & (boxes[:, 1] <= north) & (boxes[:, 3] >= south)
+            )  # fmt: skip
+        return slots[near]
 
     def wanted_by_rows(self, rows: Int32s, events: Int32s, times: Floats) -> ActiveChanges:
         """The active messages that rows of the table match; see `ActiveStore.evaluate`."""

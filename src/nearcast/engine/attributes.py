@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from nearcast.events import Subscription, Update, UpdateOp
@@ -27,7 +28,8 @@ class Attributes:
     def __init__(self) -> None:
         self._of: dict[str, Attribute] = {}
         self._ends: list[tuple[float, str]] = []  # a heap; some may be of an earlier end
-        self._choosy = 0  # how many ask for some ops only
+        self.choosy: set[str] = set()
+        """The ids of those that ask for some ops only."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -39,15 +41,16 @@ class Attributes:
         if meta is None and ttl is None and ops is None:
             return subscription
         self._of[id] = Attribute(meta, ttl, ops, end)
-        self._choosy += ops is not None
+        if ops is not None:
+            self.choosy.add(id)
         if end is not None:
             heappush(self._ends, (end, id))
         return replace(subscription, meta=None, ttl=None, ops=None)
 
     def drop(self, id: str) -> None:
         """Forget those of a subscription, if it has any."""
-        known = self._of.pop(id, None)
-        self._choosy -= known is not None and known.ops is not None
+        self._of.pop(id, None)
+        self.choosy.discard(id)
 
     def get(self, id: str) -> Attribute | None:
         """Those of a subscription, if it has any."""
@@ -70,6 +73,11 @@ class Attributes:
         end = self.end_of(id)
         return end is None or now is None or now < end
 
+    @property
+    def next_end(self) -> float:
+        """When the next may end; infinity if none does."""
+        return self._ends[0][0] if self._ends else inf
+
     def ended(self, now: float) -> Iterator[str]:
         """The ids of those that have ended by `now`; each must be dropped before the next."""
         while self._ends and self._ends[0][0] <= now:
@@ -79,8 +87,11 @@ class Attributes:
 
     def asked_for(self, updates: list[Update]) -> list[Update]:
         """Leave out the updates that their subscriptions do not ask for."""
-        return [one for one in updates if self._asks(one)] if self._choosy else updates
+        if not self.choosy:
+            return updates
+        return [one for one in updates if self.asks(one.op, one.subscription)]
 
-    def _asks(self, update: Update) -> bool:
-        known = self._of.get(update.subscription)
-        return known is None or known.ops is None or update.op in known.ops
+    def asks(self, op: str, id: str) -> bool:
+        """Whether a subscription asks for updates that do this."""
+        known = self._of.get(id)
+        return known is None or known.ops is None or op in known.ops

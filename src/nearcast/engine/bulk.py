@@ -23,6 +23,7 @@ from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed, IndexedSubscriptions
 from nearcast.engine.order import (
     FINE,
+    IN_USE,
     NO_OWNER,
     REFUSED,
     Rows,
@@ -71,6 +72,8 @@ def decided(
             known["owner"][known["ranked"]] = 0  # any number will do
     else:
         clock["first"] = clock["next"] = clock["base"] = core.ranked.next
+        # Whatever is in the window still uses its id, however many have come since and ended.
+        clock["count"] = 2**62
         if core.uses_any(names):
             for number, id in enumerate(names):
                 known["until"][number] = core.active.end_of(id)
@@ -104,10 +107,12 @@ def subscribe_columns(
     if (rows["verdict"] != FINE).any() or (rows["ends"] != NO_OWNER).any():
         return None
     now = rows["time"].copy()
+    if core.ends_by(float(now[-1])):
+        return None
     if kind == RANKED:
         return _subscribe_ranked(core, given, ids, now, changes)
     boxes = given.boxes
-    if core.active.has_split or core.time_ranks or not (boxes[:, 0] <= boxes[:, 2]).all():
+    if core.active.has_odd or core.time_ranks or not (boxes[:, 0] <= boxes[:, 2]).all():
         return None
     added = put_boxes(core.boolean, ids, given.queries, boxes)
     if added is None:
@@ -181,6 +186,8 @@ def publish_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges)
         return None
     ids, ttl = given.ids.to_pylist(), given.ttl
     rows = decided(core, POINT, ids, given.at, ttl, core.settings.outside(given.points))
+    if (rows["verdict"] == IN_USE).any() or core.ends_by(float(rows["time"][-1])):
+        return None  # a message is replaced, or a subscription ends: one after the other
     lives = np.nan_to_num(ttl) if (ttl > 0).any() else None
     messages = PublishedColumns(0, ids, given.texts, given.points, rows["time"].copy(), lives)
     refused = np.flatnonzero(rows["verdict"] != FINE)
@@ -202,13 +209,13 @@ def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
     batch = None if ttl is None else _keep(core, messages, boxes, ttl)
     if batch is None:
         batch = population.terms.read(texts)
-    matches = population.match(batch, boxes, threads)
+    matches = population.match(batch, boxes, threads, texts)
     analyser = core.settings.analyser
     moved = core.pass_through(Columns(ids, texts, points, now.tolist(), analyser, ttl))
     core.pass_time(float(now[-1]), len(ids))
-    updates = _updates(population, matches, pa.array(ids, pa.string()))
+    updates = core.asked_for(_updates(population, matches, pa.array(ids, pa.string())))
     if moved is not None:
-        ranked = ranked_updates(core.ranked, moved)
+        ranked = core.asked_for(ranked_updates(core.ranked, moved))
         core.ranked.changes()  # nothing more: all that expired had left before the last message
         updates = _together(updates, ranked)
     changes.messages.append(messages._replace(seq=changes.seq + 1))

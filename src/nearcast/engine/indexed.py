@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.active import IndexedMessages, Placement
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
+from nearcast.engine.operands import EVERYONE, Operands, is_key
 from nearcast.engine.ordered import in_order
 from nearcast.engine.ranked import FastRankings, ranking_core
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.terms import TermIds, TextBatch
 from nearcast.engine.window import Columns
-from nearcast.events import Point, Subscription, Update
+from nearcast.errors import NearcastError
+from nearcast.events import Move, Subscription, Update
 from nearcast.events.fields import ADD
-from nearcast.geo import Bounds, Box, Circle, Polygon, Region, region_from_json
+from nearcast.geo import WORLD, Bounds, Box, Circle, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NO_OWNER, SHARED
 from nearcast.index.warm import warm_up
-from nearcast.text import Analyser, parse_bag, parse_query
+from nearcast.text import EVERYTHING, Analyser, Content, Query, parse_query
 from nearcast.topk.core import TopkChanges
 
 if TYPE_CHECKING:
@@ -44,6 +48,13 @@ class LateRegion:
 
     def __init__(self, json: bytes) -> None:
         self.json = json
+
+
+class Asking(NamedTuple):
+    """What a subscription asks for beside terms."""
+
+    residuals: list[int]
+    keyed: bool  # whether a conjunct requires keys
 
 
 class IndexedSubscriptions:
@@ -70,6 +81,10 @@ class IndexedSubscriptions:
         self._radii: dict[int, float] = {}  # owners that are one circle
         # Owners that are neither one plain box nor one circle.
         self._many: dict[int, tuple[Region | LateRegion, Int32s]] = {}
+        self.operands = Operands()
+        self._asking: dict[int, Asking] = {}  # owners that ask for more than terms
+        self._anywhere: set[int] = set()  # owners without a region
+        self._wordless: set[int] = set()  # owners without a query
         self._rowless: set[int] = set()  # owners that no message can match
         self._free: list[int] = []
         self._waiting: list[int] = []  # rows in the table but not yet in the index
@@ -86,7 +101,10 @@ class IndexedSubscriptions:
         subscription = self.subscription(id)
         if subscription is None:
             return None
-        return BooleanSubscription(subscription, parse_query(subscription.query, self.analyser))
+        return BooleanSubscription(subscription, self._parsed(subscription.query))
+
+    def _parsed(self, query: str | None) -> Query:
+        return EVERYTHING if query is None else parse_query(query, self.analyser)
 
     def subscription(self, id: str) -> Subscription | None:
         """Rebuild a subscription, without parsing its query."""
@@ -115,29 +133,44 @@ class IndexedSubscriptions:
     def put(self, interest: BooleanSubscription) -> None:
         """Add a subscription, replace one, or move one."""
         subscription = interest.subscription
-        id, region = subscription.id, subscription.region
-        assert region is not None  # noqa: S101 - a subscription without top has a region
+        id, query = subscription.id, subscription.query
+        region = WORLD if subscription.region is None else subscription.region
         self.terms.sweep()
         owner = self._owners.get(id)
-        if owner is not None and self._queries[owner] == subscription.query:
+        if owner is not None and self._query(owner) == query:
             placement = self.placement(owner, region)
             if placement is not None:
                 self.place(owner, region, placement)
+                self._anywhere.discard(owner)
+                if subscription.region is None:
+                    self._anywhere.add(owner)
                 return
+        asked = self.operands.put(interest.query.conjuncts)
         conjuncts = [
-            (self.terms.intern(sorted(c.required)), self.terms.intern(sorted(c.excluded)))
-            for c in interest.query.conjuncts
+            (self.terms.intern(one.required), self.terms.intern(one.excluded)) for one in asked
         ]
-        self.table.check_room(conjuncts, region)
+        residuals = [one.residual for one in asked]
+        try:
+            self.table.check_room(conjuncts, region)
+        except NearcastError:
+            self.operands.drop(interest.query.conjuncts, _numbers(residuals))
+            raise
         if not isinstance(region, Box):
             warm_up(self._kind, "shapes")
         if owner is None:
             owner = self._new_owner(id)
         else:
             self._withdraw(owner)
-        self._queries[owner] = subscription.query
-        rows = self.table.add(owner, conjuncts, region) if conjuncts else _NONE
-        if len(rows) == 1 and not conjuncts[0][1] and not isinstance(region, Polygon):
+        self._queries[owner] = query or ""
+        if query is None:
+            self._wordless.add(owner)
+        if subscription.region is None:
+            self._anywhere.add(owner)
+        if not all(one.is_plain for one in interest.query.conjuncts):
+            keyed = any(is_key(one.required[-1]) for one in asked)
+            self._asking[owner] = Asking(_numbers(residuals), keyed)
+        rows = self.table.add(owner, conjuncts, region, residuals) if conjuncts else _NONE
+        if len(rows) == 1 and not conjuncts[0][1] and isinstance(region, Box | Circle):
             self._rows[owner] = int(rows[0])
             if isinstance(region, Circle):
                 self._radii[owner] = region.radius
@@ -150,6 +183,22 @@ class IndexedSubscriptions:
     def owner_of(self, id: str) -> int | None:
         """The owner number of a subscription."""
         return self._owners.get(id)
+
+    def asks_more(self, id: str) -> bool:
+        """Whether a subscription asks for more than terms."""
+        return self._owners.get(id) in self._asking
+
+    def asks_more_of(self, ids: list[str]) -> bool:
+        """Whether one of these subscriptions asks for more than terms."""
+        return bool(self._asking) and any(map(self.asks_more, ids))
+
+    def has_keys(self, id: str) -> bool:
+        """Whether a subscription requires keys of its messages."""
+        asking = self._asking.get(self._owners.get(id, NO_OWNER))
+        return asking is not None and asking.keyed
+
+    def _query(self, owner: int) -> str | None:
+        return None if owner in self._wordless else self._queries[owner]
 
     def has_any(self, ids: list[str]) -> bool:
         """Whether one of these ids is there."""
@@ -188,7 +237,7 @@ class IndexedSubscriptions:
             kind = Circle if owner in self._radii else Box
             rows, sides = np.array([self._rows[owner]], np.int32), 1
         bounds = region.bounds()
-        if kind is Polygon or type(region) is not kind or len(bounds) != sides:
+        if kind not in (Box, Circle) or type(region) is not kind or len(bounds) != sides:
             return None
         repeats = len(rows) // sides
         boxes = np.tile(np.array(bounds), (repeats, 1))
@@ -268,9 +317,11 @@ class IndexedSubscriptions:
         plain = [self._rows[o] for o, special in zip(owners, specials, strict=True) if not special]
         rows = np.concatenate([np.array(plain, np.int32), *(s[1] for s in specials if s)])
         for owner in owners:
-            self._ids[owner] = self._queries[owner] = ""
             self._rows[owner] = -1
             self._radii.pop(owner, None)
+        for owner in owners:
+            self._forget_operands(owner)
+            self._ids[owner] = self._queries[owner] = ""
         self._rowless.difference_update(owners)
         self._free += owners
         self._order = None
@@ -279,7 +330,7 @@ class IndexedSubscriptions:
     def wanting(self, arrived: ArrivedMessage) -> list[str]:
         """The ids of the subscriptions that match one message, from the index."""
         self.settle(1)
-        known = self.terms.known(arrived.terms)
+        known = self.terms.known(self.operands.terms_of(arrived))
         if not len(known):
             return []
         self.table.frequency[known] += 1
@@ -291,18 +342,36 @@ class IndexedSubscriptions:
             bounds = message.region.bounds() if message.region else ()
         starts = np.arange(0, (len(bounds) + 1) * len(known), len(known), dtype=np.int64)
         batch = Batch(starts, np.tile(known, len(bounds)), np.array(bounds, np.float64))
-        found = match(self.index, batch)
+        contents = [arrived.content] * len(bounds)
+        found = match(self.index, batch, 1, partial(self.operands.decide, contents))
         self.looked_at += found.candidates
         owners = found.owners
         if len(bounds) > 1:
             owners = np.unique(owners)
+        area = message.region
+        if area is not None and not isinstance(area, Box):  # found by its bounding box
+            meeting = (self._region(owner).meets(area) for owner in owners.tolist())
+            owners = owners[np.fromiter(meeting, np.bool_, len(owners))]
         return [self._ids[owner] for owner in owners.tolist()]
 
-    def match(self, texts: TextBatch, boxes: Floats, threads: int) -> Matches:
-        """Match many messages at once."""
+    def match(
+        self, terms: TextBatch, boxes: Floats, threads: int, texts: pa.StringArray
+    ) -> Matches:
+        """Match many messages without properties at once."""
         self.settle(len(boxes))
-        np.add.at(self.table.frequency, texts.terms, 1)
-        found = match(self.index, Batch(texts.starts, texts.terms, boxes), threads)
+        contents = None
+        if self.operands.reads_texts:
+            tokens = [self.analyser.tokens(text) for text in texts.to_pylist()]
+            contents = [Content(each, None) for each in tokens]
+            keyed = [self.terms.known(self.operands.of_text(frozenset(each))) for each in tokens]
+            starts = np.zeros(len(keyed) + 1, np.int64)
+            np.cumsum([len(each) for each in keyed], out=starts[1:])
+            terms = TextBatch(starts, np.concatenate(keyed))
+        elif self.operands.has_everyone:
+            terms = _with_term(terms, self.terms.known([EVERYONE]))
+        np.add.at(self.table.frequency, terms.terms, 1)
+        residuals = None if contents is None else partial(self.operands.decide, contents)
+        found = match(self.index, Batch(terms.starts, terms.terms, boxes), threads, residuals)
         self.looked_at += found.candidates
         return found
 
@@ -334,18 +403,19 @@ class IndexedSubscriptions:
         return self._order
 
     def _subscription(self, owner: int) -> Subscription:
+        region = None if owner in self._anywhere else self._region(owner)
+        return Subscription(self._ids[owner], self._query(owner), region)
+
+    def _region(self, owner: int) -> Region:
         special = self._special(owner)
-        region: Region
         if special is not None:
-            region = special[0]
-        elif owner in self._radii:
+            return special[0]
+        if owner in self._radii:
             rows = self.table.rows
             shape = rows.terms[rows.first[self._rows[owner]] - 1]
             lon, lat, _ = rows.circles[shape].tolist()
-            region = Circle((lon, lat), self._radii[owner])
-        else:
-            region = Box(*self.table.rows.box[self._rows[owner]].tolist())
-        return Subscription(self._ids[owner], self._queries[owner], region)
+            return Circle((lon, lat), self._radii[owner])
+        return Box(*self.table.rows.box[self._rows[owner]].tolist())
 
     def _special(self, owner: int) -> tuple[Region, Int32s] | None:
         """The region and the rows of an owner that is neither one plain box nor one circle."""
@@ -371,7 +441,15 @@ class IndexedSubscriptions:
         self._owners[id] = owner
         return owner
 
+    def _forget_operands(self, owner: int) -> None:
+        asking = self._asking.pop(owner, None)
+        if asking is not None:
+            self.operands.drop(self._parsed(self._query(owner)).conjuncts, asking.residuals)
+        self._anywhere.discard(owner)
+        self._wordless.discard(owner)
+
     def _withdraw(self, owner: int) -> None:
+        self._forget_operands(owner)
         special = self._many.pop(owner, None)
         self._rowless.discard(owner)
         rows = special[1] if special else np.array([self._rows[owner]], np.int32)
@@ -385,6 +463,17 @@ class IndexedSubscriptions:
             reusable = self.index.delete(rows)
             self.table.remove(rows)
             self.table.release(reusable)
+
+
+def _with_term(texts: TextBatch, term: Int32s) -> TextBatch:
+    """Add one term to each text."""
+    starts, terms = texts
+    more = np.arange(len(starts), dtype=np.int64)
+    return TextBatch(starts + more, np.insert(terms, starts[:-1], np.repeat(term, len(starts) - 1)))
+
+
+def _numbers(residuals: list[int | None]) -> list[int]:
+    return [number for number in residuals if number is not None]
 
 
 class Indexed(Scan):
@@ -410,7 +499,8 @@ class Indexed(Scan):
         for arrived in plain.rankings_of_all.window:
             self.ranked.enter(arrived)
         for subscription in plain.rankings_of_all.subscriptions():
-            self.ranked.put(subscription, parse_bag(subscription.query, self.settings.analyser))
+            self.ranked.put(subscription, *self._ranked_by(subscription))
+        self.attributes = plain.attributes
         self._arrivals = plain.arrivals
         if plain.now is not None:
             self.advance(plain.now)
@@ -419,7 +509,8 @@ class Indexed(Scan):
     def subscription(self, id: str) -> Subscription | None:
         """Look up a subscription."""
         ranked = self.ranked.find(id)
-        return self.boolean.subscription(id) if ranked is None else ranked
+        found = self.boolean.subscription(id) if ranked is None else ranked
+        return None if found is None else self.attributes.added_to(found)
 
     def ids(self) -> Iterable[str]:
         """The ids of all subscriptions."""
@@ -436,15 +527,16 @@ class Indexed(Scan):
         size = population.index.stats()["bytes"] + population.table.nbytes + self.active.nbytes
         return {"bytes": float(size), "candidates": float(population.looked_at)}
 
-    def _move(
-        self, id: str, region: Region | None, point: Point | None, now: float
-    ) -> list[Update]:
+    def _move(self, event: Move, now: float) -> list[Update]:
+        id, region = event.id, event.region
         owner = self.boolean.owner_of(id)
-        if owner is None or region is None or self.active.has_split:
-            return super()._move(id, region, point, now)
+        plain = event.ttl is None and event.point is None and not self.active.has_odd
+        if owner is None or region is None or not plain or self.boolean.asks_more(id):
+            return super()._move(event, now)
         placement = self.boolean.placement(owner, region)
         if placement is None or not (placement.whole or len(self.active) == 0):
-            return super()._move(id, region, point, now)
+            return super()._move(event, now)
+        self._known(id, now)
         self.advance(now)
         events = np.zeros(len(placement.rows), np.int32)
         found = self.active.moved(placement, events, np.array([now]))
@@ -452,7 +544,8 @@ class Indexed(Scan):
         ops = found.ops.tolist()
         # A message that meets several rows does the same with each.
         changed = dict(zip(self.active.names(found.slots), ops, strict=True))
-        return [Update("add" if op == ADD else "remove", id, m) for m, op in changed.items()]
+        updates = [Update("add" if op == ADD else "remove", id, m) for m, op in changed.items()]
+        return updates + self.ranked.changes()
 
     @property
     def has_rankings(self) -> bool:
@@ -475,13 +568,28 @@ class Indexed(Scan):
         """Whether messages at points may be matched as columns now."""
         return self.settings.window.count is not None or self.ranked.is_active
 
+    def asked_for(self, updates: pa.Table) -> pa.Table:
+        """Leave out the updates that their subscriptions do not ask for."""
+        choosy = self.attributes.choosy
+        if not choosy or not len(updates):
+            return updates
+        some = pc.is_in(updates["subscription"], pa.array(choosy, pa.string()))
+        if not pc.any(some).as_py():
+            return updates
+        rows = zip(updates["op"].to_pylist(), updates["subscription"].to_pylist(), strict=True)
+        return updates.filter(pa.array([self.attributes.asks(op, id) for op, id in rows]))
+
+    def ends_by(self, now: float) -> bool:
+        """Whether a subscription ends by then."""
+        return self.attributes.next_end <= now
+
     def uses_any(self, ids: list[str]) -> bool:
         """Whether a message that may be active or in the window has one of these ids."""
         return self.ranked.has_any(ids) or self.active.has_any(ids, self.now or 0.0)
 
     def move_at(self, id: str, region: Region, now: float) -> list[Update]:
         """Move a boolean subscription that is there, at a time not before now."""
-        return self._move(id, region, None, now)
+        return self._move(Move(id, region), now)
 
     def numbers_ahead(self, rows: Int64s) -> Int64s:
         """The order of arrival that messages of a table will have."""

@@ -28,7 +28,7 @@ Truths = npt.NDArray[np.bool_]
 
 def move_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) -> pa.Table | None:
     """Move subscriptions to plain boxes, or to circles."""
-    if not given.are_all(MOVE) or core.active.has_split or core.time_ranks:
+    if not given.are_all(MOVE) or core.active.has_odd or core.time_ranks:
         return None
     boxes, circles, radii = given.boxes, None, None
     if not (boxes[:, 0] <= boxes[:, 2]).all():
@@ -42,6 +42,8 @@ def move_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) ->
     if (order["verdict"] != FINE).any():
         return None
     now, owners = order["time"].copy(), order["ends"].copy()
+    if core.ends_by(float(now[-1])) or core.boolean.asks_more_of(ids):
+        return None
     if order["id"][-1] + 1 < len(ids):  # some are moved several times
         owners = core.boolean.owners_of(ids)
     rows, fits = core.boolean.one_row(owners, radii is not None)
@@ -59,7 +61,7 @@ def move_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) ->
         if radii is not None:
             core.boolean.keep_radii(owners[some], radii[some])
     found = ActiveChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    answer = named_updates(core, found, ids)
+    answer = core.asked_for(named_updates(core, found, ids))
     if not fits.all():
         slow = _one_by_one(core, ids, given, now, ~fits)
         answer = pa.concat_tables([answer, slow])

@@ -13,7 +13,7 @@ from nearcast.engine.applying import apply_single
 from nearcast.engine.bulk import decided, publish_messages, refusal
 from nearcast.engine.changes import EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed
-from nearcast.engine.order import FINE
+from nearcast.engine.order import FINE, IN_USE, Rows
 from nearcast.engine.outcome import EventOutcome
 from nearcast.events import Event, Message, Publish, Update
 from nearcast.events.reader import POINT
@@ -32,14 +32,16 @@ def outcomes_in_runs(
     for together, some in groupby(events, _is_at_point):
         run = list(some)
         columns = _columns_of(run) if together and indexed.takes_columns else None
-        if columns is None:
-            yield from (apply_single(core, event, changes) for event in run)
-        else:
-            yield from _run(indexed, columns, changes)
+        outcomes = None if columns is None else _run(indexed, columns, changes)
+        if outcomes is None:
+            outcomes = (apply_single(core, event, changes) for event in run)
+        yield from outcomes
 
 
 def _is_at_point(event: Event) -> bool:
-    return isinstance(event, Publish) and event.message.point is not None
+    if not isinstance(event, Publish):
+        return False
+    return event.message.point is not None and event.message.properties is None
 
 
 def _columns_of(events: list[Any]) -> PublishedColumns | None:
@@ -63,16 +65,27 @@ def _columns_of(events: list[Any]) -> PublishedColumns | None:
 
 def _run(
     core: Indexed, messages: PublishedColumns, changes: EngineChanges
-) -> Iterator[EventOutcome]:
-    """Apply consecutive messages; those between two refused ones are matched together."""
+) -> Iterator[EventOutcome] | None:
+    """Apply consecutive messages; None, without any change, if some must be applied on their own.
+
+    That is where a message replaces another, or a subscription ends meanwhile.
+    """
     _, ids, _, points, at, ttl = messages
     rows = decided(core, POINT, ids, at, ttl, core.settings.outside(points))
+    if (rows["verdict"] == IN_USE).any() or core.ends_by(float(rows["time"][-1])):
+        return None
     lives = ttl if ttl is not None and ttl.any() else None
-    messages = messages._replace(at=rows["time"].copy(), ttl=lives)
-    start = 0
-    for stop in (*np.flatnonzero(rows["verdict"] != FINE).tolist(), len(ids)):
+    return _between(core, rows, messages._replace(at=rows["time"].copy(), ttl=lives), changes)
+
+
+def _between(
+    core: Indexed, rows: Rows, messages: PublishedColumns, changes: EngineChanges
+) -> Iterator[EventOutcome]:
+    """Match together the messages between two refused ones."""
+    start, count = 0, len(messages.ids)
+    for stop in (*np.flatnonzero(rows["verdict"] != FINE).tolist(), count):
         yield from _together(core, messages.part(start, stop), changes)
-        if stop < len(ids):
+        if stop < count:
             yield EventOutcome(None, refusal(core, rows, messages, stop))
         start = stop + 1
 

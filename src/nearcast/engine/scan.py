@@ -28,6 +28,7 @@ from nearcast.engine.refusals import (
     unknown_message,
 )
 from nearcast.engine.settings import Settings
+from nearcast.errors import QueryError
 from nearcast.events import (
     Event,
     Message,
@@ -225,17 +226,26 @@ class Scan:
 
     def _rank(self, subscription: Subscription, now: float, end: float | None) -> list[Update]:
         """Add a top-k subscription."""
-        id, analyser, wanted = subscription.id, self.settings.analyser, None
         assert subscription.point is not None  # noqa: S101 - a top-k subscription has one
         self.settings.check_inside(subscription.point)
-        terms = parse_bag(subscription.query or "", analyser)
-        if subscription.filter is not None or subscription.region is not None:
-            asked = subscription.filter
-            parsed = EVERYTHING if asked is None else parse_query(asked, analyser, "filter")
-            wanted = BooleanSubscription(subscription, parsed)
+        terms, wanted = self._ranked_by(subscription)
         self.advance(now)
         self.rankings.put(self.attributes.put(subscription, end), terms, wanted)
-        return self.rankings.changes(rescored=id)
+        return self.rankings.changes(rescored=subscription.id)
+
+    def _ranked_by(
+        self, subscription: Subscription
+    ) -> tuple[tuple[str, ...], BooleanSubscription | None]:
+        """The terms of a top-k subscription, and what messages must satisfy besides, if anything."""
+        analyser, asked = self.settings.analyser, subscription.filter
+        terms = parse_bag(subscription.query or "", analyser)
+        if asked is None and subscription.region is None:
+            return terms, None
+        try:
+            query = EVERYTHING if asked is None else parse_query(asked, analyser)
+        except QueryError as error:
+            raise error.of("filter") from None
+        return terms, BooleanSubscription(subscription, query)
 
     def _time(self, at: float | None) -> float:
         if at is None:

@@ -6,8 +6,10 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain, groupby, pairwise
 from typing import Any, cast
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 from nearcast.errors import InvalidValue
 
@@ -19,7 +21,14 @@ ENGLISH_STOP_WORDS = frozenset(
 )
 """Frequent English words that say little about a text; for `Analyser(stop_words=...)`."""
 
-_RUN = re.compile(r"[^\W_]+")
+# Han, Hiragana, Katakana and Hangul, as far as NFKC leaves them.
+_CJK = (
+    "\u1100-\u11ff\u3005-\u3007\u3021-\u3029\u3038-\u303c\u3041-\u3096\u309d-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\U00016fe3\U0001aff0-\U0001b167"
+    "\U00020000-\U0003ffff"
+)
+_HAS_CJK = re.compile(f"[{_CJK}]")
 
 # What the general rule does to each ASCII character: a letter in lower case, a digit, or a gap.
 _ASCII_RULE = bytes(
@@ -35,8 +44,10 @@ _of_this_thread = threading.local()
 class Analyser:
     """Turns a text into terms: NFKC, casefold, then every maximal run of letters and digits.
 
+    Combining marks that follow a letter or digit belong to its run.
     `stop_words` are dropped; they are analysed themselves, so case and form do not matter.
     `stemmer` names a PyStemmer language ("english"), by which what is left is stemmed.
+    With `cjk`, a run of Han, Hiragana, Katakana or Hangul is cut into overlapping pairs.
 
     >>> Analyser().tokens("#IPad, don't")
     ['ipad', 'don', 't']
@@ -44,18 +55,40 @@ class Analyser:
 
     stemmer: str | None
     stop_words: frozenset[str]
+    cjk: bool
 
-    def __init__(self, stemmer: str | None = None, stop_words: Iterable[str] = ()) -> None:
+    def __init__(
+        self, stemmer: str | None = None, stop_words: Iterable[str] = (), cjk: bool = False
+    ) -> None:
         if isinstance(stop_words, str):
             raise InvalidValue("stop_words", stop_words, "a collection of words, not one string")
         if stemmer is not None:
             _load_stemmer(stemmer)
         object.__setattr__(self, "stemmer", stemmer)
-        object.__setattr__(self, "stop_words", frozenset(t for w in stop_words for t in _split(w)))
+        object.__setattr__(self, "cjk", cjk)
+        object.__setattr__(self, "stop_words", frozenset())
+        object.__setattr__(
+            self,
+            "stop_words",
+            frozenset(chain.from_iterable(chain.from_iterable(map(self._runs, stop_words)))),
+        )
 
     def tokens(self, text: str) -> list[str]:
         """Return the terms in the order of the text, each as often as it occurs."""
-        found = _split(text)
+        if self.cjk and not text.isascii():
+            return list(chain.from_iterable(self.phrases(text)))
+        return self._kept(_split(text))
+
+    def phrases(self, text: str) -> list[list[str]]:
+        """Return the terms as those that belong together: pairs of one run, any other alone."""
+        return [kept for run in self._runs(text) if (kept := self._kept(run))]
+
+    def _runs(self, text: str) -> list[list[str]]:
+        if self.cjk and not text.isascii():
+            return [some for run in _split(text) for some in _pairs(run)]
+        return [[term] for term in _split(text)]
+
+    def _kept(self, found: list[str]) -> list[str]:
         if self.stop_words:
             found = [token for token in found if token not in self.stop_words]
         if self.stemmer is not None:
@@ -76,7 +109,51 @@ def _split(text: str) -> list[str]:
 
 
 def _split_any(text: str) -> list[str]:
-    return _RUN.findall(normalize("NFKC", text).casefold())
+    # With "_" out of the way, what is left of \w are letters and digits.
+    return _run().findall(normalize("NFKC", text).casefold().replace("_", " "))
+
+
+def has_term(text: str) -> bool:
+    """Whether a text has a letter or a digit."""
+    return bool(_split(text))
+
+
+@cache
+def _run() -> re.Pattern[str]:
+    """A term: letters and digits, with the marks that follow them."""
+    marks = _marks()
+    return re.compile(rf"\w++(?:[{marks}]++\w*+)*+")
+
+
+@cache
+def _marks() -> str:
+    """All combining marks, as ranges of a character class; made with the first text beyond ASCII.
+
+    There are none elsewhere in Unicode.
+    """
+    codes = [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)]
+    marks = [code for code in codes if category(chr(code))[0] == "M"]
+    runs = [list(run) for _, run in groupby(enumerate(marks), lambda each: each[1] - each[0])]
+    return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
+
+
+@cache
+def _cjk_pieces() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A run of Han, Hiragana, Katakana or Hangul, or of anything else; and one character of it."""
+    character = f"[{_CJK}][{_marks()}]*+"
+    return re.compile(f"(?:{character})++|[^{_CJK}]++"), re.compile(character)
+
+
+def _pairs(run: str) -> list[list[str]]:
+    """Cut the Han, Hiragana, Katakana and Hangul of a run into pairs, a list for each stretch."""
+    if _HAS_CJK.search(run) is None:
+        return [[run]]
+    stretch, character = _cjk_pieces()
+    found = []
+    for piece in stretch.findall(run):
+        characters = character.findall(piece)
+        found.append([a + b for a, b in pairwise(characters)] or characters or [piece])
+    return found
 
 
 def _stemmer(language: str) -> Callable[[list[str]], list[str]]:

@@ -31,7 +31,24 @@ from nearcast.text.analyser import DEFAULT, Analyser
 Hashes = npt.NDArray[np.uint64]
 
 _NO_BYTES = read_only(np.empty(0, np.uint8))
-_MAYBE_SYNTAX = r"[()]|AND|OR|NOT"
+
+# For RE2. A plain word has one of these letters, each of which is a term for every analyser without
+# stop words. Han, Hiragana, Katakana and Hangul are not among them: they may mean a phrase.
+_BLANKS = (
+    r"\t-\r\x1c- \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+)
+_LETTERS = (
+    r"0-9A-Za-z\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{2af}"  # Latin
+    r"\x{388}-\x{38a}\x{38e}-\x{3a1}\x{3a3}-\x{3e1}\x{400}-\x{481}\x{48a}-\x{52f}"  # Greek, Cyrillic
+    r"\x{531}-\x{556}\x{561}-\x{586}\x{5d0}-\x{5ea}\x{620}-\x{64a}\x{671}-\x{6d3}"  # to Arabic
+    r"\x{904}-\x{939}\x{e01}-\x{e30}\x{10d0}-\x{10fa}\x{1e00}-\x{1eff}"  # to Vietnamese
+)
+_MAYBE_SYNTAX = (
+    r'[()"*:]|AND|OR|NOT'
+    rf"|(?:^|[{_BLANKS}])[-!]"  # a sign before a word
+    rf"|(?:^|[{_BLANKS}])[^{_BLANKS}{_LETTERS}]+(?:[{_BLANKS}]|$)"  # perhaps no term
+    rf"|^[{_BLANKS}]*$"
+)
 _FEW = 48  # tokens of a text that are quicker compared with each other than sorted
 
 
@@ -43,7 +60,7 @@ class HashedTexts(NamedTuple):
 
 
 def may_have_syntax(queries: pa.StringArray) -> npt.NDArray[np.bool_]:
-    """Which queries, none of them null, may be more than plain words."""
+    """Which queries, none of them null, may be more, or less, than plain words with a term each."""
     found: npt.NDArray[np.bool_] = pc.match_substring_regex(queries, _MAYBE_SYNTAX).to_numpy(
         zero_copy_only=False
     )

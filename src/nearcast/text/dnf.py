@@ -1,14 +1,26 @@
-"""Disjunctive normal form: a query as alternatives, each a set of terms to have and to lack."""
+"""Disjunctive normal form: a query as alternatives, each a set of operands to have and to lack."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import compress
-from typing import TypeAlias
+from operator import or_
+from typing import TypeAlias, TypeVar
 
 from nearcast.text import problems
-from nearcast.text.expression import And, Expression, Not, Term, children, postorder
+from nearcast.text.expression import (
+    And,
+    Condition,
+    Expression,
+    Not,
+    Term,
+    children,
+    postorder,
+)
+from nearcast.text.operands import NO_CONTENT, Content, Everything, Operand, Phrase
 
 MOST_CONJUNCTS = 1024
 """A query with more alternatives than this is rejected."""
@@ -17,23 +29,42 @@ MOST_CONJUNCTS = 1024
 # takes time. A query without any never needs this many steps.
 _MOST_STEPS = 1 << 20
 
+_Member = TypeVar("_Member")
 _NOBODY = -1
+_EVERYTHING = Everything()
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """One alternative: a text matches with all `required` terms and none of the `excluded`."""
+    """One alternative: what a message must have, and what it must not have.
+
+    Terms that must be there are in `required`, those of phrases included; `excluded` are terms
+    that must not. Of the operands that are more than one term, those in `having` must hold and
+    those in `lacking` must not. One that is empty, or excludes only, stands beside a `*`.
+    """
 
     required: frozenset[str]
     excluded: frozenset[str] = frozenset()
+    having: tuple[Operand, ...] = ()
+    lacking: tuple[Operand, ...] = ()
 
-    def matches(self, terms: AbstractSet[str]) -> bool:
-        """Whether a text with these terms satisfies the conjunct."""
-        return self.required <= terms and self.excluded.isdisjoint(terms)
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for terms, and for nothing but terms."""
+        return bool(self.required) and not self.having and not self.lacking
+
+    def matches(self, terms: AbstractSet[str], content: Content = NO_CONTENT) -> bool:
+        """Whether a message with these terms and this content satisfies the conjunct."""
+        return (
+            self.required <= terms
+            and self.excluded.isdisjoint(terms)
+            and all(operand.holds(content) for operand in self.having)
+            and not any(operand.holds(content) for operand in self.lacking)
+        )
 
 
-# Sets of terms are the bits of an int while a query is expanded: (required, excluded), mapped to
-# the position of the NOT that brought in the first excluded term.
+# Sets of operands are the bits of an int while a query is expanded: (required, excluded), mapped
+# to the position of the NOT that brought in the first excluded one.
 _Clauses: TypeAlias = dict[tuple[int, int], int]
 
 
@@ -43,23 +74,63 @@ def disjunctive_normal_form(expression: Expression, text: str) -> tuple[Conjunct
     The order and the conjuncts depend on the meaning of the operands alone, not on how they were
     ordered. `text` is the query that the positions belong to.
     """
-    terms = sorted({node.term for node in postorder(expression) if isinstance(node, Term)})
-    clauses = _Expansion(text, {term: number for number, term in enumerate(terms)}).of(expression)
+    bits = _Bits(expression)
+    clauses = _Expansion(text, bits).of(expression)
     blamed = [position for (required, _), position in clauses.items() if not required]
     if blamed:
         raise problems.nothing_to_find(text, min(blamed))
-    return tuple(
-        Conjunct(_terms(required, terms), _terms(excluded, terms))
-        for required, excluded in sorted(clauses)
-    )
+    everything = bits.of.get(_EVERYTHING, 0)
+    kept = {
+        (required & ~everything, excluded)
+        for required, excluded in clauses
+        if not excluded & everything
+    }
+    return tuple(bits.conjunct(*clause) for clause in sorted(kept))
+
+
+class _Bits:
+    """The bits of terms and of other operands in a set: first the terms, in their order."""
+
+    def __init__(self, expression: Expression) -> None:
+        leaves = list(postorder(expression))
+        operands = {node.operand for node in leaves if isinstance(node, Condition)}
+        phrases = [operand for operand in operands if isinstance(operand, Phrase)]
+        terms = {node.term for node in leaves if isinstance(node, Term)}
+        self._terms = sorted(terms.union(*(phrase.terms for phrase in phrases)))
+        self._operands = sorted(operands, key=lambda each: (type(each).__name__, each.to_text()))
+        members = (*self._terms, *self._operands)
+        self.of: dict[str | Operand, int] = {each: 1 << n for n, each in enumerate(members)}
+        self._with_terms = {
+            phrase: reduce(or_, (self.of[term] for term in phrase.terms), self.of[phrase])
+            for phrase in phrases
+        }
+
+    def literal(self, node: Term | Condition, negative: bool) -> tuple[int, int]:
+        """What must be there, and what must not, by one operand."""
+        member = node.term if isinstance(node, Term) else node.operand
+        if negative:
+            return 0, self.of[member]
+        if isinstance(member, Phrase):
+            return self._with_terms[member], 0
+        return self.of[member], 0
+
+    def conjunct(self, required: int, excluded: int) -> Conjunct:
+        """Turn bits into terms and operands."""
+        count = len(self._terms)
+        return Conjunct(
+            frozenset(_members(required, self._terms)),
+            frozenset(_members(excluded, self._terms)),
+            tuple(_members(required >> count, self._operands)),
+            tuple(_members(excluded >> count, self._operands)),
+        )
 
 
 class _Expansion:
-    """One expansion: pushes NOT down to the terms and multiplies out, both as it walks."""
+    """One expansion: pushes NOT down to the operands and multiplies out, both as it walks."""
 
-    def __init__(self, text: str, numbers: dict[str, int]) -> None:
+    def __init__(self, text: str, bits: _Bits) -> None:
         self._text = text
-        self._numbers = numbers
+        self._bits = bits
         self._steps = 0
 
     def of(self, expression: Expression) -> _Clauses:
@@ -74,9 +145,8 @@ class _Expansion:
                 self._add(groups[-1], clauses, group.position)
                 continue
             node, negative, blame = group.pending.pop()
-            if isinstance(node, Term):
-                bit = 1 << self._numbers[node.term]
-                literal = (0, bit) if negative else (bit, 0)
+            if isinstance(node, Term | Condition):
+                literal = self._bits.literal(node, negative)
                 self._add(group, {literal: blame if negative else _NOBODY}, node.position)
             elif isinstance(node, Not):
                 group.pending.append((node.operand, not negative, node.position))
@@ -135,5 +205,5 @@ class _Group:
     factors: list[tuple[_Clauses, int]] = field(default_factory=list)
 
 
-def _terms(bits: int, terms: list[str]) -> frozenset[str]:
-    return frozenset(compress(terms, map(int, reversed(f"{bits:b}"))))
+def _members(bits: int, members: list[_Member]) -> Iterator[_Member]:
+    return compress(members, map(int, reversed(f"{bits:b}")))

@@ -1,4 +1,4 @@
-"""The tree of a query: terms joined by AND, OR and NOT.
+"""The tree of a query: terms and other operands, joined by AND, OR and NOT.
 
 No function here recurses, so the depth of a tree is bounded by memory alone.
 """
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from nearcast.text.operands import NO_CONTENT, Content, Operand
+
 
 class Expression:
     """A node of the tree; `position` is where it starts in the text and is not compared."""
@@ -17,12 +19,14 @@ class Expression:
 
     position: int
 
-    def evaluate(self, terms: AbstractSet[str]) -> bool:
-        """Whether a text with these terms satisfies the expression."""
+    def evaluate(self, terms: AbstractSet[str], content: Content = NO_CONTENT) -> bool:
+        """Whether a message with these terms and this content satisfies the expression."""
         values: list[bool] = []
         for node in postorder(self):
             if isinstance(node, Term):
                 values.append(node.term in terms)
+            elif isinstance(node, Condition):
+                values.append(node.operand.holds(content))
             elif isinstance(node, Not):
                 values.append(not values.pop())
             else:
@@ -45,6 +49,8 @@ class Expression:
                 written.append(item)
             elif isinstance(item, Term):
                 written.append(item.term)
+            elif isinstance(item, Condition):
+                written.append(item.operand.to_text())
             else:
                 left.extend(reversed(_pieces(item)))
         return "".join(written)
@@ -73,6 +79,14 @@ class Term(Expression):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Condition(Expression):
+    """True of a message of which the operand holds."""
+
+    operand: Operand
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Not(Expression):
     """True where the operand is false."""
 
@@ -97,7 +111,7 @@ class Or(Expression):
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
-    """Return the operands of a node, from left to right; none for a term."""
+    """Return the operands of a node, from left to right; none for a leaf."""
     if isinstance(node, And | Or):
         return node.operands
     return (node.operand,) if isinstance(node, Not) else ()
@@ -114,12 +128,15 @@ def postorder(expression: Expression) -> Iterator[Expression]:
     return reversed(backwards)
 
 
-def _shape(expression: Expression) -> tuple[tuple[type, str | int], ...]:
+def _shape(expression: Expression) -> tuple[tuple[type, str | Operand | int], ...]:
     """Write the tree flat: equal exactly for equal trees, and compared without recursion."""
-    return tuple(
-        (type(node), node.term if isinstance(node, Term) else len(children(node)))
-        for node in postorder(expression)
-    )
+    return tuple((type(node), _label(node)) for node in postorder(expression))
+
+
+def _label(node: Expression) -> str | Operand | int:
+    if isinstance(node, Term):
+        return node.term
+    return node.operand if isinstance(node, Condition) else len(children(node))
 
 
 def _pieces(node: Expression) -> list[Expression | str]:
@@ -128,7 +145,7 @@ def _pieces(node: Expression) -> list[Expression | str]:
         if number:
             pieces.append(" AND " if isinstance(node, And) else " OR ")
         # NOT binds tightest, then AND, then OR; a group of the node's own kind stays a group.
-        bare = isinstance(operand, Term | Not) or (
+        bare = isinstance(operand, Term | Condition | Not) or (
             isinstance(node, Or) and isinstance(operand, And)
         )
         pieces.extend([operand] if bare else ["(", operand, ")"])

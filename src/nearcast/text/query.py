@@ -1,4 +1,4 @@
-"""Queries: parsed once, matched against the terms of every message."""
+"""Queries: parsed once, matched against every message."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from functools import lru_cache
 
 from nearcast.errors import InvalidValue
 from nearcast.text import problems
-from nearcast.text.analyser import DEFAULT, Analyser
+from nearcast.text.analyser import DEFAULT, Analyser, has_term
 from nearcast.text.dnf import Conjunct, disjunctive_normal_form
 from nearcast.text.expression import Expression
+from nearcast.text.operands import NO_CONTENT, Content
+from nearcast.text.words import conjuncts_of_words, is_plain
 
 _CACHED_QUERIES = 4096
+_WORTH_CACHING = 100  # characters; what is shorter is parsed in little more than a look-up takes
 
-# A parenthesis, or an operator as a word of its own: what a query of plain words is free of.
-_SYNTAX = re.compile(r"[()]|(?<![^\s()])(?:AND|OR|NOT)(?![^\s()])")
+_PIECE = re.compile(r'[()"]|[^\s()"]+')
+_SMALL_OPERATOR = re.compile(
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?<![^\s()])(?P<word>and|or|not)(?![^\s()])', re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,51 +34,69 @@ class Query:
     text: str
     conjuncts: tuple[Conjunct, ...]
 
-    def matches(self, terms: AbstractSet[str]) -> bool:
-        """Whether a text with these terms satisfies the query."""
-        return any(conjunct.matches(terms) for conjunct in self.conjuncts)
+    def matches(self, terms: AbstractSet[str], content: Content = NO_CONTENT) -> bool:
+        """Whether a message with these terms and this content satisfies the query."""
+        return any(conjunct.matches(terms, content) for conjunct in self.conjuncts)
+
+
+EVERYTHING = Query("*", (Conjunct(frozenset()),))
+"""The query that every message satisfies."""
 
 
 def parse_query(text: str, analyser: Analyser = DEFAULT) -> Query:
-    """Read a query: words, AND, OR, NOT in capitals, parentheses.
+    r"""Read a query: words, "phrases", prefix\*, property:value, AND, OR, NOT, parentheses, \*.
 
-    Words side by side must all be there; NOT binds tightest, then AND, then OR. An operator is a
-    word of its own, set off by blanks or parentheses. An operand of which the analyser leaves
-    nothing is passed over, but a query, and each side of an OR, must have a term.
+    Operands side by side must all hold; NOT binds tightest, then AND, then OR. An operator is a
+    word of its own, in capitals, set off by blanks or parentheses. An operand that has only stop
+    words is passed over, but a query, and each side of an OR, must have another one.
 
     >>> parse_query("pizza NOT pineapple").matches({"pizza", "margherita"})
     True
     """
     _check_string(text)
-    if _has_syntax(text):
-        return _parse_cached(text, analyser)
-    terms = analyser.terms(text)
-    if not terms:
-        raise problems.no_term_at_all(text)
-    return Query(text, (Conjunct(terms),))
+    if is_plain(text):
+        terms = analyser.terms(text)
+        if terms:
+            return Query(text, (Conjunct(terms),))
+    if len(text) < _WORTH_CACHING:
+        return _parse(text, analyser)
+    return _parse_cached(text, analyser)
 
 
 def parse_expression(text: str, analyser: Analyser = DEFAULT) -> Expression:
     """Read a query as a tree, as it was written, whatever it expands to."""
-    # Imported here, so that plain words never wait for the parser library.
-    from nearcast.text.grammar import parse
+    # Imported here, so that words never wait for the parser.
+    from nearcast.text.parser import parse
 
     _check_string(text)
     if not text or text.isspace():
-        raise problems.no_term_at_all(text)
+        raise problems.empty_query(text)
     return parse(text, analyser)
 
 
 def parse_bag(text: str, analyser: Analyser = DEFAULT) -> tuple[str, ...]:
     """Read a top-k query, a bag of words, as its distinct terms in alphabetical order."""
     _check_string(text)
-    syntax = _SYNTAX.search(text)
-    if syntax:
-        raise problems.syntax_in_bag(text, syntax.start(), syntax.group())
+    if not is_plain(text):
+        for piece in _PIECE.finditer(text):
+            _check_word(text, piece.group(), piece.start())
     terms = analyser.terms(text)
     if not terms:
-        raise problems.no_term_at_all(text)
+        raise _no_term_at_all(text)
     return tuple(sorted(terms))
+
+
+def hints(text: str) -> tuple[str, ...]:
+    """Point out what a query may not mean: operators in small letters, which are plain words."""
+    found = []
+    for match in _SMALL_OPERATOR.finditer(text):
+        word, before, after = match["word"], text[: match.start()], text[match.end() :]
+        if word and after.strip() and (before.strip() or word == "not"):
+            found.append(
+                f"{word!r} at position {match.start()} is an ordinary word; "
+                f"the operator is {word.upper()}, in capitals"
+            )
+    return tuple(found)
 
 
 def forget_parsed() -> None:
@@ -81,16 +104,32 @@ def forget_parsed() -> None:
     _parse_cached.cache_clear()
 
 
-@lru_cache(maxsize=_CACHED_QUERIES)
-def _parse_cached(text: str, analyser: Analyser) -> Query:
-    return Query(text, disjunctive_normal_form(parse_expression(text, analyser), text))
+def _parse(text: str, analyser: Analyser) -> Query:
+    conjuncts = conjuncts_of_words(text, analyser)
+    if conjuncts is None:
+        conjuncts = disjunctive_normal_form(parse_expression(text, analyser), text)
+    return Query(text, conjuncts)
 
 
-def _has_syntax(text: str) -> bool:
-    # The substrings are far quicker to look for than the pattern, and rarely there.
-    return (
-        "(" in text or ")" in text or "AND" in text or "OR" in text or "NOT" in text
-    ) and _SYNTAX.search(text) is not None
+_parse_cached = lru_cache(maxsize=_CACHED_QUERIES)(_parse)
+
+
+def _check_word(text: str, word: str, at: int) -> None:
+    if word in ("(", ")", '"', "AND", "OR", "NOT"):
+        raise problems.syntax_in_bag(text, at, word)
+    if word[0] in "-!":
+        raise problems.syntax_in_bag(text, at, word[0])
+    is_property = word[0].isalpha() or not word[0].isalnum()
+    for mark in "*:" if is_property else "*":
+        if mark in word:
+            raise problems.syntax_in_bag(text, at + word.index(mark), mark)
+    if not has_term(word):
+        raise problems.no_term(text, at)
+
+
+def _no_term_at_all(text: str) -> Exception:
+    start = len(text) - len(text.lstrip())
+    return problems.empty_query(text) if start == len(text) else problems.no_term(text, start)
 
 
 def _check_string(text: object) -> None:
