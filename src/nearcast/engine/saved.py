@@ -104,9 +104,8 @@ def load_population(population: IndexedSubscriptions, folder: Path) -> None:
     operands = Operands()
     for one in asking:
         owner = one["owner"]
-        query = (
-            EVERYTHING if owner in wordless else parse_query(queries[owner], population.analyser)
-        )
+        text = "*" if owner in wordless else queries[owner]
+        query = parse_query(text, population.analyser)
         operands.resume(query.conjuncts, one["residuals"])
     population.table, population.index, population.terms = table, index, terms
     population.operands, population._anywhere, population._wordless = operands, anywhere, wordless
