@@ -307,9 +307,7 @@ def test_an_exported_subscription_ends_at_the_same_instant(tmp_path: Path) -> No
         ("\U0001f642 AND a* OR AND:x", "a OR ( and x )"),
     ],
 )
-def test_queries_of_old_files_mean_what_they_meant(
-    before: str, after: str, tmp_path: Path
-) -> None:
+def test_queries_of_old_files_mean_what_they_meant(before: str, after: str, tmp_path: Path) -> None:
     assert words_only(before) == after
     path = tmp_path / "store-2.nearcast"
     shutil.copy(GOLDEN / path.name, path)
