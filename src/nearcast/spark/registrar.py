@@ -30,6 +30,7 @@ from nearcast.events.flat import present
 from nearcast.events.reader import (
     BAD,
     MOVE,
+    OTHER as NOT_COLUMNS,
     POINT,
     RANGE,
     RANKED,
@@ -54,7 +55,7 @@ from nearcast.spark.operations import (
     begun_in,
     fixed_lists,
 )
-from nearcast.spark.refusals import Refusal, refusals_in
+from nearcast.spark.refusals import Refusal, check_event, check_query, check_shape, refusals_in
 from nearcast.spark.shaped import hull
 from nearcast.spark.topk.reading import ranked_log, shifted_log
 from nearcast.text import Query, parse_bag, parse_query
@@ -130,6 +131,11 @@ class _Batch:
         placed = np.isin(self.kinds, (POINT, RANKED, SHIFT))
         for row in np.flatnonzero(settings.outside(self.checked.points) & placed).tolist():
             self._try(row, partial(settings.check_inside, tuple(self.checked.points[row].tolist())))
+        for row, event in self.checked.others.items():
+            self._try(row, partial(check_event, event))
+        for row, region in self.checked.regions.items():
+            self._try(row, partial(check_shape, region))
+        self.kinds[self.kinds == NOT_COLUMNS] = BAD
         for row in self._special():
             self._parse(row)
 
@@ -150,7 +156,9 @@ class _Batch:
             if self.kinds[row] == RANKED:
                 parse_bag(query, analyser)
             else:
-                self.queries[row] = parse_query(query, analyser)
+                parsed = parse_query(query, analyser)
+                check_query(parsed)
+                self.queries[row] = parsed
 
         self._try(row, parse)
 
