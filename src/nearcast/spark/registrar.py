@@ -30,7 +30,6 @@ from nearcast.events.flat import present
 from nearcast.events.reader import (
     BAD,
     MOVE,
-    OTHER as NOT_COLUMNS,
     POINT,
     RANGE,
     RANKED,
@@ -38,6 +37,9 @@ from nearcast.events.reader import (
     SUBSCRIBE,
     CheckedEvents,
     Codes,
+)
+from nearcast.events.reader import (
+    OTHER as NOT_COLUMNS,
 )
 from nearcast.geo import Box, Circle, Region, region_to_json
 from nearcast.geo.circles import circle_columns

@@ -98,7 +98,9 @@ class EventStream:
             "type": pa.array(["Box"]).take(pa.array(np.zeros(len(rows), np.int8))),
             "bbox": _lists(rows, np.full(len(who), 4), pa.array(boxes.ravel())),
         }
-        parts |= {each.name: pa.nulls(len(rows), each.type) for each in kind if each.name not in parts}
+        parts |= {
+            each.name: pa.nulls(len(rows), each.type) for each in kind if each.name not in parts
+        }
         region = pa.StructArray.from_arrays(
             list(parts.values()), fields=list(kind), mask=pa.array(~rows)
         )
