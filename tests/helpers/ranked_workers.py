@@ -149,7 +149,7 @@ class Decider:
         self, begun: list[tuple[int, int, int, Subscription]], ended: list[tuple[int, int]]
     ) -> Operations:
         subscriptions = [each for _, _, _, each in begun]
-        queries = [parse_bag(each.query, self.settings.analyser) for each in subscriptions]
+        queries = [parse_bag(each.query or "", self.settings.analyser) for each in subscriptions]
         terms, _ = self.terms([Counter(query) for query in queries])
         tops = [each.top for each in subscriptions]
         wanted = RankedSubscriptions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,8 +41,14 @@ def test_a_state_of_the_first_version_goes_on_with_lasting_messages(
     assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 4
 
 
-TOP = {"op": "subscribe", "id": "t9", "query": "jazz", "point": [0, 0], "top": {"k": 2, "alpha": 1}}
-JAZZ = {"op": "publish", "text": "jazz", "point": [1, 1]}
+TOP: dict[str, Any] = {
+    "op": "subscribe",
+    "id": "t9",
+    "query": "jazz",
+    "point": [0, 0],
+    "top": {"k": 2, "alpha": 1},
+}
+JAZZ: dict[str, Any] = {"op": "publish", "text": "jazz", "point": [1, 1]}
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -53,7 +60,7 @@ def test_a_state_knows_what_is_in_its_window(
     with tarfile.open(GOLDEN / f"pipeline-{version}.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     before = json.loads((tmp_path / "log.json").read_text())
-    after = [
+    after: list[dict[str, Any]] = [
         JAZZ | {"id": "e0", "at": 40.0},  # in the window of version 4, and ended
         JAZZ | {"id": "e1"},  # there, and active
         JAZZ | {"id": "q11"},  # in both windows, without an end

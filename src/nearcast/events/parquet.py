@@ -97,7 +97,7 @@ def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float
 
 def as_row(fields: dict[str, Any]) -> dict[str, Any]:
     """Turn an event in its JSON form into a row of a table, where a field has one type."""
-    written = {
+    written: dict[str, Any] = {
         name: msgspec.json.encode(fields[name]).decode()
         for name in _AS_TEXT
         if isinstance(fields.get(name), dict)

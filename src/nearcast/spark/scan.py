@@ -11,7 +11,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 from nearcast.engine.scan import Scan
-from nearcast.engine.settings import Settings
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Update
 from nearcast.spark import refusals
 from nearcast.text import parse_bag, parse_query
@@ -26,8 +25,8 @@ class _WindowPlace(NamedTuple):
 class PipelineScan(Scan):
     """Applies events as `scan` does, and refuses what the pipeline on Spark does."""
 
-    def __init__(self, settings: Settings | None = None, *parts: Any, reports: bool = True) -> None:
-        super().__init__(settings, *parts, reports=reports)
+    def __init__(self, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
         self.checks = True
         """Whether events are checked; those that were accepted before need not be."""
         self._recent: OrderedDict[str, _WindowPlace] = OrderedDict()  # the last messages, by id
