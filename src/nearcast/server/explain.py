@@ -17,7 +17,7 @@ from nearcast.server.bodies import json_response
 from nearcast.server.describe import describe, needed
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
-from nearcast.text import parse_bag, parse_query
+from nearcast.text import Content, Operand, parse_bag, parse_query
 
 routes = Routes()
 
@@ -73,15 +73,18 @@ def _needed(context: RequestContext, name: str) -> str:
 
 
 def _boolean(subscription: Subscription, message: Message, settings: Settings) -> dict[str, Any]:
-    terms = settings.analyser.terms(message.text)
+    tokens = settings.analyser.tokens(message.text)
+    terms, content = frozenset(tokens), Content(tokens, getattr(message, "properties", None))
     query = parse_query(subscription.query, settings.analyser)
     text = {
-        "matches": query.matches(terms),
+        "matches": query.matches(terms, content),
         "terms": sorted(terms),
         "alternatives": [
             {
                 "required": _found(each.required, terms),
                 "excluded": _found(each.excluded, terms),
+                "having": _holding(each.having, content),
+                "lacking": _holding(each.lacking, content),
             }
             for each in query.conjuncts
         ],
@@ -92,6 +95,13 @@ def _boolean(subscription: Subscription, message: Message, settings: Settings) -
 
 def _found(wanted: frozenset[str], terms: frozenset[str]) -> list[dict[str, Any]]:
     return [{"term": term, "found": term in terms} for term in sorted(wanted)]
+
+
+def _holding(operands: tuple[Operand, ...], content: Content) -> list[dict[str, Any]]:
+    return [
+        {"operand": one.to_text(), "means": one.in_words(), "holds": one.holds(content)}
+        for one in operands
+    ]
 
 
 def _place(subscription: Subscription, message: Message) -> dict[str, Any]:
@@ -125,7 +135,7 @@ def _ranked(subscription: Subscription, message: Message, settings: Settings) ->
         "matches": not set(wanted).isdisjoint(tokens),
         "terms": sorted(set(tokens)),
         "alternatives": [
-            {"required": [each], "excluded": []}
+            {"required": [each], "excluded": [], "having": [], "lacking": []}
             for each in _found(frozenset(wanted), frozenset(tokens))
         ],
     }
