@@ -20,7 +20,7 @@ from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import ActiveColumns
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
-from nearcast.engine.indexed import Indexed, IndexedSubscriptions
+from nearcast.engine.indexed import Indexed
 from nearcast.engine.order import (
     FINE,
     IN_USE,
@@ -34,6 +34,7 @@ from nearcast.engine.order import (
     nothing_known,
 )
 from nearcast.engine.ranked_updates import ranked_updates
+from nearcast.engine.subscriptions import IndexedSubscriptions
 from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
