@@ -39,7 +39,7 @@ def _event(draw: Random, number: int, now: float) -> Event:
     if chance < 0.25:
         query, region = draw.choice([(words, _region(draw)), (None, _region(draw)), (words, None)])
         if draw.random() < 0.2:
-            query = f"{words} p:<{draw.randrange(3)} OR \"{words}\""
+            query = f'{words} p:<{draw.randrange(3)} OR "{words}"'
         return Subscribe(Subscription(name, query, region, ttl=life), now)
     if chance < 0.3:
         top = Top(draw.randint(1, 4), 0.5, scale=draw.choice([None, 1e6]))

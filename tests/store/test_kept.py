@@ -75,8 +75,8 @@ def test_what_was_displaced_does_not_return(reopened: Open) -> None:
 def test_what_was_displaced_does_not_return_from_an_export(tmp_path: Path) -> None:
     path = tmp_path / "e.nearcast"
     with Engine(path=path, index="scan", window_count=3) as engine:
-        first = [BEST, message("filler-1"), message("m1", ttl=100), *map(message, ["m2", "m3"])]
-        engine.apply_all([*first, message("m4"), Retract("m2"), Retract("m3")])
+        sent = [message("filler-1"), message("m1", ttl=100), *map(message, ["m2", "m3", "m4"])]
+        engine.apply_all([BEST, *sent, Retract("m2"), Retract("m3")])
         copy = Scan(engine.settings)
         for event in export_events(path):
             copy.apply(event)
