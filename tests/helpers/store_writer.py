@@ -14,7 +14,7 @@ from itertools import count
 from random import Random
 
 from nearcast import Box, Circle, Engine, Message, Subscription, Top
-from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe
+from nearcast.events import Event, Move, Publish, Retract, Subscribe, Unsubscribe
 
 WINDOW = 40
 _WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -35,21 +35,32 @@ def _event(draw: Random, number: int, now: float) -> Event:
     name = f"s{draw.randrange(30)}"
     chance = draw.random()
     words = " ".join(draw.sample(_WORDS, draw.randint(1, 2)))
+    life = draw.choice([None, None, 5.0])
     if chance < 0.25:
-        return Subscribe(Subscription(name, words, _region(draw)), now)
+        query, region = draw.choice([(words, _region(draw)), (None, _region(draw)), (words, None)])
+        if draw.random() < 0.2:
+            query = f'{words} p:<{draw.randrange(3)} OR "{words}"'
+        return Subscribe(Subscription(name, query, region, ttl=life), now)
     if chance < 0.3:
-        top = Top(draw.randint(1, 4), 0.5)
-        return Subscribe(Subscription("t" + name, words, point=_point(draw), top=top), now)
+        top = Top(draw.randint(1, 4), 0.5, scale=draw.choice([None, 1e6]))
+        asked = draw.choice([None, "p:1"])
+        ranked = Subscription("t" + name, words, None, _point(draw), top, asked, ttl=life)
+        return Subscribe(ranked, now)
     if chance < 0.4:
-        return Move(name, _region(draw), at=now)
-    if chance < 0.45:
+        return Move(name, _region(draw), at=now, ttl=life)
+    if chance < 0.43:
         return Unsubscribe(draw.choice([name, "t" + name]), now)
+    if chance < 0.46:
+        return Retract(f"m{max(0, number - draw.randrange(20))}", now)
     text = " ".join(draw.choices(_WORDS, k=4))
     ttl = draw.choice([0.0, 0.0, 0.0, 3.0, 20.0])
+    properties = draw.choice([None, None, {"p": draw.randrange(3)}])
+    id = draw.choice([f"m{number}", f"m{number}", f"object{draw.randrange(4)}"])
     if chance < 0.5:
         lon, lat = _point(draw)
-        return Publish(Message(f"m{number}", text, region=Box(lon, lat, lon, lat), at=now, ttl=ttl))
-    return Publish(Message(f"m{number}", text, _point(draw), at=now, ttl=ttl))
+        area = Box(lon, lat, lon, lat)
+        return Publish(Message(id, text, None, area, now, ttl, properties))
+    return Publish(Message(id, text, _point(draw), None, now, ttl, properties))
 
 
 def batches(seed: int) -> Iterator[list[Event]]:

@@ -16,6 +16,7 @@ from nearcast.engine.settings import GivenSettings
 from nearcast.errors import NearcastError, StoreError
 from nearcast.events import Publish
 from nearcast.store import open_store
+from nearcast.store.snapshot import FORMAT
 from nearcast.text import Analyser, Vocabulary
 
 AREA = Box(0, 0, 1, 1)
@@ -195,7 +196,7 @@ def with_snapshot(tmp_path: Path) -> Path:
         engine.subscribe("best", "a", point=(0, 0), top=Top(2, 0.5))
         store: Any = engine._journal
         store._save_snapshot(engine._ready())
-        engine.subscribe("late", "a \ud800", AREA)
+        engine.subscribe("late", "a\ud800", AREA)
         engine.unsubscribe("gone")
         engine.publish("kept \u00e9", "a \ud800", (0.5, 0.5), ttl=10)
     assert len(snapshots(path)) == 1
@@ -227,7 +228,7 @@ def cut_short(folder: Path) -> None:
 
 def another_version(folder: Path) -> None:
     head = folder / "head.json"
-    head.write_text(head.read_text().replace('"format": 1', '"format": 99'))
+    head.write_text(head.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
 
 
 def no_head(folder: Path) -> None:
@@ -363,9 +364,9 @@ def test_top_k_subscriptions_are_read_back_as_columns(
     single: list[str] = []
     put = FastRankings.put
 
-    def counted(self: FastRankings, subscription: Subscription, terms: tuple[str, ...]) -> None:
+    def counted(self: FastRankings, subscription: Subscription, *given: Any) -> None:
         single.append(subscription.id)
-        put(self, subscription, terms)
+        put(self, subscription, *given)
 
     monkeypatch.setattr(FastRankings, "put", counted)
     with Engine(index="rarest-term", path=path) as engine:

@@ -56,8 +56,9 @@ class MessageStore:
         self._chunks.reload()
         found = self._connection.execute("SELECT count(*) FROM withdrawn").fetchone()
         self._withdrawals = int(found[0])
-        self._needed = 0  # messages of the window, when the chunks were last written again
-        self._first: tuple[ChunkSummary, pa.Array] | None = None  # the ids of the oldest chunk
+        self.needed = 0  # messages of the window, when they were last counted
+        # The oldest chunk, its ids, and the first place that the oldest message can have there.
+        self._first: tuple[ChunkSummary, pa.Array, int] | None = None
 
     def add(self, accepted: Iterable[AcceptedMessage | PublishedColumns]) -> None:
         """Write messages in the order of their events."""
@@ -118,6 +119,8 @@ class MessageStore:
 
     def withdraw(self, some: list[WithdrawnMessage]) -> None:
         """Write that messages were retracted or replaced, after all messages were added."""
+        if not some:
+            return
         active = [(each.id, each.seq) for each in some]
         self._connection.executemany("DELETE FROM lasting WHERE id = ? AND seq < ?", active)
         rows = [(each.seq, each.id) for each in some if not each.in_place]
@@ -131,13 +134,16 @@ class MessageStore:
         if self._withdrawals:
             first = self._chunks.oldest
             self._forget_withdrawals(now_first=None if first is None else first.first)
-        if self._chunks.rows + self._withdrawals > 2 * self._needed + _WORTH_TIDYING:
+        if self._chunks.rows + self._withdrawals > 2 * self.needed + _WORTH_TIDYING:
             self._tidy(now, oldest)
 
     def _has(self, chunk: ChunkSummary, id: str) -> bool:
         if self._first is None or self._first[0] != chunk:
-            self._first = chunk, self._chunks.read(chunk.first).column("id")
-        return bool(pc.index(self._first[1], id).as_py() >= 0)
+            self._first = chunk, self._chunks.read(chunk.first).column("id"), 0
+        _, ids, start = self._first
+        same = pc.equal(ids.slice(start), id).to_numpy(zero_copy_only=False)
+        self._first = chunk, ids, start + int(same.argmax())
+        return bool(same.any())
 
     def _forget_withdrawals(self, now_first: int | None) -> None:
         """Remove those that are older than all messages in chunks."""
@@ -152,7 +158,7 @@ class MessageStore:
         """Write the messages of the window again, without what has left it."""
         whole = _stored(self._connection)
         needed = whole.filter(_in_window(self._connection, whole, self._window, now, oldest))
-        self._needed = len(needed)
+        self.needed = len(needed)
         if len(needed) < len(whole) or self._withdrawals:
             self._chunks.clear()
             self._forget_withdrawals(None)

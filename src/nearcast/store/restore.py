@@ -138,11 +138,11 @@ def _one_by_one(core: EventCore, messages: Iterable[Message], in_window: bool) -
 
 def restore(
     core: EventCore, connection: sqlite3.Connection, window: Window, snapshots: Snapshots
-) -> None:
-    """Bring an empty core to the state of the file."""
+) -> int:
+    """Bring an empty core to the state of the file, and count the messages of the window."""
     (now,) = connection.execute("SELECT now FROM state").fetchone()
     if now is None:
-        return  # nothing has happened yet
+        return 0  # nothing has happened yet
     core.advance(now)
     changed = None if core.plain else snapshots.load(core)
     if changed is not None:
@@ -153,9 +153,11 @@ def restore(
     else:
         restore_subscriptions(core, all_rows(connection))
         snapshots.built(core)
-    restore_messages(core, window_of(connection, window), lasting_of(connection))
+    messages = window_of(connection, window)
+    restore_messages(core, messages, lasting_of(connection))
     core.advance(now)
     _restore_ranked(core, ranked_rows(connection))
+    return len(messages)
 
 
 def _restore_ranked(core: EventCore, rows: Iterator[Row]) -> None:

@@ -126,7 +126,9 @@ class Store:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         with naming_file(self.path):
             self._reload()
-            restore(core, self._connection, self.settings.window, self._snapshots)
+            self._messages.needed = restore(
+                core, self._connection, self.settings.window, self._snapshots
+            )
 
     def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         """Write the changes of a call, and the answers to store with them, to the disk."""
