@@ -20,7 +20,7 @@ from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import ActiveColumns
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
-from nearcast.engine.indexed import Indexed, IndexedSubscriptions
+from nearcast.engine.indexed import Indexed
 from nearcast.engine.order import (
     FINE,
     IN_USE,
@@ -34,6 +34,7 @@ from nearcast.engine.order import (
     nothing_known,
 )
 from nearcast.engine.ranked_updates import ranked_updates
+from nearcast.engine.subscriptions import IndexedSubscriptions
 from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
@@ -221,6 +222,17 @@ def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
     changes.messages.append(messages._replace(seq=changes.seq + 1))
     note(core, changes, now, updates)
     return updates
+
+
+def bring_back(core: Indexed, messages: PublishedColumns, in_window: bool) -> None:
+    """Add messages at points that were published before and have not ended, without updates."""
+    _, ids, texts, points, now, ttl = messages
+    if ttl is not None:
+        _keep(core, messages, np.hstack([points, points]), ttl)
+    if in_window:
+        core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser, ttl))
+    else:
+        core.pass_by(len(ids))
 
 
 def _keep(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from nearcast.engine.attributes import Attributes
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.events import Event, Message, Result, Subscription, Update
@@ -19,6 +20,16 @@ class EventCore(Protocol):
     settings: Settings
     now: float | None
     """The time of the latest event; None before the first."""
+    attributes: Attributes
+    ended: list[str]
+    """The subscriptions that ended with the time of the latest event."""
+    withdrew: bool
+    """Whether the latest event retracted or replaced a message."""
+
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message in the window; None if it is empty."""
+        ...
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -30,6 +41,14 @@ class EventCore(Protocol):
 
     def advance(self, now: float) -> None:
         """Advance the time."""
+        ...
+
+    def resume(self, subscription: Subscription, end: float | None) -> None:
+        """Add a subscription that was there before, and ends when it would have."""
+        ...
+
+    def bring_back(self, message: Message, in_window: bool) -> None:
+        """Add a message that was published before and has not ended, without updates."""
         ...
 
     def results(self, id: str) -> list[Result]:

@@ -174,6 +174,14 @@ class SlidingWindow:
             named = zip(rows.tolist(), ends.tolist(), strict=True)
             self._ending.update((first + one, (columns.ids[one], end)) for one, end in named)
 
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message; None if there is none."""
+        if not self._parts:
+            return None
+        _, part = self._parts[0]
+        return part.message.id if isinstance(part, ArrivedMessage) else part.ids[part.row]
+
     def enter(self, columns: Columns, most: int) -> None:
         """Append the messages of a table one after the other; the window has `most` at any time."""
         rows, last = len(columns.ids), columns.at[-1]
