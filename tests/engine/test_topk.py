@@ -121,7 +121,7 @@ def test_a_subscription_starts_with_the_best_of_the_window() -> None:
     ]
 
 
-def test_a_move_changes_scores_and_reports_only_who_comes_and_goes() -> None:
+def test_a_move_reports_who_comes_and_goes_and_whose_score_changes() -> None:
     engine = Engine(index="rarest-term", space=SQUARE)
     engine.publish("a", "jazz", (0, 0))
     engine.publish("b", "jazz", (1, 0))
@@ -129,6 +129,7 @@ def test_a_move_changes_scores_and_reports_only_who_comes_and_goes() -> None:
     engine.subscribe("s", "jazz", point=(0, 0), top=Top(2, 1))
     assert engine.move("s", point=(3, 0)) == [
         Update("remove", "s", "a"),
+        Update("change", "s", "b", 1 - 2 / 5),
         Update("add", "s", "c", 1.0),
     ]
     assert engine.results("s") == [Result("c", 1.0), Result("b", 1 - 2 / 5)]
@@ -153,10 +154,16 @@ def test_range_messages_take_no_part() -> None:
     assert [r.message for r in engine.results("s")] == ["m"]
 
 
-def test_lasting_messages_are_in_the_window_beyond_their_end() -> None:
+def test_a_message_with_an_end_leaves_the_window_at_it() -> None:
     engine = Engine(index="rarest-term")
+    engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 0.5))
+    engine.publish("next", "jazz", (1, 0), at=0)
     engine.publish("m", "jazz", (0, 0), at=0, ttl=1)
-    assert ops(engine.subscribe("s", "jazz", point=(0, 0), top=Top(1, 0.5), at=5)) == [("add", "m")]
+    assert engine.publish("other", "rock", (0, 0), at=0.75) == []
+    assert ops(engine.publish("another", "rock", (0, 0), at=1)) == [
+        ("remove", "m"),
+        ("add", "next"),
+    ]
 
 
 def test_the_kind_of_a_subscription_cannot_change() -> None:
@@ -167,8 +174,8 @@ def test_the_kind_of_a_subscription_cannot_change() -> None:
         engine.subscribe("ranked", "jazz", Box(0, 0, 1, 1))
     with pytest.raises(StateError, match="of the other kind"):
         engine.subscribe("plain", "jazz", point=(0, 0), top=Top(1, 0.5))
-    with pytest.raises(StateError, match="move it to a point"):
-        engine.move("ranked", Box(0, 0, 1, 1))
+    with pytest.raises(StateError, match="move it to a region"):
+        engine.move("plain", point=(0, 0))
     engine.unsubscribe("plain")
     engine.subscribe("plain", "jazz", point=(0, 0), top=Top(1, 0.5))
 

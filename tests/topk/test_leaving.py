@@ -12,11 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from nearcast import Box, Circle, Top
+from nearcast.engine import ends, numbered
+from nearcast.engine import window as stored
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription
 from nearcast.engine.ranked import FastRankings, ranking_core
 from nearcast.engine.rankings import PlainRankings
@@ -114,8 +117,13 @@ class Leaving(RuleBasedStateMachine):
 
     ranking: ClassVar[str] = "auto"
 
-    @initialize(window=windows, history=histories)
-    def start(self, window: Window, history: tuple[str, ...] | None) -> None:
+    @initialize(window=windows, history=histories, tidies=st.booleans())
+    def start(self, window: Window, history: tuple[str, ...] | None, tidies: bool) -> None:
+        self.patch = pytest.MonkeyPatch()
+        if tidies:  # holes are closed, and ends forgotten, as soon as there are a few
+            self.patch.setattr(numbered, "_MANY_HOLES", 1)
+            self.patch.setattr(stored, "_WORTH_TIDYING", 1)
+            self.patch.setattr(ends, "_WORTH_TIDYING", 1)
         vocabulary = None
         if history is not None:
             vocabulary = Vocabulary.from_documents(text.split() for text in history)
@@ -125,6 +133,9 @@ class Leaving(RuleBasedStateMachine):
         self.naive = Naive(self.settings)
         self.both = (self.plain, self.fast)
         self.now, self.arrivals, self.made = 0.0, 0, 0
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     def _advance(self, step: float) -> None:
         self.now += step

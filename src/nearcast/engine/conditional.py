@@ -167,14 +167,18 @@ class ConditionalRankings:
         self._rankings[sub] = ranking
         self._fill(sub)
 
-    def drop(self, sub: int) -> TopkChanges:
-        """Remove a ranking, and return its results as they were reported, leaving."""
+    def told(self, sub: int) -> TopkChanges:
+        """The results of a ranking as they were last reported."""
+        told = self._rankings[sub].told
+        return changes_of((0, ADD, sub, number, score) for number, score in told.items())
+
+    def drop(self, sub: int) -> None:
+        """Remove a ranking."""
         matched = self._matched_as.pop(sub)
         del self._matched[matched]
         self._matching()[0].unsubscribe(np.array([matched], np.int32))
         self._touched.discard(sub)
-        told = self._rankings.pop(sub).told
-        return changes_of((0, REMOVE, sub, number, score) for number, score in told.items())
+        del self._rankings[sub]
 
     def reached(self, arrived: ArrivedMessage) -> dict[int, float]:
         """The subscriptions that a message may be a result of, by threshold and condition."""

@@ -79,7 +79,11 @@ class Indexed(Scan):
         """Figures about index and table, for monitoring."""
         population = self.boolean
         size = population.index.stats()["bytes"] + population.table.nbytes + self.active.nbytes
-        return {"bytes": float(size), "candidates": float(population.looked_at)}
+        return {
+            "bytes": float(size),
+            "candidates": float(population.looked_at),
+            "conditional_rankings": float(self.ranked.conditional),
+        }
 
     def _move(self, event: Move, now: float) -> list[Update]:
         id, region = event.id, event.region
@@ -109,7 +113,8 @@ class Indexed(Scan):
     @property
     def time_ranks(self) -> bool:
         """Whether results of top-k subscriptions may change as time passes."""
-        return self.has_rankings and self.settings.window.count is None
+        ends = self.settings.window.count is None or not self.ranked.plain_window
+        return self.has_rankings and ends
 
     def boxes(self) -> Floats:
         """The bounding boxes of all subscriptions; a top-k one has its point."""

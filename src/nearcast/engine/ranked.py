@@ -112,7 +112,8 @@ class FastRankings:
         assert top is not None  # noqa: S101 - by kind
         self._terms.sweep()
         if id in self._numbers:
-            self._pending.append(self._withdraw(self._numbers[id]))
+            self._pending.append(turned(self._results(self._numbers[id])))
+            self._remove(self._numbers[id])
         conditional = wanted is not None or (top.scale is not None and not core.takes_scales)
         if conditional:
             number = core.reserve()
@@ -126,23 +127,23 @@ class FastRankings:
             self._special[number] = subscription
             self._least[number] = -inf if top.min_score is None else top.min_score
         if not conditional:
-            self._pending.append(self._members(number))
+            self._pending.append(self._results(number))
 
-    def _withdraw(self, number: int) -> TopkChanges:
-        """Remove a subscription, and return its results, leaving; the next gets its number."""
+    def _remove(self, number: int) -> None:
+        """Remove a subscription; the next one gets its number."""
         assert self._core is not None  # noqa: S101 - a subscription was added
         if number in self._conditional:
+            self._conditional.drop(number)
             self._core.release(number)
-            results = self._conditional.drop(number)
         else:
-            results = turned(self._members(number))
             self._core.unsubscribe(np.array([number], np.int32))
         if self._special.pop(number, None) is not None:
             self._least[number] = -inf
-        return results
 
-    def _members(self, number: int) -> TopkChanges:
-        """The results of a subscription that the core ranks, best first."""
+    def _results(self, number: int) -> TopkChanges:
+        """The results of a subscription as changes; if it is conditional, as they were reported."""
+        if number in self._conditional:
+            return self._conditional.told(number)
         assert self._core is not None  # noqa: S101 - a subscription was added
         return self._reported(self._core.members(np.array([number], np.int32)))
 
@@ -179,7 +180,7 @@ class FastRankings:
     def drop(self, id: str) -> None:
         """Remove a known subscription; it gets no more updates."""
         number = self._numbers.pop(id)
-        self._withdraw(number)
+        self._remove(number)
         self._ids[number] = self._queries[number] = ""
         self._order = None
         self._pending = [without(changes, number) for changes in self._pending]
@@ -193,9 +194,6 @@ class FastRankings:
             return
         if message.ttl and arrived.end <= arrived.at:
             return  # it has ended
-        known = self._messages.ids.number(message.id)
-        if known is not None:  # of a message that this event let leave the window
-            self._messages.ids.take_out(known)
         self._terms.sweep()
         number, bags = self._core.next, self._terms.bags([arrived.tokens])
         points, at = np.array([message.point], np.float64), np.array([arrived.at])
@@ -220,7 +218,8 @@ class FastRankings:
         at, row = columns.at, 0
         ends = [inf] * len(at) if columns.ttl is None else _ends_of(at, columns.ttl)
         while row < len(at):
-            parts.append(at_event(row, self._take_out(self._messages.due(at[row]))))
+            if due := self._messages.due(at[row]):
+                parts.append(at_event(row, self._take_out(due)))
             stop = self._stretch(at, ends, row)
             if ends[row] > at[row]:
                 parts.append(at_event(row, self._enter_rows(columns.part(row, stop))))
@@ -256,10 +255,14 @@ class FastRankings:
         """Remove the message with this id from the window; False if there is none."""
         if self._core is None:
             return self._waiting.take_out(id)
-        number = self._messages.number(id)
-        if number is not None:
-            self._pending.append(self._take_out([number]))
-        return number is not None
+        number = self._messages.ids.number(id)
+        if number is None:
+            return False
+        if number < self._core.first:  # it has left with this event, which may use its id again
+            self._messages.ids.take_out(number)
+            return False
+        self._pending.append(self._take_out([number]))
+        return True
 
     def _take_out(self, numbers: list[int]) -> TopkChanges:
         """Remove messages from the window; some may have left it."""
@@ -279,7 +282,8 @@ class FastRankings:
         if self._settings.window.seconds is not None:
             first = self._core.first
             self._pending.append(self._reported(self._core.advance(now)))
-            self._conditional.lose(range(first, self._core.first))
+            if self._conditional:
+                self._conditional.lose(range(first, self._core.first))
 
     def uses(self, id: str, now: float) -> bool:
         """Whether a message of the window has this id at that time."""
@@ -335,7 +339,7 @@ class FastRankings:
             found = self._conditional[number].best()
             numbers, scores = np.array(list(found), np.int64), list(found.values())
         else:
-            members = self._members(number)
+            members = self._results(number)
             numbers, scores = members.messages, members.scores.tolist()
         return dict(zip(self.message_names(numbers).to_pylist(), scores, strict=True))
 

@@ -56,7 +56,7 @@ class Rankings(Protocol):
     def enter(self, arrived: ArrivedMessage) -> None:
         """Add a message at a point to the window; the oldest may have to leave it.
 
-        No message of the window has its id.
+        `take_out` was called with its id, unless the id is known to be new.
         """
         ...
 

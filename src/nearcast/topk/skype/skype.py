@@ -24,7 +24,7 @@ from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import InvalidValue
 from nearcast.topk.core import TopK
 from nearcast.topk.kernels.arrays import longer
-from nearcast.topk.kernels.layout import ALPHA, CLASSES, DONE, SUB
+from nearcast.topk.kernels.layout import ALPHA, CLASSES, DONE, SUB, TERM_COUNT
 from nearcast.topk.skype import _events
 from nearcast.topk.skype._layout import (
     AS_PRINTED,
@@ -152,6 +152,7 @@ class Skype(TopK):
             np.empty(1 << 10, np.int32),
         )
         self._stamp = 1
+        self._kept_nodes = 0  # when notes of who buffers which message were last made anew
         self._groups, self._regroup_at = groups, 1
         self._make_cells()
 
@@ -225,7 +226,7 @@ class Skype(TopK):
                 ranks=longer(index.ranks, room * RANKS),
             )  # fmt: skip
         if self._index.options[METHOD] == IGPT:
-            self._group(subs, alphas)
+            self._group(alphas)
             self._place(subs, points)
         done = 0
         while done < len(subs):
@@ -289,11 +290,6 @@ class Skype(TopK):
     def _renumber(self, renumbered: Int32s) -> None:
         _events.close_holes(self._state, self._index, renumbered)
 
-    @property
-    def _nodes_are_stale(self) -> bool:
-        """Whether most notes of who buffers which message are of buffers that were filled again."""
-        return bool(4 * self.buffered * self._subs + 16384 < self._index.options[NODE_END])
-
     def _next_stamps(self, count: int) -> int:
         if self._stamp + count >= 1 << 31:
             self._index.stamps[:] = 0
@@ -303,8 +299,10 @@ class Skype(TopK):
 
     def _grow(self, code: int) -> None:
         index = self._index
-        if code == _events.MORE_NODES and self._nodes_are_stale:
+        if code == _events.MORE_NODES and index.options[NODE_END] > 2 * self._kept_nodes + 65536:
+            # Buffers that were filled again have left notes behind.
             _events.renew_nodes(self._state, index)
+            self._kept_nodes = int(index.options[NODE_END])
         elif code == _events.MORE_NODES:
             self._index = index._replace(nodes=longer(index.nodes, 2 * len(index.nodes) + 16384))
         elif code == _events.MORE_RANKS:
@@ -331,7 +329,7 @@ class Skype(TopK):
                 touched=np.empty(len(self._index.sub_cells) + 8 * length, np.int32),
             )  # fmt: skip
 
-    def _group(self, subs: Int32s, alphas: Floats) -> None:
+    def _group(self, alphas: Floats) -> None:
         """Let alpha groups have equally many subscriptions, whenever there are twice as many.
 
         Limits are quantiles of alpha, which has the order of alpha*. Subscriptions that come are
@@ -341,8 +339,8 @@ class Skype(TopK):
         if count < self._regroup_at:
             return
         self._regroup_at = 2 * count
-        live = np.setdiff1d(np.arange(self._subs, dtype=np.int32), subs)
-        live = np.setdiff1d(live, self._free.array).astype(np.int32)
+        counts = self._state.sub_i.reshape(-1, 2 * SUB)[: self._subs, TERM_COUNT]
+        live = np.flatnonzero(counts).astype(np.int32)
         known = self._state.sub_f.reshape(-1, SUB)[live, ALPHA]
         parts = np.arange(1, self._groups) / self._groups
         edges = np.quantile(np.concatenate((known, alphas)), parts) if len(parts) else parts
