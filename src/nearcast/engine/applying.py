@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from nearcast.engine.bodies import attach
 from nearcast.engine.changes import AcceptedMessage, EngineChanges
 from nearcast.engine.core import EventCore
 from nearcast.engine.outcome import EventOutcome
@@ -17,12 +18,13 @@ from nearcast.events import Event, Publish, Unsubscribe, Update
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
     """Apply one event, and record what it changed."""
     updates = core.apply(event)
+    attach(core, event, updates)
     changes.seq += 1
     changes.now = core.now
     at = core.now or 0.0
     match event:
         case Publish(message):
-            if message.point is not None or message.ttl:
+            if updates or message.point is not None or message.ttl:
                 changes.messages.append(AcceptedMessage(changes.seq, at, message))
         case _:
             id = event.subscription.id if hasattr(event, "subscription") else event.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from nearcast.engine.attributes import Attributes
 from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.events import Event, Message, Result, Subscription, Update
@@ -19,6 +20,8 @@ class EventCore(Protocol):
     settings: Settings
     now: float | None
     """The time of the latest event; None before the first."""
+    attributes: Attributes
+    """What subscriptions have that no index looks at."""
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -54,6 +57,10 @@ class EventCore(Protocol):
 
     def message(self, id: str) -> Message | None:
         """Look up a message that is active or in the window."""
+        ...
+
+    def match(self, message: Message) -> list[Result]:
+        """The subscriptions that a message would reach now, with their scores; nothing changes."""
         ...
 
     def figures(self) -> dict[str, float]:
