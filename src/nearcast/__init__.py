@@ -6,7 +6,7 @@ from nearcast._version import __version__
 from nearcast.engine import Engine
 from nearcast.errors import NearcastError
 from nearcast.events import Message, Result, Subscription, Top, Update
-from nearcast.geo import Box, Circle, Polygon
+from nearcast.geo import Box, Circle, MultiPolygon, Polygon
 
 if TYPE_CHECKING:
     from nearcast.client import AsyncClient, Client
@@ -18,6 +18,7 @@ __all__ = [
     "Client",
     "Engine",
     "Message",
+    "MultiPolygon",
     "NearcastError",
     "Polygon",
     "Result",

@@ -14,6 +14,7 @@ from nearcast.errors import InvalidValue, MissingField
 from nearcast.geo import (
     Box,
     Circle,
+    MultiPolygon,
     Polygon,
     Region,
     point_from_json,
@@ -30,12 +31,19 @@ POLYGON = {
         [[4.0, 1.0], [5.0, 1.0], [5.0, 2.0], [4.0, 1.0]],
     ],
 }
+MULTI_POLYGON = {
+    "type": "MultiPolygon",
+    "coordinates": [POLYGON["coordinates"], [[[8.0, 8.0], [9.0, 8.0], [9.0, 9.0], [8.0, 8.0]]]],
+}
 lons, lats = st.floats(-180, 180), st.floats(-90, 90)
+ALL = pytest.mark.parametrize(
+    "written", [BOX, CIRCLE, POLYGON, MULTI_POLYGON], ids=lambda w: w["type"]
+)
 
 
 @st.composite
 def regions(draw: st.DrawFn) -> Region:
-    kind = draw(st.sampled_from([Box, Circle, Polygon]))
+    kind = draw(st.sampled_from([Box, Circle, Polygon, MultiPolygon]))
     lon, lat = draw(lons), draw(lats)
     if kind is Box:
         south, north = sorted((lat, draw(lats)))
@@ -44,7 +52,12 @@ def regions(draw: st.DrawFn) -> Region:
         return Circle((lon, lat), draw(st.floats(0, 1e9)))
     lon, lat = lon / 2, lat / 2
     right, up = draw(st.floats(0.1, 80)), draw(st.floats(0.1, 40))
-    return Polygon((((lon, lat), (lon + right, lat), (lon, lat + up), (lon, lat)),))
+    rings = (((lon, lat), (lon + right, lat), (lon, lat + up), (lon, lat)),)
+    if kind is Polygon:
+        return Polygon(rings)
+    return MultiPolygon(
+        (rings, (((0, 0), (right, 0), (0, up), (0, 0)),))[: draw(st.integers(1, 2))]
+    )
 
 
 @given(regions())
@@ -53,17 +66,24 @@ def test_there_and_back(region: Region) -> None:
     assert region_from_json(json.loads(json.dumps(region_to_json(region)))) == region
 
 
-@pytest.mark.parametrize("written", [BOX, CIRCLE, POLYGON], ids=lambda w: w["type"])
+@ALL
 def test_back_and_there(written: dict[str, object]) -> None:
     """The JSON of a region that was read is the JSON it was read from."""
     assert region_to_json(region_from_json(written)) == written
 
 
-@pytest.mark.parametrize("written", [BOX, CIRCLE, POLYGON], ids=lambda w: w["type"])
+@ALL
 def test_null_counts_as_absent(written: dict[str, object]) -> None:
-    """A struct with the fields of all three regions, the unused ones null, is the one region."""
-    names = ("type", "bbox", "center", "radius", "coordinates")
+    """A struct with the fields of all regions, the unused ones null, is the one region."""
+    names = ("type", "bbox", "center", "radius", "coordinates", "polygons")
     assert region_from_json({n: written.get(n) for n in names}) == region_from_json(written)
+
+
+def test_a_struct_has_the_coordinates_of_a_multi_polygon_in_a_field_of_their_own() -> None:
+    """A field of a struct has one type, and theirs are lists of one level more."""
+    struct = {"type": "MultiPolygon", "polygons": MULTI_POLYGON["coordinates"]}
+    assert region_from_json(struct | {"coordinates": None}) == region_from_json(MULTI_POLYGON)
+    assert region_from_json(struct) == region_from_json(MULTI_POLYGON)
 
 
 def test_further_fields_are_left_alone() -> None:
@@ -93,7 +113,8 @@ def tuples(value: Any) -> Any:
 def test_any_sequence_will_do(shape: Any) -> None:
     """Arrays, arrays of arrays and tuples are read like lists."""
     single = {"type": "Polygon", "coordinates": POLYGON["coordinates"][:1]}
-    for written in (BOX, CIRCLE, POLYGON, single):
+    several = {"type": "MultiPolygon", "coordinates": [POLYGON["coordinates"][:1]] * 2}
+    for written in (BOX, CIRCLE, POLYGON, single, several):
         shaped = {k: v if isinstance(v, str) else shape(v) for k, v in written.items()}
         if shape is arrays and "radius" in shaped:
             shaped["radius"] = np.float64(2000.0)
@@ -121,6 +142,8 @@ def test_points_become_plain_floats(given: Any) -> None:
         ({"type": "Circle", "radius": 5}, "center"),
         ({"type": "Circle", "center": [0, 0]}, "radius"),
         ({"type": "Polygon", "bbox": [0, 0, 1, 1]}, "coordinates"),
+        ({"type": "Polygon", "polygons": [[]]}, "coordinates"),
+        ({"type": "MultiPolygon", "coordinates": None}, "coordinates"),
     ],
 )
 def test_missing_fields(written: dict[str, object], field: str) -> None:
@@ -130,18 +153,19 @@ def test_missing_fields(written: dict[str, object], field: str) -> None:
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("kind", ["box", "Point", "MultiPolygon", 5, True, ["Box"]])
+@pytest.mark.parametrize("kind", ["box", "Point", "MultiPoint", 5, True, ["Box"]])
 def test_unknown_types_are_told_the_right_ones(kind: object) -> None:
-    """The message shows the type that was given and the three that exist."""
+    """The message shows the type that was given and the four that exist."""
     with pytest.raises(InvalidValue) as caught:
         region_from_json({"type": kind, "bbox": [0, 0, 1, 1]})
-    assert str(caught.value) == f'type: {kind!r} given; expected "Box", "Circle" or "Polygon"'
+    expected = '"Box", "Circle", "Polygon" or "MultiPolygon"'
+    assert str(caught.value) == f"type: {kind!r} given; expected {expected}"
 
 
 @pytest.mark.parametrize("thing", [None, 5, "Box", ["type", "Box"], Box(0, 0, 1, 1)])
 def test_what_is_no_object(thing: object) -> None:
-    """The message shows it, and names the three types."""
-    with pytest.raises(InvalidValue, match=r'"Box", "Circle" or "Polygon"$') as caught:
+    """The message shows it, and names the four types."""
+    with pytest.raises(InvalidValue, match=r'"Circle", "Polygon" or "MultiPolygon"$') as caught:
         region_from_json(thing)
     assert caught.value.given is thing
 

@@ -63,6 +63,67 @@ regions: st.SearchStrategy[Fields] = st.sampled_from(
 ).flatmap(lambda chosen: chosen)
 
 ATOMS = ["ａ", "b", "c", "a-b", "É", "e\u0301", "ﬁ", "fi,c", "ß", "SS", "not", "b_c", "c!!"]
+RICH_ATOMS = [
+    *(
+        '"a b"',
+        '"fi c"',
+        '"a"',
+        '"A, b!"',
+        "fi*",
+        "ss*",
+        "É",
+        "*",
+        "p:1",
+        "p:<2",
+        "p:>=1.5",
+        "p:[1 TO 2]",
+    ),
+    *("p:*", "q.r:x", 'q.r:"X"', "q.r:true", "q:*", "p:true", 'p:"1"', "q.r:[0 TO 9]", "10:30"),
+]
+BAD_RICH: list[Any] = [
+    *(
+        '"',
+        '"!"',
+        "f*",
+        "a*b",
+        "p:",
+        ":p",
+        "p:<x",
+        "p:[1 TO",
+        "-a",
+        "!a",
+        '"a"b',
+        "p:[1 TO 2]b",
+        "*a",
+    ),
+    *("NOT p:1", "a OR NOT fi*", "NOT *", "a..b:1", "p:1*", '"a b', "don't*"),
+]
+properties: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {},
+    optional={
+        "p": st.sampled_from([1, 1.0, 2, 1.5, "1", "x", True, None, [1, "x"], [], {"r": 1}]),
+        "q": st.sampled_from(
+            [
+                {"r": "x"},
+                {"r": ["X", 3]},
+                [{"r": True}, {"r": 2}],
+                {"r": None},
+                {},
+                7,
+                [[{"r": "x"}]],
+            ]
+        ),
+        "q.r": st.just("x"),
+    },
+)
+multi: list[Any] = [
+    [[[[0, 0], [1, 0], [1, 1], [0, 0]]], [[[1, 1], [2, 1], [2, 2], [1, 1]]]],
+    [[[[0, 0], [2, 0], [2, 2], [0, 2], [0, 0]]], [[[1, 1], [3, 1], [3, 3], [1, 3], [1, 1]]]],
+    [[[[179, -1], [180, -1], [180, 1], [179, 1], [179, -1]]], [[[0, 0], [1, 0], [1, 1], [0, 0]]]],
+]
+multi_polygons: st.SearchStrategy[Fields] = st.sampled_from(multi).map(
+    lambda parts: {"type": "MultiPolygon", "coordinates": parts}
+)
 BAD_QUERIES: list[Any] = [
     *("", " ", "!?", "NOT a", "a OR NOT b", "(a", "a)", "()", "a AND", "OR a", "a AND OR b"),
     *("a NOT", "a OR !!", "a !!", "NOT (a AND b)", "NOT NOT NOT a", "b (NOT a OR", 5, None),
@@ -79,6 +140,17 @@ queries = st.recursive(
     max_leaves=4,
 )
 simple = st.sampled_from(["a", "a", "b", "a OR b", "a NOT b", "ａ", "fi"])
+rich_queries = st.recursive(
+    st.lists(st.sampled_from([*ATOMS, *RICH_ATOMS, *RICH_ATOMS]), min_size=1, max_size=2).map(
+        " ".join
+    ),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from([" ", " AND ", " OR "]), inner).map("".join),
+        inner.map(lambda query: f"({query})"),
+        st.tuples(inner, st.sampled_from(RICH_ATOMS)).map(lambda two: f"({two[0]}) NOT {two[1]}"),
+    ),
+    max_leaves=4,
+)
 wishes = st.sampled_from([simple, simple, plain, queries]).flatmap(lambda chosen: chosen)
 texts = st.lists(
     st.sampled_from(["a", "a", "a", "b", "b", "ａ", "ﬁ", *ATOMS, "AND", "("]),
@@ -105,8 +177,64 @@ OPS = ["subscribe", "subscribe", "move", "move", "publish", "publish", "publish"
 STEPS = [None, None, 0, 0, 1, 1, 2]
 
 
+def enrich(draw: st.DrawFn, fields: Fields, ranked: bool) -> None:
+    """Give an event some of what not every event has."""
+    some = st.integers(0, 2).map(lambda chosen: chosen == 1)
+    if fields["op"] == "publish":
+        if draw(st.booleans()):  # an object that reports again and again
+            fields |= {
+                "id": draw(st.sampled_from(["o1", "o2"])),
+                "ttl": draw(st.sampled_from([3, 9])),
+            }
+        if draw(some):
+            fields["properties"] = rarely(draw, properties, [[], 5, "p"])
+        if "region" in fields and draw(some):
+            fields["region"] = draw(
+                st.sampled_from([polygons, multi_polygons]).flatmap(lambda s: s)
+            )
+        if fields.get("text") == "a" and draw(some):
+            del fields["text"]
+        return
+    if fields["op"] in ("subscribe", "move") and draw(some):
+        fields["ttl"] = rarely(draw, st.sampled_from([1, 2, 3, 5]), [0, -1, "x"])
+    if not ranked and "region" in fields and draw(some):
+        fields["region"] = draw(multi_polygons)
+    if ranked and fields["op"] in ("subscribe", "move") and draw(some):
+        fields["region"] = draw(regions)
+        if fields["op"] == "move" and draw(some):
+            del fields["point"]
+    if fields["op"] != "subscribe":
+        return
+    if draw(some):
+        fields["ops"] = rarely(
+            draw,
+            st.sampled_from([["add"], ["remove", "change"], ["change"]]),
+            [[], ["stop"], "add"],
+        )
+    if draw(some):
+        fields["meta"] = rarely(draw, st.just({"who": "x"}), [[1], "x"])
+    if ranked:
+        if draw(some):
+            fields["filter"] = rarely(draw, rich_queries, BAD_RICH)
+        if draw(some) and isinstance(fields.get("top"), dict):
+            more = st.fixed_dictionaries(
+                {},
+                optional={
+                    "scale": st.sampled_from([50_000, 2e5, 1e7]),
+                    "min_score": st.sampled_from([0.3, 0.5]),
+                },
+            )
+            fields["top"] = fields["top"] | draw(more)
+        return
+    if draw(some):
+        fields["query"] = rarely(draw, rich_queries, BAD_RICH)
+    missing = draw(st.sampled_from(["query", "region", None, None, None, None]))
+    if missing is not None:
+        fields.pop(missing, None)
+
+
 @st.composite
-def logs(draw: st.DrawFn) -> list[Fields]:
+def logs(draw: st.DrawFn, rich: bool = False) -> list[Fields]:
     now, made, mostly_ranked = 0.0, 0, draw(st.booleans())
     names = {kind: set[str]() for kind in NAMES}  # those used so far
     log: list[Fields] = []
@@ -141,6 +269,11 @@ def logs(draw: st.DrawFn) -> list[Fields]:
                 fields["point"] = rarely(draw, points, BAD_POINTS)
             elif fields["op"] != "unsubscribe":
                 fields["region"] = rarely(draw, regions, BAD_REGIONS)
+        if rich:
+            enrich(draw, fields, ranked)
+            if made and draw(st.integers(0, 9)) == 3:
+                gone = [f"m{n}" for n in range(max(1, made - 3), made + 2)]
+                fields = {"op": "retract", "id": draw(st.sampled_from(["o1", "o1", "o2", *gone]))}
         step = rarely(draw, st.sampled_from(STEPS), [-1, 0.5, 10])
         if step is not None:
             fields["at"] = now + step

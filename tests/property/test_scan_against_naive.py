@@ -3,6 +3,7 @@
 import json
 
 from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
 
 from event_logs import boxes, logs, points, regions, worlds
 from naive import Fields, Given, Naive, Pair, lies_in, words_of
@@ -31,7 +32,7 @@ def note(fields: Fields, updates: dict[Pair, float | None] | None) -> None:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(worlds, logs())
+@given(worlds, st.one_of(logs(), logs(rich=True), logs(rich=True)))
 def test_every_event_has_the_updates_that_the_contract_gives_it(
     world: Given, log: list[Fields]
 ) -> None:
@@ -78,7 +79,7 @@ def same(found: float | None, expected: float | None) -> None:
 def same_state(naive: Naive, scan: Scan) -> None:
     """Also what was refused left no trace: standing subscriptions and results are the same."""
     now = naive.log[-1]["at"] if naive.log else 0.0
-    standing = naive.subscriptions(naive.log)
+    standing = naive.subscriptions(naive.log, now)
     assert {subscription.id for subscription in scan.subscriptions()} == set(standing)
     for id, subscription in standing.items():
         expected = naive.results(subscription, naive.log, now)

@@ -26,7 +26,7 @@ from nearcast.engine.window import Columns
 from nearcast.errors import NearcastError
 from nearcast.events import Move, Subscription, Update
 from nearcast.events.fields import ADD
-from nearcast.geo import WORLD, Bounds, Box, Circle, Polygon, Region, region_from_json
+from nearcast.geo import WORLD, Bounds, Box, Circle, Region, region_from_json
 from nearcast.index import Batch, Matches, Table, match, read_index
 from nearcast.index.rarest_term import RarestTerm
 from nearcast.index.table import NO_OWNER, SHARED
@@ -170,7 +170,7 @@ class IndexedSubscriptions:
             keyed = any(is_key(one.required[-1]) for one in asked)
             self._asking[owner] = Asking(_numbers(residuals), keyed)
         rows = self.table.add(owner, conjuncts, region, residuals) if conjuncts else _NONE
-        if len(rows) == 1 and not conjuncts[0][1] and not isinstance(region, Polygon):
+        if len(rows) == 1 and not conjuncts[0][1] and isinstance(region, Box | Circle):
             self._rows[owner] = int(rows[0])
             if isinstance(region, Circle):
                 self._radii[owner] = region.radius
@@ -237,7 +237,7 @@ class IndexedSubscriptions:
             kind = Circle if owner in self._radii else Box
             rows, sides = np.array([self._rows[owner]], np.int32), 1
         bounds = region.bounds()
-        if kind is Polygon or type(region) is not kind or len(bounds) != sides:
+        if kind not in (Box, Circle) or type(region) is not kind or len(bounds) != sides:
             return None
         repeats = len(rows) // sides
         boxes = np.tile(np.array(bounds), (repeats, 1))

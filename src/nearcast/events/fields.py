@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from nearcast.geo.codec import POLYGONS
+
 TEXT, NUMBER, WHOLE, JSON = "text", "number", "whole", "json"
 """The plain kinds of values: a string, a double, a 64-bit integer; any JSON, in columns as text."""
 
@@ -48,6 +50,7 @@ _REGION = Struct(
         ("center", _COORDINATES),
         ("radius", NUMBER),
         ("coordinates", Many(Many(_COORDINATES))),
+        (POLYGONS, Many(Many(Many(_COORDINATES)))),  # the coordinates of a MultiPolygon
     )
 )
 _TOP = Struct((("k", WHOLE), ("alpha", NUMBER), ("scale", NUMBER), ("min_score", NUMBER)))

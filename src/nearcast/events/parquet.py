@@ -16,6 +16,7 @@ from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.fields import STRUCTURED
 from nearcast.events.log import decode_json
 from nearcast.events.streams import ByteSink
+from nearcast.geo.codec import POLYGONS
 
 ROWS_AT_A_TIME = 8192
 
@@ -91,6 +92,15 @@ def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float
         raise SourceError(f"{name}: not a readable Parquet file: {reason}") from None
 
 
+def as_row(fields: dict[str, Any]) -> dict[str, Any]:
+    """Turn an event in its JSON form into a row of a table, where a field has one type."""
+    region = fields.get("region")
+    if not isinstance(region, dict) or region.get("type") != "MultiPolygon":
+        return fields
+    parts = region.get("coordinates", region.get(POLYGONS))
+    return fields | {"region": {"type": "MultiPolygon", POLYGONS: parts}}
+
+
 class ParquetSink:
     """Gathers events and writes them as row groups."""
 
@@ -101,7 +111,7 @@ class ParquetSink:
 
     def write(self, fields: dict[str, Any]) -> None:
         """Take one event in its JSON form."""
-        self._rows.append(fields)
+        self._rows.append(as_row(fields))
         if len(self._rows) >= self._rows_per_group:
             self._flush()
 

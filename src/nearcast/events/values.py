@@ -16,7 +16,7 @@ import msgspec
 
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.events.bodies import LateBody
-from nearcast.geo import Box, Circle, Polygon, Region, point
+from nearcast.geo import Area, Box, Circle, MultiPolygon, Polygon, Region, point
 
 Point = tuple[float, float]
 
@@ -84,13 +84,8 @@ def check_number(value: object, field: str, expected: str) -> float:
 def check_positive(value: object, name: str, unit: str) -> float:
     """Accept a finite number greater than 0."""
     expected = f"a number of {unit} greater than 0"
-    if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
-        raise InvalidValue(name, value, expected)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not 0 < number < math.inf:
+    number = check_number(value, name, expected)
+    if not number > 0:
         raise InvalidValue(name, value, expected)
     return number
 
@@ -163,17 +158,14 @@ class Top:
         _put(self, "alpha", float(alpha))
 
 
-Area = Box | Polygon
-"""What a range message can cover."""
-
-
 def check_region(value: object) -> Region:
-    """Accept a box, a circle or a polygon."""
-    if isinstance(value, Box | Circle | Polygon):
+    """Accept a box, a circle, a polygon or several polygons."""
+    if isinstance(value, Box | Circle | Polygon | MultiPolygon):
         return value
+    expected = "a Box, a Circle, a Polygon or a MultiPolygon"
     if value is None:
-        raise MissingField("region", "a Box, a Circle or a Polygon")
-    raise InvalidValue("region", value, "a Box, a Circle or a Polygon")
+        raise MissingField("region", expected)
+    raise InvalidValue("region", value, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +268,7 @@ class Message:
             if self.region is None:
                 raise MissingField("point", "[longitude, latitude], or a region")
             if not isinstance(self.region, Area):
-                raise InvalidValue("region", self.region, "a Box or a Polygon, the area it covers")
+                raise InvalidValue("region", self.region, "a Box, a Polygon or a MultiPolygon")
         elif self.region is not None:
             raise InvalidValue("region", self.region, "either a point or a region, not both")
         else:

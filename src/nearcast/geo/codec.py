@@ -1,7 +1,8 @@
 """Regions and points as JSON values, and back.
 
-A field that is null counts as absent: a Parquet struct carries all fields of all three regions.
-Fields that a region does not need are not looked at.
+A field that is null counts as absent: a Parquet struct carries all fields of all regions, and has
+the coordinates of a MultiPolygon in `polygons`. Fields that a region does not need are not looked
+at.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from typing import Any, cast
 
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.geo import checks
-from nearcast.geo.shapes import Box, Circle, Polygon, Region
+from nearcast.geo.polygons import MultiPolygon, Polygon, Region
+from nearcast.geo.shapes import Box, Circle
 
-_TYPES = '"Box", "Circle" or "Polygon"'
+POLYGONS = "polygons"
+"""Where a Parquet struct has the coordinates of a MultiPolygon, which are lists of one level more."""
+
+_TYPES = '"Box", "Circle", "Polygon" or "MultiPolygon"'
 _BBOX = "[west, south, east, north] in degrees"
 _CENTER = checks.POSITION
 _RADIUS = "a radius in metres"
 _COORDINATES = "the rings of the polygon, the outer one first"
+_POLYGONS = "the polygons, each a list of rings"
 
 
 def region_from_json(obj: object) -> Region:
@@ -39,6 +45,13 @@ def region_from_json(obj: object) -> Region:
         return Circle(center, cast("Any", _member(obj, "radius", _RADIUS)))
     if kind == "Polygon":
         return Polygon(cast("Any", _member(obj, "coordinates", _COORDINATES)))
+    if kind == "MultiPolygon":
+        parts = obj.get("coordinates")
+        if parts is None:
+            parts = obj.get(POLYGONS)
+        if parts is None:
+            raise MissingField("coordinates", _POLYGONS)
+        return MultiPolygon(cast("Any", parts))
     raise InvalidValue("type", kind, _TYPES)
 
 
@@ -48,8 +61,13 @@ def region_to_json(region: Region) -> dict[str, object]:
         return {"type": "Box", "bbox": [region.west, region.south, region.east, region.north]}
     if isinstance(region, Circle):
         return {"type": "Circle", "center": list(region.center), "radius": region.radius}
-    rings = [[list(position) for position in ring] for ring in region.coordinates]
-    return {"type": "Polygon", "coordinates": rings}
+    if isinstance(region, Polygon):
+        return {"type": "Polygon", "coordinates": _lists(region)}
+    return {"type": "MultiPolygon", "coordinates": [_lists(each) for each in region.polygons]}
+
+
+def _lists(polygon: Polygon) -> list[list[list[float]]]:
+    return [[list(position) for position in ring] for ring in polygon.coordinates]
 
 
 def point_from_json(obj: object) -> tuple[float, float]:

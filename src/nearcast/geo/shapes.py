@@ -1,4 +1,4 @@
-"""The three regions: boxes, circles and polygons.
+"""Boxes and circles.
 
 Coordinates are degrees, longitude first. Borders belong to the region. A region is checked when it
 is made, never changes, and can be compared, hashed and pickled.
@@ -7,22 +7,19 @@ is made, never changes, and can be compared, hashed and pickled.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nearcast.errors import InvalidValue
 from nearcast.geo import checks, predicates
 
+if TYPE_CHECKING:
+    from nearcast.geo.polygons import Area
+
 Bounds: TypeAlias = tuple[float, float, float, float]
 """A plain bounding box: west, south, east, north, with west <= east."""
 
-Ring: TypeAlias = tuple[tuple[float, float], ...]
-"""Positions (longitude, latitude), the last equal to the first."""
-
 _RADIUS = "a radius in metres, finite and not negative"
-_RINGS = "a list of rings, the outer one first"
-_RING = "a ring of at least 4 positions, the last equal to the first"
 
 # Rounding in the bounds of a circle stays below these: an angle in radians (and relative), the
 # sine of one (relative), and a longitude or latitude in degrees.
@@ -70,11 +67,14 @@ class Box:
         """Whether a valid point lies in the box."""
         return predicates.point_in_box(lon, lat, self.west, self.south, self.east, self.north)
 
-    def meets(self, box: Box) -> bool:
-        """Whether another box shares at least one point with this one."""
+    def meets(self, area: Area) -> bool:
+        """Whether a box, a polygon or several polygons share at least one point with the box."""
+        if type(area) is not Box:
+            return area.meets(self)
         return predicates.box_meets_box(
-            box.west, box.south, box.east, box.north, self.west, self.south, self.east, self.north
-        )
+            area.west, area.south, area.east, area.north,
+            self.west, self.south, self.east, self.north,
+        )  # fmt: skip
 
     def bounds(self) -> tuple[Bounds, ...]:
         """Return the box as plain boxes: itself, or its two sides of the antimeridian."""
@@ -84,6 +84,35 @@ class Box:
             (self.west, self.south, 180.0, self.north),
             (-180.0, self.south, self.east, self.north),
         )
+
+    @property
+    def __geo_interface__(self) -> dict[str, Any]:
+        """The box as GeoJSON: a Polygon, or a MultiPolygon across the antimeridian.
+
+        Without a width or a height it is a line or a point, and is written as one.
+        """
+        if self.west == self.east or self.south == self.north:
+            return _thin(self.bounds())
+        sides = tuple((_around(each),) for each in self.bounds())
+        if len(sides) == 1:
+            return {"type": "Polygon", "coordinates": sides[0]}
+        return {"type": "MultiPolygon", "coordinates": sides}
+
+
+def _around(box: Bounds) -> tuple[tuple[float, float], ...]:
+    """The ring around a plain box, counter-clockwise."""
+    west, south, east, north = box
+    return (west, south), (east, south), (east, north), (west, north), (west, south)
+
+
+def _thin(sides: tuple[Bounds, ...]) -> dict[str, Any]:
+    """GeoJSON of boxes that are lines or points."""
+    lines = tuple(((west, south), (east, north)) for west, south, east, north in sides)
+    if len(lines) > 1:
+        return {"type": "MultiLineString", "coordinates": lines}
+    if lines[0][0] == lines[0][1]:
+        return {"type": "Point", "coordinates": lines[0][0]}
+    return {"type": "LineString", "coordinates": lines[0]}
 
 
 WORLD = Box(-180.0, -90.0, 180.0, 90.0)
@@ -98,6 +127,9 @@ class Circle:
     whichever way its distance was rounded. 180 and -180 are the same meridian, and every longitude
     at a pole is the same point. Once the radius reaches half the circumference the circle is the
     whole sphere. `limit` is the radius as `predicates.circle_limit` gives it.
+
+    A circle has no `__geo_interface__`: GeoJSON knows no circles, and a polygon in its place would
+    contain other points.
 
         >>> Circle((151.2, -33.87), radius=2000).contains(151.21, -33.87)
         True
@@ -121,11 +153,13 @@ class Circle:
         center_lon, center_lat = self.center
         return predicates.point_in_circle(lon, lat, center_lon, center_lat, self.limit)
 
-    def meets(self, box: Box) -> bool:
-        """Whether a box shares at least one point with the circle."""
+    def meets(self, area: Area) -> bool:
+        """Whether a box, a polygon or several polygons share at least one point with the circle."""
+        if type(area) is not Box:
+            return area.meets_circle(self)
         center_lon, center_lat = self.center
         return predicates.box_meets_circle(
-            box.west, box.south, box.east, box.north, center_lon, center_lat, self.limit
+            area.west, area.south, area.east, area.north, center_lon, center_lat, self.limit
         )
 
     def bounds(self) -> tuple[Bounds, ...]:
@@ -157,96 +191,3 @@ class Circle:
         if east >= 180.0:
             return (west, south, 180.0, north), (-180.0, south, max(east - 360.0, -180.0), north)
         return ((west, south, east, north),)
-
-
-@dataclass(frozen=True, slots=True)
-class Polygon:
-    """The area inside an outer ring and outside its holes, planar in degrees.
-
-    `coordinates` are those of GeoJSON: rings of [longitude, latitude], each closed, the outer one
-    first. Rings must not cross themselves or each other, and the antimeridian is not crossed.
-    The borders of the holes belong to the polygon. Answers are exact (see `orient`), also in the
-    rare places where shapely, which computes with pairs of floats, takes a point for one on the
-    border that is 1e-32 degrees away.
-    `lons`, `lats` and `starts` are the rings as columns, as `predicates` reads them.
-
-        >>> Polygon([[(0, 0), (4, 0), (0, 4), (0, 0)]]).contains(2.0, 2.0)
-        True
-    """
-
-    coordinates: Sequence[Sequence[tuple[float, float]]]
-    lons: tuple[float, ...] = field(init=False, repr=False, compare=False)
-    lats: tuple[float, ...] = field(init=False, repr=False, compare=False)
-    starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    box: Bounds = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        given = self.coordinates
-        rings = _rings(given)
-        trouble = _trouble(rings)
-        if trouble is not None:
-            raise InvalidValue("coordinates", given, f"a valid polygon; this one has: {trouble}")
-        starts = [0]
-        for ring in rings:
-            starts.append(starts[-1] + len(ring))
-        outer_lons, outer_lats = zip(*rings[0], strict=True)
-        put = object.__setattr__  # the way to normalise a field of a frozen dataclass
-        put(self, "coordinates", rings)
-        put(self, "lons", tuple(lon for ring in rings for lon, _ in ring))
-        put(self, "lats", tuple(lat for ring in rings for _, lat in ring))
-        put(self, "starts", tuple(starts))
-        put(self, "box", (min(outer_lons), min(outer_lats), max(outer_lons), max(outer_lats)))
-
-    def contains(self, lon: float, lat: float) -> bool:
-        """Whether a valid point lies in the polygon."""
-        return predicates.point_in_box(lon, lat, *self.box) and predicates.point_in_polygon(
-            lon, lat, self.lons, self.lats, self.starts, 0, len(self.starts) - 1
-        )
-
-    def meets(self, box: Box) -> bool:
-        """Whether a box shares at least one point with the polygon."""
-        west, south, east, north = box.west, box.south, box.east, box.north
-        if not predicates.box_meets_box(west, south, east, north, *self.box):
-            return False
-        last = len(self.starts) - 1
-        return predicates.box_meets_polygon(
-            west, south, east, north, self.lons, self.lats, self.starts, 0, last
-        )
-
-    def bounds(self) -> tuple[Bounds, ...]:
-        """Return the smallest plain box around the polygon."""
-        return (self.box,)
-
-
-Region: TypeAlias = Box | Circle | Polygon
-"""Any of the three."""
-
-
-def _rings(given: object) -> tuple[Ring, ...]:
-    """Return the rings as tuples of floats, each of them closed."""
-    values = checks.sequence(given)
-    if not values:
-        raise InvalidValue("coordinates", given, _RINGS)
-    rings = []
-    for number, value in enumerate(values):
-        name = f"coordinates[{number}]"
-        positions = checks.sequence(value)
-        if positions is None or len(positions) < 4:
-            raise InvalidValue(name, value, _RING)
-        ring = tuple(checks.point(each, f"{name}[{at}]") for at, each in enumerate(positions))
-        if ring[0] != ring[-1]:
-            raise InvalidValue(
-                f"{name}[{len(ring) - 1}]",
-                positions[-1],
-                f"the first position of the ring again, which is {list(ring[0])!r}",
-            )
-        rings.append(ring)
-    return tuple(rings)
-
-
-def _trouble(rings: tuple[Ring, ...]) -> str | None:
-    """Say why the rings make no valid polygon, None if they do."""
-    import shapely  # here, because it is slow to import and boxes and circles do without it
-
-    outline = shapely.Polygon(rings[0], rings[1:])
-    return None if outline.is_valid else shapely.is_valid_reason(outline)

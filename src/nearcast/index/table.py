@@ -2,8 +2,8 @@
 
 All indexes read the same rows and none keeps a copy of what is exact: an index proposes rows, the
 table decides (`verify.py`). A row belongs to an *owner*, a small number for a
-subscription; a subscription with several conjuncts, or with a region on both sides of the
-antimeridian, owns several rows.
+subscription; a subscription with several conjuncts, with a region on both sides of the
+antimeridian, or with one of several polygons, owns several rows.
 
 Terms are int32 ids. `frequency` says how often each is expected in messages; it only guides
 indexes towards the rarest term and is never needed for an answer to be right.
@@ -23,7 +23,7 @@ from nearcast.arrays.memory import Memory
 from nearcast.arrays.storage import load_arrays, save_arrays
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import StateError
-from nearcast.geo import Box, Circle, Polygon, Region
+from nearcast.geo import Bounds, Box, Circle, MultiPolygon, Polygon, Region
 
 CIRCLE = 1
 """Flag: the row's box only bounds a circle."""
@@ -197,14 +197,12 @@ class Table:
         """
         self.check_room(conjuncts, region)
         self._rows = None
-        bounds = region.bounds()
-        shape, kind = self._shape(region)
-        shared = SHARED if len(bounds) * len(conjuncts) > 1 else 0
+        pieces, kind = self._pieces(region)
+        shared = SHARED if len(pieces) * len(conjuncts) > 1 else 0
         rows = []
         beside = [None] * len(conjuncts) if residuals is None else residuals
         for (required, excluded), residual in zip(conjuncts, beside, strict=True):
-            entries = [] if shape is None else [shape]
-            entries += required
+            entries = [*required]
             if excluded:
                 entries += [len(excluded), *excluded]
             flags = kind | shared | (EXCLUDES if excluded else 0)
@@ -212,8 +210,8 @@ class Table:
                 entries.append(residual)
                 flags |= RESIDUAL
                 self.residual = True
-            for box in bounds:
-                first = self._terms.extend(entries) + (shape is not None)
+            for shape, box in pieces:
+                first = self._terms.extend([*shape, *entries]) + len(shape)
                 rows.append(self._row(owner, box, flags, first, len(required)))
         self.live += len(rows)
         self.shared |= shared > 0
@@ -258,9 +256,9 @@ class Table:
     ) -> None:
         """Refuse a subscription that would not fit any more."""
         entries = sum(len(required) + len(excluded) + 3 for required, excluded in conjuncts)
-        _check_size(self._terms.size + 2 * entries)  # two boxes at most
-        if isinstance(region, Polygon):
-            _check_size(self._lons.size + len(region.lons))
+        polygons = _polygons(region)
+        _check_size(self._terms.size + max(2, len(polygons)) * entries)  # of others two boxes
+        _check_size(self._lons.size + sum(len(each.lons) for each in polygons))
 
     def remove(self, rows: Int32s) -> None:
         """Take rows out of use; their numbers stay taken until `release`."""
@@ -443,15 +441,27 @@ class Table:
         self._required.append(n)
         return self._owner.append(owner)
 
-    def _shape(self, region: Region) -> tuple[int | None, int]:
+    def _pieces(self, region: Region) -> tuple[list[tuple[list[int], Bounds]], int]:
+        """Add the shapes of a region; return the plain boxes, each with its shape, and the flag."""
         if isinstance(region, Box):
-            return None, 0
+            return [([], box) for box in region.bounds()], 0
         if isinstance(region, Circle):
-            return self._circles.extend([(*region.center, region.limit)]), CIRCLE
-        base = self._lons.extend(region.lons)
-        self._lats.extend(region.lats)
-        self._starts.extend([base + start for start in region.starts[1:]])
-        return self._rings.extend([self._starts.size - 1]) - 1, POLYGON
+            shape = self._circles.extend([(*region.center, region.limit)])
+            return [([shape], box) for box in region.bounds()], CIRCLE
+        return [([self._polygon(each)], each.box) for each in _polygons(region)], POLYGON
+
+    def _polygon(self, polygon: Polygon) -> int:
+        base = self._lons.extend(polygon.lons)
+        self._lats.extend(polygon.lats)
+        self._starts.extend([base + start for start in polygon.starts[1:]])
+        return self._rings.extend([self._starts.size - 1]) - 1
+
+
+def _polygons(region: Region) -> tuple[Polygon, ...]:
+    """The polygons of a region that is made of them."""
+    if isinstance(region, MultiPolygon):
+        return region.polygons
+    return (region,) if isinstance(region, Polygon) else ()
 
 
 def _check_size(size: int) -> None:

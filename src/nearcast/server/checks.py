@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nearcast.errors import InvalidValue
+from nearcast.geo.codec import POLYGONS
 from nearcast.server.config import Config, Limits
 
 
@@ -28,14 +29,26 @@ def check_fields(fields: Mapping[str, Any], config: Config) -> None:
         raise InvalidValue("text", text, f"at most {limits.text_characters:,} characters")
     region = fields.get("region")
     if isinstance(region, Mapping):
-        rings = region.get("coordinates")
-        if isinstance(rings, list):
-            positions = sum(len(ring) for ring in rings if isinstance(ring, list))
-            if positions > limits.region_positions:
-                most = limits.region_positions
-                raise InvalidValue(
-                    "region.coordinates", f"{positions:,} positions", f"at most {most:,}"
-                )
+        positions, most = _positions(region), limits.region_positions
+        if positions > most:
+            raise InvalidValue(
+                "region.coordinates", f"{positions:,} positions", f"at most {most:,}"
+            )
+
+
+def _positions(region: Mapping[str, Any]) -> int:
+    """How many positions the polygons of a region have."""
+    given = region.get("coordinates")
+    if region.get("type") != "MultiPolygon":
+        return _in_rings(given)
+    parts = region.get(POLYGONS) if given is None else given
+    return sum(map(_in_rings, parts)) if isinstance(parts, list) else 0
+
+
+def _in_rings(rings: object) -> int:
+    if not isinstance(rings, list):
+        return 0
+    return sum(len(ring) for ring in rings if isinstance(ring, list))
 
 
 def _check_time(at: object, config: Config) -> None:

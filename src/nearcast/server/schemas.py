@@ -70,13 +70,23 @@ _CIRCLE = _object(
     ("type", "center", "radius"),
     example={"type": "Circle", "center": [151.2, -33.87], "radius": 2000},
 )
+_RINGS: Schema = {
+    "type": "array",
+    "description": "Closed rings as in GeoJSON, the outer one first.",
+    "items": {"type": "array", "items": ref("Point"), "minItems": 4},
+    "minItems": 1,
+}
 _POLYGON = _object(
+    {"type": {"type": "string", "enum": ["Polygon"]}, "coordinates": _RINGS},
+    ("type", "coordinates"),
+)
+_MULTI_POLYGON = _object(
     {
-        "type": {"type": "string", "enum": ["Polygon"]},
+        "type": {"type": "string", "enum": ["MultiPolygon"]},
         "coordinates": {
             "type": "array",
-            "description": "Closed rings as in GeoJSON, the outer one first.",
-            "items": {"type": "array", "items": ref("Point"), "minItems": 4},
+            "description": "Polygons, which may touch and overlap.",
+            "items": _RINGS,
             "minItems": 1,
         },
     },
@@ -125,7 +135,8 @@ SCHEMAS: dict[str, Schema] = {
     "Box": _BOX,
     "Circle": _CIRCLE,
     "Polygon": _POLYGON,
-    "Region": {"oneOf": [ref("Box"), ref("Circle"), ref("Polygon")]},
+    "MultiPolygon": _MULTI_POLYGON,
+    "Region": {"oneOf": [ref("Box"), ref("Circle"), ref("Polygon"), ref("MultiPolygon")]},
     "Top": _TOP,
     "NewSubscription": _object(
         _SUBSCRIPTION | {"at": _AT},

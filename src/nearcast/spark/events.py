@@ -11,8 +11,12 @@ import pyarrow as pa
 from nearcast.events import event_to_json
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.log import Record
+from nearcast.events.parquet import as_row
+from nearcast.geo.codec import POLYGONS
 
 _OPEN = [field.with_nullable(True) for field in EVENT_SCHEMA]
+_REGION = EVENT_SCHEMA.field("region").type
+_EARLIER_REGION = pa.struct([field for field in _REGION if field.name != POLYGONS])
 
 NORMAL = pa.schema([*_OPEN, ("problem", pa.string()), ("raw", pa.string())])
 """The columns of the event log; for what is no event, what is wrong with it and what it was."""
@@ -25,8 +29,14 @@ def is_normal(schema: pa.Schema) -> bool:
         "op" in names
         and "id" in names
         and len(set(names)) == len(names)
-        and all(schema.field(name).type == EVENT_SCHEMA.field(name).type for name in names)
+        and all(_is_read(schema.field(name)) for name in names)
     )
+
+
+def _is_read(field: pa.Field) -> bool:
+    """Whether a column has the type of the event log, or the one that an earlier release wrote."""
+    kinds = (EVENT_SCHEMA.field(field.name).type, _EARLIER_REGION)
+    return field.type in kinds[: 1 + (field.name == "region")]
 
 
 def completed(table: pa.Table) -> pa.Table:
@@ -36,7 +46,23 @@ def completed(table: pa.Table) -> pa.Table:
         table[name] if name in table.column_names else pa.nulls(count, kind)
         for name, kind in zip(NORMAL.names, NORMAL.types, strict=True)
     ]
+    place = NORMAL.get_field_index("region")
+    if columns[place].type == _EARLIER_REGION:
+        columns[place] = _with_polygons(columns[place])
     return pa.Table.from_arrays(columns, schema=NORMAL)
+
+
+def _with_polygons(regions: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Regions that an earlier release wrote, none of which is a MultiPolygon, as those of today."""
+    chunks = []
+    for chunk in regions.chunks:
+        none = pa.nulls(len(chunk), _REGION.field(POLYGONS).type)
+        known = [chunk.field(place) for place in range(_EARLIER_REGION.num_fields)]
+        parts = pa.StructArray.from_arrays(
+            [*known, none], fields=list(_REGION), mask=chunk.is_null()
+        )
+        chunks.append(parts)
+    return pa.chunked_array(chunks, _REGION)
 
 
 def table_of(records: Iterable[Record]) -> pa.Table:
@@ -46,7 +72,7 @@ def table_of(records: Iterable[Record]) -> pa.Table:
 
 def _fields(record: Record) -> dict[str, Any]:
     if record.event is not None:
-        return event_to_json(record.event)
+        return as_row(event_to_json(record.event))
     return {"problem": str(record.error), "raw": raw_text(record.raw)}
 
 

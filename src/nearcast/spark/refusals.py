@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from nearcast.engine.order import FINE, REFUSED, Rows, error_of
+from nearcast.errors import InvalidValue
+from nearcast.geo import MultiPolygon, Region
 
 
 @dataclass
@@ -27,3 +29,13 @@ def refusals_in(rows: Rows, ids: Any, errors: dict[int, str]) -> list[Refusal]:
         else:
             refusals.append(Refusal(row, str(error_of(rows[row], ids[row].as_py()))))
     return refusals
+
+
+def check_taken(region: Region | None) -> None:
+    """Refuse a region that a pipeline cannot match."""
+    if isinstance(region, MultiPolygon):
+        raise InvalidValue(
+            "region",
+            region,
+            "a Box, a Circle or a Polygon: the pipeline on Spark does not take MultiPolygon yet",
+        )

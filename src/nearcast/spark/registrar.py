@@ -54,7 +54,7 @@ from nearcast.spark.operations import (
     begun_in,
     fixed_lists,
 )
-from nearcast.spark.refusals import Refusal, refusals_in
+from nearcast.spark.refusals import Refusal, check_taken, refusals_in
 from nearcast.spark.shaped import hull
 from nearcast.spark.topk.reading import ranked_log, shifted_log
 from nearcast.text import Query, parse_bag, parse_query
@@ -130,6 +130,8 @@ class _Batch:
         placed = np.isin(self.kinds, (POINT, RANKED, SHIFT))
         for row in np.flatnonzero(settings.outside(self.checked.points) & placed).tolist():
             self._try(row, partial(settings.check_inside, tuple(self.checked.points[row].tolist())))
+        for row, region in self.checked.regions.items():
+            self._try(row, partial(check_taken, region))
         for row in self._special():
             self._parse(row)
 

@@ -91,11 +91,10 @@ class EventStream:
         boxes = _joined([one.boxes for one in made], np.empty((0, 4)))
         lengths = _joined([np.diff(one.starts) for one in made], np.empty(0, np.int64))
         terms = _joined([one.terms for one in made], np.empty(0, np.int32))
-        absent = {"center": kind[2].type, "radius": kind[3].type, "coordinates": kind[4].type}
         parts = {
             "type": pa.array(["Box"]).take(pa.array(np.zeros(len(rows), np.int8))),
             "bbox": _lists(rows, np.full(len(who), 4), pa.array(boxes.ravel())),
-        } | {name: pa.nulls(len(rows), type_) for name, type_ in absent.items()}
+        } | {each.name: pa.nulls(len(rows), each.type) for each in list(kind)[2:]}
         region = pa.StructArray.from_arrays(
             list(parts.values()), fields=list(kind), mask=pa.array(~rows)
         )

@@ -30,6 +30,7 @@ from nearcast.engine.settings import Settings
 from nearcast.engine.update_log import Entry
 from nearcast.events import Event, Message, Publish, Subscription, Update, UpdateOp
 from nearcast.server.spark.event_files import EventFiles
+from nearcast.spark.refusals import check_taken
 from nearcast.topk.score import Bag
 
 _KEPT = 1_000_000
@@ -125,6 +126,14 @@ class _UnrankedWindow(PlainRankings):
         return ranking.best()
 
 
+class _CheckingScan(Scan):
+    """Checks events as `scan` does, and refuses what a pipeline cannot match."""
+
+    def _subscribe(self, subscription: Subscription, now: float) -> list[Update]:
+        check_taken(subscription.region)
+        return super()._subscribe(subscription, now)
+
+
 class PipelineEngine(Engine):
     """An engine whose events go to a pipeline, and whose updates come from there."""
 
@@ -139,7 +148,7 @@ class PipelineEngine(Engine):
 
     def _new_core(self, settings: Settings) -> EventCore:
         window, messages = _UnrankedWindow(settings), _MessagesByTerm()
-        return Scan(settings, None, window, messages, reports=False)
+        return _CheckingScan(settings, None, window, messages, reports=False)
 
     def _last_delivered(self) -> int:
         """The number of the latest event whose updates are in the log."""

@@ -2,7 +2,7 @@
 // of wherever the map looks. Updates that came while the page was away are caught up with.
 
 import { api } from "./api.js";
-import { describe, rings } from "./shapes.js";
+import { describe, outline } from "./shapes.js";
 import { Stream } from "./stream.js";
 
 const KEPT = "nearcast-mine";
@@ -110,7 +110,7 @@ export class Mine {
     const features = [...this.#all.values()].map((each) => ({
       type: "Feature",
       properties: { id: each.id },
-      geometry: each.region ? { type: "Polygon", coordinates: rings(each.region) } : { type: "Point", coordinates: each.point },
+      geometry: each.region ? outline(each.region) : { type: "Point", coordinates: each.point },
     }));
     this.#map.getSource("mine")?.setData({ type: "FeatureCollection", features });
   }

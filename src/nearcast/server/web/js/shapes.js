@@ -40,11 +40,16 @@ export function rings(region) {
   return region.coordinates;
 }
 
+export function outline(region) {
+  if (region.type === "MultiPolygon") return { type: "MultiPolygon", coordinates: region.coordinates };
+  return { type: "Polygon", coordinates: rings(region) };
+}
+
 export function centre(region) {
   if (region.type === "Circle") return region.center;
-  const ring = rings(region)[0];
+  const positions = region.type === "MultiPolygon" ? region.coordinates.flat(2) : rings(region)[0];
   let [west, south, east, north] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (const [x, y] of ring) {
+  for (const [x, y] of positions) {
     west = Math.min(west, x);
     east = Math.max(east, x);
     south = Math.min(south, y);
@@ -61,7 +66,7 @@ export function describe(region) {
     const km = region.radius / 1000;
     return `within ${km >= 1 ? `${round(km, 1)} km` : `${Math.round(region.radius)} m`}`;
   }
-  return region.type === "Box" ? "in a box" : "in a polygon";
+  return { Box: "in a box", Polygon: "in a polygon", MultiPolygon: "in several polygons" }[region.type];
 }
 
 const HINTS = {

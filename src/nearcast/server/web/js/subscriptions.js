@@ -2,7 +2,7 @@
 // they are. What changes is handed to the map a few times a second, all together.
 
 import { api } from "./api.js";
-import { centre, rings, viewBox } from "./shapes.js";
+import { centre, outline, viewBox } from "./shapes.js";
 
 const MOST_OUTLINES = 3000;
 const MOST_REMEMBERED = 12_000;
@@ -194,7 +194,7 @@ function strength(count) {
 
 function feature(subscription, paint) {
   const geometry = subscription.region
-    ? { type: "Polygon", coordinates: rings(subscription.region) }
+    ? outline(subscription.region)
     : { type: "Point", coordinates: subscription.point };
   return { type: "Feature", properties: { id: subscription.id, ...paint }, geometry };
 }
