@@ -62,6 +62,15 @@ IndexOption = Annotated[
         f"Names: {', '.join(INDEX_NAMES)}. Options: docs/indexes.md.",
     ),
 ]
+IncludeOption = Annotated[
+    str,
+    typer.Option(
+        "--include",
+        metavar="message,meta",
+        show_default="nothing",
+        help="What updates have besides: the message, and the meta of the subscription.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 
 

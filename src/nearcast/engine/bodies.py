@@ -106,5 +106,7 @@ def earlier_bodies(
     """The bodies of messages that events from `seq` on brought up again, by event and id."""
     made = {id: body for id in set(messages) if (body := found(core, id)) is not None}
     return {
-        (seq + event, id): made[id] for event, id in zip(events, messages, strict=True) if id in made
+        (seq + event, id): made[id]
+        for event, id in zip(events, messages, strict=True)
+        if id in made
     }

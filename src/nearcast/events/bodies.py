@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from nearcast.errors import InvalidValue
 from nearcast.geo import region_to_json
 
 if TYPE_CHECKING:
@@ -16,21 +17,50 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class LateBody:
-    """What an update says of its message; all updates of one event about it share one.
+class Include(NamedTuple):
+    """What updates carry besides: the body of the message, the `meta` of the subscription."""
 
-    It is made from the message and its time, or from JSON that was written before.
-    """
+    message: bool = True
+    meta: bool = True
+
+
+EVERYTHING_INCLUDED, NOTHING = Include(), Include(message=False, meta=False)
+
+
+def read_include(given: str, field: str) -> Include:
+    """Read what is to be included: `message`, `meta`, both with a comma, or nothing."""
+    names = [name.strip() for name in given.split(",")] if given.strip() else []
+    for name in names:
+        if name not in Include._fields:
+            expected = f"{' and '.join(Include._fields)}, with a comma between them"
+            raise InvalidValue(field, given, expected)
+    return Include("message" in names, "meta" in names)
+
+
+class LateBody:
+    """What an update says of its message; all updates of one event about it share one."""
 
     __slots__ = ("_at", "_fields", "_json", "_message")
 
-    def __init__(
-        self, message: Message | None, at: float = 0.0, written: bytes | None = None
-    ) -> None:
+    def __init__(self, message: Message | None, at: float = 0.0) -> None:
         self._message = message
         self._at = at
-        self._json = written
+        self._json: bytes | None = None
         self._fields: dict[str, Any] | None = None
+
+    @classmethod
+    def written(cls, json: bytes) -> LateBody:
+        """One that was written as JSON before."""
+        body = cls(None)
+        body._json = json
+        return body
+
+    @classmethod
+    def ready(cls, fields: dict[str, Any]) -> LateBody:
+        """One whose fields are known."""
+        body = cls(None)
+        body._fields = fields
+        return body
 
     @property
     def fields(self) -> dict[str, Any]:

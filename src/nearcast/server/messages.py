@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from nearcast.engine.outcome import EventOutcome
 from nearcast.events import Publish, message_from_json
+from nearcast.events.ids import new_id
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import JSON, NDJSON, encode, json_object, media_type, whole_body
 from nearcast.server.bulk import take_lines
 from nearcast.server.checks import check_fields
 from nearcast.server.describe import IDEMPOTENCY_KEY, describe
 from nearcast.server.idempotency import SavedResponse, act
-from nearcast.server.ids import new_id
 from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.schemas import ref
 

@@ -14,13 +14,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from nearcast.errors import InvalidValue, MissingField, NearcastError
 from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
+from nearcast.events.ids import new_id
 from nearcast.events.values import check_id
 from nearcast.server.access import Caller
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import checked_number, encode, json_object
 from nearcast.server.checks import check_fields
 from nearcast.server.feed import UpdateFeed
-from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem, problem_of
 from nearcast.server.state import ServerState
 from nearcast.server.tenants import Tenant

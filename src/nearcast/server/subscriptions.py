@@ -15,6 +15,7 @@ from nearcast.engine.directory import PagePart
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue
 from nearcast.events import Move, Subscribe, Subscription, Unsubscribe, event_from_json
+from nearcast.events.ids import new_id
 from nearcast.geo import Box, region_to_json
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import (
@@ -42,7 +43,6 @@ from nearcast.server.describe import (
     parameter,
 )
 from nearcast.server.idempotency import Respond, SavedResponse, act
-from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.shapes import subscription_to_json
