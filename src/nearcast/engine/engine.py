@@ -368,6 +368,10 @@ class Engine:
         """Look up a subscription."""
         return self._ready().subscription(id)
 
+    def lives(self, id: str, at: float) -> bool:
+        """Whether a subscription has not ended by a time, which no event need have reached."""
+        return self._ready().attributes.lives(id, at)
+
     def page(
         self, after: str | None = None, limit: int = 100, bbox: Box | None = None
     ) -> list[Subscription]:

@@ -16,6 +16,7 @@ import msgspec
 
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.events.bodies import LateBody
+from nearcast.events.sized import SizedObject
 from nearcast.geo import Area, Box, Circle, MultiPolygon, Polygon, Region, point
 
 Point = tuple[float, float]
@@ -103,8 +104,9 @@ def check_object(value: object, name: str, most: int) -> JsonObject:
         raise InvalidValue(name, _TOO_DEEP, expected) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(name, value, f"{expected}; {error}") from None
-    if len(written) > most:
-        raise InvalidValue(name, value, f"{expected}; this has {len(written):,}")
+    size = value.size if isinstance(value, SizedObject) else len(written)
+    if size > most:
+        raise InvalidValue(name, value, f"{expected}; this has {size:,}")
     copied: JsonObject = msgspec.json.decode(written)
     return copied
 
