@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -82,19 +83,28 @@ class LateBody:
 
 def body_of(message: Message, at: float) -> dict[str, Any]:
     """The fields of a message that it has, with its time."""
-    body: dict[str, Any] = {}
-    if message.text:
-        body["text"] = message.text
-    if message.point is not None:
-        body["point"] = list(message.point)
-    elif message.region is not None:
-        body["region"] = region_to_json(message.region)
-    if message.properties is not None:
-        body["properties"] = message.properties
-    body["at"] = at
-    if message.ttl:
-        body["ttl"] = message.ttl
-    return body
+    region = None if message.region is None else region_to_json(message.region)
+    return body_fields(message.text, message.point, region, message.properties, at, message.ttl)
+
+
+def body_fields(
+    text: str,
+    point: tuple[float, float] | None,
+    region: Mapping[str, Any] | None,
+    properties: Mapping[str, Any] | None,
+    at: float,
+    ttl: float | None,
+) -> dict[str, Any]:
+    """Those fields of a body that have a value, in their order."""
+    fields = {
+        "text": text or None,
+        "point": None if point is None else list(point),
+        "region": region,
+        "properties": properties,
+        "at": at,
+        "ttl": ttl or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def to_json(value: object) -> bytes:

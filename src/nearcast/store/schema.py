@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from sqlite3 import Connection
 
+from nearcast.store.body_tables import BODY_TABLES
+
 APPLICATION = 0x4E435354  # "NCST", where SQLite files say whose they are
-VERSION = 2
+VERSION = 3
 
 WEBHOOK_TABLES = (
     """
@@ -104,6 +106,7 @@ CREATE TABLE remembered (
 """,
     "CREATE INDEX remembered_at ON remembered (at)",
     *WEBHOOK_TABLES,
+    *BODY_TABLES,
 )
 
 Migration = Callable[[Connection], None]
@@ -116,7 +119,12 @@ def _add_webhooks_and_checksums(connection: Connection) -> None:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _add_webhooks_and_checksums}
+def _add_bodies(connection: Connection) -> None:
+    for statement in BODY_TABLES:
+        connection.execute(statement)
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _add_webhooks_and_checksums, 2: _add_bodies}
 """By version: the statements that upgrade a file of that version to the next. Never removed."""
 
 

@@ -167,7 +167,7 @@ class Store:
         self._messages.add(changes.messages)
         if changes.now is not None:
             self._messages.prune(changes.now)
-        self.log.write(changes.updates, now)
+        self.log.write(changes.updates, now, changes.messages)
         connection.execute(
             "UPDATE state SET seq = ?, now = coalesce(?, now), last_update = ?, points = ?",
             (changes.seq, changes.now, changes.last, self._messages.points),
