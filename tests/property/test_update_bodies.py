@@ -1,5 +1,6 @@
 """Every update has the message as it was then, and the meta of its subscription as it was then."""
 
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -72,7 +73,7 @@ def test_in_memory(index: str, at_once: bool, world: Given, log: list[Fields]) -
         found = [[(u.body, u.meta) for u in outcome.updates] for outcome in outcomes]
         assert found == expected
         logged = engine.log.read(0, 10_000)
-        assert [(entry.body, entry.meta) for entry in logged] == sum(expected, [])
+        assert [(entry.body, entry.meta) for entry in logged] == list(chain(*expected))
 
 
 @EXAMPLES
@@ -81,7 +82,7 @@ def test_in_a_file(world: Given, log: list[Fields]) -> None:
     events = events_of(log)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        expected = sum(expected_of(world, events), [])
+        expected = list(chain(*expected_of(world, events)))
         with engine_in(world, "scan", folder / "file") as engine:
             for start in range(0, len(events), 5):
                 engine.apply_all(events[start : start + 5])

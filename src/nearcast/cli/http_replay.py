@@ -83,7 +83,7 @@ class _Replay:
         """The updates of the events that were accepted, as soon as the server has them all."""
         found: dict[int, list[Update]] = {position: [] for position in positions.values()}
         if positions:
-            last, include = max(positions), self._include
+            last, include = max(positions), self._include.names
             for each in self._client.log(self._place, up_to_seq=last, include=include):
                 self._place = each.id
                 if each.seq in positions:

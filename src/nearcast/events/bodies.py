@@ -24,8 +24,15 @@ class Include(NamedTuple):
     message: bool = True
     meta: bool = True
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what is included."""
+        return tuple(name for name, wanted in self._asdict().items() if wanted)
+
 
 EVERYTHING_INCLUDED, NOTHING = Include(), Include(message=False, meta=False)
+ALL_INCLUDED = Include._fields
+"""The names of everything that can be included."""
 
 
 def read_include(given: str, field: str) -> Include:
