@@ -29,13 +29,13 @@ routes = Routes()
     ),
 )
 async def check(context: RequestContext) -> Response:
-    """Check a query, and list its terms."""
+    """Check a query, and list its terms and, in words, what else it asks for."""
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     query = check_text(fields.get("query"), "query")
     check_query(query, context.limits)
     analyser = context.tenant.settings.analyser
-    top = fields.get("top")
+    top, operands = fields.get("top"), dict[str, str]()
     try:
         if top is not None:
             as_top(top)
@@ -43,7 +43,13 @@ async def check(context: RequestContext) -> Response:
         else:
             conjuncts = parse_query(query, analyser).conjuncts
             terms = {term for each in conjuncts for term in each.required | each.excluded}
+            operands = {
+                operand.to_text(): operand.in_words()
+                for each in conjuncts
+                for operand in (*each.having, *each.lacking)
+            }
     except QueryError as error:
         answer = {"valid": False, "error": str(error), "position": error.position}
         return json_response(answer)
-    return json_response({"valid": True, "terms": sorted(terms)})
+    answer = {"valid": True, "terms": sorted(terms)}
+    return json_response(answer | ({"operands": operands} if operands else {}))

@@ -231,6 +231,11 @@ SCHEMAS: dict[str, Schema] = {
         {
             "valid": {"type": "boolean"},
             "terms": {"type": "array", "items": {"type": "string"}},
+            "operands": {
+                "type": "object",
+                "description": "Phrases, prefixes and properties, with what each means.",
+                "additionalProperties": {"type": "string"},
+            },
             "error": {"type": "string"},
             "position": {"type": "integer"},
         },
@@ -256,6 +261,7 @@ SCHEMAS: dict[str, Schema] = {
                 },
                 ("matches", "terms"),
             ),
+            "filter": _object({"matches": {"type": "boolean"}}, ("matches",)),
             "space": _object({"matches": {"type": "boolean"}}, ("matches",)),
             "top": _object({"score": {"type": ["number", "null"]}}),
             "result": {"type": "boolean", "description": "Whether it is a result now."},
