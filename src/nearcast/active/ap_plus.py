@@ -37,7 +37,7 @@ from nearcast.active.kernels.layout import (
     more_slots,
 )
 from nearcast.active.kernels.moves import DONE, MORE_FOUND
-from nearcast.active.store import ActiveChanges, Ended, MessageTerms, bring_forward
+from nearcast.active.store import ActiveChanges, Ended, MessageTerms, cancel
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.index import Batch, Index, Matches
 from nearcast.index.ap_plus_tree import ApPlusTree
@@ -108,7 +108,6 @@ class LeafMessages:
         areas = np.zeros(HEAD, np.int32)
         self._state = state._replace(areas=areas)
         self._ended: list[Int32s] = []
-        self._cancelled = 0  # messages that have ended, but not in the heap
         self._copies: Int32s = np.zeros(64, np.int32)  # by slot: lists that have it
         self._held: Int32s = np.zeros(64, np.int32)  # by slot: whether the root's does besides
         self._seen: Int64s = np.zeros(64, np.int64)
@@ -336,8 +335,7 @@ class LeafMessages:
 
     def cancel(self, slot: int) -> None:
         """End a message now; it is taken out like those that have ended."""
-        self._state.messages[slot, END] = -np.inf
-        self._cancelled = bring_forward(self._state, self._cancelled + 1)
+        cancel(self._state, slot)
 
     def expire(self, now: float, most: int) -> Ended:
         """Take out at most `most` of the messages that have ended by now; sweep once in a while."""

@@ -17,7 +17,7 @@ from nearcast.active.kernels.change import (
     expire,
 )
 from nearcast.active.kernels.layout import (
-    ActiveArrays,
+    CANCELLED,
     END,
     ENTRIES,
     FIRST,
@@ -29,6 +29,7 @@ from nearcast.active.kernels.layout import (
     SPARE,
     UNIT,
     USED,
+    ActiveArrays,
     attached_state,
     empty_state,
     longer,
@@ -87,19 +88,18 @@ def _empty_changes(room: int) -> ActiveChanges:
     )
 
 
-def bring_forward(state: ActiveArrays, cancelled: int) -> int:
-    """Have the heap give cancelled messages first, once they are many; return how many are left.
-
-    Their ends are before all others. A sorted array is a heap.
-    """
+def cancel(state: ActiveArrays, slot: int) -> None:
+    """End a message now. Once there are many such, have the heap give them first."""
+    state.messages[slot, END] = -np.inf
+    state.due_at[CANCELLED] += 1
     live = int(state.counts[LIVE])
-    if cancelled <= max(_FEW_CANCELLED, live // 8):
-        return cancelled
-    slots = state.heap[FIRST : FIRST + live]
-    ends = state.messages[slots, END]
-    order = np.argsort(ends, kind="stable")
-    state.heap[FIRST : FIRST + live], state.due_at[FIRST : FIRST + live] = slots[order], ends[order]
-    return 0
+    if state.due_at[CANCELLED] > max(_FEW_CANCELLED, live // 8):
+        slots = state.heap[FIRST : FIRST + live]
+        ends = state.messages[slots, END]
+        order = np.argsort(ends, kind="stable")  # a sorted array is a heap
+        state.heap[FIRST : FIRST + live] = slots[order]
+        state.due_at[FIRST : FIRST + live] = ends[order]
+        state.due_at[CANCELLED] = 0
 
 
 class ActiveStore:
@@ -133,7 +133,6 @@ class ActiveStore:
         self._pair = np.empty((2, 3))
         self._out = _empty_changes(_DUE)
         self._plan: Int64s = np.empty(PLAN * GROUP, np.int64)
-        self._cancelled = 0  # messages that have ended, but not in the heap
 
     def describe(self) -> dict[str, int]:
         """Say what `attach` needs to find the store again in its memory."""
@@ -229,8 +228,7 @@ class ActiveStore:
 
     def cancel(self, slot: int) -> None:
         """End a message now; it is taken out like those that have ended."""
-        self._state.messages[slot, END] = -np.inf
-        self._cancelled = bring_forward(self._state, self._cancelled + 1)
+        cancel(self._state, slot)
 
     def expire(self, now: float, most: int) -> Ended:
         """Take out at most `most` of the messages that have ended by now."""

@@ -141,7 +141,6 @@ class IndexedSubscriptions:
             placement = self.placement(owner, region)
             if placement is not None:
                 self.place(owner, region, placement)
-                self._anywhere.discard(owner)
                 if subscription.region is None:
                     self._anywhere.add(owner)
                 return
@@ -249,10 +248,16 @@ class IndexedSubscriptions:
     def place(self, owner: int, region: Region, placement: Placement) -> None:
         """Store another region in the rows of a subscription."""
         self.shift(placement)
+        self._anywhere.discard(owner)
         if owner in self._many:
             self._many[owner] = (region, self._many[owner][1])
         elif isinstance(region, Circle):
             self._radii[owner] = region.radius
+
+    def have_regions(self, owners: Int32s) -> None:
+        """Note that subscriptions have a region from now on."""
+        if self._anywhere:
+            self._anywhere.difference_update(owners.tolist())
 
     def keep_radii(self, owners: Int32s, radii: Floats) -> None:
         """Note the radii of subscriptions that are one circle each."""

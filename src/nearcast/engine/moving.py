@@ -60,6 +60,7 @@ def move_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) ->
         placement = Placement(rows[some], boxes[some], shapes, True)
         parts.append(core.active.moved(placement, some, now))
         core.boolean.shift(placement)
+        core.boolean.have_regions(owners[some])
         if radii is not None:
             core.boolean.keep_radii(owners[some], radii[some])
     found = ActiveChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

@@ -11,6 +11,7 @@ from nearcast._jit import inner, inner_inlined
 from nearcast.active.kernels.entries import CAME, KNOWN_BITS, UNSURE, WENT
 from nearcast.active.kernels.heap import has_ended
 from nearcast.active.kernels.layout import (
+    CANCELLED,
     END,
     MESSAGE,
     TERMS,
@@ -61,7 +62,7 @@ def accepts_terms(rows: Rows, row: int, ints: Int32s, piece: int, only: int) -> 
 def is_alone(state: ActiveArrays, rows: Rows, row: int, now: float, only: int) -> bool:
     """Return whether all messages of the one list match a row by their text, and none has ended."""
     alone = only < 0 and rows.required[row] == 1 and rows.flags[row] & EXCLUDES == 0
-    return bool(alone and not has_ended(state, now))
+    return bool(alone and state.due_at[CANCELLED] == 0 and not has_ended(state, now))
 
 
 @inner_inlined

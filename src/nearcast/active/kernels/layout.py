@@ -56,6 +56,8 @@ terms are, their number first."""
 END, TERMS = 4, 5
 FIRST = 7
 """Where the heap of messages begins: so that its branches start at multiples of eight."""
+CANCELLED = 0
+"""In front of the heap: how many messages were cancelled, and come there with another end."""
 SLOT_BYTES = 8 * MESSAGE + 8 + 2 * 4
 """Bytes of a message without its terms and entries."""
 
@@ -87,7 +89,9 @@ def empty_state(
     heads[:] = 0
     counts = allocator.array("active_counts", FREE + CLASSES, np.int64)
     counts[:FREE], counts[FREE:] = 0, NOTHING
-    return ActiveArrays(heads, heads[:0], counts, *_room(allocator, units, slots))
+    state = ActiveArrays(heads, heads[:0], counts, *_room(allocator, units, slots))
+    state.due_at[CANCELLED] = 0
+    return state
 
 
 def attached_state(allocator: Memory, sizes: Mapping[str, int]) -> ActiveArrays:
