@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nearcast.engine.bodies import attach
-from nearcast.engine.changes import AcceptedMessage, EngineChanges
+from nearcast.engine.changes import AcceptedMessage, EngineChanges, WithdrawnMessage
 from nearcast.engine.core import EventCore
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import NearcastError
-from nearcast.events import Event, Publish, Unsubscribe, Update
+from nearcast.events import Event, Message, Publish, Retract, Unsubscribe, Update
+from nearcast.events.events import id_of
 
 
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
@@ -21,18 +22,29 @@ def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Upd
     attach(core, event, updates)
     changes.seq += 1
     changes.now = core.now
-    at = core.now or 0.0
+    at, id = core.now or 0.0, id_of(event)
+    for ended in core.ended:
+        changes.subscriptions[ended] = None
+        changes.ended.append(ended)
     match event:
         case Publish(message):
-            if updates or message.point is not None or message.ttl:
-                changes.messages.append(AcceptedMessage(changes.seq, at, message))
+            _note_message(core, message, at, changes)
+        case Retract():
+            changes.withdrawn.append(WithdrawnMessage(changes.seq, id, False))
         case _:
-            id = event.subscription.id if hasattr(event, "subscription") else event.id
             changes.subscriptions[id] = core.subscription(id)
             if isinstance(event, Unsubscribe):
                 changes.ended.append(id)
     changes.add_updates(changes.seq, at, updates)
     return updates
+
+
+def _note_message(core: EventCore, message: Message, at: float, changes: EngineChanges) -> None:
+    in_window = message.point is not None
+    if core.withdrew:
+        changes.withdrawn.append(WithdrawnMessage(changes.seq, message.id, in_window))
+    if in_window or message.ttl:
+        changes.messages.append(AcceptedMessage(changes.seq, at, message))
 
 
 def apply_events(

@@ -262,6 +262,17 @@ def _brought_up(
     return bodies
 
 
+def bring_back(core: Indexed, messages: PublishedColumns, in_window: bool) -> None:
+    """Add messages at points that were published before and have not ended, without updates."""
+    _, ids, texts, points, now, ttl = messages
+    if ttl is not None:
+        _keep(core, messages, np.hstack([points, points]), ttl)
+    if in_window:
+        core.pass_through(Columns(ids, texts, points, now.tolist(), core.settings.analyser, ttl))
+    else:
+        core.pass_by(len(ids))
+
+
 def _keep(
     core: Indexed, messages: PublishedColumns, boxes: Floats, ttl: Floats
 ) -> TextBatch | None:

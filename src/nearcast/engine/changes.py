@@ -25,6 +25,14 @@ class AcceptedMessage(NamedTuple):
     message: Message
 
 
+class WithdrawnMessage(NamedTuple):
+    """A message that was retracted or replaced, with the number of the event that did it."""
+
+    seq: int
+    id: str
+    in_place: bool  # whether the event put another one with its id into the window
+
+
 class PublishedColumns(NamedTuple):
     """Messages at points, as columns; `seq` is the number of the first."""
 
@@ -84,10 +92,11 @@ class EngineChanges:
         self.last = last
         self.now: float | None = None
         self.subscriptions: dict[str, Subscription | None] = {}  # as it is now; None is gone
-        self.ended: list[str] = []  # unsubscribed, even if the id was taken again afterwards
+        self.ended: list[str] = []  # no longer there, even if the id was taken again afterwards
         self.boxes: list[Boxes] = []
         self.moved: list[str] = []  # ids of subscriptions whose new regions are read from the core
         self.messages: list[AcceptedMessage | PublishedColumns] = []
+        self.withdrawn: list[WithdrawnMessage] = []
         self.updates: list[Rows] = []
 
     def add_updates(self, seq: int, at: float, updates: list[Update]) -> int:

@@ -22,6 +22,15 @@ class EventCore(Protocol):
     """The time of the latest event; None before the first."""
     attributes: Attributes
     """What subscriptions have that no index looks at."""
+    ended: list[str]
+    """The subscriptions that ended with the time of the latest event."""
+    withdrew: bool
+    """Whether the latest event retracted or replaced a message."""
+
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message in the window; None if it is empty."""
+        ...
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -33,6 +42,14 @@ class EventCore(Protocol):
 
     def advance(self, now: float) -> None:
         """Advance the time."""
+        ...
+
+    def resume(self, subscription: Subscription, end: float | None) -> None:
+        """Add a subscription that was there before, and ends when it would have."""
+        ...
+
+    def bring_back(self, message: Message, in_window: bool) -> None:
+        """Add a message that was published before and has not ended, without updates."""
         ...
 
     def results(self, id: str) -> list[Result]:

@@ -93,4 +93,4 @@ class Directory:
 def _meets(subscription: Subscription, bbox: Box) -> bool:
     if subscription.region is not None:
         return subscription.region.meets(bbox)
-    return subscription.point is not None and bbox.contains(*subscription.point)
+    return subscription.point is None or bbox.contains(*subscription.point)

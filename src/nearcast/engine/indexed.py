@@ -607,6 +607,10 @@ class Indexed(Scan):
         self.active.advance(now, events)
         self.advance(now)
 
+    def pass_by(self, messages: int) -> None:
+        """Count messages that do not enter the window."""
+        self._arrivals += messages
+
     def pass_through(self, columns: Columns) -> TopkChanges | None:
         """Add messages that were matched already to the window; return what that changes."""
         columns.number = self._arrivals

@@ -72,10 +72,19 @@ class Operands:
         residual = None
         if not conjunct.is_plain:
             self._count(conjunct, 1)
-        if conjunct.lacking or not all(_is_exact(operand) for operand in conjunct.having):
+        if _has_residual(conjunct):
             residual, self._next = self._next, self._next + 1
             self._residuals[residual] = conjunct
         return Asked(required or [EVERYONE], sorted(conjunct.excluded), residual)
+
+    def resume(self, conjuncts: Sequence[Conjunct], residuals: Iterable[int]) -> None:
+        """Take in the conjuncts of a subscription whose predicates have numbers already."""
+        for conjunct in conjuncts:
+            if not conjunct.is_plain:
+                self._count(conjunct, 1)
+        for conjunct, number in zip(filter(_has_residual, conjuncts), residuals, strict=True):
+            self._residuals[number] = conjunct
+            self._next = max(self._next, number + 1)
 
     def drop(self, conjuncts: Sequence[Conjunct], residuals: Iterable[int]) -> None:
         """Forget the conjuncts of a subscription, and their residual predicates."""
@@ -177,6 +186,11 @@ def _keys(operand: Operand) -> list[str]:
         case Within(name=name) | Exists(name=name):
             return [f"\0?{name}"]
     return []
+
+
+def _has_residual(conjunct: Conjunct) -> bool:
+    """Whether its keys do not say exactly what a conjunct asks for."""
+    return bool(conjunct.lacking) or not all(map(_is_exact, conjunct.having))
 
 
 def _is_exact(operand: Operand) -> bool:

@@ -182,6 +182,17 @@ class FastRankings:
         number = self._message_ids.number(id)
         return None if number is None else (number, self._core.message(number)[1])
 
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message of the window; None if it is empty."""
+        if self._core is None:
+            return self._waiting.oldest
+        first = self._core.first
+        if first == self._core.next:
+            return None
+        id: str = self.message_names(np.array([first]))[0].as_py()
+        return id
+
     def has_any(self, ids: list[str]) -> bool:
         """Whether a message of the window has one of these ids."""
         if self._core is None:

@@ -70,6 +70,11 @@ class Rankings(Protocol):
         """Whether a message of the window has this id at that time."""
         ...
 
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message of the window; None if it is empty."""
+        ...
+
     def message(self, id: str) -> Message | None:
         """Look up a message of the window."""
         ...
@@ -168,6 +173,11 @@ class PlainRankings:
         """Whether a message of the window has this id at that time."""
         arrived = self._window.find(id)
         return arrived is not None and self._window.holds(arrived, now)
+
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message of the window; None if it is empty."""
+        return next((arrived.message.id for arrived in self._window), None)
 
     def message(self, id: str) -> Message | None:
         """Look up a message of the window."""

@@ -31,26 +31,30 @@ def outcomes_in_runs(
 ) -> Iterator[EventOutcome]:
     """Yield the outcomes of events; each is applied when its outcome is requested, or earlier."""
     indexed = cast("Indexed", core)
-    for together, some in groupby(events, _is_at_point):
-        run = list(some)
-        columns = _columns_of(run) if together and indexed.takes_columns else None
+    for together, some in groupby(events, _fits_columns):
+        run: list[Any] = list(some)
+        columns = None
+        if together and indexed.takes_columns:
+            columns = columns_of([event.message for event in run])
         outcomes = None if columns is None else _run(indexed, columns, changes)
         if outcomes is None:
             outcomes = (apply_single(core, event, changes) for event in run)
         yield from outcomes
 
 
-def _is_at_point(event: Event) -> bool:
-    if not isinstance(event, Publish):
-        return False
-    return event.message.point is not None and event.message.properties is None
+def _fits_columns(event: Event) -> bool:
+    return isinstance(event, Publish) and is_at_point(event.message)
 
 
-def _columns_of(events: list[Any]) -> PublishedColumns | None:
-    """Messages at points as columns, NaN for a time that is not given."""
-    if len(events) < _WORTH_COLUMNS:
+def is_at_point(message: Message) -> bool:
+    """Whether a message can be one of columns: it is at a point, and has no properties."""
+    return message.point is not None and message.properties is None
+
+
+def columns_of(messages: list[Message]) -> PublishedColumns | None:
+    """Messages at points as columns, NaN for a time that is not given; None if that is no gain."""
+    if len(messages) < _WORTH_COLUMNS:
         return None
-    messages: list[Message] = [event.message for event in events]
     try:
         texts = pa.array([message.text for message in messages], pa.string())
     except UnicodeEncodeError:  # half of a pair of surrogates, which is no UTF-8

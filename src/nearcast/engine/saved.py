@@ -15,11 +15,13 @@ import pyarrow as pa
 from nearcast._jit import read_only
 from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s
-from nearcast.engine.indexed import IndexedSubscriptions, LateRegion
+from nearcast.engine.indexed import Asking, IndexedSubscriptions, LateRegion
+from nearcast.engine.operands import Operands
 from nearcast.engine.terms import KeptTerms, TermIds
 from nearcast.errors import SourceError
 from nearcast.geo import Region, region_to_json
 from nearcast.index import Table
+from nearcast.text import parse_query
 
 _encode = msgspec.json.Encoder().encode
 
@@ -53,6 +55,22 @@ def save_population(population: IndexedSubscriptions, folder: Path) -> None:
     _write(folder / "special.arrow", special)
     rows = [rows for _, rows in many.values()]
     _write(folder / "rows.arrow", {"row": pa.array(np.concatenate([*rows, _NO_ROWS]), pa.int32())})
+    _write(folder / "asking.arrow", _asking_columns(population._asking))
+    for name, owners in _sets(population).items():
+        _write(folder / f"{name}.arrow", {"owner": pa.array(sorted(owners), pa.int32())})
+
+
+def _sets(population: IndexedSubscriptions) -> dict[str, set[int]]:
+    return {"anywhere": population._anywhere, "wordless": population._wordless}
+
+
+def _asking_columns(asking: dict[int, Asking]) -> dict[str, pa.Array]:
+    residuals = [each.residuals for each in asking.values()]
+    return {
+        "owner": pa.array(asking, pa.int32()),
+        "residuals": pa.array(residuals, pa.list_(pa.int32())),
+        "keyed": pa.array([each.keyed for each in asking.values()], pa.bool_()),
+    }
 
 
 _NO_ROWS = np.empty(0, np.int32)
@@ -79,7 +97,19 @@ def load_population(population: IndexedSubscriptions, folder: Path) -> None:
             special["owner"].to_pylist(), regions, pairwise(edges), strict=True
         )
     }
+    asking = _read(folder / "asking.arrow").to_pylist()
+    anywhere, wordless = (
+        set(_read(folder / f"{name}.arrow")["owner"].to_pylist()) for name in _sets(population)
+    )
+    operands = Operands()
+    for one in asking:
+        owner = one["owner"]
+        text = "*" if owner in wordless else queries[owner]
+        query = parse_query(text, population.analyser)
+        operands.resume(query.conjuncts, one["residuals"])
     population.table, population.index, population.terms = table, index, terms
+    population.operands, population._anywhere, population._wordless = operands, anywhere, wordless
+    population._asking = {one["owner"]: Asking(one["residuals"], one["keyed"]) for one in asking}
     population._ids, population._queries = ids, queries
     population._rows = names["row"].to_pylist()
     population._radii = dict(radii)

@@ -50,6 +50,8 @@ class Scan:
     """Applies events in order, and returns what each of them changed.
 
     Without `reports` it checks events and keeps the state, and leaves the updates to another.
+    `ended` are the subscriptions that ended with the time of the latest event, and `withdrew` says
+    whether it retracted or replaced a message.
     """
 
     plain = True
@@ -72,11 +74,15 @@ class Scan:
         self.active: ActiveMessageSet = ScannedMessages() if active is None else active
         self.attributes = Attributes()
         self.now: float | None = None
+        self.ended: list[str] = []
+        self.withdrew = False
         self._arrivals = 0
 
     def apply(self, event: Event) -> list[Update]:
         """Apply one event and return its updates in order; a refused one changes nothing."""
         now = self._time(event.at)
+        self.ended.clear()
+        self.withdrew = False
         match event:
             case Publish(message):
                 updates = self._publish(message, now)
@@ -123,6 +129,11 @@ class Scan:
         del bounds, most  # without an index any of them may
         return None
 
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message in the window; None if it is empty."""
+        return self.rankings.oldest
+
     def message(self, id: str) -> Message | None:
         """Look up a message that is active or in the window."""
         return self.active.message(id) or self.rankings.message(id)
@@ -150,6 +161,21 @@ class Scan:
             found += [Result(*one) for one in ranked.items() if self.attributes.lives(one[0], now)]
         return sorted(found, key=lambda result: result.message)
 
+    def resume(self, subscription: Subscription, end: float | None) -> None:
+        """Add a subscription that was there before, and ends when it would have."""
+        put = self._register if subscription.top is None else self._rank
+        put(subscription, self._time(None), end)
+
+    def bring_back(self, message: Message, in_window: bool) -> None:
+        """Add a message that was published before and has not ended, without updates."""
+        at = 0.0 if message.at is None else message.at
+        arrived = self._arrive(message, at)
+        self._arrivals += 1
+        if arrived.end > at:
+            self.active.add(arrived)
+        if in_window:
+            self.rankings.enter(arrived)
+
     def _arrive(self, message: Message, now: float) -> ArrivedMessage:
         return ArrivedMessage(
             message, self._arrivals, now, self.settings.analyser.tokens(message.text)
@@ -163,7 +189,7 @@ class Scan:
         arrived = self._arrive(message, now)
         self.advance(now)
         before = self._withdraw(id)
-        replaced = self.rankings.take_out(id)
+        replaced = self._take_out(id)
         self._arrivals += 1
         if arrived.end > now:
             self.active.add(arrived)
@@ -180,13 +206,20 @@ class Scan:
             raise unknown_message(id)
         self.advance(now)
         before = self._withdraw(id)
-        self.rankings.take_out(id)
+        self._take_out(id)
         return [Update("remove", one, id) for one in before] + self.rankings.changes()
 
     def _withdraw(self, id: str) -> set[str]:
         """Remove an active message, if it is there, and return who had it among the results."""
         old = self.active.take_out(id)
+        self.withdrew |= old is not None
         return set() if old is None or not self._reports else set(self.population.wanting(old))
+
+    def _take_out(self, id: str) -> bool:
+        """Remove a message from the window; False if it is not there."""
+        found = self.rankings.take_out(id)
+        self.withdrew |= found
+        return found
 
     def _subscribe(self, subscription: Subscription, now: float) -> list[Update]:
         """Add a subscription, or replace the one with its id."""
@@ -273,5 +306,6 @@ class Scan:
         self.now = now
         for id in self.attributes.ended(now):
             self._end(id)
+            self.ended.append(id)
         self.active.advance(now)
         self.rankings.advance(now)

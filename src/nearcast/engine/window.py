@@ -199,6 +199,14 @@ class SlidingWindow:
             self._numbers.update(zip(columns.ids[columns.row :], count(self.next)))
             self._times += columns.at[columns.row :]
 
+    @property
+    def oldest(self) -> str | None:
+        """The id of the oldest message; None if there is none."""
+        if not self._parts:
+            return None
+        part = self._parts[0]
+        return part.message.id if isinstance(part, ArrivedMessage) else part.ids[part.row]
+
     def oldest_time(self) -> float:
         """The time of the oldest message; there must be one."""
         part = self._parts[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from nearcast.store.packing import checksum, pack
+from nearcast.store.packing import checksum, pack, unpack
 
 _SMALL = 64  # rows; a chunk that has fewer will be joined with its neighbours
 _TOGETHER = 256  # this many small chunks are merged into one
@@ -43,6 +43,19 @@ class ChunkTable:
         """Read what the file holds."""
         self._tail: list[tuple[ChunkSummary, pa.RecordBatch]] = []
         self.oldest = self._find_oldest()
+        self.rows = int(
+            self._connection.execute(
+                f"SELECT coalesce(sum(count), 0) FROM {self._table}"  # noqa: S608 - a name of ours
+            ).fetchone()[0]
+        )
+
+    def read(self, first: int) -> pa.RecordBatch:
+        """The columns of a chunk, by the number of its first row."""
+        found = self._connection.execute(
+            f"SELECT size, data, checksum FROM {self._table} WHERE first = ?",  # noqa: S608 - a name of ours
+            (first,),
+        ).fetchone()
+        return unpack(self._schema, *found)
 
     def _find_oldest(self) -> ChunkSummary | None:
         found = self._connection.execute(
@@ -52,6 +65,7 @@ class ChunkTable:
 
     def put(self, first: int, batch: pa.RecordBatch, mark: float) -> None:
         """Add a chunk at the end."""
+        self.rows += len(batch)
         for start in range(0, len(batch), _LARGEST):
             part = batch.slice(start, _LARGEST)
             self._insert(ChunkSummary(first + start, len(part), mark), part)
@@ -96,6 +110,13 @@ class ChunkTable:
                 f"DELETE FROM {self._table} WHERE first = ?",  # noqa: S608 - a name of ours
                 (self.oldest.first,),
             )
+            self.rows -= self.oldest.rows
             if self._tail and self._tail[0][0].first == self.oldest.first:
                 self._tail.pop(0)
             self.oldest = self._find_oldest()
+
+    def clear(self) -> None:
+        """Remove all chunks."""
+        self._connection.execute(f"DELETE FROM {self._table}")  # noqa: S608 - a name of ours
+        self._tail.clear()
+        self.oldest, self.rows = None, 0

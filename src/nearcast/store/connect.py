@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Lock
 
 from nearcast.errors import DamagedStoreError, StateError, StoreError
-from nearcast.store.schema import APPLICATION, MIGRATIONS, TABLES, VERSION, Migration, migrate
+from nearcast.store.migrations import MIGRATIONS, Migration, migrate
+from nearcast.store.schema import APPLICATION, TABLES, VERSION
 
 _LARGEST_IDLE_WAL = 64 << 20
 _IDLE_READERS = 2

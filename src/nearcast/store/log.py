@@ -12,30 +12,33 @@ from nearcast.engine.changes import AcceptedMessage, PublishedColumns
 from nearcast.engine.chunks import CHUNK_SCHEMA, as_columns
 from nearcast.engine.update_log import ColumnRows, Entry, RecentUpdates, Rows, entries_of
 from nearcast.events import LateBody
-from nearcast.events.fields import ADD, REMOVE
+from nearcast.events.fields import ADD, CHANGE, REMOVE
 from nearcast.store.bodies import BodyStore
 from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.connect import Reader
 from nearcast.store.packing import unpack
 
-_ADDED, _REMOVED = pa.scalar(ADD, pa.int8()), pa.scalar(REMOVE, pa.int8())
+_ADDED, _REMOVED, _CHANGED = (pa.scalar(op, pa.int8()) for op in (ADD, REMOVE, CHANGE))
 _BEYOND = 1 << 62  # no id and no number of an event is as large
 _IN_MEMORY = 20_000  # listeners at most this far behind are served from memory
 
 _OP = CHUNK_SCHEMA.get_field_index("op")
 _STORED = CHUNK_SCHEMA.set(_OP, pa.field("added", pa.bool_()))
-"""The columns of a chunk in the file, which has a truth value for the op."""
+"""The columns of a chunk in the file, which has a truth value for the op; null is a change."""
 
 
 def _to_store(rows: pa.RecordBatch) -> pa.RecordBatch:
     columns = rows.columns
-    columns[_OP] = pc.equal(columns[_OP], ADD)
+    ops = columns[_OP]
+    columns[_OP] = pc.if_else(
+        pc.equal(ops, CHANGE), pa.scalar(None, pa.bool_()), pc.equal(ops, ADD)
+    )
     return pa.RecordBatch.from_arrays(columns, schema=_STORED)
 
 
 def _from_store(rows: pa.RecordBatch) -> pa.RecordBatch:
     columns = rows.columns
-    columns[_OP] = pc.if_else(columns[_OP], _ADDED, _REMOVED)
+    columns[_OP] = pc.fill_null(pc.if_else(columns[_OP], _ADDED, _REMOVED), _CHANGED)
     return pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
 
 

@@ -1,30 +1,45 @@
 """The messages that are still needed: the window in chunks, active messages also as rows.
 
-A chunk goes when its last message has left the window, a row when its message has ended. What is
-kept besides, at the old end of a chunk, does no harm: messages are taken in again in their order,
-and leave the window as they did before.
+A row goes when its message has ended or was withdrawn, a chunk when its last message has left the
+window. What has left it is still in a chunk for a while; `window_of` tells it from the others:
+
+- It was displaced: then it is older than all that are there, and the file names the oldest of them.
+- It was replaced: then its id is there again, or is among those withdrawn.
+- It was retracted: then its id is among those withdrawn.
+- It has ended.
+
+A window that is rarely full may have its oldest message for ever, and many later ones that are
+gone: when they are the most, all chunks are written again without them.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from nearcast.engine.changes import AcceptedMessage, PublishedColumns
+from nearcast.engine.changes import AcceptedMessage, PublishedColumns, WithdrawnMessage
+from nearcast.errors import DamagedStoreError
 from nearcast.events import Message
-from nearcast.geo import Box
-from nearcast.store.chunks import ChunkTable
+from nearcast.geo import Box, region_from_json, region_to_json
+from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.packing import MESSAGES, decode_text, encode_text, unpack
 from nearcast.topk import Window
 
 if TYPE_CHECKING:
     from nearcast.arrays.types import Floats
 
-_PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT_LASTING = "INSERT INTO lasting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_WORTH_TIDYING = 1 << 14  # messages and withdrawals beyond twice as many as were needed
+
+_encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
 class MessageStore:
@@ -39,8 +54,10 @@ class MessageStore:
     def reload(self) -> None:
         """Read what the file holds."""
         self._chunks.reload()
-        found = self._connection.execute("SELECT points FROM state").fetchone()
-        self.points = int(found[0])
+        found = self._connection.execute("SELECT count(*) FROM withdrawn").fetchone()
+        self._withdrawals = int(found[0])
+        self._needed = 0  # messages of the window, when the chunks were last written again
+        self._first: tuple[ChunkSummary, pa.Array] | None = None  # the ids of the oldest chunk
 
     def add(self, accepted: Iterable[AcceptedMessage | PublishedColumns]) -> None:
         """Write messages in the order of their events."""
@@ -72,17 +89,16 @@ class MessageStore:
             pa.array([point[1] for _, point in points], pa.float64()),
             pa.array([item.at for item, _ in points], pa.float64()),
             pa.array([item.message.ttl for item, _ in points], pa.float64()),
+            pa.array([_properties(item.message) for item, _ in points], pa.binary()),
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
     def _add_columns(self, some: PublishedColumns) -> None:
-        total = len(some.ids)
-        ttl = np.zeros(total) if some.ttl is None else some.ttl
+        total, skip = len(some.ids), 0
         if some.ttl is not None:
             self._connection.executemany(_PUT_LASTING, _rows(some, some.ttl))
-        room = self._window.count or total
-        skip = max(0, total - room)  # those before it have left the window already
-        self.points += skip
+        elif self._window.count is not None:
+            skip = max(0, total - self._window.count)  # those before it have left the window
         points = some.points[skip:]
         columns = [
             pa.array(np.arange(some.seq + skip, some.seq + total)),
@@ -91,22 +107,61 @@ class MessageStore:
             pa.array(points[:, 0]),
             pa.array(points[:, 1]),
             pa.array(some.at[skip:]),
-            pa.array(ttl[skip:]),
+            pa.array(np.zeros(total - skip) if some.ttl is None else some.ttl),
+            pa.nulls(total - skip, pa.binary()),
         ]
         self._put(pa.RecordBatch.from_arrays(columns, schema=MESSAGES))
 
     def _put(self, batch: pa.RecordBatch) -> None:
-        self.points += len(batch)
-        by_time = self._window.seconds is not None
-        mark = batch.column("at")[len(batch) - 1].as_py() if by_time else float(self.points)
+        mark = batch.column("at")[len(batch) - 1].as_py()
         self._chunks.put(batch.column("seq")[0].as_py(), batch, mark)
 
-    def prune(self, now: float) -> None:
-        """Remove messages that have left the window or have ended."""
-        count, seconds = self._window.count, self._window.seconds
-        left = now - seconds if seconds is not None else float(self.points - (count or 0))
-        self._chunks.prune(lambda chunk: chunk.mark <= left)
+    def withdraw(self, some: list[WithdrawnMessage]) -> None:
+        """Write that messages were retracted or replaced, after all messages were added."""
+        active = [(each.id, each.seq) for each in some]
+        self._connection.executemany("DELETE FROM lasting WHERE id = ? AND seq < ?", active)
+        rows = [(each.seq, each.id) for each in some if not each.in_place]
+        self._connection.executemany("INSERT INTO withdrawn VALUES (?, ?)", rows)
+        self._withdrawals += len(rows)
+
+    def prune(self, now: float, oldest: str | None) -> None:
+        """Remove messages that are no longer needed; `oldest` is the oldest of the window."""
         self._connection.execute("DELETE FROM lasting WHERE ends <= ?", (now,))
+        self._chunks.prune(lambda chunk: oldest is None or not self._has(chunk, oldest))
+        if self._withdrawals:
+            first = self._chunks.oldest
+            self._forget_withdrawals(now_first=None if first is None else first.first)
+        if self._chunks.rows + self._withdrawals > 2 * self._needed + _WORTH_TIDYING:
+            self._tidy(now, oldest)
+
+    def _has(self, chunk: ChunkSummary, id: str) -> bool:
+        if self._first is None or self._first[0] != chunk:
+            self._first = chunk, self._chunks.read(chunk.first).column("id")
+        return bool(pc.index(self._first[1], id).as_py() >= 0)
+
+    def _forget_withdrawals(self, now_first: int | None) -> None:
+        """Remove those that are older than all messages in chunks."""
+        if now_first is None:
+            self._connection.execute("DELETE FROM withdrawn")
+            self._withdrawals = 0
+        else:
+            gone = self._connection.execute("DELETE FROM withdrawn WHERE seq < ?", (now_first,))
+            self._withdrawals -= gone.rowcount
+
+    def _tidy(self, now: float, oldest: str | None) -> None:
+        """Write the messages of the window again, without what has left it."""
+        whole = _stored(self._connection)
+        needed = whole.filter(_in_window(self._connection, whole, self._window, now, oldest))
+        self._needed = len(needed)
+        if len(needed) < len(whole) or self._withdrawals:
+            self._chunks.clear()
+            self._forget_withdrawals(None)
+            for batch in needed.combine_chunks().to_batches():
+                self._put(batch)
+
+
+def _properties(message: Message) -> bytes | None:
+    return None if message.properties is None else _encode(message.properties)
 
 
 def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
@@ -117,43 +172,91 @@ def _rows(some: PublishedColumns, ttl: Floats) -> Iterator[tuple[Any, ...]]:
     for text, row, at, life, lon, lat in zip(
         texts, *(column.tolist() for column in columns), strict=True
     ):
-        around = (None,) * 4
-        yield (some.seq + row, some.ids[row], text, at, life, at + life, lon, lat, *around)
+        rest = (None,) * 5
+        yield (some.seq + row, some.ids[row], text, at, life, at + life, lon, lat, *rest)
 
 
 def _row(item: AcceptedMessage) -> tuple[Any, ...]:
-    message, at = item.message, item.at
-    box = message.region
+    message, at, area = item.message, item.at, item.message.region
     lon, lat = message.point or (None, None)
-    around = (None,) * 4 if box is None else (box.west, box.south, box.east, box.north)
-    text = encode_text(message.text)
-    return (item.seq, message.id, text, at, message.ttl, at + message.ttl, lon, lat, *around)
+    around: tuple[float | None, ...] = (None,) * 4
+    more: dict[str, Any] = {}
+    if isinstance(area, Box):
+        around = (area.west, area.south, area.east, area.north)
+    elif area is not None:
+        more["region"] = region_to_json(area)
+    if message.properties is not None:
+        more["properties"] = message.properties
+    return (
+        item.seq, message.id, encode_text(message.text), at, message.ttl, at + message.ttl,
+        lon, lat, *around, json.dumps(more) if more else None,
+    )  # fmt: skip
 
 
-def window_of(connection: sqlite3.Connection) -> list[pa.RecordBatch]:
-    """The messages of the window, oldest first; before them perhaps some that have left it."""
+def _stored(connection: sqlite3.Connection) -> pa.Table:
     rows = connection.execute("SELECT size, data, checksum FROM window_chunk ORDER BY first")
-    whole = pa.Table.from_batches([unpack(MESSAGES, *row) for row in rows], MESSAGES)
-    batches: list[pa.RecordBatch] = whole.combine_chunks().to_batches()
-    return batches
+    return pa.Table.from_batches([unpack(MESSAGES, *row) for row in rows], MESSAGES)
 
 
-def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
-    """The messages of a chunk."""
+def window_of(connection: sqlite3.Connection, window: Window) -> pa.Table:
+    """The messages that are in the window, oldest first."""
+    now, oldest = connection.execute("SELECT now, oldest FROM state").fetchone()
+    whole = _stored(connection)
+    if not len(whole):
+        return whole
+    return whole.filter(_in_window(connection, whole, window, now, oldest)).combine_chunks()
+
+
+def _in_window(
+    connection: sqlite3.Connection, whole: pa.Table, window: Window, now: float, oldest: str | None
+) -> pa.Array:
+    """Which of the stored messages, of which there is at least one, are in the window."""
+    ids, seqs = whole["id"], whole["seq"].to_numpy()
+    at, ttl = whole["at"].to_numpy(), whole["ttl"].to_numpy()
+    there: npt.NDArray[np.bool_] = (ttl == 0) | (at + ttl > now)
+    there[: _start(whole, window, now, oldest)] = False
+    if pc.count_distinct(ids).as_py() < len(whole):
+        names = ids.to_pylist()
+        last = {id: row for row, id in enumerate(names)}
+        there &= np.array([last[id] == row for row, id in enumerate(names)])
+    gone = dict(connection.execute("SELECT id, max(seq) FROM withdrawn GROUP BY id"))
+    if gone:
+        for row in pc.indices_nonzero(pc.is_in(ids, pa.array(gone, pa.string()))).to_pylist():
+            there[row] &= seqs[row] > gone[ids[row].as_py()]
+    return pa.array(there)
+
+
+def _start(whole: pa.Table, window: Window, now: float, oldest: str | None) -> int:
+    """The place of the oldest message in the window."""
+    if oldest is not None:
+        places = pc.indices_nonzero(pc.equal(whole["id"], oldest))
+        if not len(places):
+            raise DamagedStoreError(
+                "damaged window (its oldest message is missing); restore the file from a backup"
+            )
+        return int(places[-1].as_py())
+    if window.seconds is None:  # a file of version 1 or 2, whose window was always full
+        return max(0, len(whole) - (window.count or 0))
+    return int(np.searchsorted(whole["at"].to_numpy(), now - window.seconds, "right"))
+
+
+def messages_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Message]:
+    """The messages of some rows."""
     columns = [column.to_pylist() for column in batch.columns[1:]]
-    for id, text, lon, lat, at, ttl in zip(*columns, strict=True):
-        yield Message(id, text.decode(errors="surrogatepass"), (lon, lat), at=at, ttl=ttl)
+    for id, text, lon, lat, at, ttl, properties in zip(*columns, strict=True):
+        given = None if properties is None else _decode(properties)
+        yield Message(id, text.decode(errors="surrogatepass"), (lon, lat), None, at, ttl, given)
 
 
 def columns_of(batch: pa.RecordBatch) -> PublishedColumns | None:
-    """The messages of a chunk as columns, if each has an id and a text as others have them."""
-    ids = batch.column("id").to_pylist()
+    """The messages of some rows as columns, if none has properties, or a text that is not UTF-8."""
+    if batch.column("properties").null_count < len(batch):
+        return None
     try:
         texts = batch.column("text").cast(pa.string())
     except pa.ArrowInvalid:
         return None
-    if len(set(ids)) < len(ids):
-        return None
+    ids = batch.column("id").to_pylist()
     lons, lats, at, ttl = (batch.column(name).to_numpy() for name in ("lon", "lat", "at", "ttl"))
     return PublishedColumns(
         0, ids, texts, np.column_stack([lons, lats]), at, ttl if ttl.any() else None
@@ -163,10 +266,13 @@ def columns_of(batch: pa.RecordBatch) -> PublishedColumns | None:
 def lasting_of(connection: sqlite3.Connection) -> Iterator[tuple[int, Message]]:
     """The active messages, with the numbers of their events, oldest first."""
     rows = connection.execute(
-        "SELECT seq, id, text, at, ttl, lon, lat, west, south, east, north FROM lasting "
+        "SELECT seq, id, text, at, ttl, lon, lat, west, south, east, north, more FROM lasting "
         "ORDER BY seq"
     )
-    for seq, id, text, at, ttl, lon, lat, *box in rows:
+    for seq, id, text, at, ttl, lon, lat, *box, more in rows:
+        given: dict[str, Any] = {} if more is None else json.loads(more)
         point = None if lon is None else (lon, lat)
-        region = Box(*box) if lon is None else None
-        yield seq, Message(id, decode_text(text), point, region, at, ttl)
+        area: Any = Box(*box) if box[0] is not None else None
+        if "region" in given:
+            area = region_from_json(given["region"])
+        yield seq, Message(id, decode_text(text), point, area, at, ttl, given.get("properties"))

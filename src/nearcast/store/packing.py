@@ -20,6 +20,7 @@ MESSAGES = pa.schema(
         ("lat", pa.float64()),
         ("at", pa.float64()),
         ("ttl", pa.float64()),
+        ("properties", pa.binary()),  # JSON; null if it has none
     ]
 )
 

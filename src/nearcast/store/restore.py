@@ -1,143 +1,160 @@
-"""Restores an engine from its file: all subscriptions first, then the messages in order.
+"""Restores an engine from its file: its subscriptions, then the messages in order.
 
-Messages are published again at their own times, without reporting updates: so the window and the
-active messages are rebuilt in the same way in which they were first built.
+Messages that are active or in the window go in by the code that took them in when they were
+published, without updates. Top-k subscriptions come last, and find their results in the window.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from nearcast.engine.applying import apply_events
-from nearcast.engine.changes import EngineChanges
 from nearcast.engine.core import EventCore
-from nearcast.errors import DamagedStoreError
-from nearcast.events import Message, Publish, Subscribe
+from nearcast.events import Message
 from nearcast.store.messages import columns_of, lasting_of, messages_of, window_of
 from nearcast.store.snapshot import Snapshots
 from nearcast.store.subscriptions import (
     Row,
     all_rows,
+    attributed_rows,
     ranked_rows,
     some_rows,
     subscription_of,
 )
+from nearcast.topk import Window
 
 if TYPE_CHECKING:
     from nearcast.engine.indexed import Indexed
 
 _AT_A_TIME = 200_000
+_WORTH_COLUMNS = 8  # fewer messages are faster one by one
 
 
-def restore_subscriptions(core: EventCore, rows: Iterator[Row], at: float | None) -> None:
-    """Add the boolean subscriptions among some rows to a core, all at one time."""
+def restore_subscriptions(core: EventCore, rows: Iterator[Row]) -> None:
+    """Add the boolean subscriptions among some rows to a core."""
+    rows = (row for row in rows if row[7] is None)
     while some := list(islice(rows, _AT_A_TIME)):
         if not core.plain:
             some = _in_bulk(cast("Indexed", core), some)
         for row in some:
-            subscription = subscription_of(row)
-            if subscription.top is None:
-                core.apply(Subscribe(subscription, at))
+            core.resume(*subscription_of(row))
 
 
 def _in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
     """Add those with plain words and plain boxes as columns, and return the others."""
-    plain: list[Row] = []
-    others: list[Row] = []
-    for row in rows:
-        _, query, west, _, east, _, region, k, _ = row
-        fits = region is None and k is None and isinstance(query, str) and west <= east
-        (plain if fits and _plain_words(query) else others).append(row)
+    plain, others = _divided(rows, [_is_box(row) for row in rows])
     if plain:
         from nearcast.engine.bulk import put_boxes
 
         ids, queries = [row[0] for row in plain], [row[1] for row in plain]
         boxes = np.array([row[2:6] for row in plain], np.float64)
         if put_boxes(core.boolean, ids, pa.array(queries, pa.string()), boxes) is None:
-            others += plain
+            return rows
     return others
 
 
-def _plain_words(query: str) -> bool:
-    return not ("(" in query or ")" in query or "AND" in query or "OR" in query or "NOT" in query)
+def _is_box(row: Row) -> bool:
+    _, _, west, _, east, _, region, _, _, more = row
+    return region is None and more is None and west is not None and bool(west <= east)
+
+
+def _divided(rows: list[Row], fits: list[bool]) -> tuple[list[Row], list[Row]]:
+    """Those rows that fit and whose queries are plain words, and the others."""
+    from nearcast.text.columns import may_have_syntax
+
+    some = [row for row, fit in zip(rows, fits, strict=True) if fit and isinstance(row[1], str)]
+    odd = may_have_syntax(pa.array([row[1] for row in some], pa.string())).tolist()
+    plain = [row for row, is_odd in zip(some, odd, strict=True) if not is_odd]
+    ids = {row[0] for row in plain}
+    return plain, [row for row in rows if row[0] not in ids]
 
 
 def restore_messages(
-    core: EventCore, window: list[pa.RecordBatch], lasting: Iterator[tuple[int, Message]]
+    core: EventCore, window: pa.Table, lasting: Iterator[tuple[int, Message]]
 ) -> None:
-    """Publish the stored messages again in order, without reporting updates."""
-    late = next(lasting, None)
-    for batch in window:
-        seqs = batch.column("seq").to_numpy()
-        done = 0
-        while late is not None and late[0] <= seqs[-1]:
-            place = int(np.searchsorted(seqs, late[0]))
-            outside: list[Message] = []  # these have left the window already
-            while late is not None and late[0] < seqs[place]:
-                outside.append(late[1])
-                late = next(lasting, None)
-            if outside:
-                _publish_columns(core, batch.slice(done, place - done))
-                _publish(core, *outside)
-                done = place
+    """Take in the stored messages again, in the order of their events."""
+    seqs = window["seq"].to_numpy()
+    outside = [(seq, message) for seq, message in lasting if not _is_in(seqs, seq)]
+    places = np.searchsorted(seqs, [seq for seq, _ in outside]).tolist()
+    done = 0
+    for place, some in groupby(zip(places, outside, strict=True), lambda pair: int(pair[0])):
+        _restore_window(core, window.slice(done, place - done))
+        done = place
+        _restore_active(core, [message for _, (_, message) in some])
+    _restore_window(core, window.slice(done))
+
+
+def _is_in(seqs: npt.NDArray[np.int64], seq: int) -> bool:
+    place = int(np.searchsorted(seqs, seq))
+    return place < len(seqs) and bool(seqs[place] == seq)
+
+
+def _restore_window(core: EventCore, rows: pa.Table) -> None:
+    """Take in messages of the window, as columns where that is possible."""
+    if core.plain or not cast("Indexed", core).takes_columns:
+        _one_by_one(core, messages_of(rows), in_window=True)
+        return
+    from nearcast.engine.bulk import bring_back
+
+    for batch in rows.to_batches():
+        has_properties = batch.column("properties").is_valid().to_numpy(zero_copy_only=False)
+        edges = [0, *(np.flatnonzero(np.diff(has_properties)) + 1).tolist(), len(batch)]
+        for start, stop in pairwise(edges):
+            part = batch.slice(start, stop - start)
+            columns = columns_of(part) if len(part) >= _WORTH_COLUMNS else None
+            if columns is None:
+                _one_by_one(core, messages_of(part), in_window=True)
             else:
-                late = next(lasting, None)  # the same message, stored twice
-        _publish_columns(core, batch.slice(done))
-    if late is not None:
-        _publish(core, late[1], *(message for _, message in lasting))
+                bring_back(cast("Indexed", core), columns, in_window=True)
 
 
-def _publish(core: EventCore, *messages: Message) -> None:
-    for outcome in apply_events(core, map(Publish, messages), EngineChanges(0, 0)):
-        if outcome.error is not None:
-            raise DamagedStoreError(
-                f"holds a message that does not fit ({outcome.error}); restore a backup"
-            )
-
-
-def _publish_columns(core: EventCore, batch: pa.RecordBatch) -> None:
-    """Publish messages of the window, as columns where that is possible."""
-    if not len(batch):
+def _restore_active(core: EventCore, messages: list[Message]) -> None:
+    """Take in active messages that are not in the window, as columns where that is possible."""
+    if core.plain:
+        _one_by_one(core, messages, in_window=False)
         return
-    if not core.plain and _as_columns(cast("Indexed", core), batch):
-        return
-    _publish(core, *messages_of(batch))
+    from nearcast.engine import runs
+    from nearcast.engine.bulk import bring_back
+
+    for together, some in groupby(messages, runs.is_at_point):
+        run = list(some)
+        columns = runs.columns_of(run) if together else None
+        if columns is None:
+            _one_by_one(core, run, in_window=False)
+        else:
+            bring_back(cast("Indexed", core), columns, in_window=False)
 
 
-def _as_columns(core: Indexed, batch: pa.RecordBatch) -> bool:
-    columns = columns_of(batch) if core.takes_columns else None
-    if columns is None or core.uses_any(columns.ids):
-        return False
-    from nearcast.engine.bulk import publish_messages
-
-    publish_messages(core, columns, EngineChanges(0, 0))
-    return True
+def _one_by_one(core: EventCore, messages: Iterable[Message], in_window: bool) -> None:
+    for message in messages:
+        core.bring_back(message, in_window)
 
 
-def restore(core: EventCore, connection: sqlite3.Connection, snapshots: Snapshots) -> None:
+def restore(
+    core: EventCore, connection: sqlite3.Connection, window: Window, snapshots: Snapshots
+) -> None:
     """Bring an empty core to the state of the file."""
-    window = window_of(connection)
-    now, early = connection.execute(
-        "SELECT now, (SELECT at FROM lasting ORDER BY seq LIMIT 1) FROM state"
-    ).fetchone()
-    times = [now, early, window[0].column("at")[0].as_py() if window else None]
-    first = min((time for time in times if time is not None), default=None)
+    (now,) = connection.execute("SELECT now FROM state").fetchone()
+    if now is None:
+        return  # nothing has happened yet
+    core.advance(now)
     changed = None if core.plain else snapshots.load(core)
     if changed is not None:
         cast("Indexed", core).boolean.drop_some(changed)
-        restore_subscriptions(core, some_rows(connection, changed), first)
+        for row in attributed_rows(connection):
+            core.attributes.put(*subscription_of(row))
+        restore_subscriptions(core, some_rows(connection, changed))
     else:
-        restore_subscriptions(core, all_rows(connection), first)
+        restore_subscriptions(core, all_rows(connection))
         snapshots.built(core)
-    restore_messages(core, window, lasting_of(connection))
-    if now is not None:
-        core.advance(now)
+    restore_messages(core, window_of(connection, window), lasting_of(connection))
+    core.advance(now)
     _restore_ranked(core, ranked_rows(connection))
 
 
@@ -147,18 +164,14 @@ def _restore_ranked(core: EventCore, rows: Iterator[Row]) -> None:
         if not core.plain:
             some = _ranked_in_bulk(cast("Indexed", core), some)
         for row in some:
-            core.apply(Subscribe(subscription_of(row)))
+            core.resume(*subscription_of(row))
 
 
 def _ranked_in_bulk(core: Indexed, rows: list[Row]) -> list[Row]:
     """Add those with plain words as columns, and return the others."""
-    plain: list[Row] = []
-    others: list[Row] = []
-    for row in rows:
-        fits = isinstance(row[1], str) and _plain_words(row[1])
-        (plain if fits else others).append(row)
+    plain, others = _divided(rows, [row[6] is None and row[9] is None for row in rows])
     if plain:
-        ids, queries, lons, lats, _, _, _, ks, alphas = zip(*plain, strict=True)
+        ids, queries, lons, lats, _, _, _, ks, alphas, _ = zip(*plain, strict=True)
         points = np.column_stack([lons, lats]).astype(np.float64)
         found = core.ranked.put_columns(
             list(ids), pa.array(queries, pa.string()), points,

@@ -36,6 +36,7 @@ def _described(settings: Settings) -> dict[str, Any]:
         "space": [space.west, space.south, space.east, space.north],
         "stemmer": analyser.stemmer,
         "stop_words": sorted(analyser.stop_words),
+        "cjk": analyser.cjk,
     }
 
 
@@ -44,8 +45,12 @@ def _settings(kept: dict[str, Any], history: bytes | None) -> Settings:
         Window(kept["window_count"], kept["window_seconds"]),
         Box(*kept["space"]),
         _history(history),
-        Analyser(kept["stemmer"], kept["stop_words"]),
+        Analyser(kept["stemmer"], kept["stop_words"], _cjk(kept)),
     )
+
+
+def _cjk(kept: dict[str, Any]) -> bool:
+    return bool(kept.get("cjk"))  # which files of versions 1 and 2 do not have
 
 
 def _compare(path: Path, kept: dict[str, Any], history: bytes | None, given: GivenSettings) -> None:
@@ -57,7 +62,8 @@ def _compare(path: Path, kept: dict[str, Any], history: bytes | None, given: Giv
     if given.space is not None:
         said["space"] = described["space"]
     if given.analyser is not None:
-        said |= {name: described[name] for name in ("stemmer", "stop_words")}
+        said |= {name: described[name] for name in ("stemmer", "stop_words", "cjk")}
+    kept = kept | {"cjk": _cjk(kept)}
     for name, value in said.items():
         if value != kept[name]:
             raise _disagreement(path, name, _shown(kept[name]), _shown(value))

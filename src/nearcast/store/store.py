@@ -19,7 +19,7 @@ from nearcast.store.messages import MessageStore
 from nearcast.store.restore import restore
 from nearcast.store.settings import settle
 from nearcast.store.snapshot import Snapshots
-from nearcast.store.subscriptions import put_boxes, put_changes
+from nearcast.store.subscriptions import put_boxes, put_changes, row_of
 from nearcast.store.wal import WriteAheadLog
 from nearcast.store.webhooks import WebhookTable
 
@@ -126,7 +126,7 @@ class Store:
         """Bring an engine's core, which is empty, to the state of the latest commit."""
         with naming_file(self.path):
             self._reload()
-            restore(core, self._connection, self._snapshots)
+            restore(core, self._connection, self.settings.window, self._snapshots)
 
     def commit(self, core: EventCore, changes: EngineChanges, answers: Mapping[str, bytes]) -> None:
         """Write the changes of a call, and the answers to store with them, to the disk."""
@@ -153,7 +153,11 @@ class Store:
         self.webhooks.end(changes.ended)
         changed = changes.subscriptions | {id: core.subscription(id) for id in changes.moved}
         if changed:
-            put_changes(connection, changed)
+            rows = {
+                id: None if one is None else row_of(one, core.attributes.end_of(id))
+                for id, one in changed.items()
+            }
+            put_changes(connection, rows)
             if len(changed) < _MANY:
                 self._snapshots.note(changed, len(changed))
             else:
@@ -165,12 +169,13 @@ class Store:
             else:
                 self._snapshots.forget(len(new.ids))
         self._messages.add(changes.messages)
+        self._messages.withdraw(changes.withdrawn)
         if changes.now is not None:
-            self._messages.prune(changes.now)
+            self._messages.prune(changes.now, core.oldest)
         self.log.write(changes.updates, now, changes.messages)
         connection.execute(
-            "UPDATE state SET seq = ?, now = coalesce(?, now), last_update = ?, points = ?",
-            (changes.seq, changes.now, changes.last, self._messages.points),
+            "UPDATE state SET seq = ?, now = coalesce(?, now), last_update = ?, oldest = ?",
+            (changes.seq, changes.now, changes.last, core.oldest),
         )
 
     def _remember(self, answers: Mapping[str, bytes], at: float) -> None:

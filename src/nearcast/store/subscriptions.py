@@ -9,47 +9,71 @@ from typing import Any
 
 from nearcast.engine.changes import Boxes
 from nearcast.events import Subscription, Top
-from nearcast.geo import Box, region_from_json, region_to_json
+from nearcast.geo import Box, Region, region_from_json, region_to_json
 from nearcast.store.packing import decode_text, encode_text
 
 Row = tuple[Any, ...]
 
-_PUT = "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT = "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_BOX = (
     "INSERT INTO subscription (id, query, west, south, east, north) VALUES (?, ?, ?, ?, ?, ?)"
 )
-_ALL = "SELECT id, query, west, south, east, north, region, k, alpha FROM subscription"
+_ALL = "SELECT id, query, west, south, east, north, region, k, alpha, more FROM subscription"
 
 
-def row_of(subscription: Subscription) -> Row:
-    """Write a subscription as a row."""
-    id, query = subscription.id, encode_text(subscription.query)
-    region, top = subscription.region, subscription.top
-    if top is not None and subscription.point is not None:
-        return (id, query, *subscription.point, *subscription.point, None, top.k, top.alpha)
-    if isinstance(region, Box):
-        return (id, query, region.west, region.south, region.east, region.north, None, None, None)
-    assert region is not None  # noqa: S101 - a subscription without top has a region
-    shape = json.dumps(region_to_json(region))
-    return (id, query, None, None, None, None, shape, None, None)
+def row_of(subscription: Subscription, end: float | None) -> Row:
+    """Write a subscription as a row, with the instant at which it ends."""
+    region, top, point = subscription.region, subscription.top, subscription.point
+    around: tuple[float | None, ...] = (None,) * 4
+    if point is not None:
+        around = (*point, *point)
+    elif isinstance(region, Box):
+        around, region = (region.west, region.south, region.east, region.north), None
+    return (
+        subscription.id,
+        encode_text(subscription.query or ""),
+        *around,
+        None if region is None else json.dumps(region_to_json(region)),
+        None if top is None else top.k,
+        None if top is None else top.alpha,
+        _more(subscription, end),
+    )
 
 
-def subscription_of(row: Row) -> Subscription:
-    """Read a subscription from its row."""
-    id, query, west, south, east, north, region, k, alpha = row
-    query = decode_text(query)
+def _more(subscription: Subscription, end: float | None) -> str | None:
+    top = subscription.top
+    more = {
+        "filter": subscription.filter,
+        "scale": None if top is None else top.scale,
+        "min_score": None if top is None else top.min_score,
+        "meta": subscription.meta,
+        "ttl": subscription.ttl,
+        "ops": subscription.ops,
+        "end": end,
+    }
+    given = {name: value for name, value in more.items() if value is not None}
+    return json.dumps(given) if given else None
+
+
+def subscription_of(row: Row) -> tuple[Subscription, float | None]:
+    """Read a subscription from its row, and the instant at which it ends."""
+    id, query, west, south, east, north, shape, k, alpha, more = row
+    given: dict[str, Any] = {} if more is None else json.loads(more)
+    end = given.pop("end", None)
+    region: Region | None = None if shape is None else region_from_json(json.loads(shape))
     if k is not None:
-        return Subscription(id, query, point=(west, south), top=Top(k, alpha))
-    if region is not None:
-        return Subscription(id, query, region_from_json(json.loads(region)))
-    return Subscription(id, query, Box(west, south, east, north))
+        given["top"] = Top(k, alpha, given.pop("scale", None), given.pop("min_score", None))
+        given["point"] = (west, south)
+    elif west is not None:
+        region = Box(west, south, east, north)
+    return Subscription(id, decode_text(query) or None, region, **given), end
 
 
-def put_changes(connection: sqlite3.Connection, changed: Mapping[str, Subscription | None]) -> None:
+def put_changes(connection: sqlite3.Connection, changed: Mapping[str, Row | None]) -> None:
     """Write subscriptions as they are now; None for those that are gone."""
-    gone = [(id,) for id, subscription in changed.items() if subscription is None]
+    gone = [(id,) for id, row in changed.items() if row is None]
     connection.executemany("DELETE FROM subscription WHERE id = ?", gone)
-    connection.executemany(_PUT, [row_of(s) for s in changed.values() if s is not None])
+    connection.executemany(_PUT, [row for row in changed.values() if row is not None])
 
 
 def put_boxes(connection: sqlite3.Connection, new: Boxes) -> None:
@@ -76,3 +100,8 @@ def some_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> Iterator[Ro
 def ranked_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """The top-k subscriptions as rows."""
     return connection.execute(f"{_ALL} WHERE k IS NOT NULL ORDER BY id")
+
+
+def attributed_rows(connection: sqlite3.Connection) -> Iterator[Row]:
+    """The boolean subscriptions that have more than a query and a region, as rows."""
+    return connection.execute(f"{_ALL} WHERE more IS NOT NULL AND k IS NULL")
