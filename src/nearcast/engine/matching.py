@@ -47,7 +47,7 @@ class BooleanSubscription:
         self.query = query
 
     def wants(self, arrived: ArrivedMessage) -> bool:
-        """Whether the message satisfies the query and its place lies in the region, if there is one."""
+        """Whether the message satisfies the query, and lies in the region if there is one."""
         if not self.query.matches(arrived.terms, arrived.content):
             return False
         region, message = self.subscription.region, arrived.message

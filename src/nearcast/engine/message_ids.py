@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from nearcast._jit import kernel
@@ -24,17 +25,21 @@ from nearcast.text.columns import buffers
 
 _MASK = (1 << 31) - 1
 
-
-@kernel
-def _put_all(slots: Slots, hashes: Slots, number: int) -> None:
-    for n in range(len(hashes)):
-        put(slots, hashes[n, 0], hashes[n, 1], (number + n) & _MASK)
+Truths = npt.NDArray[np.bool_]
 
 
 @kernel
-def _remove_all(slots: Slots, hashes: Slots) -> None:
+def _put_all(slots: Slots, hashes: Slots, number: int, taken_out: Truths) -> None:
     for n in range(len(hashes)):
-        remove(slots, hashes[n, 0], hashes[n, 1])
+        if not taken_out[n]:
+            put(slots, hashes[n, 0], hashes[n, 1], (number + n) & _MASK)
+
+
+@kernel
+def _remove_all(slots: Slots, hashes: Slots, taken_out: Truths) -> None:
+    for n in range(len(hashes)):
+        if not taken_out[n]:
+            remove(slots, hashes[n, 0], hashes[n, 1])
 
 
 @kernel
@@ -129,6 +134,13 @@ class NumberedStrings:
         """The strings with these numbers."""
         return strings_at(*self.spans(numbers))
 
+    def keep(self, numbers: Int64s, first: int) -> None:
+        """Keep the strings with these numbers only, and let them count from `first` on."""
+        kept = self.take(numbers)
+        self._low = self._count = self._starts[0] = 0
+        self.first = first
+        self.extend(*buffers(kept))
+
     def hashes(self, count: int, secret: Secret) -> Slots:
         """The hashes of the `count` oldest strings."""
         offsets = self._starts[self._low : self._low + count + 1]
@@ -155,6 +167,7 @@ class MessageIds:
         self.texts = NumberedStrings(first)
         self._slots = empty_slots(1 << 8)
         self._secret = secret_words()
+        self._taken_out: set[int] = set()  # numbers of messages that no id leads to
 
     @property
     def nbytes(self) -> int:
@@ -180,16 +193,49 @@ class MessageIds:
         while 2 * (count + len(ids)) > size:
             size *= 2
         if size > len(self._slots):
-            self._slots = empty_slots(size)
-            _put_all(self._slots, self.texts.hashes(count, self._secret), self.texts.first)
+            self._fill(size)
         self.texts.extend(data, offsets)
-        _put_all(self._slots, _hashed(data, offsets, self._secret), self.texts.first + count)
+        hashes = _hashed(data, offsets, self._secret)
+        _put_all(self._slots, hashes, self.texts.first + count, np.zeros(len(ids), np.bool_))
+
+    def _fill(self, size: int) -> None:
+        """Enter all ids into a table of this size."""
+        self._slots, count = empty_slots(size), len(self.texts)
+        hashes = self.texts.hashes(count, self._secret)
+        _put_all(self._slots, hashes, self.texts.first, self._are_taken_out(count))
+
+    def _are_taken_out(self, count: int) -> Truths:
+        """Which of the `count` oldest were taken out."""
+        taken_out, first = np.zeros(count, np.bool_), self.texts.first
+        if self._taken_out:
+            taken_out[:] = [number in self._taken_out for number in range(first, first + count)]
+        return taken_out
+
+    def is_taken_out(self, number: int) -> bool:
+        """Whether a message was taken out."""
+        return number in self._taken_out
+
+    def take_out(self, number: int) -> None:
+        """Let the id of a message be unused; its text is still there under its number."""
+        if number not in self._taken_out:
+            data, starts, stops = self.texts.spans(np.array([number]))
+            offsets = np.array([starts[0], stops[0]])
+            _remove_all(self._slots, _hashed(data, offsets, self._secret), np.zeros(1, np.bool_))
+            self._taken_out.add(number)
+
+    def keep(self, numbers: Int64s, first: int) -> None:
+        """Keep the ids of these messages only, and let them count from `first` on."""
+        self.texts.keep(numbers, first)
+        self._taken_out.clear()
+        self._fill(len(self._slots))
 
     def drop_before(self, number: int) -> None:
         """Drop the ids of messages before this one."""
         count = number - self.texts.first
         if count > 0:
-            _remove_all(self._slots, self.texts.hashes(count, self._secret))
+            hashes = self.texts.hashes(count, self._secret)
+            _remove_all(self._slots, hashes, self._are_taken_out(count))
+            self._taken_out.difference_update(range(self.texts.first, number))
             self.texts.drop_before(number)
 
 

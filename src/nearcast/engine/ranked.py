@@ -6,28 +6,37 @@ one its messages enter the core, and stay there.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 import numpy as np
 import pyarrow as pa
 
 from nearcast._jit import announced_compilation
-from nearcast.arrays.slots import secret_words
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
-from nearcast.engine.matching import ArrivedMessage, Results
-from nearcast.engine.message_ids import MessageIds, NumberedStrings, bytes_of
+from nearcast.engine.conditional import (
+    ConditionalRanking,
+    ConditionalRankings,
+    core_for,
+    place_of,
+    subscribe_to,
+)
+from nearcast.engine.matching import ArrivedMessage, BooleanSubscription, Ranking, Results
+from nearcast.engine.message_ids import bytes_of
+from nearcast.engine.numbered import NumberedMessages
 from nearcast.engine.ordered import in_order
+from nearcast.engine.ranked_changes import NetUpdates, at_event, chosen, netted, turned, without
 from nearcast.engine.settings import Settings
 from nearcast.engine.window import Columns, SlidingWindow
 from nearcast.events import Message, Subscription, Top, Update
-from nearcast.events.fields import ADD, REMOVE
-from nearcast.text import idf_of
+from nearcast.text import parse_bag
 from nearcast.text.columns import buffers
 from nearcast.topk.core import TopK, TopkChanges, warm_up
-from nearcast.topk.terms import Bags, TermNumbers
+from nearcast.topk.terms import Bags
+
+_MANY_GONE = 64  # messages that are matched to find out who may lose one of them
 
 
 def ranking_core(ranking: str) -> type[TopK]:
@@ -49,8 +58,10 @@ class FastRankings:
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []  # by number; empty for an unused one
         self._queries: list[str] = []
+        self._special: dict[int, Subscription] = {}  # those that have more than the core knows
+        self._least = np.empty(0)  # by number: what a result scores at least
+        self._conditional = ConditionalRankings(settings)
         self._pending: list[TopkChanges] = []
-        self._ttl: OrderedDict[int, float] = OrderedDict()  # of messages that have one, by number
         self._order: tuple[pa.StringArray, Int32s] | None = None
         self._core: TopK | None = None
 
@@ -58,6 +69,18 @@ class FastRankings:
     def is_active(self) -> bool:
         """Whether the window is in the core, so that messages are ranked and not only stored."""
         return self._core is not None
+
+    @property
+    def plain_window(self) -> bool:
+        """Whether messages leave the window at its old end only, and have left it nowhere else."""
+        if self._core is None:
+            return self._waiting.is_plain
+        return not self._messages.some_end and not self._core.holes
+
+    @property
+    def conditional(self) -> int:
+        """How many subscriptions have conditions that plain code decides."""
+        return len(self._conditional)
 
     def __contains__(self, id: str) -> bool:
         return id in self._numbers
@@ -73,26 +96,69 @@ class FastRankings:
         number = self._numbers.get(id)
         if number is None or self._core is None:
             return None
+        if number in self._special:
+            return self._special[number]
         point, alpha, k = self._core.subscription(number)
         return Subscription(id, self._queries[number], point=point, top=Top(k, alpha))
 
-    def put(self, subscription: Subscription, terms: tuple[str, ...]) -> None:
+    def put(
+        self,
+        subscription: Subscription,
+        terms: tuple[str, ...],
+        wanted: BooleanSubscription | None = None,
+    ) -> None:
         """Add a subscription, or replace the one with its id."""
-        core, id = self._active(), subscription.id
+        core, id, top = self._active(), subscription.id, subscription.top
+        assert top is not None  # noqa: S101 - by kind
         self._terms.sweep()
-        known = self._numbers.get(id)
-        if known is not None:
-            self._pending.append(_turned(core.members(np.array([known], np.int32))))
-            core.unsubscribe(np.array([known], np.int32))
-        top, point = subscription.top, subscription.point
-        assert top is not None and point is not None  # noqa: S101, PT018 - by kind
-        bags = self._terms.bags([terms])
-        numbers = core.subscribe(
-            np.array([point], np.float64), np.array([top.alpha]), np.array([top.k], np.int32),
-            bags.starts, bags.terms,
-        )  # fmt: skip
-        self._name([id], [subscription.query], numbers)
-        self._pending.append(core.members(numbers))
+        if id in self._numbers:
+            self._pending.append(self._withdraw(self._numbers[id]))
+        conditional = wanted is not None or (top.scale is not None and not core.takes_scales)
+        if conditional:
+            number = core.reserve()
+            search = partial(self._search, subscription, terms)
+            ranking = ConditionalRanking(subscription, wanted, search, self._messages.arrived)
+            self._conditional.put(number, ranking, terms)
+        else:
+            number = subscribe_to(core, self._terms, subscription, terms, top.k)
+        self._name([id], [subscription.query or ""], np.array([number], np.int32))
+        if conditional or top.scale is not None or top.min_score is not None:
+            self._special[number] = subscription
+            self._least[number] = -inf if top.min_score is None else top.min_score
+        if not conditional:
+            self._pending.append(self._members(number))
+
+    def _withdraw(self, number: int) -> TopkChanges:
+        """Remove a subscription, and return its results, leaving; the next gets its number."""
+        assert self._core is not None  # noqa: S101 - a subscription was added
+        if number in self._conditional:
+            self._core.release(number)
+            results = self._conditional.drop(number)
+        else:
+            results = turned(self._members(number))
+            self._core.unsubscribe(np.array([number], np.int32))
+        if self._special.pop(number, None) is not None:
+            self._least[number] = -inf
+        return results
+
+    def _members(self, number: int) -> TopkChanges:
+        """The results of a subscription that the core ranks, best first."""
+        assert self._core is not None  # noqa: S101 - a subscription was added
+        return self._reported(self._core.members(np.array([number], np.int32)))
+
+    def _reported(self, changes: TopkChanges) -> TopkChanges:
+        """Leave out messages that score less than their subscriptions ask for."""
+        if not self._special:
+            return changes
+        return chosen(changes, changes.scores >= self._least[changes.subscriptions])
+
+    def _search(
+        self, subscription: Subscription, terms: tuple[str, ...], most: int
+    ) -> tuple[Int64s, Floats]:
+        """The best of the window for a subscription, whatever its filter and its region."""
+        assert self._core is not None  # noqa: S101 - a subscription was added
+        bag = self._terms.bags([terms])
+        return self._core.search(*place_of(subscription), bag.terms, most)
 
     def put_columns(
         self, ids: list[str], queries: pa.StringArray, points: Floats, alphas: Floats, ks: Int32s
@@ -113,62 +179,116 @@ class FastRankings:
     def drop(self, id: str) -> None:
         """Remove a known subscription; it gets no more updates."""
         number = self._numbers.pop(id)
-        assert self._core is not None  # noqa: S101 - a subscription was added
-        self._core.unsubscribe(np.array([number], np.int32))
+        self._withdraw(number)
         self._ids[number] = self._queries[number] = ""
         self._order = None
-        self._pending = [_without(changes, number) for changes in self._pending]
+        self._pending = [without(changes, number) for changes in self._pending]
 
     def enter(self, arrived: ArrivedMessage) -> None:
         """Add a message to the window; the oldest may have to leave it."""
+        message = arrived.message
         if self._core is None:
             self._waiting.append(arrived)
             self._waiting.slide(arrived.at)
             return
-        message = arrived.message
+        if message.ttl and arrived.end <= arrived.at:
+            return  # it has ended
+        known = self._messages.ids.number(message.id)
+        if known is not None:  # of a message that this event let leave the window
+            self._messages.ids.take_out(known)
         self._terms.sweep()
-        bags = self._terms.bags([arrived.tokens])
-        data, offsets = bytes_of([message.text])
-        if message.ttl:
-            self._ttl[self._core.next] = message.ttl
-        points = np.array([message.point], np.float64)
-        self._publish([message.id], data, offsets, points, np.array([arrived.at]), bags)
+        number, bags = self._core.next, self._terms.bags([arrived.tokens])
+        points, at = np.array([message.point], np.float64), np.array([arrived.at])
+        ttl = np.array([message.ttl]) if message.ttl else None
+        texts, properties = bytes_of([message.text]), message.properties
+        self._messages.append(
+            [message.id], texts, at, ttl, None if properties is None else [properties]
+        )
+        self._pending.append(self._publish(points, at, bags))
+        if self._conditional:
+            self._conditional.enter(number, arrived)
 
     def enter_columns(self, columns: Columns) -> TopkChanges | None:
         """Add messages of a table with unused ids; None if there is no top-k subscription."""
         if self._core is None:
-            room = self._settings.window.count or 0
-            columns.row = max(
-                0, len(columns.ids) - room
-            )  # earlier ones would leave the window at once
-            self._waiting.extend(columns)
-            self._waiting.forget(len(self._waiting) - room)
+            self._waiting.enter(columns, self._settings.window.count or 0)
             return None
+        if columns.ttl is None and not self._messages.some_end and not self._conditional:
+            return self._enter_rows(columns)
+        # One stretch after the other, of messages before the last of which none ends.
+        parts: list[TopkChanges] = []
+        at, row = columns.at, 0
+        ends = [inf] * len(at) if columns.ttl is None else _ends_of(at, columns.ttl)
+        while row < len(at):
+            parts.append(at_event(row, self._take_out(self._messages.due(at[row]))))
+            stop = self._stretch(at, ends, row)
+            if ends[row] > at[row]:
+                parts.append(at_event(row, self._enter_rows(columns.part(row, stop))))
+            if self._conditional:
+                parts.append(self._conditional.changes(row))
+            row = stop
+        return netted(parts)
+
+    def _stretch(self, at: list[float], ends: list[float], row: int) -> int:
+        """The row behind those that can be added together with this one."""
+        stop = row + 1
+        if self._conditional or ends[row] <= at[row]:
+            return stop
+        limit = min(self._messages.next_end(), ends[row])
+        while stop < len(at) and at[stop] < min(limit, ends[stop]):
+            limit = min(limit, ends[stop])
+            stop += 1
+        return stop
+
+    def _enter_rows(self, columns: Columns) -> TopkChanges:
+        """Add messages; none of them ends before the last has come."""
+        assert self._core is not None  # noqa: S101 - every caller has made it
         self._terms.sweep()
-        bags = self._terms.read(columns.texts)
-        at = np.array(columns.at, np.float64)
-        if columns.ttl is not None:
-            active = np.flatnonzero(columns.ttl)
-            numbers = (self._core.next + active).tolist()
-            self._ttl.update(zip(numbers, columns.ttl[active].tolist(), strict=True))
-        self._publish(columns.ids, *buffers(columns.texts), columns.points, at, bags)
-        return self._pending.pop()
+        bags, at = self._terms.read(columns.texts), np.array(columns.at, np.float64)
+        texts, number = buffers(columns.texts), self._core.next
+        self._messages.append(columns.ids, texts, at, columns.ttl, columns.properties)
+        changes = self._publish(columns.points, at, bags)
+        if self._conditional:
+            self._conditional.enter(number, columns.arrived(0))
+        return changes
+
+    def take_out(self, id: str) -> bool:
+        """Remove the message with this id from the window; False if there is none."""
+        if self._core is None:
+            return self._waiting.take_out(id)
+        number = self._messages.number(id)
+        if number is not None:
+            self._pending.append(self._take_out([number]))
+        return number is not None
+
+    def _take_out(self, numbers: list[int]) -> TopkChanges:
+        """Remove messages from the window; some may have left it."""
+        assert self._core is not None  # noqa: S101 - every caller has made it
+        changes = self._reported(self._core.take_out(np.array(numbers, np.int64)))
+        self._messages.take_out(numbers)
+        self._conditional.lose(numbers)
+        return changes
 
     def advance(self, now: float) -> None:
-        """Advance the time, and with it the window."""
+        """Advance the time: messages end, and the window moves on."""
         if self._core is None:
             self._waiting.slide(now)
-        elif self._settings.window.seconds is not None:
-            self._pending.append(self._core.advance(now))
+            return
+        if self._messages.some_end and (due := self._messages.due(now)):
+            self._pending.append(self._take_out(due))
+        if self._settings.window.seconds is not None:
+            first = self._core.first
+            self._pending.append(self._reported(self._core.advance(now)))
+            self._conditional.lose(range(first, self._core.first))
 
     def uses(self, id: str, now: float) -> bool:
         """Whether a message of the window has this id at that time."""
         if self._core is None:
             return self._waiting.uses(id, now)
-        number, seconds = self._message_ids.number(id), self._settings.window.seconds
-        if number is None or seconds is None:
-            return number is not None
-        return self._core.message(number)[1] > now - seconds
+        number, seconds = self._messages.number(id), self._settings.window.seconds
+        if number is None or self._messages.end_of(number) <= now:
+            return False
+        return seconds is None or self._core.message(number)[1] > now - seconds
 
     @property
     def next(self) -> int:
@@ -179,7 +299,7 @@ class FastRankings:
         """The number and the time of the message of the window with an id, if it is there."""
         if self._core is None:
             return self._waiting.latest(id)
-        number = self._message_ids.number(id)
+        number = self._messages.number(id)
         return None if number is None else (number, self._core.message(number)[1])
 
     @property
@@ -197,58 +317,84 @@ class FastRankings:
         """Whether a message of the window has one of these ids."""
         if self._core is None:
             return self._waiting.has_any(ids)
-        return self._message_ids.has_any(ids)
+        return self._messages.ids.has_any(ids)
 
     def message(self, id: str) -> Message | None:
         """Look up a message of the window, with its time."""
         if self._core is None:
             arrived = self._waiting.find(id)
             return None if arrived is None else replace(arrived.message, at=arrived.at)
-        number = self._message_ids.number(id)
-        if number is None:
-            return None
-        point, at = self._core.message(number)
-        data, starts, stops = self._texts.spans(np.array([number]))
-        text = bytes(data[starts[0] : stops[0]]).decode(errors="surrogatepass")
-        return Message(id, text, point, at=at, ttl=self._ttl.get(number, 0.0))
+        number = self._messages.number(id)
+        return None if number is None else self._messages.message(number)
 
     def best(self, id: str) -> Results:
         """The results of a known subscription, best first."""
-        assert self._core is not None  # noqa: S101 - a subscription was added
-        members = self._core.members(np.array([self._numbers[id]], np.int32))
-        ids = self.message_names(members.messages).to_pylist()
-        return dict(zip(ids, members.scores.tolist(), strict=True))
+        number = self._numbers[id]
+        if number in self._conditional:
+            self._conditional.settle()
+            found = self._conditional[number].best()
+            numbers, scores = np.array(list(found), np.int64), list(found.values())
+        else:
+            members = self._members(number)
+            numbers, scores = members.messages, members.scores.tolist()
+        return dict(zip(self.message_names(numbers).to_pylist(), scores, strict=True))
 
-    def changes(self) -> list[Update]:
+    def changes(self, replaced: str | None = None, rescored: str | None = None) -> list[Update]:
         """The net changes since the last call."""
-        if not self._pending:
-            self.forget_expired()
-            return []
-        net: dict[tuple[int, str], float | None] = {}
+        if self._conditional:
+            self._pending.append(self._conditional.changes())
+        net = NetUpdates()
         for changes in self._pending:
-            rows = zip(
-                changes.ops.tolist(), changes.subscriptions.tolist(),
-                self.message_names(changes.messages).to_pylist(), changes.scores.tolist(),
-                strict=True,
-            )  # fmt: skip
-            for op, subscription, name, score in rows:
-                # By id, not number: the event that ends a message may use its id again.
-                pair = (subscription, name)
-                if pair in net:
-                    del net[pair]  # added and removed, or removed and added: no net change
-                else:
-                    net[pair] = score if op == ADD else None
+            if len(changes.ops):
+                subscriptions = [self._ids[one] for one in changes.subscriptions.tolist()]
+                messages = self.message_names(changes.messages).to_pylist()
+                net.add(changes.ops.tolist(), subscriptions, messages, changes.scores.tolist())
         self._pending.clear()
         self.forget_expired()
-        return [
-            Update("remove" if score is None else "add", self._ids[subscription], name, score)
-            for (subscription, name), score in net.items()
-        ]
+        return net.updates(replaced, rescored)
 
     def forget_changes(self) -> None:
         """Discard the changes so far, as if they had been reported."""
+        if self._conditional:
+            self._conditional.changes()
         self._pending.clear()
         self.forget_expired()
+
+    def would_rank(self, arrived: ArrivedMessage) -> dict[str, float]:
+        """Who would have a message among the best if it were published now, with its scores."""
+        if self._core is None or (arrived.message.ttl and arrived.end <= arrived.at):
+            return {}
+        scorer, found = self._settings.scorer(), {}
+        gone = self._messages.leaving(arrived, self._settings.window)
+        for sub in self._may_rank(arrived, gone):
+            id, terms = self._ids[sub], parse_bag(self._queries[sub], self._settings.analyser)
+            subscription = self.find(id)
+            assert subscription is not None and subscription.top is not None  # noqa: S101, PT018
+            place = Ranking(subscription, scorer.bag(terms), scorer).place(arrived)
+            if place is None:
+                continue
+            score, k = -place[0], subscription.top.k
+            if sub in self._conditional:
+                ranks = self._conditional[sub].would_rank(arrived, score, gone)
+            else:
+                others = zip(*self._search(subscription, terms, k + len(gone)), strict=True)
+                ranks = sum(s > score and n not in gone for n, s in others) < k
+            if ranks:
+                found[id] = score
+        return found
+
+    def _may_rank(self, arrived: ArrivedMessage, gone: set[int]) -> set[int]:
+        """Those whose thresholds a message reaches, or that may lose one of those `gone`."""
+        assert self._core is not None  # noqa: S101 - the caller has made sure
+        if len(gone) > _MANY_GONE:
+            return set(self._numbers.values())
+        found: set[int] = set()
+        for one in (arrived, *map(self._messages.arrived, gone)):
+            bags = self._terms.bags([one.tokens])
+            point = np.array([one.message.point], np.float64)
+            subs, _ = self._core.reached(point, bags.starts, bags.terms, bags.counts)
+            found.update(subs.tolist(), self._conditional.reached(one))
+        return found
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions."""
@@ -256,11 +402,11 @@ class FastRankings:
 
     def message_names(self, numbers: Int64s) -> pa.LargeStringArray:
         """The ids of messages that are in the window or have just left it."""
-        return self._message_ids.texts.take(numbers)
+        return self._messages.ids.texts.take(numbers)
 
     def message_spans(self, numbers: Int64s) -> tuple[Bytes, Int64s, Int64s]:
         """The bytes of all message ids, and where those of these messages start and stop."""
-        return self._message_ids.texts.spans(numbers)
+        return self._messages.ids.texts.spans(numbers)
 
     def names_in_order(self, subscriptions: Int32s) -> tuple[pa.StringArray, Int32s]:
         """Ids in alphabetical order, of these subscriptions at least, and their ranks there.
@@ -276,34 +422,27 @@ class FastRankings:
         return self._order
 
     def forget_expired(self) -> None:
-        """Drop the ids and texts of messages that have left the window."""
-        if self._core is None or self._core.first == self._texts.first:
+        """Drop what is kept of messages that have left the window."""
+        if self._core is None:
             return
-        first = self._core.first
-        while self._ttl and next(iter(self._ttl)) < first:
-            self._ttl.popitem(last=False)
-        self._message_ids.drop_before(first)
-        self._texts.drop_before(first)
+        self._messages.forget_expired()
+        if self._messages.has_many_holes:
+            self._conditional.renumber(self._messages.close_holes(), self._core.first)
 
     @property
     def nbytes(self) -> tuple[int, int]:
         """The memory of subscriptions and of messages, without Python's own objects."""
         if self._core is None:
             return 0, 0
-        texts = self._message_ids.nbytes + self._texts.nbytes + self._terms.nbytes
-        return self._core.subscription_bytes, self._core.message_bytes + texts
+        texts = self._messages.nbytes + self._terms.nbytes
+        subscriptions = self._core.subscription_bytes + self._conditional.nbytes
+        return subscriptions, self._core.message_bytes + texts
 
     def _active(self) -> TopK:
         """The core; on first use the stored window enters it."""
         if self._core is None:
-            settings = self._settings
-            core = self.make(
-                settings.window, settings.space.west, settings.space.south, settings.diagonal
-            )
-            history = settings.history
-            idf = idf_of(history) if history is not None and history.documents else None
-            self._terms = TermNumbers(core, settings.analyser, idf, secret=secret_words())
-            self._message_ids, self._texts = MessageIds(0), NumberedStrings(0)
+            core, self._terms = core_for(self._settings, self.make)
+            self._messages = NumberedMessages(core, self._settings.analyser)
             self._core = core
             with announced_compilation():
                 warm_up(self.make)
@@ -311,41 +450,34 @@ class FastRankings:
                     if isinstance(part, ArrivedMessage):
                         self.enter(part)
                     else:
-                        self._enter_rest(part)
+                        self.enter_columns(part)
                 self.forget_changes()
-            self._waiting = SlidingWindow(settings.window)
+            self._waiting = SlidingWindow(self._settings.window)
         return self._core
-
-    def _enter_rest(self, columns: Columns) -> None:
-        row = columns.row
-        rest = columns.ids[row:], columns.texts.slice(row), columns.points[row:], columns.at[row:]
-        ttl = None if columns.ttl is None else columns.ttl[row:]
-        self.enter_columns(Columns(*rest, columns.analyser, ttl))
 
     def _name(self, ids: list[str], queries: list[str], numbers: Int32s) -> None:
         self._order = None
         missing = int(numbers.max(initial=-1)) + 1 - len(self._ids)
         self._ids += [""] * missing
         self._queries += [""] * missing
+        if len(self._ids) > len(self._least):
+            more = np.full(len(self._ids) * 3 // 2 + 16, -inf)
+            more[: len(self._least)] = self._least
+            self._least = more
         for id, query, number in zip(ids, queries, numbers.tolist(), strict=True):
             self._ids[number], self._queries[number] = id, query
             self._numbers[id] = number
 
-    def _publish(
-        self, ids: list[str], data: np.ndarray, offsets: np.ndarray, points: Floats, at: Floats,
-        bags: Bags,
-    ) -> None:  # fmt: skip
+    def _publish(self, points: Floats, at: Floats, bags: Bags) -> TopkChanges:
         assert self._core is not None  # noqa: S101 - every caller has made it
-        self._message_ids.extend(ids)
-        self._texts.extend(data, offsets)
-        self._pending.append(self._core.publish(points, at, bags.starts, bags.terms, bags.counts))
+        first = self._core.first
+        changes = self._core.publish(points, at, bags.starts, bags.terms, bags.counts)
+        if self._conditional:
+            self._conditional.lose(range(first, self._core.first))
+        return self._reported(changes)
 
 
-def _turned(changes: TopkChanges) -> TopkChanges:
-    """The same messages, leaving."""
-    return changes._replace(ops=np.full_like(changes.ops, REMOVE))
-
-
-def _without(changes: TopkChanges, subscription: int) -> TopkChanges:
-    kept = changes.subscriptions != subscription
-    return TopkChanges(*(column[kept] for column in changes))
+def _ends_of(at: list[float], ttl: Floats) -> list[float]:
+    """When messages end; infinite for those that do not."""
+    ends: list[float] = np.where(ttl > 0, np.array(at, np.float64) + ttl, inf).tolist()
+    return ends

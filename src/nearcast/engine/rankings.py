@@ -6,8 +6,10 @@ the reference.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import Protocol
 
 from nearcast.engine.matching import (
@@ -18,8 +20,8 @@ from nearcast.engine.matching import (
     difference,
 )
 from nearcast.engine.settings import Settings
-from nearcast.engine.window import PlainWindow
 from nearcast.events import Message, Subscription, Update
+from nearcast.topk import Window
 
 
 class Rankings(Protocol):
@@ -98,6 +100,70 @@ class Rankings(Protocol):
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions."""
         ...
+
+
+class PlainWindow:
+    """Messages in the order of their arrival, by id; those with a `ttl` leave at their end."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._messages: OrderedDict[str, ArrivedMessage] = OrderedDict()
+        self._ends: list[tuple[float, int, str]] = []  # a heap of (end, number, id)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[ArrivedMessage]:
+        return iter(self._messages.values())
+
+    def find(self, id: str) -> ArrivedMessage | None:
+        """The message with an id, if it is there."""
+        return self._messages.get(id)
+
+    def append(self, arrived: ArrivedMessage) -> None:
+        """Add a message whose id is unused."""
+        self._messages[arrived.message.id] = arrived
+        if arrived.message.ttl:
+            heappush(self._ends, (arrived.end, arrived.number, arrived.message.id))
+
+    def take_out(self, id: str) -> ArrivedMessage:
+        """Remove the message with an id that is there."""
+        return self._messages.pop(id)
+
+    def ended(self, now: float) -> Iterator[ArrivedMessage]:
+        """Remove and yield the messages that have ended by `now`."""
+        while self._ends and self._ends[0][0] <= now:
+            _, number, id = heappop(self._ends)
+            if id in self._messages and self._messages[id].number == number:
+                yield self._messages.pop(id)
+
+    def displaced(self, now: float) -> Iterator[ArrivedMessage]:
+        """Remove and yield the oldest messages while they are too many, or too old."""
+        while self._messages:
+            oldest = next(iter(self._messages.values()))
+            most = self._window.count
+            if self.is_recent(oldest, now) and (most is None or len(self) <= most):
+                return
+            yield self._messages.popitem(last=False)[1]
+
+    def leaving(self, arrived: ArrivedMessage) -> list[ArrivedMessage]:
+        """The messages that one would end, let end, or displace, if it were published now."""
+        stays = [
+            other
+            for id, other in self._messages.items()
+            if id != arrived.message.id and self.holds(other, arrived.at)
+        ]
+        most = len(stays) if self._window.count is None else self._window.count - 1
+        kept = {other.number for other in stays[max(0, len(stays) - most) :]}
+        return [other for other in self if other.number not in kept]
+
+    def holds(self, arrived: ArrivedMessage, now: float) -> bool:
+        """Whether time alone lets a message stay until `now`."""
+        return self.is_recent(arrived, now) and not (arrived.message.ttl and arrived.end <= now)
+
+    def is_recent(self, arrived: ArrivedMessage, now: float) -> bool:
+        """Whether a message is young enough for a window of seconds."""
+        return self._window.seconds is None or arrived.at > now - self._window.seconds
 
 
 class PlainRankings:

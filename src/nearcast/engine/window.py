@@ -1,4 +1,4 @@
-"""The window of messages that top-k subscriptions choose from, oldest first, and their ids.
+"""The window of an engine without top-k subscriptions: messages that are only stored, by id.
 
 Messages are added one by one or as columns of a table. Those of a table stay columns: only the
 id and the time of each are stored apart, until the message itself is needed.
@@ -6,22 +6,22 @@ id and the time of each are stored apart, until the message itself is needed.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING
+from math import inf
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from nearcast.arrays.types import Floats
+from nearcast.engine.ends import MessageEnds
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.events import Message
 from nearcast.text import Analyser
 from nearcast.topk import Window
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from nearcast.arrays.types import Floats
 
 _WORTH_TIDYING = 1 << 10
 
@@ -35,95 +35,60 @@ class Columns:
     points: Floats
     at: list[float]
     analyser: Analyser
-    ttl: Floats | None = None  # None if none of them is active
+    ttl: Floats | None = None  # None if none of them has an end
     number: int = 0
     row: int = 0
+    properties: list[Any] | None = None  # None if none of them has properties
 
     def arrived(self, row: int) -> ArrivedMessage:
         """Create the object of one message."""
         text, at = self.texts[row].as_py(), self.at[row]
         lon, lat = self.points[row].tolist()
         ttl = 0.0 if self.ttl is None else float(self.ttl[row])
-        message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl)
+        properties = None if self.properties is None else self.properties[row]
+        message = Message(self.ids[row], text, (lon, lat), at=at, ttl=ttl, properties=properties)
         return ArrivedMessage(message, self.number + row, at, self.analyser.tokens(text))
 
-
-class PlainWindow:
-    """Messages in the order of their arrival, by id; those with a `ttl` leave at their end."""
-
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self._messages: OrderedDict[str, ArrivedMessage] = OrderedDict()
-        self._ends: list[tuple[float, int, str]] = []  # a heap of (end, number, id)
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def __iter__(self) -> Iterator[ArrivedMessage]:
-        return iter(self._messages.values())
-
-    def find(self, id: str) -> ArrivedMessage | None:
-        """The message with an id, if it is there."""
-        return self._messages.get(id)
-
-    def append(self, arrived: ArrivedMessage) -> None:
-        """Add a message whose id is unused."""
-        self._messages[arrived.message.id] = arrived
-        if arrived.message.ttl:
-            heappush(self._ends, (arrived.end, arrived.number, arrived.message.id))
-
-    def take_out(self, id: str) -> ArrivedMessage:
-        """Remove the message with an id that is there."""
-        return self._messages.pop(id)
-
-    def ended(self, now: float) -> Iterator[ArrivedMessage]:
-        """Remove and yield the messages that have ended by `now`."""
-        while self._ends and self._ends[0][0] <= now:
-            _, number, id = heappop(self._ends)
-            if id in self._messages and self._messages[id].number == number:
-                yield self._messages.pop(id)
-
-    def displaced(self, now: float) -> Iterator[ArrivedMessage]:
-        """Remove and yield the oldest messages while they are too many, or too old."""
-        while self._messages:
-            oldest = next(iter(self._messages.values()))
-            most = self._window.count
-            if self.is_recent(oldest, now) and (most is None or len(self) <= most):
-                return
-            yield self._messages.popitem(last=False)[1]
-
-    def leaving(self, arrived: ArrivedMessage) -> list[ArrivedMessage]:
-        """The messages that one would end, let end, or displace, if it were published now."""
-        stays = [
-            other
-            for id, other in self._messages.items()
-            if id != arrived.message.id and self.holds(other, arrived.at)
-        ]
-        most = len(stays) if self._window.count is None else self._window.count - 1
-        kept = {other.number for other in stays[max(0, len(stays) - most) :]}
-        return [other for other in self if other.number not in kept]
-
-    def holds(self, arrived: ArrivedMessage, now: float) -> bool:
-        """Whether time alone lets a message stay until `now`."""
-        return self.is_recent(arrived, now) and not (arrived.message.ttl and arrived.end <= now)
-
-    def is_recent(self, arrived: ArrivedMessage, now: float) -> bool:
-        """Whether a message is young enough for a window of seconds."""
-        return self._window.seconds is None or arrived.at > now - self._window.seconds
+    def part(self, start: int, stop: int) -> Columns:
+        """The messages of some rows."""
+        rows = slice(start, stop)
+        return Columns(
+            self.ids[rows],
+            self.texts.slice(start, stop - start),
+            self.points[rows],
+            self.at[rows],
+            self.analyser,
+            None if self.ttl is None else self.ttl[rows],
+            self.number + start,
+            properties=None if self.properties is None else self.properties[rows],
+        )
 
 
 class SlidingWindow:
-    """Messages in the order of their arrival, found by id, dropped from the old end."""
+    """Messages in the order of their arrival, found by id; most leave it at the old end.
+
+    One that is taken out or ends before is a hole: still among the parts, but no longer known by
+    its id.
+    """
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._parts: deque[ArrivedMessage | Columns] = deque()
+        # With the number that row 0 of each has; rows before the first one left have gone.
+        self._parts: deque[tuple[int, ArrivedMessage | Columns]] = deque()
         self._numbers: dict[str, int] = {}  # by id, in the order of arrival
         self._times: list[float] = []  # by number, from `_base` on
         self._base = 0
+        self._holes = 0
+        self._ends = MessageEnds()
+        self._ending: dict[int, tuple[str, float]] = {}  # id and end of those that have one
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are no holes, and no messages that end before they are the oldest."""
+        return not self._holes and not self._ending
 
     @property
     def next(self) -> int:
@@ -135,116 +100,187 @@ class SlidingWindow:
         number = self._numbers.get(id)
         return None if number is None else (number, self._times[number - self._base])
 
-    def __iter__(self) -> Iterator[ArrivedMessage]:
-        for part in self._parts:
-            if isinstance(part, ArrivedMessage):
-                yield part
-            else:
-                yield from (part.arrived(row) for row in range(part.row, len(part.ids)))
-
     def parts(self) -> Iterator[ArrivedMessage | Columns]:
-        """All messages, oldest first, those of a table together."""
-        return iter(self._parts)
+        """All messages, oldest first, those of a table together if none of them is a hole."""
+        for first, part in self._parts:
+            if isinstance(part, ArrivedMessage):
+                if self._is_there(part.message.id, first):
+                    yield part
+            else:
+                yield from self._live(first, part)
+
+    def _live(self, first: int, part: Columns) -> Iterator[Columns]:
+        start = part.row
+        if self._holes:
+            for row in range(part.row, len(part.ids)):
+                if not self._is_there(part.ids[row], first + row):
+                    if start < row:
+                        yield part.part(start, row)
+                    start = row + 1
+        if start < len(part.ids):
+            yield part.part(start, len(part.ids))
+
+    def _is_there(self, id: str, number: int) -> bool:
+        return self._numbers.get(id) == number
 
     def uses(self, id: str, now: float) -> bool:
         """Whether a message that is still in the window at that time has this id."""
-        latest = self.latest(id)
-        return latest is not None and self._still_in(latest[1], now)
+        number = self._numbers.get(id)
+        if number is None or not self._is_recent(self._times[number - self._base], now):
+            return False
+        return number not in self._ending or self._ending[number][1] > now
 
-    def leaving(self, now: float) -> Iterator[ArrivedMessage]:
-        """Remove and yield the messages that have left the window, oldest first."""
-        while self._is_over(now):
-            yield self.drop_oldest()
-
-    def slide(self, now: float) -> None:
-        """Remove the messages that have left the window, without yielding them."""
-        while self._is_over(now):
-            self.forget(1)
-
-    def _is_over(self, now: float) -> bool:
-        most = self._window.count
-        if most is not None and len(self) > most:
-            return True
-        return bool(self._numbers) and not self._still_in(self.oldest_time(), now)
-
-    def _still_in(self, at: float, now: float) -> bool:
+    def _is_recent(self, at: float, now: float) -> bool:
         return self._window.seconds is None or at > now - self._window.seconds
 
     def find(self, id: str) -> ArrivedMessage | None:
         """The message with an id, if it is there."""
-        if id not in self._numbers:
-            return None
-        for part in reversed(self._parts):
-            if isinstance(part, ArrivedMessage):
-                if part.message.id == id:
-                    return part
-            elif id in part.ids:
-                return part.arrived(part.ids.index(id, part.row))
-        return None
+        return self._found(id) if id in self._numbers else None
+
+    def _found(self, id: str) -> ArrivedMessage:
+        number = self._numbers[id]
+        for first, part in reversed(self._parts):
+            if first <= number:
+                return part if isinstance(part, ArrivedMessage) else part.arrived(number - first)
+        raise AssertionError("a message that is known by its id is in one of the parts")
 
     def has_any(self, ids: list[str]) -> bool:
         """Whether a message with one of these ids is there."""
         return not self._numbers.keys().isdisjoint(ids)
 
     def append(self, arrived: ArrivedMessage) -> None:
-        """Append one message."""
-        self._parts.append(arrived)
-        self._numbers[arrived.message.id] = self.next
+        """Append one message whose id is unused."""
+        number = self.next
+        self._parts.append((number, arrived))
+        self._numbers[arrived.message.id] = number
         self._times.append(arrived.at)
+        if arrived.message.ttl:
+            self._ends.add(np.array([number]), np.array([arrived.end]))
+            self._ending[number] = arrived.message.id, arrived.end
 
     def extend(self, columns: Columns) -> None:
         """Append the messages of a table, in their order, from `columns.row` on."""
-        if columns.row < len(columns.ids):
-            self._parts.append(columns)
-            self._numbers.update(zip(columns.ids[columns.row :], count(self.next)))
-            self._times += columns.at[columns.row :]
+        row = columns.row
+        if row == len(columns.ids):
+            return
+        first = self.next - row
+        self._parts.append((first, columns))
+        self._numbers.update(zip(columns.ids[row:], count(first + row)))
+        self._times += columns.at[row:]
+        if columns.ttl is not None:
+            rows = row + np.flatnonzero(columns.ttl[row:])
+            ends = np.array(columns.at, np.float64)[rows] + columns.ttl[rows]
+            self._ends.add(first + rows, ends)
+            named = zip(rows.tolist(), ends.tolist(), strict=True)
+            self._ending.update((first + one, (columns.ids[one], end)) for one, end in named)
 
     @property
     def oldest(self) -> str | None:
         """The id of the oldest message; None if there is none."""
         if not self._parts:
             return None
-        part = self._parts[0]
+        _, part = self._parts[0]
         return part.message.id if isinstance(part, ArrivedMessage) else part.ids[part.row]
 
-    def oldest_time(self) -> float:
-        """The time of the oldest message; there must be one."""
-        part = self._parts[0]
-        return part.at if isinstance(part, ArrivedMessage) else part.at[part.row]
+    def enter(self, columns: Columns, most: int) -> None:
+        """Append the messages of a table one after the other; the window has `most` at any time."""
+        rows, last = len(columns.ids), columns.at[-1]
+        if len(self) + rows <= most:  # none is displaced: it does not matter which ended when
+            self.extend(columns)
+            self.slide(last)
+            return
+        until = self._ends.next_end(self._oldest)
+        if columns.ttl is not None:
+            active = np.flatnonzero(columns.ttl)
+            ends = np.array(columns.at, np.float64)[active] + columns.ttl[active]
+            until = min(until, float(ends.min(initial=inf)))
+        if until > last:  # none ends meanwhile
+            columns.row = max(0, rows - most)  # earlier ones would leave the window at once
+            self.extend(columns)
+            self._forget(len(self) - most)
+            return
+        for row in range(rows):
+            self.slide(columns.at[row])
+            self.extend(columns.part(row, row + 1))
+            self.slide(columns.at[row])
 
-    def drop_oldest(self) -> ArrivedMessage:
-        """Remove and return the oldest message; there must be one."""
-        part = self._parts[0]
-        if isinstance(part, ArrivedMessage):
-            self._parts.popleft()
-            self._forget((part.message.id,))
-            return part
-        arrived = part.arrived(part.row)
-        self._skip(part, 1)
-        return arrived
+    def take_out(self, id: str) -> bool:
+        """Remove the message with an id; False if there is none."""
+        number = self._numbers.pop(id, None)
+        if number is None:
+            return False
+        self._ending.pop(number, None)
+        self._holes += 1
+        self._pass_holes()
+        if self._holes > len(self) + _WORTH_TIDYING:
+            self._close_holes()
+        return True
 
-    def forget(self, most: int) -> None:
-        """Remove the `most` oldest messages, without returning them."""
+    def slide(self, now: float) -> None:
+        """Remove what has ended by `now`, then the oldest while they are too many or too old."""
+        for number in self._ends.due(now).tolist() if self._ending else ():
+            if number in self._ending:
+                self.take_out(self._ending[number][0])
+        while self._numbers:
+            most = self._window.count
+            over = most is not None and len(self) > most
+            if not over and self._is_recent(self._times[self._oldest - self._base], now):
+                break
+            self._forget(1)
+        self._ends.tidy(self._oldest, len(self))
+
+    @property
+    def _oldest(self) -> int:
+        """The number of the oldest message, or of the next one if there is none."""
+        if not self._parts:
+            return self.next
+        first, part = self._parts[0]
+        return first if isinstance(part, ArrivedMessage) else first + part.row
+
+    def _forget(self, most: int) -> None:
+        """Remove the `most` oldest messages."""
         while most > 0:
-            part = self._parts[0]
+            first, part = self._parts[0]
             if isinstance(part, ArrivedMessage):
-                self.drop_oldest()
-                most -= 1
+                self._parts.popleft()
+                gone, number = [part.message.id], first
             else:
-                some = min(most, len(part.ids) - part.row)
-                self._skip(part, some)
-                most -= some
-
-    def _skip(self, part: Columns, some: int) -> None:
-        self._forget(part.ids[part.row : part.row + some])
-        part.row += some
-        if part.row == len(part.ids):
-            self._parts.popleft()
-
-    def _forget(self, ids: Sequence[str]) -> None:
-        for id in ids:
-            del self._numbers[id]
-        if len(self._times) > 2 * len(self._numbers) + _WORTH_TIDYING:
-            left = len(self._times) - len(self._numbers)
+                some = 1 if self._holes else min(most, len(part.ids) - part.row)
+                gone, number = part.ids[part.row : part.row + some], first + part.row
+                part.row += some
+                if part.row == len(part.ids):
+                    self._parts.popleft()
+            for id in gone:
+                del self._numbers[id]
+            if self._ending:
+                for one in range(number, number + len(gone)):
+                    self._ending.pop(one, None)
+            most -= len(gone)
+            self._pass_holes()
+        left = self._oldest - self._base
+        if left > len(self._numbers) + _WORTH_TIDYING:
             del self._times[:left]
             self._base += left
+
+    def _pass_holes(self) -> None:
+        """Let the first part begin with a message that is there."""
+        while self._holes:
+            first, part = self._parts[0]
+            row = 0 if isinstance(part, ArrivedMessage) else part.row
+            id = part.message.id if isinstance(part, ArrivedMessage) else part.ids[row]
+            if self._is_there(id, first + row):
+                return
+            self._holes -= 1
+            if isinstance(part, ArrivedMessage) or row + 1 == len(part.ids):
+                self._parts.popleft()
+            else:
+                part.row += 1
+
+    def _close_holes(self) -> None:
+        """Give the messages that are there numbers without gaps, up to the last."""
+        parts, following = list(self.parts()), self.next
+        tidy = SlidingWindow(self._window)
+        tidy._base = following - len(self)
+        for part in parts:
+            tidy.append(part) if isinstance(part, ArrivedMessage) else tidy.extend(part)
+        self.__dict__ = tidy.__dict__

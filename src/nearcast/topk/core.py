@@ -17,7 +17,7 @@ import numpy as np
 from nearcast.arrays.column import Column
 from nearcast.arrays.memory import Memory
 from nearcast.arrays.types import Floats, Int32s, Int64s
-from nearcast.topk.kernels import events
+from nearcast.topk.kernels import events, removal
 from nearcast.topk.kernels.arrays import (
     longer,
     new_state,
@@ -39,7 +39,9 @@ from nearcast.topk.kernels.layout import (
     EVENT_START,
     FIRST,
     FOUND,
+    HOLES,
     K_AND_CLASS,
+    LENGTH,
     LIST,
     LIST_END,
     MESSAGE,
@@ -58,6 +60,7 @@ from nearcast.topk.kernels.layout import (
     POSTING_END,
     SIZE,
     SUB,
+    TAKEN_OUT,
     THETA,
     TopkScratch,
 )
@@ -91,6 +94,8 @@ class TopK:
     With `lazy` no changes are reported: results are right when they are read, and what expires
     costs next to nothing. That is for measuring what reporting costs.
     """
+
+    takes_scales = True
 
     def __init__(
         self,
@@ -136,6 +141,11 @@ class TopK:
         return self._base + int(self._state.scalars[NEXT])
 
     @property
+    def holes(self) -> int:
+        """How many messages were taken out of the window since its oldest message came."""
+        return int(self._state.scalars[HOLES])
+
+    @property
     def counters(self) -> dict[str, int]:
         """What was done so far."""
         return dict(zip(COUNTERS, self._state.scalars[16:].tolist(), strict=False))
@@ -175,14 +185,22 @@ class TopK:
         self._state.idf[terms] = idf
 
     def subscribe(
-        self, points: Floats, alphas: Floats, ks: Int32s, starts: Int64s, terms: Int32s
+        self,
+        points: Floats,
+        alphas: Floats,
+        ks: Int32s,
+        starts: Int64s,
+        terms: Int32s,
+        scales: Floats | None = None,
     ) -> Int32s:
         """Enter subscriptions, and give their numbers.
 
         The terms of the i-th, `terms[starts[i] : starts[i + 1]]`, are in the order of their
-        letters, each once, and there is room for them.
+        letters, each once, and there is room for them. `scales` are in metres, NaN for none.
         """
         subs = self._take_numbers(len(points))
+        if scales is not None:
+            alphas = self._with_scales(subs, alphas, scales)
         done = 0
         while done < len(subs):
             done, code = events.subscribe(
@@ -190,6 +208,12 @@ class TopK:
             )
             self._grow(code)
         return subs
+
+    def _with_scales(self, subs: Int32s, alphas: Floats, scales: Floats) -> Floats:
+        """Note scales, NaN for none, and mark the alphas of those that have one."""
+        self._state.scales[subs] = scales
+        marked: Floats = np.where(np.isnan(scales), alphas, np.copysign(alphas, -1.0))
+        return marked
 
     def _take_numbers(self, count: int) -> Int32s:
         """Numbers for `count` subscriptions, those that are free first."""
@@ -251,10 +275,67 @@ class TopK:
             self._grow(code)
         return self._changes()
 
+    def take_out(self, numbers: Int64s) -> TopkChanges:
+        """Take messages out of the window, as one event; those that are not there do not matter."""
+        own = (numbers - self._base).astype(np.int32)
+        rows = MESSAGE * (own & int(self._state.scalars[MESSAGE_MASK]))
+        self._ensure_longest(int(self._state.message_i[rows + LENGTH].max(initial=0)))
+        self._start()
+        done, code = self._take_out_some(own, 0)
+        while code != DONE:
+            self._grow(code)
+            done, code = self._take_out_some(own, done)
+        return self._changes()
+
+    def close_holes(self) -> Int64s:
+        """Give the messages of the window numbers without gaps up to the last; return the old ones.
+
+        Only while all changes have been read.
+        """
+        first, end = self._state.scalars[FIRST], self._state.scalars[NEXT]
+        numbers = np.arange(first, end)
+        rows = MESSAGE * (numbers & self._state.scalars[MESSAGE_MASK])
+        lives = self._state.message_i[rows + LENGTH] != TAKEN_OUT
+        self._renumber((end - lives.sum() + np.cumsum(lives) - 1).astype(np.int32))
+        old: Int64s = numbers[lives] + self._base
+        return old
+
+    def _renumber(self, renumbered: Int32s) -> None:
+        removal.close_holes(self._state, renumbered)
+
+    def _take_out_some(self, numbers: Int32s, done: int) -> tuple[int, int]:
+        return removal.take_out(self._state, self._work, numbers, done)
+
+    def search(
+        self, point: Floats, alpha: Floats, scale: Floats, terms: Int32s, wanted: int
+    ) -> tuple[Int64s, Floats]:
+        """The `wanted` best messages of the window for one query, best first, and their scores.
+
+        `point`, `alpha` and `scale` are columns of one row, as for `subscribe`.
+        """
+        room = wanted + wanted // 2 + 2
+        scores, numbers = np.empty(room), np.empty(room, np.int32)
+        subs = self._take_numbers(1)
+        alpha, starts = self._with_scales(subs, alpha, scale), np.array([0, len(terms)])
+        found, code = 0, MORE_MORE
+        while code != DONE:
+            found, code = removal.search(
+                self._state, self._work, int(subs[0]), point, alpha, starts, terms, wanted, scores,
+                numbers,
+            )  # fmt: skip
+            self._grow(code)
+        self._free.extend(subs)
+        order = np.lexsort((-numbers[:found], -scores[:found]))
+        return numbers[order].astype(np.int64) + self._base, scores[order]
+
+    def set_theta(self, sub: int, theta: float) -> None:
+        """Set the threshold of a subscription whose results are kept elsewhere."""
+        removal.set_thetas(self._state, np.array([sub]), np.array([theta]))
+
     def subscription(self, sub: int) -> tuple[tuple[float, float], float, int]:
         """The point, alpha and k of a subscription."""
         x, y, alpha = self._state.sub_f[sub * SUB : sub * SUB + 3].tolist()
-        return (x, y), alpha, int(self._state.seat_i[2 * SUB * sub + K_AND_CLASS]) >> 4
+        return (x, y), abs(alpha), int(self._state.seat_i[2 * SUB * sub + K_AND_CLASS]) >> 4
 
     def message(self, number: int) -> tuple[tuple[float, float], float]:
         """The point and the time of a message of the window."""
@@ -278,6 +359,21 @@ class TopK:
         found = np.zeros(2, np.int64)
         events.probe(self._state, self._work, points, starts, terms, counts, found)
         return int(found[0]), int(found[1])
+
+    def reached(
+        self, points: Floats, starts: Int64s, terms: Int32s, counts: Int32s
+    ) -> tuple[Int32s, Floats]:
+        """The subscriptions whose thresholds one message would reach, and its scores."""
+        found, _ = self.probe(points, starts, terms, counts)
+        return self._work.affected[:found].copy(), self._work.scores[:found].copy()
+
+    def reserve(self) -> int:
+        """A number that no subscription gets until it is released."""
+        return int(self._take_numbers(1)[0])
+
+    def release(self, number: int) -> None:
+        """Let other subscriptions have a reserved number."""
+        self._free.extend(np.array([number], np.int32))
 
     @property
     def thetas(self) -> Floats:
@@ -355,6 +451,8 @@ def warm_up(make: Callable[..., TopK] = TopK) -> None:
     core.publish(points, np.zeros(1), starts, terms, ones)
     core.advance(0.0)
     core.members(subs)
+    core.take_out(np.zeros(1, np.int64))
+    core.close_holes()
     core.unsubscribe(subs)
 
 

@@ -49,6 +49,7 @@ _STORED: dict[str, tuple[type, int]] = {
     "buffer_free": (np.int32, CLASSES),
     "more": (np.int32, 1 << 8),
     "more_free": (np.int32, CLASSES),
+    "scales": (np.float64, 16),
 }
 """The arrays that are not only views of others: their kinds, and how long they are at first."""
 
@@ -69,7 +70,7 @@ def state_in(memory: Memory, sizes: Mapping[str, int] | None = None) -> TopkStat
     """The arrays of a state in some memory: those there are, of these sizes, or fresh ones."""
     arrays: dict[str, Any] = {}
     for name, (dtype, first) in _STORED.items():
-        arrays |= _seen(name, memory.array(name, first if sizes is None else sizes[name], dtype))
+        arrays |= _seen(name, memory.array(name, (sizes or {}).get(name, first), dtype))
     return TopkState(**arrays)
 
 
@@ -135,6 +136,7 @@ def with_subscriptions(memory: Memory, state: TopkState, room: int) -> TopkState
     had = len(state.sub_f)
     state = with_longer(memory, state, "sub_f", room * SUB)
     state = with_longer(memory, state, "seat_f", room * SUB)
+    state = with_longer(memory, state, "scales", room)
     state.sub_i[2 * had :] = 0
     return state
 

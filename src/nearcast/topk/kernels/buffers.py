@@ -52,6 +52,7 @@ from nearcast.topk.kernels.seats import (
     largest_class,
     size_of_class,
     take_buffer,
+    unfile_seat,
 )
 
 _HIGHEST = (1 << 63) - 1
@@ -73,7 +74,9 @@ def log_change(
 
 
 @inner_inlined
-def log_displaced(state: TopkState, work: TopkScratch, at: int, sub: int, number: int) -> None:
+def log_displaced(
+    state: TopkState, work: TopkScratch, at: int, sub: int, number: int, score: float
+) -> None:
     """Log that a member is displaced; one that this very event had promoted was never there.
 
     What the event did to the subscription is logged from `at` on, if there is anything.
@@ -89,7 +92,7 @@ def log_displaced(state: TopkState, work: TopkScratch, at: int, sub: int, number
                 state.scalars[ADDED] -= 1
                 return
             at += 1
-    log_change(state, work, REMOVE, sub, number, 0.0)
+    log_change(state, work, REMOVE, sub, number, score)
 
 
 @inner_inlined
@@ -280,7 +283,7 @@ def append(state: TopkState, work: TopkScratch, sub: int, score: float, number: 
         return
     log_change(state, work, ADD, sub, number, score)
     if members == k:
-        log_displaced(state, work, wide(state.seat_i[seat + LOGGED]), sub, kth)
+        log_displaced(state, work, wide(state.seat_i[seat + LOGGED]), sub, kth, kth_score)
     elif members == 0:
         file_seat(state, sub, number)
     members = min(members + 1, k)
@@ -338,7 +341,7 @@ def refresh(state: TopkState, work: TopkScratch, sub: int) -> None:
     while begin < end and state.buffer_i[numbers + begin] < first:
         number = wide(state.buffer_i[numbers + begin])
         if not lazy and not before(kth_score, kth, state.buffer_f[base + begin], number):
-            log_change(state, work, REMOVE, sub, number, 0.0)
+            log_change(state, work, REMOVE, sub, number, state.buffer_f[base + begin])
             lost += 1
         begin += 1
     state.seat_i[seat + BEGIN] = begin
@@ -346,27 +349,77 @@ def refresh(state: TopkState, work: TopkScratch, sub: int) -> None:
         state.scalars[REFILED] += 1
         wait(state, sub)
         return
+    _replace_lost(state, work, sub, lost, start, wide(1))
+
+
+@inner
+def lose(state: TopkState, work: TopkScratch, sub: int, number: int) -> None:
+    """Take a message that was taken out of the window out of a buffer, if it is there."""
+    seat = 2 * SUB * sub
+    base = wide(state.seat_i[seat + BUFFER])
+    numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
+    begin, end = wide(state.seat_i[seat + BEGIN]), wide(state.seat_i[seat + END])
+    kth_score, kth = state.seat_f[SUB * sub + KTH_SCORE], wide(state.seat_i[seat + KTH_NUMBER])
+    # Pass over what expired, none of it a member; find the message among the others.
+    while begin < end and state.buffer_i[numbers + begin] < state.scalars[FIRST]:
+        begin += 1
+    state.seat_i[seat + BEGIN] = begin
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) // 2
+        if state.buffer_i[numbers + middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    if low == end or state.buffer_i[numbers + low] != number:
+        return
+    # Close the gap; if it was a member, somebody else takes its place.
+    score = state.buffer_f[base + low]
+    for n in range(low, end - 1):
+        state.buffer_f[base + n] = state.buffer_f[base + n + 1]
+        state.buffer_i[numbers + n] = state.buffer_i[numbers + n + 1]
+    state.seat_i[seat + END] = end - 1
+    start, lazy = state.scalars[CHANGES], state.scalars[LAZY] != 0
+    if not lazy:
+        if before(kth_score, kth, score, number):
+            return
+        log_change(state, work, REMOVE, sub, number, score)
+    unfile_seat(state, sub)
+    _replace_lost(state, work, sub, wide(1), start, wide(number != kth))
+
+
+@inner_inlined
+def _replace_lost(
+    state: TopkState, work: TopkScratch, sub: int, lost: int, start: int, has_kth: int
+) -> None:
+    """Fill the places of `lost` members, logged from `start` on, and file the seat again.
+
+    The buffer is searched from the k-th member down; `has_kth` is 0 if it was taken out of it.
+    """
+    seat = 2 * SUB * sub
     state.scalars[REFRESHED] += 1
     k = wide(state.seat_i[seat + K_AND_CLASS] >> 4)
-    if end - begin < k and state.sub_f[SUB * sub + THETA] != NOTHING:
+    count = wide(state.seat_i[seat + END]) - wide(state.seat_i[seat + BEGIN])
+    if count < k and state.sub_f[SUB * sub + THETA] != NOTHING:
         state.scalars[REEVALUATED] += 1
         fill(state, work, sub)
-        base = wide(state.seat_i[seat + BUFFER])
-        begin, end = wide(0), wide(state.seat_i[seat + END])
-    if lazy:
+    if state.scalars[LAZY] != 0:
         wait(state, sub)
         return
     state.seat_i[seat + LOGGED] = start
     if state.seat_i[seat + MEMBERS] == k:
-        _promote(state, work, sub, lost)
+        _promote(state, work, sub, lost, has_kth)
     else:
         state.seat_i[seat + MEMBERS] -= lost
     wait(state, sub)
 
 
 @inner_inlined
-def _promote(state: TopkState, work: TopkScratch, sub: int, lost: int) -> None:
-    """Fill the places of `lost` members, of k, by the best of the others."""
+def _promote(state: TopkState, work: TopkScratch, sub: int, lost: int, has_kth: int) -> None:
+    """Fill the places of `lost` members, of k, by the best of the others.
+
+    Others of the k-th score are looked for only if there are some besides the k-th itself.
+    """
     seat = 2 * SUB * sub
     base = wide(state.seat_i[seat + BUFFER])
     numbers = 2 * (base + size_of_class(state.seat_i[seat + K_AND_CLASS] & 15))
@@ -379,7 +432,8 @@ def _promote(state: TopkState, work: TopkScratch, sub: int, lost: int) -> None:
             value = state.buffer_l[start + unsigned(m)]
             best = max(best, value if value < ceiling else _LOWEST)
             equal += value == ceiling
-        found = _newest(state, base, numbers, begin, end, ceiling, kth) if equal > 1 else -1
+        found = _newest(state, base, numbers, begin, end, ceiling, kth) if equal > has_kth else -1
+        has_kth = wide(1)
         if found >= 0:
             best = ceiling
         elif best > _LOWEST:

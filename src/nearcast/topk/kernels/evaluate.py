@@ -38,14 +38,28 @@ from nearcast.topk.kernels.layout import (
     Y,
 )
 from nearcast.topk.kernels.order import before, keep_best
-from nearcast.topk.kernels.postings import rest_of, term_of
+from nearcast.topk.kernels.postings import has_scale, rest_of, term_of
 from nearcast.topk.kernels.window import SLACK, message_row
+from nearcast.topk.score import great_circle_m, scaled
 from nearcast.topk.score import weighed as _weighed
 
 weighed = inner_inlined(_weighed)
+_scaled = inner_inlined(scaled)
+_great_circle_m = inner_inlined(great_circle_m)
 
 _AHEAD = 6
 _STRETCH = 1024  # entries, after which the threshold that has risen counts
+
+
+@inner
+def score_by_scale(
+    state: TopkState, sub: int, dot: float, squared: float, x: float, y: float
+) -> float:
+    """The score of a message at (x, y) for a subscription with a scale."""
+    row = SUB * sub
+    metres = _great_circle_m(state.sub_f[row + X], state.sub_f[row + Y], x, y)
+    alpha, own = abs(state.sub_f[row + ALPHA]), state.sub_f[row + SQUARED]
+    return _scaled(alpha, dot, own, squared, metres, state.scales[sub])
 
 
 @inner_inlined
@@ -95,20 +109,12 @@ def score_at(state: TopkState, sub: int, number: int, term: int) -> float:
     if first != term:
         return NOTHING
     record = SUB * sub
-    distance = planar_distance(
-        state.sub_f[record + X],
-        state.sub_f[record + Y],
-        state.message_f[row + X],
-        state.message_f[row + Y],
-    )
-    return weighed(
-        state.sub_f[record + ALPHA],
-        dot,
-        state.sub_f[record + SQUARED],
-        state.message_f[row + 2],
-        distance,
-        state.measures[2],
-    )
+    x, y, squared = state.message_f[row + X], state.message_f[row + Y], state.message_f[row + 2]
+    alpha = state.sub_f[record + ALPHA]
+    if has_scale(alpha):
+        return score_by_scale(state, sub, dot, squared, x, y)
+    distance = planar_distance(state.sub_f[record + X], state.sub_f[record + Y], x, y)
+    return weighed(alpha, dot, state.sub_f[record + SQUARED], squared, distance, state.measures[2])
 
 
 @inner_inlined
@@ -151,7 +157,8 @@ def evaluate_between(
     """
     # The place of the subscription in the steps that postings are rounded to.
     row = SUB * sub
-    alpha = state.sub_f[row + ALPHA]
+    alpha = abs(state.sub_f[row + ALPHA])
+    by_place = np.float32(0.0 if has_scale(state.sub_f[row + ALPHA]) else alpha)
     x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2] * STEPS)
     y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2] * STEPS)
     norm = np.sqrt(state.sub_f[row + SQUARED])
@@ -198,7 +205,7 @@ def evaluate_between(
                 if begin < 0:
                     begin, lanes = wide(0), (wide(1) << (begin + LANES)) - 1
                 lanes &= may_score(
-                    state.list_i, at + begin, size, x, y, weight, rest, theta, np.float32(alpha)
+                    state.list_i, at + begin, size, x, y, weight, rest, theta, by_place
                 )
                 while lanes != 0:
                     work.found[flagged] = state.list_i[at + begin + lowest(lanes)]

@@ -31,6 +31,7 @@ from nearcast.topk.kernels.layout import (
     EVENT_START,
     EXPIRY_CYCLES,
     FIRST,
+    HOLES,
     INLINE,
     K_AND_CLASS,
     KTH_NUMBER,
@@ -75,7 +76,7 @@ from nearcast.topk.kernels.seats import (
     take_seat,
     unfile_seat,
 )
-from nearcast.topk.kernels.window import enter, leave_oldest, message_row, room_to_enter
+from nearcast.topk.kernels.window import enter, is_hole, leave_oldest, message_row, room_to_enter
 
 _LARGEST_BUFFER = int(BUFFER_SIZES[-1])
 _AHEAD = 8
@@ -90,12 +91,19 @@ def _expire(state: TopkState, work: TopkScratch, now: float, coming: int) -> int
     if scalars[DUE] == scalars[FIRST]:
         while scalars[FIRST] < scalars[NEXT]:
             first = scalars[FIRST]
-            old = scalars[NEXT] + coming - first > count
+            old = scalars[NEXT] + coming - first - scalars[HOLES] > count or is_hole(state, first)
             if not old and not (
                 state.message_f[message_row(state, first) * MESSAGE + AT] <= now - seconds
             ):
                 break
             leave_oldest(state)
+    return refresh_due(state, work)
+
+
+@inner_inlined
+def refresh_due(state: TopkState, work: TopkScratch) -> int:
+    """Refresh those who wait for messages that have left the window."""
+    scalars = state.scalars
     while scalars[DUE] < scalars[FIRST]:
         if len(work.change_scores) - scalars[CHANGES] < 2 * _LARGEST_BUFFER:
             return MORE_CHANGES

@@ -35,7 +35,7 @@ from nearcast.topk.kernels.layout import (
     Y,
 )
 from nearcast.topk.kernels.order import keep_best
-from nearcast.topk.kernels.postings import term_of
+from nearcast.topk.kernels.postings import has_scale, term_of
 
 _FEWEST = 256  # peaks; of four times as many as are wanted, most of the best have one of their own
 _TURNS = 32  # messages a peak: more would cost more than the better floor saves
@@ -45,7 +45,7 @@ _LOWEST = np.float32(-1e9)
 
 
 @inner_inlined
-def _entries_before(state: TopkState, term: int, number: int) -> int:
+def entries_before(state: TopkState, term: int, number: int) -> int:
     """How many entries of a circle are of messages before one."""
     at_list = term * LIST
     start, oldest = wide(state.lists[at_list + OFFSET]), wide(state.lists[at_list + OLDEST])
@@ -65,9 +65,9 @@ def entries_between(state: TopkState, term: int, since: int, until: int) -> tupl
     """Which entries of a circle are of messages from one number on and before another."""
     first, end = wide(0), wide(state.lists[term * LIST + COUNT])
     if end > 0 and until < state.scalars[NEXT]:
-        end = _entries_before(state, term, until)
+        end = entries_before(state, term, until)
     if end > 0 and since > state.scalars[FIRST]:
-        first = _entries_before(state, term, since)
+        first = entries_before(state, term, since)
     return first, end
 
 
@@ -95,7 +95,8 @@ def floor_of(
         peaks *= 2
     # The place of the subscription in the steps that postings are rounded to.
     row = SUB * sub
-    alpha = state.sub_f[row + ALPHA]
+    alpha = abs(state.sub_f[row + ALPHA])
+    sure = 0.0 if has_scale(state.sub_f[row + ALPHA]) else alpha  # what a place gives, less its way
     x = np.float32((state.sub_f[row + X] - state.measures[0]) / state.measures[2] * STEPS)
     y = np.float32((state.sub_f[row + Y] - state.measures[1]) / state.measures[2] * STEPS)
     for n in range(state.sub_i[2 * row + TERM_COUNT]):
@@ -120,12 +121,12 @@ def floor_of(
             for m in range(0, stretch - LANES + 1, LANES):
                 raise_peaks(
                     state.list_i, start + end - stretch + m, size, work.peaks, m & (peaks - 1),
-                    x, y, np.float32(weight), np.float32(alpha),
+                    x, y, np.float32(weight), np.float32(sure),
                 )  # fmt: skip
             left -= stretch
         # The floor is what the last of the wanted peaks has reached.
         for peak in range(peaks):
             scores[peak] = work.peaks[peak]
         keep_best(scores, numbers, 0, peaks, wanted)
-        floor = max(floor, scores[wanted - 1] / STEPS + alpha - _BELOW)
+        floor = max(floor, scores[wanted - 1] / STEPS + sure - _BELOW)
     return floor

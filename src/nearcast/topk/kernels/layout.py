@@ -20,6 +20,7 @@ from nearcast.arrays.types import Float32s, Floats, Int32s, Int64s, Shorts
 # A subscription: 8 floats, 16 integers. What matching reads.
 SUB = 8
 X, Y, ALPHA, SQUARED, THETA = range(5)
+"""ALPHA has a minus sign (0 too) if nearness is by a scale in metres, the one in `scales`."""
 TERM_COUNT, TERMS, INLINE = 10, 11, 5
 """Its terms are inline, or, where there are more, from the pair that `TERMS` names in `more`."""
 
@@ -39,6 +40,8 @@ NOT_FILED = -(1 << 31)
 MESSAGE = 4
 AT = 3
 FIRST_TERM, LENGTH, SEATS = range(3)
+TAKEN_OUT = -1
+"""`LENGTH` of a message that was taken out of the window: a hole, until the oldest have left."""
 
 # A list of a term: of messages in the window (a circle), or of subscriptions.
 LIST = 4
@@ -68,6 +71,7 @@ CLASSES = 32
     CANDIDATES, AFFECTED, VERIFIED_LISTS, ADDED, REMOVED, REFRESHED, REFILED, REEVALUATED, CUT,
     SCANNED, MATCH_CYCLES, BUFFER_CYCLES, EXPIRY_CYCLES, WINDOW_CYCLES, VISITED,
 ) = range(16, 31)  # fmt: skip
+HOLES = 31
 SCALARS = 32
 COUNTERS = (
     "candidates", "affected", "verified", "added", "removed", "refreshed", "refiled",
@@ -107,6 +111,7 @@ class TopkState(NamedTuple):
     buffer_free: Int32s
     more: Int32s  # pairs of a term and its place, of subscriptions with many terms
     more_free: Int32s
+    scales: Floats  # metres, of subscriptions that have one
 
 
 class TopkScratch(NamedTuple):

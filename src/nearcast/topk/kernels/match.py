@@ -9,7 +9,7 @@ from nearcast.arrays.lanes import LANES, lowest, prefetch
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Int32s, Int64s
 from nearcast.geo.kernels import planar_distance
-from nearcast.topk.kernels.evaluate import weighed
+from nearcast.topk.kernels.evaluate import score_by_scale, weighed
 from nearcast.topk.kernels.lanes import STEPS, lane_of, reached
 from nearcast.topk.kernels.layout import (
     AFFECTED,
@@ -35,7 +35,7 @@ from nearcast.topk.kernels.layout import (
     Y,
 )
 from nearcast.topk.kernels.message import slot_of_term
-from nearcast.topk.kernels.postings import term_of
+from nearcast.topk.kernels.postings import has_scale, term_of
 
 
 @inner_inlined
@@ -153,9 +153,10 @@ def _verify(
         else:
             dot, first = _dot_slowly(state, work, sub, table)
         distance = planar_distance(state.sub_f[row + X], state.sub_f[row + Y], x, y)
-        score = weighed(
-            state.sub_f[row + ALPHA], dot, state.sub_f[row + SQUARED], squared, distance, diagonal
-        )
+        alpha = state.sub_f[row + ALPHA]
+        score = weighed(alpha, dot, state.sub_f[row + SQUARED], squared, distance, diagonal)
+        if has_scale(alpha):
+            score = score_by_scale(state, sub, dot, squared, x, y)
         reaches = (first == term) & (score >= state.sub_f[row + THETA])
         work.affected[affected], work.scores[affected] = sub, score
         affected += wide(reaches)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 
 from nearcast._jit import inner, inner_inlined
-from nearcast.arrays.numbers import wide
+from nearcast.arrays.numbers import as_integer, wide
 from nearcast.topk.kernels.lanes import STEPS, THETA_ZERO
 from nearcast.topk.kernels.layout import (
     ALPHA,
@@ -94,6 +94,12 @@ def rest_of(state: TopkState, sub: int, term: int) -> float:
 
 
 @inner_inlined
+def has_scale(alpha: float) -> bool:
+    """Whether nearness is by a scale: then alpha, 0 too, has a minus sign."""
+    return as_integer(alpha) < 0
+
+
+@inner_inlined
 def _posted_theta(theta: float, alpha: float) -> int:
     """The threshold as postings have it; one below every score is as good as 0."""
     return wide(min(((max(theta, 0.0) - alpha) * STEPS + THETA_ZERO - _SLACK) / 2.0, STEPS))
@@ -109,7 +115,8 @@ def _at_least(share: float) -> int:
 def post(state: TopkState, sub: int) -> None:
     """Enter a subscription into the lists of its terms; there must be room."""
     row = SUB * sub
-    alpha = state.sub_f[row + ALPHA]
+    alpha = abs(state.sub_f[row + ALPHA])
+    by_place = 0.0 if has_scale(state.sub_f[row + ALPHA]) else alpha  # a scale prunes nothing here
     west, south, diagonal = state.measures[0], state.measures[1], state.measures[2]
     for n in range(state.sub_i[2 * row + TERM_COUNT]):
         term = term_of(state, sub, n)
@@ -129,7 +136,7 @@ def post(state: TopkState, sub: int) -> None:
         state.post_s[to + PTHETA * size] = _posted_theta(state.sub_f[row + THETA], alpha)
         state.post_s[to + PWEIGHT * size] = _at_least((1.0 - alpha) * weight)
         state.post_s[to + PREST * size] = _at_least((1.0 - alpha) * rest_of(state, sub, term))
-        state.post_s[to + PALPHA * size] = wide(alpha * alpha * STEPS)
+        state.post_s[to + PALPHA * size] = wide(by_place * by_place * STEPS)
         state.post_i[at + PSUB * size + place] = sub
         set_place(state, sub, n, place)
         state.posts[at_list + COUNT] = place + 1
@@ -185,7 +192,7 @@ def set_theta(state: TopkState, sub: int, theta: float) -> None:
     """Change the threshold of a subscription, in its record and in its postings."""
     row = SUB * sub
     state.sub_f[row + THETA] = theta
-    posted = _posted_theta(theta, state.sub_f[row + ALPHA])
+    posted = _posted_theta(theta, abs(state.sub_f[row + ALPHA]))
     for n in range(state.sub_i[2 * row + TERM_COUNT]):
         at_list = term_of(state, sub, n) * LIST
         size = wide(1) << state.posts[at_list + SIZE]

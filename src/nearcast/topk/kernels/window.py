@@ -18,6 +18,7 @@ from nearcast.topk.kernels.layout import (
     DONE,
     FIRST,
     FIRST_TERM,
+    HOLES,
     LENGTH,
     LIST,
     LIST_END,
@@ -33,6 +34,7 @@ from nearcast.topk.kernels.layout import (
     OLDEST,
     SEATS,
     SIZE,
+    TAKEN_OUT,
     TERM_TAIL,
     TopkScratch,
     TopkState,
@@ -81,7 +83,7 @@ def _copy(state: TopkState, term: int, to: int, size: int) -> None:
 
 
 @inner
-def _shrink(state: TopkState, term: int) -> None:
+def shrink(state: TopkState, term: int) -> None:
     """Give back the region of an empty circle, or exchange it for a free one of half the size."""
     row = term * LIST
     lists = state.lists
@@ -197,12 +199,20 @@ def enter(
 
 
 @inner_inlined
+def is_hole(state: TopkState, number: int) -> bool:
+    """Whether a message was taken out of the window."""
+    return bool(state.message_i[message_row(state, number) * MESSAGE + LENGTH] == TAKEN_OUT)
+
+
+@inner_inlined
 def leave_oldest(state: TopkState) -> None:
     """Take the oldest message out of the circles of its terms; its row stays until it is reused."""
     number = state.scalars[FIRST]
     row = message_row(state, number) * MESSAGE
     capacity = len(state.message_terms)
     at = wide(state.message_i[row + FIRST_TERM])
+    if state.message_i[row + LENGTH] == TAKEN_OUT:
+        state.scalars[HOLES] -= 1
     for _ in range(state.message_i[row + LENGTH]):
         term = wide(state.message_terms[at])
         at = at + 1 if at + 1 < capacity else 0
@@ -213,5 +223,5 @@ def leave_oldest(state: TopkState) -> None:
         state.lists[list_row + OLDEST] = (state.lists[list_row + OLDEST] + 1) & (size - 1)
         state.lists[list_row + COUNT] -= 1
         if 4 * wide(state.lists[list_row + COUNT]) <= size:
-            _shrink(state, term)
+            shrink(state, term)
     state.scalars[FIRST] = number + 1

@@ -22,6 +22,7 @@ from nearcast.topk.kernels.layout import (
     DUE,
     EXPIRY_CYCLES,
     FIRST,
+    HOLES,
     MATCH_CYCLES,
     MESSAGE,
     MORE_CHANGES,
@@ -36,7 +37,8 @@ from nearcast.topk.kernels.layout import (
     TopkState,
 )
 from nearcast.topk.kernels.message import prepare, table_size
-from nearcast.topk.kernels.window import enter, leave_oldest, message_row, room_to_enter
+from nearcast.topk.kernels.removal import make_hole, pass_holes, renumber_window
+from nearcast.topk.kernels.window import enter, is_hole, leave_oldest, message_row, room_to_enter
 from nearcast.topk.skype._disseminate import affected_by
 from nearcast.topk.skype._entries import change_theta, insert_sub, remove_sub, room_for
 from nearcast.topk.skype._layout import (
@@ -57,7 +59,7 @@ from nearcast.topk.skype._layout import (
     SkypeArrays,
 )
 from nearcast.topk.skype._lists import put_key
-from nearcast.topk.skype._ranks import MOST, arrive, expire, free_ranks, refill
+from nearcast.topk.skype._ranks import MOST, add_node, arrive, expire, free_ranks, refill
 
 MORE_NODES, MORE_RANKS, MORE_ENTRIES = 20, 21, 22
 
@@ -92,26 +94,109 @@ def _expire(
         while scalars[FIRST] < scalars[NEXT]:
             first = scalars[FIRST]
             at = state.message_f[message_row(state, first) * MESSAGE + AT]
-            old = scalars[NEXT] + coming - first > scalars[WINDOW_COUNT]
+            live = scalars[NEXT] + coming - first - scalars[HOLES]
+            old = live > scalars[WINDOW_COUNT] or is_hole(state, first)
             if not old and not (at <= now - state.measures[3]):
                 break
             leave_oldest(state)
+    return _tell_holders(state, work, index)
+
+
+@inner
+def _next_holder(state: TopkState, index: SkypeArrays, head: int) -> int:
+    """Give one who buffers a message, and forget that; there must be one."""
+    node = wide(state.message_i[head])
+    state.message_i[head] = index.nodes[2 * node + 1]
+    index.nodes[2 * node + 1] = index.options[NODE_FREE]
+    index.options[NODE_FREE] = node
+    return wide(index.nodes[2 * node])
+
+
+@inner
+def _tell_holders(state: TopkState, work: TopkScratch, index: SkypeArrays) -> int:
+    """Take messages that have left the window out of all buffers."""
+    scalars = state.scalars
     while scalars[DUE] < scalars[FIRST]:
         head = message_row(state, scalars[DUE]) * MESSAGE + SEATS
-        node = wide(state.message_i[head])
-        if node < 0:
+        if state.message_i[head] < 0:
             scalars[DUE] += 1
             continue
         code = _room(state, work, index, 0)
         if code != DONE:
             return code
-        state.message_i[head] = index.nodes[2 * node + 1]
-        sub = wide(index.nodes[2 * node])
-        index.nodes[2 * node + 1] = index.options[NODE_FREE]
-        index.options[NODE_FREE] = node
+        sub = _next_holder(state, index, head)
         if state.sub_i[2 * SUB * sub + TERM_COUNT] > 0:
-            expire(state, work, index, sub)
+            expire(state, work, index, sub, wide(-1))
     return DONE
+
+
+@lean_kernel
+def take_out(
+    state: TopkState, work: TopkScratch, index: SkypeArrays, numbers: Int32s, begin: int
+) -> tuple[int, int]:
+    """Take messages out of the window; give how far it came, and what must grow before it goes on.
+
+    Those that are not there are passed over.
+    """
+    scalars = state.scalars
+    for n in range(begin, len(numbers)):
+        number = wide(numbers[n])
+        code = _tell_holders(state, work, index)  # of the message before
+        if code != DONE:
+            return n, code
+        if number < scalars[FIRST]:
+            continue
+        if number == scalars[FIRST]:
+            leave_oldest(state)
+            pass_holes(state)
+            continue
+        # Each message knows who buffers it; one that is a hole may have some left.
+        if not is_hole(state, number):
+            make_hole(state, number)
+        head = message_row(state, number) * MESSAGE + SEATS
+        while state.message_i[head] >= 0:
+            code = _room(state, work, index, 0)
+            if code != DONE:
+                return n, code
+            sub = _next_holder(state, index, head)
+            if state.sub_i[2 * SUB * sub + TERM_COUNT] > 0:
+                expire(state, work, index, sub, number)
+    code = _tell_holders(state, work, index)
+    if code == DONE:
+        stamp_event(state, work, 0)
+    return len(numbers), code
+
+
+@lean_kernel
+def close_holes(state: TopkState, index: SkypeArrays, renumbered: Int32s) -> None:
+    """Give the messages of the window numbers without gaps; see `renumber_window`."""
+    first = state.scalars[FIRST]
+    renumber_window(state, renumbered)
+    index.options[FIRST_BEFORE] += state.scalars[FIRST] - first
+    for sub in range(len(index.ranks) // RANKS):
+        if state.sub_i[2 * SUB * sub + TERM_COUNT] == 0:
+            continue
+        row = RANKS * sub
+        room = wide(SMALLEST) << max(wide(0), wide(index.ranks[row + KIND]))
+        numbers = 2 * (wide(index.ranks[row + BUFFER]) + room)
+        for n in range(index.ranks[row + LENGTH]):
+            index.rank_i[numbers + n] = renumbered[index.rank_i[numbers + n] - first]
+
+
+@lean_kernel
+def renew_nodes(state: TopkState, index: SkypeArrays) -> None:
+    """Note anew who buffers which message: a buffer that is filled again leaves notes behind."""
+    index.options[NODE_END], index.options[NODE_FREE] = 0, -1
+    for number in range(state.scalars[DUE], state.scalars[NEXT]):
+        state.message_i[message_row(state, number) * MESSAGE + SEATS] = -1
+    for sub in range(len(index.ranks) // RANKS):
+        if state.sub_i[2 * SUB * sub + TERM_COUNT] == 0:
+            continue
+        row = RANKS * sub
+        room = wide(SMALLEST) << max(wide(0), wide(index.ranks[row + KIND]))
+        numbers = 2 * (wide(index.ranks[row + BUFFER]) + room)
+        for n in range(index.ranks[row + LENGTH]):
+            add_node(state, index, sub, wide(index.rank_i[numbers + n]))
 
 
 @lean_kernel

@@ -335,7 +335,8 @@ def arrive(
         log_change(state, work, ADD, sub, number, score)
         if length > k:
             displaced = _number_at(index, base, room, k)
-            log_displaced(state, work, wide(index.ranks[row + LOGGED]), sub, displaced)
+            score = index.rank_f[base + k]
+            log_displaced(state, work, wide(index.ranks[row + LOGGED]), sub, displaced, score)
     add_node(state, index, sub, number)
     if index.options[POLICY] == K_MAX:
         most = max(k, min(MOST, wide(index.options[PARAMETER]) * k // 20))
@@ -355,8 +356,14 @@ def arrive(
 
 
 @inner
-def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) -> None:
-    """Take what expired out of a buffer (algorithm 2), and say what that changes."""
+def expire(
+    state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int, taken_out: int
+) -> None:
+    """Take what expired out of a buffer (algorithm 2), and say what that changes.
+
+    So is the message `taken_out` of the window before its time, if it is not -1. What it dominated
+    may count again, and is no longer in the buffer, which is filled anew.
+    """
     row = RANKS * sub
     k = wide(index.ranks[row + K])
     first, start = state.scalars[FIRST], state.scalars[CHANGES]
@@ -366,9 +373,9 @@ def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) ->
     dead = 0
     while n < index.ranks[row + LENGTH]:
         number = _number_at(index, base, room, n)
-        if number < first:
+        if number < first or number == taken_out:
             if n + dead < k:
-                log_change(state, work, REMOVE, sub, number, 0.0)
+                log_change(state, work, REMOVE, sub, number, index.rank_f[base + n])
                 lost += 1
             _drop(index, sub, n)
             dead += 1
@@ -382,7 +389,8 @@ def expire(state: TopkState, work: TopkScratch, index: SkypeArrays, sub: int) ->
     if survivors > 0:
         worst = index.rank_f[base + survivors - 1]
         worst_number = _number_at(index, base, room, survivors - 1)
-    if index.ranks[row + LENGTH] < k and state.sub_f[SUB * sub + THETA] != NOTHING:
+    few = index.ranks[row + LENGTH] < k and state.sub_f[SUB * sub + THETA] != NOTHING
+    if few or (taken_out >= 0 and index.options[POLICY] != K_MAX):
         state.scalars[REEVALUATED] += 1
         refill(state, work, index, sub)
         base, room = wide(index.ranks[row + BUFFER]), _room(max(0, wide(index.ranks[row + KIND])))

@@ -84,6 +84,8 @@ class Skype(TopK):
     Skyband sets its threshold; or the constant part of C_topk for cSkyband.
     """
 
+    takes_scales = False
+
     def __init__(
         self,
         window: Window,
@@ -199,9 +201,17 @@ class Skype(TopK):
             self._index = self._index._replace(term_heads=heads)
 
     def subscribe(
-        self, points: Floats, alphas: Floats, ks: Int32s, starts: Int64s, terms: Int32s
+        self,
+        points: Floats,
+        alphas: Floats,
+        ks: Int32s,
+        starts: Int64s,
+        terms: Int32s,
+        scales: Floats | None = None,
     ) -> Int32s:
         """Enter subscriptions, and give their numbers."""
+        if scales is not None:
+            raise InvalidValue("scales", scales, "none: the paper's bounds are of planar distances")
         subs = self._take_numbers(len(points))
         index, room = self._index, len(self._state.sub_f) // SUB
         if room > len(index.sub_cells):
@@ -273,6 +283,17 @@ class Skype(TopK):
     def _count_from(self, shift: int) -> None:
         _events.rebase(self._state, self._index, shift)
 
+    def _take_out_some(self, numbers: Int32s, done: int) -> tuple[int, int]:
+        return _events.take_out(self._state, self._work, self._index, numbers, done)
+
+    def _renumber(self, renumbered: Int32s) -> None:
+        _events.close_holes(self._state, self._index, renumbered)
+
+    @property
+    def _nodes_are_stale(self) -> bool:
+        """Whether most notes of who buffers which message are of buffers that were filled again."""
+        return bool(4 * self.buffered * self._subs + 16384 < self._index.options[NODE_END])
+
     def _next_stamps(self, count: int) -> int:
         if self._stamp + count >= 1 << 31:
             self._index.stamps[:] = 0
@@ -282,7 +303,9 @@ class Skype(TopK):
 
     def _grow(self, code: int) -> None:
         index = self._index
-        if code == _events.MORE_NODES:
+        if code == _events.MORE_NODES and self._nodes_are_stale:
+            _events.renew_nodes(self._state, index)
+        elif code == _events.MORE_NODES:
             self._index = index._replace(nodes=longer(index.nodes, 2 * len(index.nodes) + 16384))
         elif code == _events.MORE_RANKS:
             ranks = longer(index.rank_f, 2 * len(index.rank_f) + 65536)

@@ -1,0 +1,152 @@
+"""The messages of a window beside the core, by the numbers that the core has for them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nearcast.arrays.types import Bytes, Floats, Int64s
+from nearcast.engine.ends import MessageEnds
+from nearcast.engine.matching import ArrivedMessage
+from nearcast.engine.message_ids import MessageIds, NumberedStrings
+from nearcast.events import Message
+from nearcast.text import Analyser
+from nearcast.topk import Window
+from nearcast.topk.core import TopK
+
+_MANY_HOLES = 1 << 10
+
+
+class NumberedMessages:
+    """What the core does not keep of messages: ids, texts, ends and properties."""
+
+    def __init__(self, core: TopK, analyser: Analyser) -> None:
+        self._core = core
+        self._analyser = analyser
+        self.ids = MessageIds(0)
+        self._texts = NumberedStrings(0)
+        self._ttl: OrderedDict[int, float] = OrderedDict()  # of those that have one
+        self._properties: OrderedDict[int, Any] = OrderedDict()  # the same
+        self._ends = MessageEnds()
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of ids and texts."""
+        return self.ids.nbytes + self._texts.nbytes
+
+    @property
+    def some_end(self) -> bool:
+        """Whether a message has an end of its own."""
+        return bool(self._ttl)
+
+    def next_end(self) -> float:
+        """The next end of a message; infinite if there is none."""
+        return self._ends.next_end(self._core.first)
+
+    def due(self, now: float) -> list[int]:
+        """The messages that have ended by `now`, each of them once."""
+        return [number for number in self._ends.due(now).tolist() if number in self._ttl]
+
+    def number(self, id: str) -> int | None:
+        """The number of the message of the window with an id, if it is there."""
+        number = self.ids.number(id)
+        return None if number is None or number < self._core.first else number
+
+    def end_of(self, number: int) -> float:
+        """When a message ends; infinite if it does not."""
+        ttl = self._ttl.get(number)
+        return np.inf if ttl is None else self._core.message(number)[1] + ttl
+
+    def message(self, number: int) -> Message:
+        """A message of the window, with its time."""
+        (id,) = self.ids.texts.take(np.array([number])).to_pylist()
+        point, at = self._core.message(number)
+        data, starts, stops = self._texts.spans(np.array([number]))
+        text = bytes(data[starts[0] : stops[0]]).decode(errors="surrogatepass")
+        ttl, properties = self._ttl.get(number, 0.0), self._properties.get(number)
+        return Message(id, text, point, at=at, ttl=ttl, properties=properties)
+
+    def arrived(self, number: int) -> ArrivedMessage:
+        """A message of the window, as it arrived."""
+        message = self.message(number)
+        tokens = self._analyser.tokens(message.text)
+        return ArrivedMessage(message, number, message.at or 0.0, tokens)
+
+    def append(
+        self,
+        ids: list[str],
+        texts: tuple[Bytes, Int64s],
+        at: Floats,
+        ttl: Floats | None,
+        properties: Sequence[Any] | None,
+    ) -> None:
+        """Add messages that the core is about to get, with unused ids."""
+        first = self._core.next
+        self.ids.extend(ids)
+        self._texts.extend(*texts)
+        if ttl is not None:
+            rows = np.flatnonzero(ttl)
+            ending = ttl[rows]
+            self._ttl.update(zip((first + rows).tolist(), ending.tolist(), strict=True))
+            self._ends.add(first + rows, at[rows] + ending)
+        if properties is not None:
+            some = ((first + row, one) for row, one in enumerate(properties))
+            self._properties.update((number, one) for number, one in some if one is not None)
+
+    def take_out(self, numbers: Iterable[int]) -> None:
+        """Let the ids of messages that were taken out of the window be unused."""
+        for number in numbers:
+            self.ids.take_out(number)
+            self._ttl.pop(number, None)
+            self._properties.pop(number, None)
+
+    def leaving(self, arrived: ArrivedMessage, window: Window) -> set[int]:
+        """The messages that one would end, let end, or displace, if it were published now."""
+        core, now, count, seconds = self._core, arrived.at, window.count, window.seconds
+        gone = {number for number in self._ttl if self.end_of(number) <= now}
+        if (replaced := self.number(arrived.message.id)) is not None:
+            gone.add(replaced)
+        live = core.next - core.first - core.holes - len(gone)
+        for number in range(core.first, core.next):
+            over = count is not None and live >= count
+            if not over and (seconds is None or core.message(number)[1] > now - seconds):
+                break
+            if number not in gone and not self.ids.is_taken_out(number):
+                gone.add(number)
+                live -= 1
+        return gone
+
+    def forget_expired(self) -> None:
+        """Drop what is kept of messages that have left the window."""
+        first = self._core.first
+        if first == self._texts.first:
+            return
+        for kept in (self._ttl, self._properties):
+            while kept and next(iter(kept)) < first:
+                kept.popitem(last=False)
+        self.ids.drop_before(first)
+        self._texts.drop_before(first)
+        self._ends.tidy(first, len(self._ttl))
+
+    @property
+    def has_many_holes(self) -> bool:
+        """Whether most messages since the oldest were taken out."""
+        holes = self._core.holes
+        return holes > _MANY_HOLES and 2 * holes > self._core.next - self._core.first
+
+    def close_holes(self) -> Int64s:
+        """Give messages numbers without gaps, up to the last; return those they had."""
+        old = self._core.close_holes()
+        first = self._core.first
+        self.ids.keep(old, first)
+        self._texts.keep(old, first)
+        self._ends.renumber(old, first)
+        for kept in (self._ttl, self._properties):
+            numbers = first + np.searchsorted(old, np.array(list(kept), np.int64))
+            items = list(zip(numbers.tolist(), kept.values(), strict=True))
+            kept.clear()
+            kept.update(items)
+        return old
