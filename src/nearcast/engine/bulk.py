@@ -22,6 +22,7 @@ from nearcast.engine.active import ActiveColumns
 from nearcast.engine.bodies import ColumnBodies, earlier_bodies, metas_of
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed, IndexedSubscriptions
+from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.order import (
     FINE,
     IN_USE,
@@ -223,13 +224,14 @@ def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
         batch = population.terms.read(texts)
     matches = population.match(batch, boxes, threads, texts)
     analyser = core.settings.analyser
+    leaving = core.ranked.leaving_soon(len(ids), float(now[-1]))
     moved = core.pass_through(Columns(ids, texts, points, now.tolist(), analyser, ttl))
     core.pass_time(float(now[-1]), len(ids))
     updates = core.asked_for(_updates(population, matches, pa.array(ids, pa.string())))
     messages, others = messages._replace(seq=changes.seq + 1), {}
     if moved is not None:
         ranked = core.asked_for(ranked_updates(core.ranked, moved))
-        others = _brought_up(core, messages, ranked)
+        others = _brought_up(core, messages, ranked, leaving)
         core.ranked.changes()  # nothing more: all that expired had left before the last message
         updates = _together(updates, ranked)
     changes.messages.append(messages)
@@ -239,11 +241,10 @@ def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
 
 
 def _brought_up(
-    core: Indexed, messages: PublishedColumns, ranked: pa.Table
+    core: Indexed, messages: PublishedColumns, ranked: pa.Table, leaving: LeavingMessages | None
 ) -> dict[tuple[int, str], LateBody]:
     """The bodies of messages that others brought up again by leaving the window."""
-    events = ranked["event"].to_numpy()
-    own = pa.array(messages.ids, pa.string()).take(pa.array(events))
+    own = pa.array(messages.ids, pa.string()).take(pa.array(ranked["event"].to_numpy()))
     again = pc.and_(pc.equal(ranked["op"], "add"), pc.not_equal(ranked["message"], own))
     some = ranked.filter(again)
     if not len(some):
@@ -251,12 +252,15 @@ def _brought_up(
     rows: dict[str, list[int]] = {}
     for row, id in enumerate(messages.ids):
         rows.setdefault(id, []).append(row)
+    left = {} if leaving is None else leaving.rows()
     bodies: dict[tuple[int, str], LateBody] = {}
     for event, id in zip(some["event"].to_pylist(), some["message"].to_pylist(), strict=True):
         before = [row for row in rows.get(id, ()) if row <= event]
         if before:
             message = messages.message(before[-1])
             bodies[messages.seq + event, id] = LateBody(message, message.at or 0.0)
+        elif leaving is not None and id in left:
+            bodies[messages.seq + event, id] = leaving.body(left[id])
         else:
             bodies |= earlier_bodies(core, messages.seq, [event], [id])
     return bodies

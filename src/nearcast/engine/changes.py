@@ -103,9 +103,11 @@ class EngineChanges:
         """Add the updates of one event, and return the id of the first."""
         first = self.last + 1
         if updates:
-            if not self.updates or not isinstance(self.updates[-1], list):
-                self.updates.append([])
-            self.updates[-1] += [CausedUpdate(seq, at, update) for update in updates]
+            rows = self.updates[-1] if self.updates else None
+            if not isinstance(rows, list):
+                rows = []
+                self.updates.append(rows)
+            rows += [CausedUpdate(seq, at, update) for update in updates]
             self.last += len(updates)
         return first
 

@@ -22,8 +22,8 @@ class SizedObject(dict[str, Any]):
 
 
 class _RawParts(msgspec.Struct):
-    properties: msgspec.Raw | None = None
-    meta: msgspec.Raw | None = None
+    properties: msgspec.Raw = msgspec.Raw(b"")
+    meta: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decode_parts = msgspec.json.Decoder(_RawParts).decode
@@ -44,4 +44,4 @@ def _size(data: bytes, name: str) -> int:
     """How long a member is; that of a short text need not be known exactly."""
     if len(data) <= _SHORT:
         return len(data)
-    return len(getattr(_decode_parts(data), name) or b"")
+    return len(memoryview(getattr(_decode_parts(data), name)))
