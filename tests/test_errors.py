@@ -25,3 +25,21 @@ def test_a_query_error_draws_a_caret_under_the_place() -> None:
     line, caret = long.caret().splitlines()
     assert line[caret.index("^")] == "("
     assert error.__notes__ == [error.caret()]
+
+
+def test_a_long_query_is_cut_around_the_place() -> None:
+    for position in (0, 30, 500, 970, 999):
+        query = "".join(chr(ord("a") + number % 26) for number in range(position))
+        query += "(" + "x" * (999 - position)
+        error = QueryError(query, position, "trouble", "remedy")
+        assert len(str(error)) < 150
+        assert "(" in str(error)
+        line, caret = error.caret().splitlines()
+        assert line[caret.index("^")] == "("
+        assert len(line) == 84
+
+
+def test_a_caret_stands_under_wide_letters_and_passes_over_marks_and_control_characters() -> None:
+    assert QueryError("東京 (", 3, "trouble", "remedy").caret() == "    東京 (\n         ^"
+    assert QueryError("q\u0301 (", 3, "trouble", "remedy").caret() == "    q\u0301 (\n      ^"
+    assert QueryError("\x1b\r\n(", 3, "trouble", "remedy").caret() == "       (\n       ^"

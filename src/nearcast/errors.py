@@ -7,6 +7,7 @@ given, and what would be right.
 from __future__ import annotations
 
 _LONGEST_VALUE = 80
+_LONGEST_QUERY = 80
 
 
 def show(value: object) -> str:
@@ -16,6 +17,15 @@ def show(value: object) -> str:
     except ValueError:  # Python does not write out whole numbers of thousands of digits
         text = f"{type(value).__name__} too large to write out"
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _columns(letter: str) -> int:
+    """How many columns of a terminal a character takes."""
+    from unicodedata import combining, east_asian_width
+
+    if combining(letter):
+        return 0
+    return 2 if east_asian_width(letter) in "WF" else 1
 
 
 class NearcastError(Exception):
@@ -62,18 +72,32 @@ class QueryError(InvalidValue):
         self, query: str, position: int, problem: str, remedy: str, field: str = "query"
     ) -> None:
         super().__init__(field, query, remedy)
-        self.args = (f"{field}: {problem} at position {position} of {show(query)}; {remedy}",)
         self.query = query
         self.position = position
         self.problem = problem
         self.remedy = remedy
+        start = self._start()
+        shown = repr(query[start : start + _LONGEST_QUERY])
+        if start > 0:
+            shown = f"...{shown}"
+        if start + _LONGEST_QUERY < len(query):
+            shown = f"{shown}..."
+        self.args = (f"{field}: {problem} at position {position} of {shown}; {remedy}",)
         self.add_note(self.caret())
 
     def caret(self) -> str:
         """Draw the query with a caret under the place of the trouble, around it if it is long."""
-        start = max(0, self.position - 60)
-        line = self.query[start : self.position + 20].replace("\n", " ").replace("\t", " ")
-        return f"    {line}\n    {' ' * (self.position - start)}^"
+        start = self._start()
+        before, after = self.query[start : self.position], self.query[self.position :]
+        line = before + after[: _LONGEST_QUERY - len(before)]
+        drawn = "".join(letter if letter.isprintable() else " " for letter in line)
+        return f"    {drawn}\n    {' ' * sum(map(_columns, before))}^"
+
+    def _start(self) -> int:
+        """Where the part of the query begins that is shown: all of it, or what is around."""
+        if len(self.query) <= _LONGEST_QUERY:
+            return 0
+        return max(0, min(self.position - 60, len(self.query) - _LONGEST_QUERY))
 
     def of(self, field: str) -> QueryError:
         """Return the same error for a query in another field."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nearcast import Box, Circle, Engine, NearcastError, Polygon, Top
+from nearcast import Box, Circle, Engine, MultiPolygon, NearcastError, Polygon, Top
 from nearcast.engine import INDEX_NAMES
 from nearcast.geo import Region, region_to_json
 
@@ -36,7 +36,8 @@ triangles = st.builds(
     st.sampled_from([-10.0, 0.0, 0.5]),
     st.sampled_from([0.5, 1.0, 3.0]),
 )
-regions: st.SearchStrategy[Region] = st.one_of(plain, boxes, circles, circles, triangles)
+several = st.lists(triangles, min_size=1, max_size=3).map(MultiPolygon.of_polygons)
+regions: st.SearchStrategy[Region] = st.one_of(plain, boxes, circles, circles, triangles, several)
 steps = st.sampled_from([0.0, 0.0, 0.5, 1.0, 3.0, 20.0])
 lives = st.sampled_from([0.0, 1.0, 4.0, 4.0, 1e6])
 struct = pa.struct(

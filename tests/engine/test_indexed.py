@@ -18,6 +18,7 @@ from nearcast.engine.indexed import Indexed
 from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TermIds
 from nearcast.events import Event, event_from_json
+from nearcast.events.parquet import as_row
 from nearcast.events.reader import CheckedEvents
 from nearcast.index import Table
 from nearcast.text import DEFAULT, Analyser
@@ -37,7 +38,16 @@ circles = st.builds(
     points, st.sampled_from([0.0, 1e5, 5e6, 3e7]),
 )  # fmt: skip
 triangle = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [0, 2], [0, 0]]]}
-regions = boxes | circles | st.just(triangle)
+several = {
+    "type": "MultiPolygon",
+    "coordinates": [
+        triangle["coordinates"],
+        [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]],
+        [[[179, -2], [180, -2], [180, 2], [179, 2], [179, -2]]],
+        [[[-180, -2], [-179, -2], [-179, 2], [-180, 2], [-180, -2]]],
+    ],
+}
+regions = boxes | circles | st.sampled_from([triangle, several])
 queries = st.sampled_from(
     ["a", "b", "a b", "a OR b", "a NOT b", "(a OR b) NOT c", "c", "a b c", "é", "a NOT a", "z"]
 )
@@ -131,7 +141,7 @@ def test_columns_give_what_single_calls_give(
         {
             "id": pa.array([f"s{n}" for n in range(len(people))], pa.string()),
             "query": pa.array([q for q, _ in people], pa.string()),
-            "region": [r for _, r in people],
+            "region": [as_row({"region": r})["region"] for _, r in people],
         }
     )
     fast.subscribe_table(table)

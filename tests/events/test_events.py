@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearcast import Box, Circle, Message, Polygon, Subscription, Top
+from nearcast import Box, Circle, Message, MultiPolygon, Polygon, Subscription, Top
 from nearcast.errors import InvalidValue, MissingField
 from nearcast.events import (
     Event,
@@ -116,13 +116,15 @@ polygons = st.builds(
     st.floats(-80, 80),
     st.floats(0.1, 9),
 )
+several = st.lists(polygons, min_size=1, max_size=3).map(MultiPolygon.of_polygons)
+regions = boxes | circles | polygons | several
 ids = st.text(min_size=1, max_size=60).filter(
     lambda t: t.isprintable() and len(t.encode(errors="replace")) <= 255
 )
 words = st.text("abc ", max_size=20)
 times = st.none() | st.floats(-1e9, 1e9)
 tops = st.builds(Top, st.integers(1, 1000), st.floats(0, 1))
-subscriptions = st.builds(Subscription, ids, words, boxes | circles | polygons) | st.builds(
+subscriptions = st.builds(Subscription, ids, words, regions) | st.builds(
     lambda i, q, p, t: Subscription(i, q, point=p, top=t), ids, words, points, tops
 )
 messages = st.builds(
@@ -135,7 +137,7 @@ messages = st.builds(
 ) | st.builds(lambda i, t, b, at: Message(i, t, region=b, at=at), ids, words, boxes, times)
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Subscribe, subscriptions, times),
-    st.builds(lambda i, r, at: Move(i, r, at=at), ids, boxes | circles | polygons, times),
+    st.builds(lambda i, r, at: Move(i, r, at=at), ids, regions, times),
     st.builds(lambda i, p, at: Move(i, point=p, at=at), ids, points, times),
     st.builds(Unsubscribe, ids, times),
     st.builds(Publish, messages),

@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast import Box, Circle, Message, Polygon, Subscription, Top
+from nearcast import Box, Circle, Message, MultiPolygon, Polygon, Subscription, Top
 from nearcast.errors import SourceError
 from nearcast.events import (
     Event,
@@ -28,11 +28,14 @@ from nearcast.events import (
 )
 from nearcast.events.lines import split_lines
 
+ISLANDS = MultiPolygon([[[(0, 0), (4, 0), (0, 4), (0, 0)]], [[(9, 9), (8, 9), (9, 8), (9, 9)]]])
 ALL_KINDS: list[Event] = [
     Subscribe(Subscription("s1", "ipad AND (discount OR sale)", Circle((151.2, -33.87), 2000))),
     Subscribe(Subscription("s2", "jazz blues", point=(1, 2), top=Top(20, 0.5)), at=1.0),
     Subscribe(Subscription("s3", "naïve 日本", Polygon([[(0, 0), (4, 0), (0, 4), (0, 0)]]))),
     Subscribe(Subscription("s4", "a", Box(170, -20, -170, -10))),
+    Subscribe(Subscription("s5", "a", ISLANDS)),
+    Move("s4", ISLANDS),
     Move("s1", Box(0, 0, 1, 1), at=2.0),
     Move("s2", point=(5, 6)),
     Publish(Message("m1", 'iPad sale!\n\t"quoted"', (151.21, -33.87), at=3.0, ttl=600)),
@@ -205,6 +208,25 @@ def test_regions_points_and_tops_may_be_json_text_in_parquet(tmp_path: Path) -> 
         Publish(Message("m1", "a", (3, 4))),
     ]
     assert "region: 'nonsense' given" in str(records[3].error)
+
+
+def test_a_parquet_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+    """Its regions have no field for the coordinates of several polygons."""
+    path = write(tmp_path / "log.parquet", ALL_KINDS)
+    table = pq.read_table(path)
+    place = table.schema.get_field_index("region")
+    regions = table["region"].combine_chunks()
+    kept = [field for field in regions.type if field.name != "polygons"]
+    earlier = pa.StructArray.from_arrays(
+        [regions.field(field.name) for field in kept], fields=kept, mask=regions.is_null()
+    )
+    table = table.set_column(place, pa.field("region", earlier.type), earlier)
+    pq.write_table(table, path)
+    for record, event in zip(read(path), ALL_KINDS, strict=True):
+        if event in (Subscribe(Subscription("s5", "a", ISLANDS)), Move("s4", ISLANDS)):
+            assert "region.coordinates: missing" in str(record.error)
+        else:
+            assert record.event == event
 
 
 def test_progress_grows_to_one(tmp_path: Path) -> None:

@@ -22,12 +22,13 @@ points = st.one_of(st.tuples(numbers, numbers).map(list), lists)
 boxes = st.lists(st.sampled_from([-170.0, -10.0, 0.0, 10.0, 80.0, 95.0]), min_size=4, max_size=4)
 rings = st.sampled_from([[[[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [0.0, 0.0]]], [[[0.0, 0.0]]], []])
 regions = st.fixed_dictionaries(
-    {"type": st.sampled_from(["Box", "Circle", "Polygon", "Ring", None])},
+    {"type": st.sampled_from(["Box", "Circle", "Polygon", "MultiPolygon", "Ring", None])},
     optional={
         "bbox": st.one_of(boxes, lists),
         "center": points,
         "radius": st.sampled_from([0.0, 5.0, -1.0, 3e7, float("nan"), None]),
         "coordinates": rings,
+        "polygons": st.lists(rings, max_size=2),
     },
 )
 tops = st.fixed_dictionaries(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nearcast.errors import InvalidValue
+from nearcast.geo import Box
 from nearcast.index import INDEXES, Batch, Index, Table, match
 
 TERMS, COUNT = 40, 600
@@ -91,6 +92,25 @@ def test_fewer_terms_at_nodes_look_at_fewer_rows() -> None:
     assert looked["rt+"] < 0.7 * looked["rt"]
     assert looked["rt++"] < 0.9 * looked["rt"]
     assert len(counted.owners) <= counted.candidates < looked["rt+"]
+
+
+@pytest.mark.parametrize("name", ["rt-tree", "ir-tree"])
+def test_a_row_goes_to_a_half_of_the_node_that_was_divided_for_it(name: str) -> None:
+    """Also where another node, which may be full, would grow less than either half."""
+    wide = [(0.0, 0.0), (1.0, 0.2), (100.0, 0.3)]  # one leaf: it covers what lies between them
+    near = [(50.0, 1.0), (51.0, 1.1), (52.0, 1.1)]  # another leaf, near what lies between them
+    more = [(101.0, 0.2), (53.0, 1.05), (50.0, 0.2)]  # both are full, then one comes between
+    points = np.array([*wide, *near, *more])
+    table = Table()
+    table.ensure_terms(1)
+    starts, terms = np.arange(7, dtype=np.int64), np.zeros(9, np.int32)
+    boxes = np.hstack((points, points))
+    table.add_boxes(np.arange(6, dtype=np.int32), boxes[:6], starts, terms[:6])
+    index = built(name, table, fanout=4)
+    for owner in range(6, 9):
+        index.insert(table.add(owner, [([0], [])], Box(*boxes[owner].tolist())))
+    everyone = match(index, Batch(np.arange(10, dtype=np.int64), terms, boxes))
+    assert everyone.owners.tolist() == list(range(9))
 
 
 def test_the_order_of_terms_changes_the_trie_and_not_what_it_finds() -> None:

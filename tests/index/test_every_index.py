@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from any_index import Conjuncts, Kept, Sent, every_index
-from nearcast.geo import Box, Circle, Polygon, Region
+from nearcast.geo import Box, Circle, MultiPolygon, Polygon, Region
 from nearcast.index import INDEXES
 
 _FRACTIONS = [0.0, 0.1, float(np.nextafter(0.1, 1)), float(np.nextafter(0.1, 0)), 0.25, 0.3]
@@ -33,9 +33,9 @@ circles = st.builds(Circle, points, st.sampled_from([0.0, 1e3, 1e5, 3e6, 1.2e7, 
 @st.composite
 def polygons(draw: st.DrawFn) -> Polygon:
     """A triangle, or a frame around a hole."""
-    west = draw(st.sampled_from([-180.0, -60.0, 0.0, 0.1, 22.5, 100.0]))
+    west = draw(st.sampled_from([-180.0, -60.0, 0.0, 0.1, 22.5, 100.0, 120.0, 175.0]))
     south = draw(st.sampled_from([-90.0, -30.0, 0.0, 0.1, 11.25]))
-    side = draw(st.sampled_from([0.3, 5.0, 60.0]))
+    side = draw(st.sampled_from([0.3, 5.0, 60.0])) if west < 175.0 else 5.0
     east, north = west + side, south + side
     if draw(st.booleans()):
         return Polygon([[(west, south), (east, south), (west, north), (west, south)]])
@@ -47,7 +47,11 @@ def polygons(draw: st.DrawFn) -> Polygon:
     return Polygon([ring(0.0), ring(side / 4)])
 
 
-regions: st.SearchStrategy[Region] = st.one_of(boxes, boxes, circles, polygons())
+# Their places are few, so parts touch, overlap, are the same, or end on both sides of 180 degrees.
+several_polygons = st.lists(polygons(), min_size=1, max_size=3).map(
+    lambda parts: MultiPolygon([each.coordinates for each in parts])
+)
+regions: st.SearchStrategy[Region] = st.one_of(boxes, boxes, circles, polygons(), several_polygons)
 TERMS = 24
 some_terms = st.sets(st.integers(0, 5) | st.integers(0, TERMS - 1), min_size=1, max_size=6)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcast import Box, Circle, Polygon
+from nearcast import Box, Circle, MultiPolygon, Polygon
 from nearcast.errors import SourceError
 from nearcast.geo import Region
 from nearcast.index import Batch, Table, match
@@ -24,6 +24,14 @@ REGIONS: list[Region] = [
         [
             [(0, 0), (9, 0), (9, 9), (0, 9), (0, 0)],
             [(2, 2), (7, 2), (7, 7), (2, 7), (2, 2)],
+        ]
+    ),
+    MultiPolygon(
+        [
+            [[(0, 0), (9, 0), (9, 9), (0, 0)], [(5, 1), (8, 1), (8, 4), (5, 1)]],
+            [[(170, -5), (180, -5), (180, 5), (170, -5)]],
+            [[(-180, -5), (-170, -5), (-180, 5), (-180, -5)]],
+            [[(4, 0), (9, 0), (9, 5), (4, 0)]],  # lies in the first, and touches its hole
         ]
     ),
 ]
@@ -45,7 +53,9 @@ def everything() -> Batch:
 
 
 @settings(max_examples=5)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=8))
+@given(
+    st.lists(st.tuples(st.integers(0, len(REGIONS) - 1), st.integers(0, 2)), min_size=1, max_size=8)
+)
 def test_rows_answer_the_same_after_many_others_came_and_went(
     kept: list[tuple[int, int]],
 ) -> None:
@@ -57,14 +67,14 @@ def test_rows_answer_the_same_after_many_others_came_and_went(
     before = match(index, everything())
     size = table.nbytes
     for round_ in range(3000):
-        rows = table.add(99, CONJUNCTS[round_ % 3], REGIONS[round_ % 6])
+        rows = table.add(99, CONJUNCTS[round_ % 3], REGIONS[round_ % len(REGIONS)])
         table.release(index.delete(rows))
         table.remove(rows)
     after = match(index, everything())
     assert before.owners.tolist() == after.owners.tolist()
     assert before.messages.tolist() == after.messages.tolist()
     assert table.nbytes < size + 500_000
-    assert len(table) <= len(table.live_rows()) + 8
+    assert len(table) <= len(table.live_rows()) + 8  # rows of one subscription
 
 
 def test_many_boxes_at_once_are_rows_like_any_other() -> None:
@@ -105,7 +115,7 @@ def test_boxes_take_numbers_that_are_free_in_whatever_order() -> None:
 def test_a_table_that_was_saved_goes_on_where_it_was(tmp_path: Path) -> None:
     table = Table()
     table.ensure_terms(4)
-    kept = [table.add(n, CONJUNCTS[n % 3], REGIONS[n % 6]) for n in range(12)]
+    kept = [table.add(n, CONJUNCTS[n % 3], REGIONS[n % len(REGIONS)]) for n in range(14)]
     table.release(kept[3])
     table.remove(kept[3])
     table.save(tmp_path / "table")

@@ -9,6 +9,7 @@ from nearcast.server.config import Limits
 from served import IPAD, JSON, NDJSON, SALE, Served, serving
 
 BIG = {"type": "Polygon", "coordinates": [[[0, 0]] * 101]}
+MANY = {"type": "MultiPolygon", "coordinates": [[[[0, 0]] * 51]] * 2}
 BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
 MANY = {"type": "MultiPolygon", "coordinates": [[[[0, 0]] * 60], [[[1, 1]] * 60]]}
 BEST = {"k": 1, "alpha": 0.5}
@@ -69,6 +70,7 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     ("POST", SUBS, IPAD | {"query": "NOT a"}, 422, "invalid-query", "query"),
     ("POST", SUBS, IPAD | {"query": "x" * 51}, 422, "invalid-value", "query"),
     ("POST", SUBS, IPAD | {"region": BIG}, 422, "invalid-value", "region.coordinates"),
+    ("POST", SUBS, IPAD | {"region": MANY}, 422, "invalid-value", "region.coordinates"),
     ("POST", SUBS, IPAD | {"region": {"type": "Disc"}}, 422, "invalid-value", "region.type"),
     ("POST", SUBS, IPAD | {"region": "here"}, 422, "invalid-value", "region"),
     ("POST", SUBS, IPAD | {"point": [0, 0]}, 422, "missing-field", "top"),
@@ -215,8 +217,17 @@ def test_a_body_without_a_length_is_measured_as_it_comes(server: Served) -> None
 
 def test_a_query_is_checked_as_it_is_typed(server: Served) -> None:
     good = server.post("/v1/queries", {"query": "pizza NOT pineapple"}).json()
-    assert good == {"valid": True, "terms": ["pineapple", "pizza"]}
+    assert good == {"valid": True, "terms": ["pineapple", "pizza"], "operands": [], "hints": []}
+    rich = server.post("/v1/queries", {"query": 'pizza or "red wine" NOT price:>9'}).json()
+    assert rich["terms"] == ["or", "pizza", "red", "wine"]
+    assert rich["operands"] == [
+        {"operand": '"red wine"', "means": '"red wine", side by side'},
+        {"operand": "price:>9", "means": "price is more than 9"},
+    ]
+    assert rich["hints"][0].startswith("'or' at position 6")
     bad = server.post("/v1/queries", {"query": "pizza AND"}).json()
     assert (bad["valid"], bad["position"]) == (False, 6)
     top = {"query": "a OR b", "top": {"k": 1, "alpha": 0}}
     assert server.post("/v1/queries", top).json()["valid"] is False
+    bag = server.post("/v1/queries", top | {"query": "a or b"}).json()
+    assert bag == {"valid": True, "terms": ["a", "b", "or"], "operands": [], "hints": []}

@@ -62,12 +62,30 @@ def test_why_a_message_is_for_a_subscription(server: Served) -> None:
         {
             "required": [{"term": "ipad", "found": True}],
             "excluded": [{"term": "broken", "found": False}],
+            "having": [],
+            "lacking": [],
         }
     ]
     assert yes["space"]["distance_m"] == 0.0
     assert (no["matches"], no["text"]["matches"], no["space"]["matches"]) == (False, False, False)
     assert no["text"]["alternatives"][0]["excluded"] == [{"term": "broken", "found": True}]
     assert no["space"]["distance_m"] > 2000
+
+
+def test_every_operand_is_explained() -> None:
+    with serving(index="rarest-term") as server:
+        query = {"query": 'ipad "new ipad" NOT "ipad sale"'}
+        server.http.put("/v1/subscriptions/s1", json=IPAD | query)
+        server.post("/v1/messages", SALE | {"id": "m", "text": "a new iPad, on sale", "ttl": 600})
+        found = server.http.get("/v1/explain?subscription=s1&message=m").json()
+    (alternative,) = found["text"]["alternatives"]
+    assert found["text"]["matches"]
+    assert alternative["having"] == [
+        {"operand": '"new ipad"', "means": '"new ipad", side by side', "holds": True}
+    ]
+    assert alternative["lacking"] == [
+        {"operand": '"ipad sale"', "means": '"ipad sale", side by side', "holds": False}
+    ]
 
 
 def test_what_a_score_is_made_of() -> None:

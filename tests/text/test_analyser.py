@@ -3,6 +3,7 @@
 import pickle
 import sys
 import threading
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,11 +34,14 @@ from nearcast.text import analyser as module
         # Casefold goes further than lower case.
         ("Straße STRASSE ẞ", ["strasse", "strasse", "ss"]),
         ("ΣΊΣΥΦΟΣ σίσυφος", ["σίσυφοσ", "σίσυφοσ"]),
-        # An accent that composes belongs to its letter; one that does not is a gap.
+        # Combining marks belong to the letter or digit they follow, and to nothing else.
         ("cafe\u0301 CAFÉ", ["café", "café"]),
-        ("q\u0301z", ["q", "z"]),
-        # The Turkish dotted capital folds to i and a combining dot, which is a gap.
-        ("İstanbul ISTANBUL ıstanbul", ["i", "stanbul", "istanbul", "ıstanbul"]),
+        ("q\u0301z", ["q\u0301z"]),
+        ("हिन्दी, தமிழ்", ["हिन्दी", "தமிழ்"]),
+        ("1\ufe0f\u20e3 \u0301 \u0301a _\u0301b", ["1\ufe0f\u20e3", "a", "b"]),
+        ("葛\U000e0100飾", ["葛\U000e0100飾"]),
+        # The Turkish dotted capital folds to i and a combining dot.
+        ("İstanbul ISTANBUL ıstanbul", ["i\u0307stanbul", "istanbul", "ıstanbul"]),
         # Scripts without blanks between words stay in one run, up to punctuation.
         ("東京都、大阪 カナ", ["東京都", "大阪", "カナ"]),
         ("ｶﾞ", ["ガ"]),
@@ -51,6 +55,72 @@ from nearcast.text import analyser as module
 def test_a_text_becomes_its_folded_runs_of_letters_and_digits(text: str, tokens: list[str]) -> None:
     assert DEFAULT.tokens(text) == tokens
     assert DEFAULT.terms(text) == frozenset(tokens)
+
+
+def test_every_character_is_a_letter_or_digit_a_mark_or_a_gap() -> None:
+    """As the general category says; the marks are found by looking at a part of Unicode only."""
+    for code in range(sys.maxunicode + 1):
+        letter = chr(code)
+        folded = unicodedata.normalize("NFKC", f"x{letter}y").casefold()
+        runs, run = [], ""
+        for each in folded:
+            if each.isalnum() or (run and unicodedata.category(each)[0] == "M"):
+                run += each
+            else:
+                runs.append(run)
+                run = ""
+        assert DEFAULT.tokens(f"x{letter}y") == [each for each in [*runs, run] if each], hex(code)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("東京駅で火事", ["東京", "京駅", "駅で", "で火", "火事"]),
+        ("駅 火。事", ["駅", "火", "事"]),
+        ("iPhone発売日2020年", ["iphone", "発売", "売日", "2020", "年"]),
+        ("ラーメン ｶﾞｷﾞ 人々", ["ラー", "ーメ", "メン", "ガギ", "人々"]),
+        ("서울시청 \u1112\u1161\u11ab", ["서울", "울시", "시청", "한"]),
+        ("葛\U000e0100飾区", ["葛\U000e0100飾", "飾区"]),
+        ("\U00020000\U00020001\U00020002", ["\U00020000\U00020001", "\U00020001\U00020002"]),
+        ("plain ASCII हिन्दी", ["plain", "ascii", "हिन्दी"]),
+    ],
+)
+def test_with_cjk_han_kana_and_hangul_are_cut_into_pairs(text: str, tokens: list[str]) -> None:
+    analyser = Analyser(cjk=True)
+    assert analyser.tokens(text) == tokens
+    assert analyser.terms(text) == frozenset(tokens)
+    assert [term for phrase in analyser.phrases(text) for term in phrase] == tokens
+    assert analyser.tokens(" ".join(tokens)) == tokens
+
+
+def test_what_is_cut_into_pairs_is_known_by_its_name_in_unicode() -> None:
+    named = (
+        "CJK UNIFIED",
+        "CJK COMPATIBILITY IDEO",
+        "HIRAGANA",
+        "HENTAIGANA",
+        "KATAKANA",
+        "HANGUL",
+    )
+    others = "〆々〇〡〢〣〤〥〦〧〨〩〻〼\U00016fe3"
+    for code in range(sys.maxunicode + 1):
+        letter = chr(code)
+        if not letter.isalnum() or DEFAULT.tokens(letter) != [letter]:
+            continue
+        pairs = unicodedata.name(letter, "").startswith(named) or letter in others
+        found = Analyser(cjk=True).tokens(letter * 3)
+        assert found == ([letter * 2] * 2 if pairs else [letter * 3]), hex(code)
+
+
+def test_phrases_are_the_pairs_of_one_run() -> None:
+    analyser = Analyser(cjk=True, stop_words=["の"])
+    assert analyser.phrases("iPhone発売日 東京・大阪城 の") == [
+        ["iphone"],
+        ["発売", "売日"],
+        ["東京"],
+        ["大阪", "阪城"],
+    ]
+    assert DEFAULT.phrases("e-coupon 東京駅") == [["e"], ["coupon"], ["東京駅"]]
 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=60))
@@ -141,6 +211,7 @@ def test_analysers_with_equal_settings_are_equal_and_hash_alike() -> None:
     assert one == other
     assert hash(one) == hash(other)
     assert len({DEFAULT, Analyser(), Analyser("english"), Analyser(stop_words=["a"])}) == 3
+    assert Analyser(cjk=True) != DEFAULT
 
 
 def test_an_analyser_cannot_be_changed() -> None:
@@ -149,7 +220,7 @@ def test_an_analyser_cannot_be_changed() -> None:
 
 
 def test_an_analyser_survives_pickling() -> None:
-    analyser = Analyser("english", ["the"])
+    analyser = Analyser("english", ["the"], cjk=True)
     copy = pickle.loads(pickle.dumps(analyser))  # noqa: S301 - our own bytes, made on this line
     assert copy == analyser
-    assert copy.tokens("the running") == ["run"]
+    assert copy.tokens("the running 東京駅") == ["run", "東京", "京駅"]

@@ -16,7 +16,7 @@ from nearcast.geo.polygons import MultiPolygon, Polygon, Region
 from nearcast.geo.shapes import Box, Circle
 
 POLYGONS = "polygons"
-"""Where a Parquet struct has the coordinates of a MultiPolygon, which are lists of one level more."""
+"""Where a Parquet struct has the coordinates of a MultiPolygon: lists of one level more."""
 
 _TYPES = '"Box", "Circle", "Polygon" or "MultiPolygon"'
 _BBOX = "[west, south, east, north] in degrees"

@@ -19,9 +19,9 @@ from nearcast.geo.codec import region_from_json
 from nearcast.geo.polygons import MultiPolygon, Polygon, Region
 from nearcast.geo.shapes import Box, Circle
 
-_WGS_84 = (0, 4326)  # how a geometry says that its coordinates are degrees, or nothing
+WGS_84 = (0, 4326)  # how a geometry says that its coordinates are degrees, or nothing
 
-_HEX = re.compile(r"0[01]([0-9A-Fa-f]{2})+")
+HEX = re.compile(r"0[01]([0-9A-Fa-f]{2})+")
 _SRID = re.compile(r"SRID=(\d+);", re.IGNORECASE)
 
 
@@ -65,14 +65,15 @@ def as_region(value: object) -> Region:
     if isinstance(value, Box | Circle | Polygon | MultiPolygon):
         return value
     found = geometry_of(value, REGION)
+    kind, coordinates = found.get("type"), found.get("coordinates")
+    if kind not in ("Box", "Circle", "Polygon", "MultiPolygon", None):
+        raise REGION.wrong_type(kind)
     try:
-        if found.get("type") in ("Polygon", "MultiPolygon"):
-            found = {"type": found["type"], "coordinates": _flat(found.get("coordinates"))}
-        elif found.get("type") not in ("Box", "Circle", None):
-            raise REGION.wrong_type(found.get("type"))
+        if coordinates is not None:
+            found = {**found, "coordinates": _flat(coordinates)}
         return region_from_json(found)
     except InvalidValue as error:
-        raise error if error.field == "region" else error.inside("region") from None
+        raise error.inside("region") from None
 
 
 def as_point(value: object) -> tuple[float, float]:
@@ -126,13 +127,15 @@ def _of_text(text: str, wanted: Wanted) -> object:
             return msgspec.json.decode(stripped)
         except (msgspec.DecodeError, RecursionError) as error:
             raise wanted.wrong(text, f"JSON that can be read ({error})") from None
-    if _HEX.fullmatch(stripped):
+    if HEX.fullmatch(stripped):
         return _of_wkb(bytes.fromhex(stripped), wanted)
-    import shapely  # here, because it is slow to import
+    import numpy as np
+    import shapely  # here, because both are slow to import
 
     srid = _SRID.match(stripped)
     try:
-        found = shapely.from_wkt(stripped[srid.end() :] if srid else stripped)
+        with np.errstate(all="ignore"):  # of numbers that are no floats
+            found = shapely.from_wkt(stripped[srid.end() :] if srid else stripped)
     except shapely.errors.ShapelyError as error:
         raise wanted.wrong(text, f"JSON, WKT or WKB that can be read ({error})") from None
     return _of_shapely(found, int(srid[1]) if srid else 0, wanted)
@@ -150,7 +153,7 @@ def _of_wkb(data: bytes, wanted: Wanted) -> object:
 
 def _of_shapely(found: Any, srid: int, wanted: Wanted) -> object:
     """The geometry of one that shapely has read, whose coordinates must be degrees."""
-    if srid not in _WGS_84:
+    if srid not in WGS_84:
         raise wanted.wrong(f"SRID {srid}", "SRID 4326, degrees on WGS 84: project it first")
     if found.is_empty:
         raise wanted.wrong(f"{found.geom_type} EMPTY", f"{wanted.types} with coordinates")

@@ -39,10 +39,7 @@ def circle_excess(lon: float, lat: float, center_lon: float, center_lat: float, 
 
 def limit_slack(limit: float) -> float:
     """Return by how much a limit falls when the circle shrinks by a tenth of a millimetre."""
-    if limit < 0.0:
-        half = math.acos(math.sqrt(-limit))
-    else:
-        half = math.asin(math.sqrt(limit))
+    half = math.acos(math.sqrt(-limit)) if limit < 0.0 else math.asin(math.sqrt(limit))
     # sin^2(half) - sin^2(half - overlooked), without the difference of two near numbers
     return math.sin(_OVERLOOKED) * math.sin(max(2.0 * half - _OVERLOOKED, _OVERLOOKED))
 

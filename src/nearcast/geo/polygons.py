@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from nearcast.errors import InvalidValue
@@ -51,15 +52,22 @@ class Polygon:
         trouble = _trouble(rings)
         if trouble is not None:
             raise InvalidValue("coordinates", given, f"a valid polygon; this one has: {trouble}")
-        starts = [0]
-        for ring in rings:
-            starts.append(starts[-1] + len(ring))
+        self._fill(rings)
+
+    @classmethod
+    def of_rings(cls, rings: tuple[Ring, ...]) -> Polygon:
+        """Make a polygon of rings that are known to be valid."""
+        polygon = object.__new__(cls)
+        polygon._fill(rings)
+        return polygon
+
+    def _fill(self, rings: tuple[Ring, ...]) -> None:
         outer_lons, outer_lats = zip(*rings[0], strict=True)
         put = object.__setattr__  # the way to normalise a field of a frozen dataclass
         put(self, "coordinates", rings)
         put(self, "lons", tuple(lon for ring in rings for lon, _ in ring))
         put(self, "lats", tuple(lat for ring in rings for _, lat in ring))
-        put(self, "starts", tuple(starts))
+        put(self, "starts", tuple(accumulate(map(len, rings), initial=0)))
         put(self, "box", (min(outer_lons), min(outer_lats), max(outer_lons), max(outer_lats)))
         put(self, "_outline", None)
 
@@ -156,7 +164,18 @@ class MultiPolygon:
         given = checks.sequence(self.coordinates)
         if not given:
             raise InvalidValue("coordinates", self.coordinates, _PARTS)
-        polygons = tuple(_part(number, each) for number, each in enumerate(given))
+        self._fill(tuple(_part(number, each) for number, each in enumerate(given)))
+
+    @classmethod
+    def of_polygons(cls, polygons: Sequence[Polygon]) -> MultiPolygon:
+        """Make a region of polygons, at least one."""
+        if not polygons:
+            raise InvalidValue("polygons", polygons, "at least one Polygon")
+        region = object.__new__(cls)
+        region._fill(tuple(polygons))
+        return region
+
+    def _fill(self, polygons: tuple[Polygon, ...]) -> None:
         wests, souths, easts, norths = zip(*(each.box for each in polygons), strict=True)
         put = object.__setattr__  # the way to normalise a field of a frozen dataclass
         put(self, "coordinates", tuple(each.coordinates for each in polygons))

@@ -69,7 +69,7 @@ class Box:
 
     def meets(self, area: Area) -> bool:
         """Whether a box, a polygon or several polygons share at least one point with the box."""
-        if type(area) is not Box:
+        if not isinstance(area, Box):
             return area.meets(self)
         return predicates.box_meets_box(
             area.west, area.south, area.east, area.north,
@@ -89,11 +89,13 @@ class Box:
     def __geo_interface__(self) -> dict[str, Any]:
         """The box as GeoJSON: a Polygon, or a MultiPolygon across the antimeridian.
 
-        Without a width or a height it is a line or a point, and is written as one.
+        Without a width or a height it is a line or a point, and is written as one. A side that is
+        nothing but the antimeridian is left out beside one that is more.
         """
-        if self.west == self.east or self.south == self.north:
+        wide = [each for each in self.bounds() if each[0] < each[2]]
+        if not wide or self.south == self.north:
             return _thin(self.bounds())
-        sides = tuple((_around(each),) for each in self.bounds())
+        sides = tuple((_around(each),) for each in wide)
         if len(sides) == 1:
             return {"type": "Polygon", "coordinates": sides[0]}
         return {"type": "MultiPolygon", "coordinates": sides}
@@ -155,7 +157,7 @@ class Circle:
 
     def meets(self, area: Area) -> bool:
         """Whether a box, a polygon or several polygons share at least one point with the circle."""
-        if type(area) is not Box:
+        if not isinstance(area, Box):
             return area.meets_circle(self)
         center_lon, center_lat = self.center
         return predicates.box_meets_circle(

@@ -23,7 +23,7 @@ from nearcast.arrays.memory import Memory
 from nearcast.arrays.storage import load_arrays, save_arrays
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.errors import StateError
-from nearcast.geo import Bounds, Box, Circle, MultiPolygon, Polygon, Region
+from nearcast.geo import Box, Circle, MultiPolygon, Polygon, Region
 
 CIRCLE = 1
 """Flag: the row's box only bounds a circle."""
@@ -42,6 +42,7 @@ _KIND, _VERSION = "table", 1
 _MANY = 64  # rows whose boxes are better written by a kernel
 _CIRCLE, _POSITION = 6, 4  # int32 words that a circle takes, and a position of a polygon
 _MOST = 2**31 - 1
+_WITH_CORNERS = (Polygon, MultiPolygon)
 
 
 class Rows(NamedTuple):
@@ -197,12 +198,14 @@ class Table:
         """
         self.check_room(conjuncts, region)
         self._rows = None
-        pieces, kind = self._pieces(region)
-        shared = SHARED if len(pieces) * len(conjuncts) > 1 else 0
+        bounds = region.bounds()
+        shapes, kind = self._shapes(region)
+        shared = SHARED if len(bounds) * len(conjuncts) > 1 else 0
         rows = []
         beside = [None] * len(conjuncts) if residuals is None else residuals
         for (required, excluded), residual in zip(conjuncts, beside, strict=True):
-            entries = [*required]
+            entries = shapes[:1]
+            entries += required
             if excluded:
                 entries += [len(excluded), *excluded]
             flags = kind | shared | (EXCLUDES if excluded else 0)
@@ -210,8 +213,10 @@ class Table:
                 entries.append(residual)
                 flags |= RESIDUAL
                 self.residual = True
-            for shape, box in pieces:
-                first = self._terms.extend([*shape, *entries]) + len(shape)
+            for place, box in enumerate(bounds):
+                if len(shapes) > 1:
+                    entries[0] = shapes[place]
+                first = self._terms.extend(entries) + (kind > 0)
                 rows.append(self._row(owner, box, flags, first, len(required)))
         self.live += len(rows)
         self.shared |= shared > 0
@@ -256,9 +261,12 @@ class Table:
     ) -> None:
         """Refuse a subscription that would not fit any more."""
         entries = sum(len(required) + len(excluded) + 3 for required, excluded in conjuncts)
-        polygons = _polygons(region)
-        _check_size(self._terms.size + max(2, len(polygons)) * entries)  # of others two boxes
-        _check_size(self._lons.size + sum(len(each.lons) for each in polygons))
+        if isinstance(region, _WITH_CORNERS):
+            polygons = _polygons(region)
+            _check_size(self._terms.size + len(polygons) * entries)
+            _check_size(self._lons.size + sum(len(each.lons) for each in polygons))
+        else:
+            _check_size(self._terms.size + 2 * entries)  # two boxes at most
 
     def remove(self, rows: Int32s) -> None:
         """Take rows out of use; their numbers stay taken until `release`."""
@@ -441,14 +449,13 @@ class Table:
         self._required.append(n)
         return self._owner.append(owner)
 
-    def _pieces(self, region: Region) -> tuple[list[tuple[list[int], Bounds]], int]:
-        """Add the shapes of a region; return the plain boxes, each with its shape, and the flag."""
+    def _shapes(self, region: Region) -> tuple[list[int], int]:
+        """Add the shapes of a region: one for all of its plain boxes, or for each; and the flag."""
         if isinstance(region, Box):
-            return [([], box) for box in region.bounds()], 0
+            return [], 0
         if isinstance(region, Circle):
-            shape = self._circles.extend([(*region.center, region.limit)])
-            return [([shape], box) for box in region.bounds()], CIRCLE
-        return [([self._polygon(each)], each.box) for each in _polygons(region)], POLYGON
+            return [self._circles.extend([(*region.center, region.limit)])], CIRCLE
+        return [self._polygon(each) for each in _polygons(region)], POLYGON
 
     def _polygon(self, polygon: Polygon) -> int:
         base = self._lons.extend(polygon.lons)
@@ -457,11 +464,8 @@ class Table:
         return self._rings.extend([self._starts.size - 1]) - 1
 
 
-def _polygons(region: Region) -> tuple[Polygon, ...]:
-    """The polygons of a region that is made of them."""
-    if isinstance(region, MultiPolygon):
-        return region.polygons
-    return (region,) if isinstance(region, Polygon) else ()
+def _polygons(region: Polygon | MultiPolygon) -> tuple[Polygon, ...]:
+    return region.polygons if isinstance(region, MultiPolygon) else (region,)
 
 
 def _check_size(size: int) -> None:

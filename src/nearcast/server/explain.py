@@ -17,8 +17,7 @@ from nearcast.server.bodies import json_response
 from nearcast.server.describe import describe, needed
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
-from nearcast.text import EVERYTHING, Content, parse_bag, parse_query
-from nearcast.text.operands import Operand
+from nearcast.text import EVERYTHING, Content, Operand, parse_bag, parse_query
 
 routes = Routes()
 
@@ -89,8 +88,10 @@ def _asked(asked: str | None, message: Message, settings: Settings) -> dict[str,
         "terms": sorted(terms),
         "alternatives": [
             {
-                "required": _found(each.required, terms) + _holding(each.having, content),
-                "excluded": _found(each.excluded, terms) + _holding(each.lacking, content),
+                "required": _found(each.required, terms),
+                "excluded": _found(each.excluded, terms),
+                "having": _holding(each.having, content),
+                "lacking": _holding(each.lacking, content),
             }
             for each in query.conjuncts
         ],
@@ -102,7 +103,10 @@ def _found(wanted: frozenset[str], terms: frozenset[str]) -> list[dict[str, Any]
 
 
 def _holding(operands: tuple[Operand, ...], content: Content) -> list[dict[str, Any]]:
-    return [{"term": each.in_words(), "found": each.holds(content)} for each in operands]
+    return [
+        {"operand": one.to_text(), "means": one.in_words(), "holds": one.holds(content)}
+        for one in operands
+    ]
 
 
 def _place(subscription: Subscription, message: Message) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _ranked(subscription: Subscription, message: Message, settings: Settings) ->
         "matches": not set(wanted).isdisjoint(tokens),
         "terms": sorted(set(tokens)),
         "alternatives": [
-            {"required": [each], "excluded": []}
+            {"required": [each], "excluded": [], "having": [], "lacking": []}
             for each in _found(frozenset(wanted), frozenset(tokens))
         ],
     }

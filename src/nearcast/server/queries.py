@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from starlette.responses import Response
 
 from nearcast.errors import QueryError
@@ -11,7 +14,7 @@ from nearcast.server.bodies import json_body, json_response
 from nearcast.server.checks import check_query
 from nearcast.server.describe import describe
 from nearcast.server.routes import RequestContext, Routes
-from nearcast.text import parse_bag, parse_query
+from nearcast.text import Conjunct, hints, parse_bag, parse_query
 
 routes = Routes()
 
@@ -23,33 +26,38 @@ routes = Routes()
     describe(
         "subscriptions",
         200,
-        "Its terms, or what is wrong and where.",
+        "Its terms and other operands, or what is wrong and where.",
         answer="CheckedQuery",
         body="Query",
     ),
 )
 async def check(context: RequestContext) -> Response:
-    """Check a query, and list its terms and, in words, what else it asks for."""
+    """Check a query, and list its terms and its other operands."""
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     query = check_text(fields.get("query"), "query")
     check_query(query, context.limits)
     analyser = context.tenant.settings.analyser
-    top, operands = fields.get("top"), dict[str, str]()
+    top = fields.get("top")
+    answer: dict[str, Any]
     try:
         if top is not None:
             as_top(top)
-            terms = set(parse_bag(query, analyser))
+            asked: dict[str, Any] = {"terms": list(parse_bag(query, analyser)), "operands": []}
+            answer = {"valid": True, **asked, "hints": []}
         else:
-            conjuncts = parse_query(query, analyser).conjuncts
-            terms = {term for each in conjuncts for term in each.required | each.excluded}
-            operands = {
-                operand.to_text(): operand.in_words()
-                for each in conjuncts
-                for operand in (*each.having, *each.lacking)
-            }
+            asked = _asked(parse_query(query, analyser).conjuncts)
+            answer = {"valid": True, **asked, "hints": list(hints(query))}
     except QueryError as error:
         answer = {"valid": False, "error": str(error), "position": error.position}
-        return json_response(answer)
-    answer = {"valid": True, "terms": sorted(terms)}
-    return json_response(answer | ({"operands": operands} if operands else {}))
+    return json_response(answer)
+
+
+def _asked(conjuncts: Iterable[Conjunct]) -> dict[str, Any]:
+    """What a query asks for, or asks not to be there: terms, and other operands in words."""
+    terms, operands = set[str](), dict[str, str]()
+    for each in conjuncts:
+        terms |= each.required | each.excluded
+        operands |= {one.to_text(): one.in_words() for one in (*each.having, *each.lacking)}
+    said = [{"operand": text, "means": operands[text]} for text in sorted(operands)]
+    return {"terms": sorted(terms), "operands": said}

@@ -155,6 +155,11 @@ _WEBHOOK_OUT: dict[str, Schema] = {
     "error": {"type": ["string", "null"], "description": "Why the last attempt failed."},
 }
 _TERM = _object({"term": {"type": "string"}, "found": {"type": "boolean"}}, ("term", "found"))
+_OPERAND: dict[str, Schema] = {
+    "operand": {"type": "string", "description": "As in the query, such as price:<9."},
+    "means": {"type": "string", "description": "The same in words."},
+}
+_HELD = _object(_OPERAND | {"holds": {"type": "boolean"}}, (*_OPERAND, "holds"))
 
 SCHEMAS: dict[str, Schema] = {
     "Point": _POINT,
@@ -231,16 +236,18 @@ SCHEMAS: dict[str, Schema] = {
         {
             "valid": {"type": "boolean"},
             "terms": {"type": "array", "items": {"type": "string"}},
-            "operands": {
-                "type": "object",
-                "description": "Phrases, prefixes and properties, with what each means.",
-                "additionalProperties": {"type": "string"},
-            },
+            "operands": {"type": "array", "items": _object(_OPERAND, tuple(_OPERAND))},
+            "hints": {"type": "array", "items": {"type": "string"}},
             "error": {"type": "string"},
             "position": {"type": "integer"},
         },
         ("valid",),
-        example={"valid": True, "terms": ["pineapple", "pizza"]},
+        example={
+            "valid": True,
+            "terms": ["pineapple", "pizza"],
+            "operands": [{"operand": "price:<9", "means": "price is less than 9"}],
+            "hints": [],
+        },
     ),
     "Explanation": _object(
         {
@@ -255,6 +262,8 @@ SCHEMAS: dict[str, Schema] = {
                             {
                                 "required": {"type": "array", "items": _TERM},
                                 "excluded": {"type": "array", "items": _TERM},
+                                "having": {"type": "array", "items": _HELD},
+                                "lacking": {"type": "array", "items": _HELD},
                             }
                         ),
                     },

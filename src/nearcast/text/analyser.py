@@ -28,7 +28,6 @@ _CJK = (
     "\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\U00016fe3\U0001aff0-\U0001b167"
     "\U00020000-\U0003ffff"
 )
-_HAS_CJK = re.compile(f"[{_CJK}]")
 
 # What the general rule does to each ASCII character: a letter in lower case, a digit, or a gap.
 _ASCII_RULE = bytes(
@@ -138,21 +137,23 @@ def _marks() -> str:
 
 
 @cache
-def _cjk_pieces() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """A run of Han, Hiragana, Katakana or Hangul, or of anything else; and one character of it."""
-    character = f"[{_CJK}][{_marks()}]*+"
-    return re.compile(f"(?:{character})++|[^{_CJK}]++"), re.compile(character)
+def _cjk_character() -> re.Pattern[str]:
+    """A character of Han, Hiragana, Katakana or Hangul, with the marks that follow it."""
+    return re.compile(f"[{_CJK}][{_marks()}]*+")
+
+
+@cache
+def _cjk_stretch() -> re.Pattern[str]:
+    """As many of these characters as there are, or of all others."""
+    return re.compile(f"(?:{_cjk_character().pattern})++|[^{_CJK}]++")
 
 
 def _pairs(run: str) -> list[list[str]]:
     """Cut the Han, Hiragana, Katakana and Hangul of a run into pairs, a list for each stretch."""
-    if _HAS_CJK.search(run) is None:
-        return [[run]]
-    stretch, character = _cjk_pieces()
     found = []
-    for piece in stretch.findall(run):
-        characters = character.findall(piece)
-        found.append([a + b for a, b in pairwise(characters)] or characters or [piece])
+    for stretch in _cjk_stretch().findall(run):
+        characters = _cjk_character().findall(stretch)
+        found.append([a + b for a, b in pairwise(characters)] or characters or [stretch])
     return found
 
 

@@ -33,13 +33,14 @@ Hashes = npt.NDArray[np.uint64]
 _NO_BYTES = read_only(np.empty(0, np.uint8))
 
 # For RE2. A plain word has one of these letters, each of which is a term for every analyser without
-# stop words. Han, Hiragana, Katakana and Hangul are not among them: they may mean a phrase.
+# stop words. One with Han, Hiragana, Katakana or Hangul is not plain: it may mean a phrase.
 _BLANKS = (
     r"\t-\r\x1c- \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 )
 _LETTERS = (
     r"0-9A-Za-z\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{2af}"  # Latin
-    r"\x{388}-\x{38a}\x{38e}-\x{3a1}\x{3a3}-\x{3e1}\x{400}-\x{481}\x{48a}-\x{52f}"  # Greek, Cyrillic
+    r"\x{388}-\x{38a}\x{38e}-\x{3a1}\x{3a3}-\x{3e1}"  # Greek
+    r"\x{400}-\x{481}\x{48a}-\x{52f}"  # Cyrillic
     r"\x{531}-\x{556}\x{561}-\x{586}\x{5d0}-\x{5ea}\x{620}-\x{64a}\x{671}-\x{6d3}"  # to Arabic
     r"\x{904}-\x{939}\x{e01}-\x{e30}\x{10d0}-\x{10fa}\x{1e00}-\x{1eff}"  # to Vietnamese
 )
@@ -48,6 +49,7 @@ _MAYBE_SYNTAX = (
     rf"|(?:^|[{_BLANKS}])[-!]"  # a sign before a word
     rf"|(?:^|[{_BLANKS}])[^{_BLANKS}{_LETTERS}]+(?:[{_BLANKS}]|$)"  # perhaps no term
     rf"|^[{_BLANKS}]*$"
+    r"|[^\x00-\x{10ff}\x{1e00}-\x{20ff}\x{1f300}-\x{1faff}]"  # perhaps a phrase
 )
 _FEW = 48  # tokens of a text that are quicker compared with each other than sorted
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import compress
-from operator import or_
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from nearcast.text import problems
 from nearcast.text.expression import (
@@ -31,11 +29,9 @@ _MOST_STEPS = 1 << 20
 
 _Member = TypeVar("_Member")
 _NOBODY = -1
-_EVERYTHING = Everything()
 
 
-@dataclass(frozen=True, slots=True)
-class Conjunct:
+class Conjunct(NamedTuple):
     """One alternative: what a message must have, and what it must not have.
 
     Terms that must be there are in `required`, those of phrases included; `excluded` are terms
@@ -69,50 +65,52 @@ _Clauses: TypeAlias = dict[tuple[int, int], int]
 
 
 def disjunctive_normal_form(expression: Expression, text: str) -> tuple[Conjunct, ...]:
-    """Expand an expression into distinct conjuncts that are not contradictory, in a fixed order.
+    """Expand an expression into distinct conjuncts that are not contradictory.
 
-    The order and the conjuncts depend on the meaning of the operands alone, not on how they were
-    ordered. `text` is the query that the positions belong to.
+    They come in the order in which the query names them. `text` is the query that the positions
+    belong to.
     """
-    bits = _Bits(expression)
-    clauses = _Expansion(text, bits).of(expression)
+    numbers = _Numbers(expression)
+    clauses = _Expansion(text, numbers).of(expression)
     blamed = [position for (required, _), position in clauses.items() if not required]
     if blamed:
         raise problems.nothing_to_find(text, min(blamed))
-    everything = bits.of.get(_EVERYTHING, 0)
-    kept = {
+    everything = numbers.bits_of_everything
+    kept = dict.fromkeys(
         (required & ~everything, excluded)
         for required, excluded in clauses
         if not excluded & everything
-    }
-    return tuple(bits.conjunct(*clause) for clause in sorted(kept))
+    )
+    return tuple(numbers.conjunct(*clause) for clause in kept)
 
 
-class _Bits:
-    """The bits of terms and of other operands in a set: first the terms, in their order."""
+def operand_order(operand: Operand) -> tuple[str, str]:
+    """Order the operands of a conjunct: by kind, then by text."""
+    return type(operand).__name__, operand.to_text()
+
+
+class _Numbers:
+    """Numbers terms and other operands, each of which is a bit of a set: first all terms."""
 
     def __init__(self, expression: Expression) -> None:
         leaves = list(postorder(expression))
         operands = {node.operand for node in leaves if isinstance(node, Condition)}
-        phrases = [operand for operand in operands if isinstance(operand, Phrase)]
+        phrases = [operand.terms for operand in operands if isinstance(operand, Phrase)]
         terms = {node.term for node in leaves if isinstance(node, Term)}
-        self._terms = sorted(terms.union(*(phrase.terms for phrase in phrases)))
-        self._operands = sorted(operands, key=lambda each: (type(each).__name__, each.to_text()))
-        members = (*self._terms, *self._operands)
-        self.of: dict[str | Operand, int] = {each: 1 << n for n, each in enumerate(members)}
-        self._with_terms = {
-            phrase: reduce(or_, (self.of[term] for term in phrase.terms), self.of[phrase])
-            for phrase in phrases
-        }
+        self._terms = sorted(terms.union(*phrases))
+        self._operands = sorted(operands, key=operand_order)
+        members: list[str | Operand] = [*self._terms, *self._operands]
+        self._numbers = {member: number for number, member in enumerate(members)}
+        everything = self._numbers.get(Everything())
+        self.bits_of_everything = 0 if everything is None else 1 << everything
 
-    def literal(self, node: Term | Condition, negative: bool) -> tuple[int, int]:
-        """What must be there, and what must not, by one operand."""
+    def of(self, node: Term | Condition, negative: bool) -> list[int]:
+        """What must be there, or must not, by one operand."""
         member = node.term if isinstance(node, Term) else node.operand
-        if negative:
-            return 0, self.of[member]
-        if isinstance(member, Phrase):
-            return self._with_terms[member], 0
-        return self.of[member], 0
+        found = [self._numbers[member]]
+        if isinstance(member, Phrase) and not negative:
+            found += [self._numbers[term] for term in member.terms]
+        return found
 
     def conjunct(self, required: int, excluded: int) -> Conjunct:
         """Turn bits into terms and operands."""
@@ -128,9 +126,9 @@ class _Bits:
 class _Expansion:
     """One expansion: pushes NOT down to the operands and multiplies out, both as it walks."""
 
-    def __init__(self, text: str, bits: _Bits) -> None:
+    def __init__(self, text: str, numbers: _Numbers) -> None:
         self._text = text
-        self._bits = bits
+        self._numbers = numbers
         self._steps = 0
 
     def of(self, expression: Expression) -> _Clauses:
@@ -146,8 +144,12 @@ class _Expansion:
                 continue
             node, negative, blame = group.pending.pop()
             if isinstance(node, Term | Condition):
-                literal = self._bits.literal(node, negative)
-                self._add(group, {literal: blame if negative else _NOBODY}, node.position)
+                some = self._numbers.of(node, negative)
+                if group.conjoin:
+                    group.join(some, negative, blame)
+                else:
+                    literal = (0, _bits(some)) if negative else (_bits(some), 0)
+                    self._add(group, {literal: blame if negative else _NOBODY}, node.position)
             elif isinstance(node, Not):
                 group.pending.append((node.operand, not negative, node.position))
             else:
@@ -160,19 +162,16 @@ class _Expansion:
 
     def _add(self, group: _Group, clauses: _Clauses, position: int) -> None:
         if group.conjoin:
-            # Single clauses never multiply: taken together first, they keep the products small.
-            if len(clauses) == 1:
-                group.common = self._times(group.common, clauses, position)
-            else:
-                group.factors.append((clauses, position))
+            group.factors.append((clauses, position))
             return
         for clause, blame in clauses.items():
             group.united.setdefault(clause, blame)
         self._check(group.united, position)
 
     def _product(self, group: _Group) -> _Clauses:
-        product = group.common
-        for clauses, position in group.factors:
+        product = group.literals()
+        # Single clauses never multiply: taken together first, they keep the products small.
+        for clauses, position in sorted(group.factors, key=lambda each: len(each[0]) > 1):
             product = self._times(product, clauses, position)
         return product
 
@@ -200,9 +199,30 @@ class _Group:
     conjoin: bool
     position: int
     pending: list[tuple[Expression, bool, int]]
-    united: _Clauses = field(default_factory=dict)
-    common: _Clauses = field(default_factory=lambda: {(0, 0): _NOBODY})
-    factors: list[tuple[_Clauses, int]] = field(default_factory=list)
+    united: _Clauses = field(default_factory=dict)  # of OR
+    required: list[int] = field(default_factory=list)  # of AND: single operands, by number
+    excluded: list[int] = field(default_factory=list)
+    blame: int = _NOBODY
+    factors: list[tuple[_Clauses, int]] = field(default_factory=list)  # what else AND joins
+
+    def join(self, numbers: list[int], negative: bool, blame: int) -> None:
+        """Add an operand of AND."""
+        (self.excluded if negative else self.required).extend(numbers)
+        if negative and self.blame == _NOBODY:
+            self.blame = blame
+
+    def literals(self) -> _Clauses:
+        """The single operands of AND as one clause; none if they contradict each other."""
+        required, excluded = _bits(self.required), _bits(self.excluded)
+        return {} if required & excluded else {(required, excluded): self.blame}
+
+
+def _bits(numbers: list[int]) -> int:
+    """Make a set of numbers, in time that grows with their count and the largest."""
+    held = bytearray(max(numbers, default=0) // 8 + 1)
+    for number in numbers:
+        held[number // 8] |= 1 << number % 8
+    return int.from_bytes(held, "little")
 
 
 def _members(bits: int, members: list[_Member]) -> Iterator[_Member]:

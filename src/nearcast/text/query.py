@@ -13,7 +13,7 @@ from nearcast.text.analyser import DEFAULT, Analyser, has_term
 from nearcast.text.dnf import Conjunct, disjunctive_normal_form
 from nearcast.text.expression import Expression
 from nearcast.text.operands import NO_CONTENT, Content
-from nearcast.text.words import conjuncts_of_words, is_plain
+from nearcast.text.words import is_plain, small_conjuncts
 
 _CACHED_QUERIES = 4096
 _WORTH_CACHING = 100  # characters; what is shorter is parsed in little more than a look-up takes
@@ -44,7 +44,7 @@ EVERYTHING = Query("*", (Conjunct(frozenset()),))
 
 
 def parse_query(text: str, analyser: Analyser = DEFAULT) -> Query:
-    r"""Read a query: words, "phrases", prefix\*, property:value, AND, OR, NOT, parentheses, \*.
+    """Read a query: words, "phrases", prefixes*, properties, AND, OR, NOT, parentheses, or *.
 
     Operands side by side must all hold; NOT binds tightest, then AND, then OR. An operator is a
     word of its own, in capitals, set off by blanks or parentheses. An operand that has only stop
@@ -105,7 +105,7 @@ def forget_parsed() -> None:
 
 
 def _parse(text: str, analyser: Analyser) -> Query:
-    conjuncts = conjuncts_of_words(text, analyser)
+    conjuncts = small_conjuncts(text, analyser)
     if conjuncts is None:
         conjuncts = disjunctive_normal_form(parse_expression(text, analyser), text)
     return Query(text, conjuncts)

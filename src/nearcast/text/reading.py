@@ -9,7 +9,7 @@ from typing import TypeAlias
 from unicodedata import category
 
 from nearcast.text import problems
-from nearcast.text.analyser import Analyser, has_term
+from nearcast.text.analyser import DEFAULT, Analyser, has_term
 from nearcast.text.expression import And, Condition, Expression, Term
 from nearcast.text.operands import (
     Equals,
@@ -27,6 +27,7 @@ _NUMBER = re.compile(_JSON_NUMBER)
 _RANGE = re.compile(rf"\[\s*+({_JSON_NUMBER})\s++TO\s++({_JSON_NUMBER})\s*+\]")
 _COMPARISON = re.compile(r"([<>])(=?)(.*)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+_WORD = re.compile(r'[^\s()"]++')
 _ESCAPED = re.compile(r'\\(["\\])')
 _SHORTEST_PREFIX = 2
 
@@ -82,6 +83,23 @@ def read_word(text: str, word: str, at: int, analyser: Analyser) -> tuple[Operan
     return all_of(found, at), end
 
 
+def read_operand(piece: str, analyser: Analyser) -> list[str | Operand]:
+    """Read one operand that is the whole text: its terms, or what else it is; none otherwise."""
+    word = _WORD.match(piece)
+    if word:
+        value, end = read_word(piece, word[0], 0, analyser)
+    else:
+        value, end = read_phrase(piece, 0, analyser)
+    if end != len(piece) or isinstance(value, Blank):
+        return []
+    leaves = value.operands if isinstance(value, And) else (value,)
+    return [
+        leaf.operand if isinstance(leaf, Condition) else leaf.term
+        for leaf in leaves
+        if isinstance(leaf, Condition | Term)
+    ]
+
+
 def number(text: str) -> int | float | None:
     """Read a number as JSON writes it; None if it is none, or beyond the range of doubles."""
     if _NUMBER.fullmatch(text) is None or isinf(float(text)):
@@ -114,16 +132,12 @@ def _prefix(text: str, word: str, at: int, analyser: Analyser) -> Prefix:
     if star < len(stem):
         raise problems.star_inside(text, at + star)
     terms = analyser.tokens(stem)
-    # One term, and nothing beside it: no mark, no punctuation.
-    if len(terms) != 1 or not _is_one_run(stem):
+    # One term, and nothing beside it.
+    if len(terms) != 1 or DEFAULT.tokens(stem) != [fold(stem)]:
         raise problems.no_prefix(text, at)
     if len(terms[0]) < _SHORTEST_PREFIX:
         raise problems.short_prefix(text, at, _SHORTEST_PREFIX)
     return Prefix(terms[0])
-
-
-def _is_one_run(word: str) -> bool:
-    return Analyser().tokens(word) == [fold(word)]
 
 
 def _property(text: str, word: str, at: int) -> tuple[Operand, int]:
@@ -159,9 +173,8 @@ def _comparison(text: str, name: str, value: str, begin: int) -> Operand:
         return Within(name, bound, None, closed, True)
     if not value or value[0] in "={" or "*" in value:
         raise problems.no_value(text, begin)
-    folded = fold(value)
     flag = {"true": True, "false": False}.get(value.lower())
-    return Equals(name, folded, number(value), flag)
+    return Equals(name, fold(value), number(value), flag)
 
 
 def _is_name(name: str) -> bool:

@@ -1,17 +1,22 @@
-"""Queries of words alone, and of words with AND, OR, NOT and parentheses: straight to conjuncts.
+"""Small queries, straight to their conjuncts: no tree, no bits.
 
-What is here only saves time. It leaves everything else, and all that is wrong, to the parser.
+What is here only saves time. It leaves long queries, NOT before parentheses, and all that is wrong
+to the parser.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+from nearcast.errors import QueryError
 from nearcast.text.analyser import DEFAULT, Analyser
-from nearcast.text.dnf import Conjunct
+from nearcast.text.dnf import Conjunct, operand_order
+from nearcast.text.operands import Everything, Operand, Phrase
 
+_LONGEST = 400  # characters
 _MOST_CLAUSES = 64
+_EVERYTHING = frozenset([Everything()])
 
 # Each word has a letter or digit, and nothing that might be syntax. For ASCII texts.
 _PLAIN = re.compile(
@@ -22,10 +27,21 @@ _PLAIN = re.compile(
     )++""",
     re.VERBOSE,
 )
-_pieces = re.compile(r"[()]|[^\s()]+").findall
+_pieces = re.compile(
+    r"""[()]
+    |[^\s()"\[]++(?![^\s()])                                # most words
+    |[^\s()"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"(?=[\s)]|\Z)      # a phrase, or a property with quotes
+    |[^\s()"\[]++\[[^\]"()]*+\](?=[\s)]|\Z)                  # a range
+    |[^\s()"]++
+    |" """,
+    re.VERBOSE | re.DOTALL,
+).findall
 _SYNTAX = frozenset(["AND", "OR", "NOT", "(", ")"])
 
-_Clause: TypeAlias = tuple[frozenset[str], frozenset[str]]  # terms to have, and terms to lack
+_Member: TypeAlias = str | Operand  # a term, or another operand
+_Members: TypeAlias = frozenset[_Member]
+_Clause: TypeAlias = tuple[_Members, _Members]  # what to have, and what to lack
+_Terms: TypeAlias = tuple[frozenset[str], frozenset[str]]  # the same, where all are terms
 
 
 def is_plain(text: str) -> bool:
@@ -33,24 +49,27 @@ def is_plain(text: str) -> bool:
     return text.isascii() and _PLAIN.fullmatch(text) is not None
 
 
-def conjuncts_of_words(text: str, analyser: Analyser) -> tuple[Conjunct, ...] | None:
-    """Expand a query of words; None if it is not one, is wrong, or has many alternatives."""
-    outer: list[tuple[list[_Clause], list[str], list[str], list[list[_Clause]]]] = []
-    sides: list[_Clause] = []
-    required: list[str] = []
-    excluded: list[str] = []
-    factors: list[list[_Clause]] = []
-    default = analyser is DEFAULT
+def small_conjuncts(text: str, analyser: Analyser) -> tuple[Conjunct, ...] | None:
+    """Expand a small query; None if it is not one, or is wrong."""
+    if len(text) > _LONGEST:
+        return None
+    outer: list[tuple[list[_Clause], list[_Member], list[_Member], list[list[_Clause]]]] = []
+    sides: list[_Clause] = []  # of OR, expanded
+    required: list[_Member] = []
+    excluded: list[_Member] = []
+    factors: list[list[_Clause]] = []  # what was in parentheses
+    plain, terms_only = analyser is DEFAULT, True
     waiting, negative = True, False
     for piece in _pieces(text):
         if piece not in _SYNTAX:
-            if default and piece.isalnum() and piece.isascii():
+            if plain and piece.isalnum() and piece.isascii():
                 (excluded if negative else required).append(piece.lower())
             else:
-                terms = _terms(piece, analyser)
-                if not terms or (negative and len(terms) > 1):
+                members = _members(piece, analyser, negative)
+                if not members:
                     return None
-                (excluded if negative else required).extend(terms)
+                (excluded if negative else required).extend(members)
+                terms_only = terms_only and all(isinstance(each, str) for each in members)
             waiting = negative = False
         elif piece == "NOT":
             negative = not negative
@@ -65,58 +84,90 @@ def conjuncts_of_words(text: str, analyser: Analyser) -> tuple[Conjunct, ...] | 
             return None
         elif piece == "AND":
             waiting = True
-        elif piece == "OR":
-            sides += _product(required, excluded, factors)
-            required, excluded, factors = [], [], []
-            waiting = True
         else:
-            if not outer:
-                return None
             sides += _product(required, excluded, factors)
             if len(sides) > _MOST_CLAUSES:
                 return None
-            inner = sides
-            sides, required, excluded, factors = outer.pop()
-            factors.append(inner)
+            if piece == "OR":
+                required, excluded, factors = [], [], []
+                waiting = True
+            elif outer:
+                inner = sides
+                sides, required, excluded, factors = outer.pop()
+                factors.append(inner)
+            else:
+                return None
     if waiting or outer:
         return None
     sides += _product(required, excluded, factors)
-    if len(sides) > 1:
-        if len(sides) > _MOST_CLAUSES:
-            return None
-        sides = sorted(set(sides), key=_order)
-    for clause in sides:
-        if not clause[0]:
-            return None
-    return tuple([Conjunct(*clause) for clause in sides])
+    if len(sides) > _MOST_CLAUSES:
+        return None
+    for has, _ in sides:
+        if not has:
+            return None  # nothing but excluded terms
+    if terms_only:
+        distinct = cast("dict[_Terms, None]", dict.fromkeys(sides))
+        return tuple([Conjunct(has, lacks) for has, lacks in distinct])
+    return _conjuncts_of_members(sides)
 
 
-def _terms(piece: str, analyser: Analyser) -> list[str] | None:
-    """The terms of a word; None if it may be more than a word."""
-    if piece[0] in "-!" or '"' in piece or "*" in piece or ":" in piece:
-        return None
-    phrases = analyser.phrases(piece)
-    if any(len(phrase) > 1 for phrase in phrases):
-        return None
-    return [phrase[0] for phrase in phrases]
+def _members(piece: str, analyser: Analyser, negative: bool) -> list[_Member]:
+    """The terms or the operand that a piece means; none if it is left to the parser."""
+    found: list[_Member]
+    if not ('"' in piece or "*" in piece or ":" in piece or piece[0] in "-!"):
+        phrases = analyser.phrases(piece)
+        found = [each[0] if len(each) == 1 else Phrase(tuple(each)) for each in phrases]
+    else:
+        # Imported here, so that words never wait for it.
+        from nearcast.text.reading import read_operand
+
+        try:
+            found = read_operand(piece, analyser)
+        except QueryError:
+            return []
+    if negative:
+        return found if len(found) == 1 else []
+    return found + [term for each in found if isinstance(each, Phrase) for term in each.terms]
 
 
 def _product(
-    required: list[str], excluded: list[str], factors: list[list[_Clause]]
+    required: list[_Member], excluded: list[_Member], factors: list[list[_Clause]]
 ) -> list[_Clause]:
-    """Multiply out one side of OR, without what contradicts itself."""
-    first = frozenset(required), frozenset(excluded)
-    product = [first] if first[0].isdisjoint(first[1]) else []
+    """Multiply out one side of OR, without what contradicts itself, up to a few too many."""
+    has, lacks = frozenset(required), frozenset(excluded)
+    product = [(has, lacks)] if not lacks or has.isdisjoint(lacks) else []
     for factor in factors:
+        if len(product) > _MOST_CLAUSES:
+            break
         product = [
             (has, lacks)
-            for also_has, also_lacks in factor
             for already_has, already_lacks in product
+            for also_has, also_lacks in factor
             if (has := already_has | also_has).isdisjoint(lacks := already_lacks | also_lacks)
         ]
     return product
 
 
-def _order(clause: _Clause) -> tuple[list[str], list[str]]:
-    """Sort as the bits of sorted terms would: by the last term first."""
-    return sorted(clause[0], reverse=True), sorted(clause[1], reverse=True)
+def _conjuncts_of_members(clauses: list[_Clause]) -> tuple[Conjunct, ...]:
+    """Separate terms from other operands; every message is what is left without `*`."""
+    distinct = dict.fromkeys(
+        (has - _EVERYTHING, lacks) for has, lacks in clauses if lacks.isdisjoint(_EVERYTHING)
+    )
+    made = []
+    for has, lacks in distinct:
+        required, having = _apart(has)
+        excluded, lacking = _apart(lacks)
+        made.append(Conjunct(required, excluded, having, lacking))
+    return tuple(made)
+
+
+def _apart(members: _Members) -> tuple[frozenset[str], tuple[Operand, ...]]:
+    terms, operands = list[str](), list[Operand]()
+    for each in members:
+        if isinstance(each, str):
+            terms.append(each)
+        else:
+            operands.append(each)
+    if len(operands) > 1:
+        operands.sort(key=operand_order)
+    return frozenset(terms), tuple(operands)

@@ -208,13 +208,19 @@ def _divide(
 
 
 @inner
-def _child_for(tree: RTreeArrays, node: int, box: Floats, row: int) -> int:
-    """Give the child whose box grows the least to cover a row, the smaller one of equals."""
+def _child_for(tree: RTreeArrays, node: int, box: Floats, row: int, halves: int) -> int:
+    """Give the child whose box grows the least to cover a row, the smaller one of equals.
+
+    With `halves`, a child that was just divided, only itself and its new sibling are asked: any
+    other one may be full.
+    """
     best, least, smallest = NOTHING, np.inf, np.inf
     for place in range(tree.entries.shape[1]):
         if not tree.used[node] >> np.uint64(place) & _ONE:
             continue
         child = tree.entries[node, place]
+        if halves >= 0 and child != halves and child != tree.counts[TOP] - 1:
+            continue
         own = tree.boxes[child]
         area = max(own[2] - own[0], 0.0) * max(own[3] - own[1], 0.0)
         grown = (max(own[2], box[row, 2]) - min(own[0], box[row, 0])) * (
@@ -243,11 +249,11 @@ def insert_rows(
                 node = tree.counts[ROOT]
             _extend(tree, node, rows.box, row)
             while tree.nodes[node, LEVEL] > 0:
-                child = _child_for(tree, node, rows.box, row)
+                child = _child_for(tree, node, rows.box, row, NOTHING)
                 if free_place(tree, child) < 0:
                     if not _divide(tree, rows, frequency, terms, child, work):
                         return NO_SLOT
-                    child = _child_for(tree, node, rows.box, row)
+                    child = _child_for(tree, node, rows.box, row, child)
                 _extend(tree, child, rows.box, row)
                 node = child
             _take_place(tree, node, free_place(tree, node), row)

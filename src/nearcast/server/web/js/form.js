@@ -114,7 +114,8 @@ export class Form {
       this.#valid = answer.valid;
       if (answer.valid) {
         $("query").removeAttribute("aria-invalid");
-        say("query-says", `Understood: ${answer.terms.join(", ")}`, "good");
+        const asked = [...answer.terms, ...answer.operands.map((each) => each.means)];
+        say("query-says", [`Understood: ${asked.join(", ")}`, ...answer.hints].join("; "), "good");
       } else {
         $("query").setAttribute("aria-invalid", "true");
         wrong(query, answer.position, answer.error);
