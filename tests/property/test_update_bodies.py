@@ -15,7 +15,7 @@ from nearcast.events import Event, event_from_json
 from nearcast.geo import WORLD, Box
 from nearcast.text import Vocabulary
 
-EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def events_of(log: list[Fields]) -> list[Event]:
