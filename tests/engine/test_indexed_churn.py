@@ -7,7 +7,8 @@ import pytest
 
 from nearcast import Box, Circle, Engine, Polygon
 from nearcast.engine import INDEX_NAMES
-from nearcast.engine.indexed import Indexed, IndexedSubscriptions
+from nearcast.engine.indexed import Indexed
+from nearcast.engine.subscriptions import IndexedSubscriptions
 from nearcast.errors import StateError
 
 INDEXES = [name for name in INDEX_NAMES if name not in ("auto", "scan")]

@@ -21,6 +21,7 @@ from nearcast.events import (
     Move,
     Publish,
     Record,
+    Retract,
     Subscribe,
     Unsubscribe,
     open_log,
@@ -40,7 +41,14 @@ ALL_KINDS: list[Event] = [
     Move("s2", point=(5, 6)),
     Publish(Message("m1", 'iPad sale!\n\t"quoted"', (151.21, -33.87), at=3.0, ttl=600)),
     Publish(Message("m2", "storm", region=Box(-1, -1, 1, 1))),
+    Publish(Message("m3", point=(0, 0), properties={"price": 5, "tags": ["a", None]})),
+    Subscribe(
+        Subscription(
+            "s5", "a", Box(0, 0, 1, 1), (0, 0), Top(3, 0.5, 9.0, 0.1), "b", {"c": {}}, 5, ("add",)
+        )
+    ),
     Unsubscribe("s3", at=3.0),
+    Retract("m1", at=3.0),
 ]
 NAMES = [
     "log.jsonl",

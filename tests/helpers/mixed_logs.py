@@ -20,6 +20,61 @@ _BAD: list[Any] = [
 ]
 
 
+_SQUARE = [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]]
+_BOX = {"type": "Box", "bbox": [-9, -9, 9, 9]}
+_SUBSCRIBE = {"op": "subscribe", "id": "s1"}
+_RANK = _SUBSCRIBE | {"id": "t1", "query": "a", "point": [0, 0]}
+_PUBLISH = {"op": "publish", "text": "a b", "point": [0, 0]}
+NEWS: dict[str, Fields] = {
+    "op: retract": {"op": "retract", "id": "m1"},
+    "properties: a message with properties": _PUBLISH | {"id": "n1", "properties": {"a": 1}},
+    "region: a message over a Polygon": {
+        "op": "publish", "id": "n2", "region": {"type": "Polygon", "coordinates": _SQUARE}
+    },
+    "region: a message over a MultiPolygon": {
+        "op": "publish", "id": "n3", "region": {"type": "MultiPolygon", "coordinates": [_SQUARE]}
+    },
+    "meta: a subscription with meta": _SUBSCRIBE | {"query": "a", "region": _BOX, "meta": {"b": 1}},
+    "ttl: a subscription with ttl": _SUBSCRIBE | {"query": "a", "region": _BOX, "ttl": 5},
+    "ops: a subscription with ops": _SUBSCRIBE | {"query": "a", "region": _BOX, "ops": ["add"]},
+    "query: a subscription without a query": _SUBSCRIBE | {"region": _BOX},
+    "region: a subscription without a region": _SUBSCRIBE | {"query": "a"},
+    "region: a MultiPolygon": _SUBSCRIBE | {
+        "query": "a", "region": {"type": "MultiPolygon", "coordinates": [_SQUARE]}
+    },
+    'query: the operand "a b"': _SUBSCRIBE | {"id": "s2", "query": '"a b"', "region": _BOX},
+    "query: the operand ab*": _SUBSCRIBE | {"id": "s3", "query": "x1 OR ab*", "region": _BOX},
+    "query: the operand a:1": _SUBSCRIBE | {"id": "s4", "query": "b NOT a:1", "region": _BOX},
+    "query: the operand *": _SUBSCRIBE | {"id": "s5", "query": "* NOT a", "region": _BOX},
+    "filter: a subscription with filter": _RANK | {"top": {"k": 1, "alpha": 0.5}, "filter": "b"},
+    "top.scale: a top-k subscription with scale": _RANK | {
+        "top": {"k": 1, "alpha": 0.5, "scale": 9}
+    },
+    "top.min_score: a top-k subscription with min_score": _RANK | {
+        "top": {"k": 1, "alpha": 0.5, "min_score": 0.5}
+    },
+    "region: a top-k subscription in a region": _RANK | {
+        "top": {"k": 1, "alpha": 0.5}, "region": _BOX
+    },
+    "ttl: a subscription with ttl ": {"op": "move", "id": "s1", "region": _BOX, "ttl": 5},
+    "region: a top-k subscription in a region ": {
+        "op": "move", "id": "t1", "region": _BOX, "point": [0, 0]
+    },
+}  # fmt: skip
+"""Events that a pipeline does not know yet, by the beginning of the reason."""
+
+
+def with_news(log: list[Fields], seed: int) -> list[Fields]:
+    """Put some of them into a log, one in every eight events or so."""
+    draw = Random(seed)
+    found: list[Fields] = []
+    for fields in log:
+        found.append(fields)
+        if draw.random() < 0.14:
+            found.append(draw.choice(list(NEWS.values())).copy())
+    return found
+
+
 def mixed_log(seed: int, count: int, names: int = 40) -> list[Fields]:
     """Make a log: subscriptions made, replaced, moved and ended, messages at points and in
     boxes, some of which last.

@@ -18,15 +18,26 @@ _BAD: list[dict[str, Any]] = [
 
 
 def ranked_log(count: int, seed: int = 1, names: int = 10) -> list[dict[str, Any]]:
-    """A log in which half of the events are those of `churn`, and times go on."""
+    """A log in which half of the events are those of `churn`, and times go on.
+
+    Messages at points end only while somebody is ranked: a pipeline refuses those, and without them
+    it would rank nobody for as long as they are in the window.
+    """
     some = random.Random(seed)
     log, now = [], 0.0
+    ranked: set[str] = set()
     for event in churn(count, seed):
         chance = some.random()
         now += some.choice([0, 0.1, 0.5])
         at = {"at": now} if some.random() < 0.7 else {}
         if event["op"] != "publish" and chance < 0.6:
             event = _ranked(some, f"t{some.randrange(names)}")
+            if "top" in event and event not in _BAD:
+                ranked.add(event["id"])
+            elif event["op"] == "unsubscribe":
+                ranked.discard(event["id"])
+        if "point" in event and "ttl" in event and (not ranked or some.random() < 0.8):
+            event["ttl"] = 0
         log.append({name: value for name, value in event.items() if name != "at"} | at)
     return log
 

@@ -16,7 +16,6 @@ import pytest
 from boolean_logs import records
 from crashes import Crash, Crashes
 from naive import Given
-from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
 from nearcast.events import event_from_json
@@ -31,6 +30,7 @@ from nearcast.spark.events import table_of
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.io.sink import RefusedEvent, Sink
 from nearcast.spark.readers.slices import EventFile
+from nearcast.spark.scan import PipelineScan
 from nearcast.spark.workers.task import TaskInput, TaskReport, TaskRunner
 from nearcast.text import Vocabulary
 from nearcast.topk import Window
@@ -49,8 +49,8 @@ def settings_of(world: Given) -> Settings:
 
 
 def scored(log: list[dict[str, Any]], chosen: Settings) -> tuple[list[Scored], dict[int, str]]:
-    """The updates of `scan` in their order, and what it says of the events that it refuses."""
-    engine = Scan(chosen)
+    """The updates of `scan` in their order, and why it, or a pipeline, refuses other events."""
+    engine = PipelineScan(chosen)
     refused: dict[int, str] = {}
     found: list[Scored] = []
     for position, fields in enumerate(log):

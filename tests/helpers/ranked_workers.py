@@ -149,7 +149,7 @@ class Decider:
         self, begun: list[tuple[int, int, int, Subscription]], ended: list[tuple[int, int]]
     ) -> Operations:
         subscriptions = [each for _, _, _, each in begun]
-        queries = [parse_bag(each.query, self.settings.analyser) for each in subscriptions]
+        queries = [parse_bag(each.query or "", self.settings.analyser) for each in subscriptions]
         terms, _ = self.terms([Counter(query) for query in queries])
         tops = [each.top for each in subscriptions]
         wanted = RankedSubscriptions(
@@ -234,6 +234,7 @@ class Workers:
 def net(updates: list[RankedUpdates], names: _Names) -> list[Update]:
     """Updates with names; what came and went within an event by one name is none."""
     found: dict[tuple[int, str, str], Update | None] = {}
+    numbered: dict[tuple[int, str, str], tuple[int, int]] = {}
     for part in updates:
         for seq, owner, number, score in zip(*(column.tolist() for column in part), strict=True):
             key = (seq, names.subscriptions[owner], names.messages[number])
@@ -242,9 +243,12 @@ def net(updates: list[RankedUpdates], names: _Names) -> list[Update]:
                 before = found[key]
                 assert before is not None, key
                 assert before[1] != op, key
-                found[key] = None
+                # One message that leaves and enters has another score; two of one name are none.
+                same = numbered[key] == (owner, number)
+                found[key] = (key[0], "change", *key[1:], told) if same else None
             else:
                 found[key] = (key[0], op, *key[1:], told)
+                numbered[key] = owner, number
     return [update for update in found.values() if update is not None]
 
 

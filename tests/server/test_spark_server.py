@@ -11,12 +11,12 @@ import pytest
 from websockets.sync.client import connect
 
 from nearcast.cli.main import main
-from nearcast.engine import Engine
 from nearcast.engine.settings import GivenSettings
 from nearcast.errors import NearcastError
 from nearcast.events import Event, Publish, Unsubscribe, event_from_json
 from nearcast.server.spark.engine import PipelineEngine
 from nearcast.server.spark.event_files import EventFiles
+from nearcast.spark.scan import PipelineScan
 from nearcast.text import Vocabulary
 from patience import PATIENCE_S
 from ranked_logs import ranked_log
@@ -35,7 +35,9 @@ def test_updates_come_from_the_pipeline_and_are_taken_up_again(tmp_path: Path) -
 
     A pipeline takes long to start: all other requests are tried on the second one.
     """
-    with serving(tmp_path, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
+    # So few that messages with an end have left the window before somebody is ranked.
+    given = GivenSettings(window_count=2)
+    with serving(tmp_path, given=given, **SPARK) as server, Ear(server.port, "/v1/updates") as ear:
         assert ear.place() == 0
         assert server.http.put("/v1/subscriptions/s1", json=IPAD).status_code == 201
         answer = server.post("/v1/messages", SALE | {"id": "m1", "at": 2e9})
@@ -73,7 +75,7 @@ def lasting_messages_and_moves(server: Served, ear: Ear) -> None:
     server.post("/v1/messages", SALE | {"id": "n1", "at": 3e9, "ttl": 100})
     server.post("/v1/messages", SALE | {"id": "n2", "at": 3e9, "ttl": 1})
     server.post("/v1/messages", SALE | {"id": "n3", "at": 3e9, "ttl": 100, "point": there})
-    assert server.post("/v1/messages", SALE | {"id": "n1", "at": 3e9}).status_code == 409
+    refused(server.post("/v1/messages", SALE | {"id": "n1", "at": 3e9}), "id: replacing a message")
     subscription = IPAD | {"at": 3e9 + 1}
     assert server.http.put("/v1/subscriptions/s2", json=subscription).status_code == 201
     assert results() == ["n1"]
@@ -115,7 +117,23 @@ def the_best_few(server: Served, ear: Ear) -> None:
     assert moved.status_code == 200
     assert best() == [("v2", 1.0)]
     assert [heard(), heard()] == [("remove", "v1", None), ("add", "v2", 1.0)]
-    assert server.http.patch(path, json={"region": IPAD["region"]}).status_code == 409
+    in_region = server.http.patch(path, json={"region": IPAD["region"]})
+    refused(in_region, "region: a top-k subscription in a region")
+    lasting = server.post("/v1/messages", SALE | {"id": "v3", "at": 4e9 + 2, "ttl": 9})
+    refused(lasting, "ttl: a message that ends, beside top-k subscriptions,")
+    phrase = server.http.put("/v1/subscriptions/s3", json=IPAD | {"query": '"ipad sale"'})
+    refused(phrase, 'query: the operand "ipad sale"')
+    noted = server.http.put("/v1/subscriptions/s3", json=IPAD | {"meta": {"a": 1}})
+    refused(noted, "meta: a subscription with meta")
+    assert server.http.get("/v1/subscriptions/s3").status_code == 404
+    assert server.http.get("/v1/messages/v2").json()["text"] == "vinyl"
+
+
+def refused(answer: Any, reason: str) -> None:
+    """See that the pipeline does not know something yet, and that the server says so."""
+    problem = answer.json()
+    assert (answer.status_code, problem["type"]) == (422, "urn:nearcast:problem:not-on-spark")
+    assert problem["detail"].startswith(f"{reason} is not known to the pipeline on Spark yet; ")
 
 
 def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> None:
@@ -127,18 +145,28 @@ def test_replay_through_the_door_gives_the_updates_of_scan(tmp_path: Path) -> No
     history.save(tmp_path / "history.parquet")
     world = ["--window-seconds", "5", "--history", str(tmp_path / "history.parquet")]
     aside = ["--on-error", f"quarantine={tmp_path / 'aside.jsonl'}"]
-    written = []
     given = GivenSettings(window_seconds=5.0, history=history)
+    output = tmp_path / "updates.jsonl"
+
+    def replayed(*more: str) -> tuple[bytes, list[dict[str, Any]]]:
+        assert main(["replay", str(log), *aside, *more, "--output", str(output)]) == 0
+        lines = (tmp_path / "aside.jsonl").read_bytes().splitlines()
+        return output.read_bytes(), [json.loads(line) for line in lines]
+
     with serving(tmp_path / "data", given=given, **SPARK) as server:
-        for engine, more in (("scan", world), (f"http={server.url}", [])):
-            output = tmp_path / "updates.jsonl"
-            more = [*more, "--engine", engine, "--output", str(output)]
-            assert main(["replay", str(log), *aside, *more]) == 0
-            written.append((output.read_bytes(), (tmp_path / "aside.jsonl").read_bytes()))
-    assert written[1][0] == written[0][0]
-    assert written[0][0].count(b'"score"') > 500
-    places = [[json.loads(line)["line"] for line in aside.splitlines()] for _, aside in written]
-    assert places[0] == places[1] != []
+        found, refused = replayed("--engine", f"http={server.url}")
+    places = [each["line"] for each in refused]
+    # What was refused for whatever reason becomes what every engine refuses.
+    nobody = {"op": "unsubscribe", "id": "nobody"}
+    for place in places:
+        fields[place - 1] = nobody
+    log.write_text("".join(json.dumps(each) + "\n" for each in fields))
+    expected, again = replayed("--engine", "scan", *world)
+    assert found == expected
+    assert found.count(b'"score"') > 500
+    assert found.count(b'"change"') > 10
+    assert [each["line"] for each in again] == places
+    assert sum("not known to the pipeline" in each["error"] for each in refused) > 10
 
 
 @pytest.mark.parametrize("window", [{"window_count": 8}, {"window_seconds": 3.0}])
@@ -147,7 +175,7 @@ def test_results_are_those_of_scan_though_updates_come_later(
 ) -> None:
     """The k best and the lasting messages of every subscription, also by the next process."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    scan = Engine(index="scan", **window)
+    scan = PipelineScan(GivenSettings(**window).settings())
     engine = PipelineEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast", **window)
     found = refused = 0
     for position, fields in enumerate(ranked_log(300, seed=3)):
@@ -155,9 +183,13 @@ def test_results_are_those_of_scan_though_updates_come_later(
             event = event_from_json(fields)
         except NearcastError:
             continue  # which never gets as far as an engine
-        outcomes = [each.apply_all([event])[0] for each in (engine, scan)]
-        assert len({str(outcome.error) for outcome in outcomes}) == 1
-        refused += outcomes[0].error is not None
+        error: NearcastError | None = None
+        try:
+            scan.apply(event)
+        except NearcastError as problem:
+            error = problem
+        assert str(engine.apply_all([event])[0].error) == str(error)
+        refused += error is not None
         if position % 60 == 0:
             engine.close()
             engine = PipelineEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")

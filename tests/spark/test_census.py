@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearcast.engine import Scan
 from nearcast.engine.matching import ScannedMessages
 from nearcast.engine.settings import Settings
 from nearcast.errors import NearcastError
@@ -17,6 +16,7 @@ from nearcast.events import Message, Publish, event_from_json
 from nearcast.partition.grid import Grid, cells_of
 from nearcast.spark.driver import census
 from nearcast.spark.driver.census import Census, read_census
+from nearcast.spark.scan import PipelineScan
 from small_pipeline import Small, churn, write_events
 
 
@@ -44,7 +44,7 @@ def test_counts_are_those_of_what_there_is(
     small = Small(tmp_path)
     small.partitioner, small.workers = partitioner, 3
     lasting = ScannedMessages()
-    scan = Scan(Settings(), active=lasting)
+    scan = PipelineScan(Settings(), active=lasting)
     points: list[Any] = []
     for fields in log:
         event = event_from_json(fields)
@@ -70,7 +70,7 @@ def test_counts_are_those_of_what_there_is(
         for each in scan.subscriptions()
         if each.region is not None
         for bounds in each.region.bounds()
-        for _ in range(1 + each.query.count(" OR "))
+        for _ in range(1 + (each.query or "").count(" OR "))
     ]
     assert found.rows.tolist() == counted(found.grid, rows)
     assert found.messages.tolist() == counted(found.grid, points)

@@ -227,7 +227,7 @@ def test_an_unknown_partitioner_is_refused(spark: SparkSession, events: Path) ->
     ("change", "said"),
     [
         ({"settings": {"window": [5, None]}}, "belongs to a pipeline with other settings"),
-        ({"kind": "something else"}, "holds 'something else' of version 3"),
+        ({"kind": "something else"}, "holds 'something else' of version 4"),
         ({"version": 999}, "of version 999, this reads"),
     ],
 )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from boolean_logs import scanned
+from nearcast.engine.settings import Settings
+from nearcast.topk import Window
 from roaming_logs import roaming_log
 from small_pipeline import Small, write_events
 
-FIRST = Path(__file__).parents[1] / "golden" / "pipeline-1.tar.gz"
+GOLDEN = Path(__file__).parents[1] / "golden"
+FIRST = GOLDEN / "pipeline-1.tar.gz"
 """The state of a pipeline of two workers after the log in it, written when nothing lasted yet."""
 
 
@@ -34,4 +38,45 @@ def test_a_state_of_the_first_version_goes_on_with_lasting_messages(
     fresh = {update for update in expected if update[0] >= len(before)}
     small.check(fresh)
     assert {op for _, op, _, _ in fresh} == {"add", "remove"}
-    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 3
+    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 4
+
+
+TOP: dict[str, Any] = {
+    "op": "subscribe",
+    "id": "t9",
+    "query": "jazz",
+    "point": [0, 0],
+    "top": {"k": 2, "alpha": 1},
+}
+JAZZ: dict[str, Any] = {"op": "publish", "text": "jazz", "point": [1, 1]}
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_state_knows_what_is_in_its_window(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of version 3 ranks; one of version 4 has messages with an end in the window instead."""
+    monkeypatch.setenv("NEARCAST_CACHE", str(tmp_path / "cache"))
+    with tarfile.open(GOLDEN / f"pipeline-{version}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    before = json.loads((tmp_path / "log.json").read_text())
+    after: list[dict[str, Any]] = [
+        JAZZ | {"id": "e0", "at": 40.0},  # in the window of version 4, and ended
+        JAZZ | {"id": "e1"},  # there, and active
+        JAZZ | {"id": "q11"},  # in both windows, without an end
+        {"op": "move", "id": "t1", "point": [0, 1]},
+        TOP,
+        JAZZ | {"id": "ends", "ttl": 5},
+        *(JAZZ | {"id": f"n{n}", "point": [n / 8, 1]} for n in range(8)),
+        TOP,
+        JAZZ | {"id": "last", "point": [0, 0]},
+    ]
+    small = Small(tmp_path, Settings(Window(count=8)))
+    expected, refused = scanned([*before, *after], small.settings)
+    for batch, path in enumerate(write_events(tmp_path / "in", after, 2, 4)):
+        small.take(small.open(), 10 + batch, [path])
+    small.check({update for update in expected if update[0] >= len(before)})
+    assert small.refused() == {place for place in refused if place >= len(before)}
+    places = {place - len(before) for place in small.refused()}
+    assert places == ({2, 5} if version == 3 else {1, 2, 3, 4})
+    assert json.loads((tmp_path / "state" / "about.json").read_text())["version"] == 4

@@ -1,4 +1,4 @@
-"""A log replayed by a pipeline: updates, refusals and stops as the embedded engine has them."""
+"""A log replayed by a pipeline: updates, refusals and stops as `scan` has them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from mixed_logs import mixed_log
-from nearcast.engine import Engine, Quarantine, Settings, replay, stop_at, update_line
+from mixed_logs import mixed_log, with_news
+from nearcast.engine import Quarantine, Settings, stop_at, update_line
 from nearcast.engine.replay import Refusal
-from nearcast.errors import QueryError, SourceError
-from nearcast.events import Record, open_log
+from nearcast.errors import NearcastError, QueryError, SourceError
+from nearcast.events import Event, Record, open_log
 from nearcast.geo import Box
 from nearcast.spark.inline import InlineRunner
 from nearcast.spark.replay import replay_steps
+from nearcast.spark.scan import PipelineScan
 from nearcast.topk import Window
 
 BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
@@ -33,17 +34,23 @@ def write(path: Path, log: list[dict[str, Any]]) -> Path:
     return path
 
 
-def by_engine(path: Path, settings: Settings, refuse: Refusal, out: list[bytes]) -> None:
-    window = settings.window
-    engine = Engine(
-        index="rarest-term",
-        window_count=window.count,
-        window_seconds=window.seconds,
-        space=settings.space,
-    )
+def by_scan(path: Path, settings: Settings, refuse: Refusal, out: list[bytes]) -> None:
+    engine = PipelineScan(settings)
     with open_log(path) as log:
-        for position, updates in replay(log, engine, refuse):
-            out.extend(update_line(position, update) for update in updates)
+        for record in log:
+            try:
+                updates = engine.apply(event_of(record))
+            except NearcastError as error:
+                refuse(record, error)
+            else:
+                out.extend(update_line(record.position, update) for update in updates)
+
+
+def event_of(record: Record) -> Event:
+    if record.event is None:
+        assert record.error is not None
+        raise record.error
+    return record.event
 
 
 def by_pipeline(
@@ -74,17 +81,18 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_updates_and_quarantine_are_those_of_the_engine_to_the_byte(
+def test_updates_and_quarantine_are_those_of_scan_to_the_byte(
     tmp_path: Path, seed: int, cache: Path
 ) -> None:
-    path = write(tmp_path / "log.jsonl", mixed_log(seed, 160))
+    path = write(tmp_path / "log.jsonl", with_news(mixed_log(seed, 160), seed))
     outs: list[list[bytes]] = [[], []]
     asides = [io.BytesIO(), io.BytesIO()]
-    by_engine(path, SETTINGS[seed], Quarantine(asides[0]), outs[0])
+    by_scan(path, SETTINGS[seed], Quarantine(asides[0]), outs[0])
     by_pipeline(path, SETTINGS[seed], Quarantine(asides[1]), outs[1])
     assert outs[0]
     assert outs[1] == outs[0]
     assert asides[1].getvalue().splitlines() == asides[0].getvalue().splitlines()
+    assert asides[1].getvalue().count(b"not known to the pipeline on Spark yet") > 10
     assert list(cache.iterdir()) == []
 
 
@@ -95,7 +103,7 @@ def test_a_stop_comes_with_the_same_words_after_the_same_updates(
     path = write(tmp_path / "log.jsonl", mixed_log(9, 80))
     outs: list[list[bytes]] = [[], []]
     with pytest.raises(SourceError) as first:
-        by_engine(path, Settings(), stop_at(str(path)), outs[0])
+        by_scan(path, Settings(), stop_at(str(path)), outs[0])
     with pytest.raises(SourceError) as second:
         by_pipeline(path, Settings(), stop_at(str(path)), outs[1], step_records)
     assert str(second.value) == str(first.value)

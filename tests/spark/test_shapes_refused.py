@@ -12,7 +12,7 @@ import pytest
 
 from boolean_logs import records
 from nearcast.engine.settings import Settings
-from nearcast.errors import InvalidValue
+from nearcast.errors import NotOnSparkError
 from nearcast.events import Subscribe, Subscription
 from nearcast.geo import Box, MultiPolygon, region_to_json
 from nearcast.server.spark.engine import PipelineEngine
@@ -24,7 +24,7 @@ from nearcast.spark.registrar import Registrar
 BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
 ISLANDS = MultiPolygon([[[(0, 0), (4, 0), (0, 4), (0, 0)]], [[(9, 9), (8, 9), (9, 8), (9, 9)]]])
 SEVERAL = region_to_json(ISLANDS)
-REASON = "the pipeline on Spark does not take MultiPolygon yet"
+REASON = "region: a MultiPolygon is not known to the pipeline on Spark yet"
 
 
 def subscribe(id: str, region: Any, query: str = "a") -> dict[str, Any]:
@@ -55,9 +55,9 @@ def test_several_polygons_are_refused_before_they_are_written_for_a_pipeline(
     """A server refuses what its pipeline would refuse."""
     engine = PipelineEngine(EventFiles(tmp_path), path=tmp_path / "a.nearcast")
     engine.apply_all([Subscribe(Subscription("s1", "a", Box(0, 0, 1, 1)))])
-    with pytest.raises(InvalidValue, match=REASON):
+    with pytest.raises(NotOnSparkError, match=REASON):
         engine.subscribe("s2", "a", ISLANDS)
-    with pytest.raises(InvalidValue, match=REASON):
+    with pytest.raises(NotOnSparkError, match=REASON):
         engine.move("s1", ISLANDS)
     assert [each.region for each in engine.subscriptions()] == [Box(0, 0, 1, 1)]
     engine.close()

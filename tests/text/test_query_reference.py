@@ -177,7 +177,7 @@ def test_a_query_written_out_is_read_back_equal(text: str, analyser: Analyser) -
         assert again.to_text() == written
 
 
-values = st.sampled_from(
+values: st.SearchStrategy[object] = st.sampled_from(
     [None, True, False, 0, 1, 5, 5.0, -3, 5.5, "5", "ab", "A b", "true", "", {}, {"q": 1}, []]
 )
 contents = st.builds(

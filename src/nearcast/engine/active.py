@@ -17,7 +17,7 @@ from nearcast.geo import Box
 
 if TYPE_CHECKING:
     from nearcast.active.ap_plus import LeafMessages
-    from nearcast.engine.indexed import IndexedSubscriptions
+    from nearcast.engine.subscriptions import IndexedSubscriptions
 
 _AT_A_TIME = 64  # ended messages that one event removes, so that expiry never causes a pause
 

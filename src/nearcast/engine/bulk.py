@@ -21,7 +21,7 @@ from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import ActiveColumns
 from nearcast.engine.bodies import ColumnBodies, earlier_bodies, metas_of
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
-from nearcast.engine.indexed import Indexed, IndexedSubscriptions
+from nearcast.engine.indexed import Indexed
 from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.order import (
     FINE,
@@ -36,6 +36,7 @@ from nearcast.engine.order import (
     nothing_known,
 )
 from nearcast.engine.ranked_updates import ranked_updates
+from nearcast.engine.subscriptions import IndexedSubscriptions
 from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns

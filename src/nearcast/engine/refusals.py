@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nearcast.errors import (
-    IdInUseError,
     KindError,
     NearcastError,
     PastTimeError,
@@ -27,14 +26,6 @@ def unknown_id(id: str) -> NearcastError:
 def unknown_message(id: str) -> NearcastError:
     """There is no message with this id to retract."""
     return UnknownMessageError(f"id: no message {id!r} that is active or in the window")
-
-
-def id_in_use(id: str) -> NearcastError:
-    """There is a message with this id, active or in the window."""
-    return IdInUseError(
-        f"id: {id!r} is the id of a message that is still active or in the window; "
-        "give each message an id of its own"
-    )
 
 
 def other_kind(id: str) -> NearcastError:

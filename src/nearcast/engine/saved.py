@@ -15,8 +15,8 @@ import pyarrow as pa
 from nearcast._jit import read_only
 from nearcast.arrays.slots import Secret
 from nearcast.arrays.types import Int32s
-from nearcast.engine.indexed import Asking, IndexedSubscriptions, LateRegion
 from nearcast.engine.operands import Operands
+from nearcast.engine.subscriptions import Asking, IndexedSubscriptions, LateRegion
 from nearcast.engine.terms import KeptTerms, TermIds
 from nearcast.errors import SourceError
 from nearcast.geo import Region, region_to_json

@@ -269,7 +269,7 @@ class Scan:
     def _ranked_by(
         self, subscription: Subscription
     ) -> tuple[tuple[str, ...], BooleanSubscription | None]:
-        """The terms of a top-k subscription, and what messages must satisfy besides, if anything."""
+        """The terms of a top-k subscription, and what messages must satisfy besides."""
         analyser, asked = self.settings.analyser, subscription.filter
         terms = parse_bag(subscription.query or "", analyser)
         if asked is None and subscription.region is None:

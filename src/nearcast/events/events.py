@@ -213,11 +213,8 @@ def event_from_json(fields: object) -> Event:
 
 def top_to_json(top: Top) -> dict[str, Any]:
     """Write `top` in its JSON form."""
-    written: dict[str, Any] = {"k": top.k, "alpha": top.alpha}
-    for name, value in (("scale", top.scale), ("min_score", top.min_score)):
-        if value is not None:
-            written[name] = value
-    return written
+    written = {"k": top.k, "alpha": top.alpha, "scale": top.scale, "min_score": top.min_score}
+    return {name: value for name, value in written.items() if value is not None}
 
 
 _WRITERS: dict[str, Callable[[Any], Any]] = {

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearcast.errors import NearcastError, SourceError
 from nearcast.events.columns import EVENT_SCHEMA
-from nearcast.events.fields import STRUCTURED
+from nearcast.events.fields import EVENT_FIELDS, JSON, STRUCTURED
 from nearcast.events.log import decode_json
 from nearcast.events.streams import ByteSink
 from nearcast.geo.codec import POLYGONS
 
 ROWS_AT_A_TIME = 8192
+
+_AS_TEXT = tuple(field.name for field in EVENT_FIELDS if field.kind == JSON)
 
 
 def _from_text(value: object) -> object:
@@ -94,11 +97,16 @@ def read_rows(file: BinaryIO, name: str) -> Iterator[tuple[dict[str, Any], float
 
 def as_row(fields: dict[str, Any]) -> dict[str, Any]:
     """Turn an event in its JSON form into a row of a table, where a field has one type."""
+    written: dict[str, Any] = {
+        name: msgspec.json.encode(fields[name]).decode()
+        for name in _AS_TEXT
+        if isinstance(fields.get(name), dict)
+    }
     region = fields.get("region")
-    if not isinstance(region, dict) or region.get("type") != "MultiPolygon":
-        return fields
-    parts = region.get("coordinates", region.get(POLYGONS))
-    return fields | {"region": {"type": "MultiPolygon", POLYGONS: parts}}
+    if isinstance(region, dict) and region.get("type") == "MultiPolygon":
+        parts = region.get("coordinates", region.get(POLYGONS))
+        written["region"] = {"type": "MultiPolygon", POLYGONS: parts}
+    return fields | written if written else fields
 
 
 class ParquetSink:

@@ -8,18 +8,16 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from nearcast.errors import NearcastError
 from nearcast.events import event_to_json
 from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.log import Record
-from nearcast.events.parquet import as_row
-from nearcast.geo.codec import POLYGONS
+from nearcast.spark.refusals import check_event
 
 _OPEN = [field.with_nullable(True) for field in EVENT_SCHEMA]
-_REGION = EVENT_SCHEMA.field("region").type
-_EARLIER_REGION = pa.struct([field for field in _REGION if field.name != POLYGONS])
 
 NORMAL = pa.schema([*_OPEN, ("problem", pa.string()), ("raw", pa.string())])
-"""The columns of the event log; for what is no event, what is wrong with it and what it was."""
+"""The columns of the event log; for what is refused, what is wrong with it and what it was."""
 
 
 def is_normal(schema: pa.Schema) -> bool:
@@ -34,46 +32,57 @@ def is_normal(schema: pa.Schema) -> bool:
 
 
 def _is_read(field: pa.Field) -> bool:
-    """Whether a column has the type of the event log, or the one that an earlier release wrote."""
-    kinds = (EVENT_SCHEMA.field(field.name).type, _EARLIER_REGION)
-    return field.type in kinds[: 1 + (field.name == "region")]
+    """Whether a column has the type of the event log, or a part of it: earlier ones had less."""
+    kind = EVENT_SCHEMA.field(field.name).type
+    if not (pa.types.is_struct(kind) and pa.types.is_struct(field.type)):
+        return bool(field.type == kind)
+    given = [each.name for each in field.type]
+    return len(set(given)) == len(given) and all(
+        kind.get_field_index(each.name) >= 0 and kind.field(each.name).type == each.type
+        for each in field.type
+    )
 
 
 def completed(table: pa.Table) -> pa.Table:
     """Give a table of normal columns those that it lacks, as nulls, and no others."""
     count = len(table)
     columns = [
-        table[name] if name in table.column_names else pa.nulls(count, kind)
+        _widened(table[name], kind) if name in table.column_names else pa.nulls(count, kind)
         for name, kind in zip(NORMAL.names, NORMAL.types, strict=True)
     ]
-    place = NORMAL.get_field_index("region")
-    if columns[place].type == _EARLIER_REGION:
-        columns[place] = _with_polygons(columns[place])
     return pa.Table.from_arrays(columns, schema=NORMAL)
 
 
-def _with_polygons(regions: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Regions that an earlier release wrote, none of which is a MultiPolygon, as those of today."""
+def _widened(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Give a column of structs the fields that it lacks, as nulls."""
+    if column.type == kind:
+        return column
     chunks = []
-    for chunk in regions.chunks:
-        none = pa.nulls(len(chunk), _REGION.field(POLYGONS).type)
-        known = [chunk.field(place) for place in range(_EARLIER_REGION.num_fields)]
-        parts = pa.StructArray.from_arrays(
-            [*known, none], fields=list(_REGION), mask=chunk.is_null()
-        )
-        chunks.append(parts)
-    return pa.chunked_array(chunks, _REGION)
+    for chunk in column.chunks:
+        parts = [
+            pa.nulls(len(chunk), each.type)
+            if chunk.type.get_field_index(each.name) < 0
+            else chunk.field(each.name)
+            for each in kind
+        ]
+        chunks.append(pa.StructArray.from_arrays(parts, fields=list(kind), mask=chunk.is_null()))
+    return pa.chunked_array(chunks, kind)
 
 
 def table_of(records: Iterable[Record]) -> pa.Table:
-    """Put records of a log into a table, those that are no events with their problem."""
+    """Put records of a log into a table, those that are refused with their problem."""
     return pa.Table.from_pylist([_fields(record) for record in records], schema=NORMAL)
 
 
 def _fields(record: Record) -> dict[str, Any]:
+    error = record.error
     if record.event is not None:
-        return as_row(event_to_json(record.event))
-    return {"problem": str(record.error), "raw": raw_text(record.raw)}
+        try:
+            check_event(record.event)
+            return event_to_json(record.event)
+        except NearcastError as unknown:
+            error = unknown
+    return {"problem": str(error), "raw": raw_text(record.raw)}
 
 
 def raw_text(raw: bytes | dict[str, Any]) -> str:

@@ -39,6 +39,7 @@ class Ledger:
 
     def __init__(self, window: Window) -> None:
         self._clock: Clock = new_clock(window)
+        self._clock["frees"] = True
         self._free: Int32s = np.empty(0, np.int32)
         self._ranked = np.zeros(16, np.bool_)  # by owner: whether it is a top-k subscription
         self._ended: Int32s = np.empty(0, np.int32)
@@ -46,9 +47,11 @@ class Ledger:
         self._ids: Slots = np.empty((_ROOM, 2), np.uint64)  # by place
         self._known: Known = nothing_known(_ROOM)  # by place
         self._places = 0
-        # Of the messages in the window, oldest first: the places of their ids, and their times.
+        # Of the messages in the window, oldest first: the places of their ids, their times, and
+        # when they end, or NaN.
         self._ring: Int32s = np.empty(16, np.int32)
         self._arrived: Floats = np.empty(16)
+        self._ends: Floats = np.empty(16)
 
     @property
     def now(self) -> float:
@@ -96,7 +99,9 @@ class Ledger:
         rows["id"] = self._find(ids)
         decide(rows, self._known, self._clock, self._arrived, self._free)
         came = np.flatnonzero(rows["number"] >= 0)
-        self._ring[rows["number"][came] - self._base] = rows["id"][came]
+        numbers = rows["number"][came] - self._base
+        self._ring[numbers] = rows["id"][came]
+        self._ends[numbers] = _ends_of(rows[came])
         begun = np.flatnonzero(rows["begins"] != NO_OWNER)
         self._ranked[rows["begins"][begun]] = np.isin(rows["kind"][begun], (RANKED, SHIFT))
         self._ended = rows["ends"][rows["ends"] != NO_OWNER]
@@ -131,6 +136,7 @@ class Ledger:
             more = self.next - self.first + 2 * count
             self._ring = np.concatenate([self._ring[kept], np.empty(more, np.int32)])
             self._arrived = np.concatenate([self._arrived[kept], np.empty(more)])
+            self._ends = np.concatenate([self._ends[kept], np.empty(more)])
             self._clock["base"] = self.first
         if self._places + count > len(self._known):
             self._tidy(count)
@@ -151,9 +157,13 @@ class Ledger:
         self._find(ids)
 
     def recent(self, count: int) -> npt.NDArray[np.uint64]:
-        """The last `count` entries of the window, or all: two hashes, and the bits of a time."""
+        """The last `count` entries of the window, or all.
+
+        An entry is two hashes, and the bits of two times: when it came and when it ends, or NaN.
+        """
         some = slice(max(self.first, self.next - count) - self._base, self.next - self._base)
-        return np.column_stack([self._ids[self._ring[some]], self._arrived[some].view(np.uint64)])
+        times = np.column_stack([self._arrived[some], self._ends[some]])
+        return np.hstack([self._ids[self._ring[some]], times.view(np.uint64)])
 
     @classmethod
     def restored(
@@ -167,8 +177,8 @@ class Ledger:
     ) -> Self:
         """Make a ledger from its state and the subscriptions there were, some of them `ranked`.
 
-        The state is `now`, the ids in the window (`ring`, `ring_times`), the number that the `next`
-        message gets, and the ids of active messages (`active`, `until`).
+        The state is `now`, the ids in the window (`ring`, `ring_times`, `ring_ends`), the number
+        that the `next` message gets, and the ids of active messages (`active`, `until`).
 
         `ended` are the owners that ended in the last batch, which are not yet free.
         """
@@ -190,9 +200,20 @@ class Ledger:
         places = ledger._ring[:held] = ledger._find(state["ring"].copy())
         ledger._arrived[:held] = known["since"][places] = state["ring_times"]
         known["number"][places] = ledger.next + np.arange(held)
+        ends = ledger._ends[:held] = state["ring_ends"]
+        known["until"][places] = np.where(np.isnan(ends), -np.inf, ends)
+        if not np.isnan(ends).all():
+            clock["lasting"] = ledger.next + np.flatnonzero(~np.isnan(ends))[-1]
         clock["next"] += held
+        clock["ranked"] = len(ranked)
         known["until"][ledger._find(state["active"])] = state["until"]
         return ledger
+
+
+def _ends_of(rows: Rows) -> Floats:
+    """When messages end, however soon; NaN for those that do not."""
+    ends: Floats = np.where(rows["ttl"] > 0, rows["time"] + rows["ttl"], np.nan)
+    return ends
 
 
 @kernel

@@ -38,6 +38,9 @@ from nearcast.events.reader import (
     CheckedEvents,
     Codes,
 )
+from nearcast.events.reader import (
+    OTHER as NOT_COLUMNS,
+)
 from nearcast.geo import Box, Circle, Region, region_to_json
 from nearcast.geo.circles import circle_columns
 from nearcast.spark.definitions import Definitions
@@ -54,7 +57,7 @@ from nearcast.spark.operations import (
     begun_in,
     fixed_lists,
 )
-from nearcast.spark.refusals import Refusal, check_taken, refusals_in
+from nearcast.spark.refusals import Refusal, check_event, check_query, check_shape, refusals_in
 from nearcast.spark.shaped import hull
 from nearcast.spark.topk.reading import ranked_log, shifted_log
 from nearcast.text import Query, parse_bag, parse_query
@@ -130,8 +133,11 @@ class _Batch:
         placed = np.isin(self.kinds, (POINT, RANKED, SHIFT))
         for row in np.flatnonzero(settings.outside(self.checked.points) & placed).tolist():
             self._try(row, partial(settings.check_inside, tuple(self.checked.points[row].tolist())))
+        for row, event in self.checked.others.items():
+            self._try(row, partial(check_event, event))
         for row, region in self.checked.regions.items():
-            self._try(row, partial(check_taken, region))
+            self._try(row, partial(check_shape, region))
+        self.kinds[self.kinds == NOT_COLUMNS] = BAD
         for row in self._special():
             self._parse(row)
 
@@ -152,7 +158,9 @@ class _Batch:
             if self.kinds[row] == RANKED:
                 parse_bag(query, analyser)
             else:
-                self.queries[row] = parse_query(query, analyser)
+                parsed = parse_query(query, analyser)
+                check_query(parsed)
+                self.queries[row] = parsed
 
         self._try(row, parse)
 

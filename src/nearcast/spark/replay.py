@@ -136,7 +136,7 @@ class _StepResults:
         event = record.event
         if event is None:
             return record.error or StateError(error)
-        if isinstance(event, Subscribe):
+        if isinstance(event, Subscribe) and event.subscription.query is not None:
             parse = parse_query if event.subscription.top is None else parse_bag
             try:
                 parse(event.subscription.query, self._analyser)

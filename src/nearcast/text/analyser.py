@@ -120,8 +120,8 @@ def has_term(text: str) -> bool:
 @cache
 def _run() -> re.Pattern[str]:
     """A term: letters and digits, with the marks that follow them."""
-    marks = _marks()
-    return re.compile(rf"\w++(?:[{marks}]++\w*+)*+")
+    # What is below all marks is ruled out first: most terms end with a blank.
+    return re.compile(rf"\w++(?:(?![\x00-\u02ff])[{_marks()}]++\w*+)*+")
 
 
 @cache

@@ -78,11 +78,14 @@ class EventStream:
             "text": text,
             "region": region,
             "point": point,
-            "top": pa.nulls(count, EVENT_SCHEMA.field("top").type),
             "at": pa.array(at, mask=early),
-            "ttl": pa.nulls(count, pa.float64()),
         }
-        return pa.table(columns, schema=EVENT_SCHEMA)
+        absent = {
+            field.name: pa.nulls(count, field.type)
+            for field in EVENT_SCHEMA
+            if field.name not in columns
+        }
+        return pa.table(columns | absent, schema=EVENT_SCHEMA)
 
     def _subscriptions(self, who: Ints, rows: Any) -> tuple[pa.Array, pa.Array]:
         """Give the queries and regions of the rows that subscribe."""
@@ -94,7 +97,10 @@ class EventStream:
         parts = {
             "type": pa.array(["Box"]).take(pa.array(np.zeros(len(rows), np.int8))),
             "bbox": _lists(rows, np.full(len(who), 4), pa.array(boxes.ravel())),
-        } | {each.name: pa.nulls(len(rows), each.type) for each in list(kind)[2:]}
+        }
+        parts |= {
+            each.name: pa.nulls(len(rows), each.type) for each in kind if each.name not in parts
+        }
         region = pa.StructArray.from_arrays(
             list(parts.values()), fields=list(kind), mask=pa.array(~rows)
         )

@@ -20,7 +20,7 @@ from nearcast.partition.tables import Terms
 _ABOUT = 1.000001  # sums of the same numbers in another order are not quite the same
 
 
-class Content(NamedTuple):
+class CellContent(NamedTuple):
     """What one worker has in one cell: its terms, heaviest first, and the hits of each."""
 
     terms: Terms
@@ -44,7 +44,7 @@ class TermShare(NamedTuple):
     saved_ns: float
 
 
-def content_of(plan: Plan, recent: RecentWork, cell: int, worker: int) -> Content:
+def content_of(plan: Plan, recent: RecentWork, cell: int, worker: int) -> CellContent:
     """Look into a piece."""
     here = np.flatnonzero(recent.hit_cell == cell)
     keys = recent.hit_key[here]
@@ -55,12 +55,12 @@ def content_of(plan: Plan, recent: RecentWork, cell: int, worker: int) -> Conten
     order = np.argsort(-loads, kind="stable")
     rank = np.empty(len(terms), np.int32)
     rank[order] = np.arange(len(terms), dtype=np.int32)
-    return Content(
+    return CellContent(
         terms[order], loads[order], rank[place.reshape(-1)], recent.hit_message[here].copy()
     )
 
 
-def share_of(content: Content, message_ns: float, amount: float) -> TermShare | None:
+def share_of(content: CellContent, message_ns: float, amount: float) -> TermShare | None:
     """Choose terms of about so much load, heaviest first; nothing if none is light enough."""
     chosen, taken = list[int](), 0.0
     own = content.loads + message_ns * np.bincount(content.hit_term, minlength=len(content.terms))
@@ -81,6 +81,6 @@ def share_of(content: Content, message_ns: float, amount: float) -> TermShare | 
     )
 
 
-def in_both(one: Content, other: Content) -> int:
+def in_both(one: CellContent, other: CellContent) -> int:
     """How many messages two workers handle for the same cell: one would do, if they were merged."""
     return len(np.intersect1d(one.hit_message, other.hit_message))

@@ -1,6 +1,6 @@
 """The engine of a server on Spark: it checks and stores events, and the pipeline matches them.
 
-Every event is checked as by `scan`, so that the pipeline refuses nothing that was accepted here,
+Every event is checked as the pipeline checks it, which so refuses nothing that was accepted here,
 and numbered as the pipeline will number it. Updates come back later, into the same log.
 """
 
@@ -24,12 +24,11 @@ from nearcast.engine.matching import (
 )
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.rankings import PlainRankings
-from nearcast.engine.scan import Scan
 from nearcast.engine.settings import Settings
 from nearcast.engine.update_log import Entry, entry_of
 from nearcast.events import Event, LateBody, Message, Publish, Subscription, Update, UpdateOp
 from nearcast.server.spark.event_files import EventFiles
-from nearcast.spark.refusals import check_taken
+from nearcast.spark.scan import PipelineScan
 from nearcast.topk.score import Bag
 
 _KEPT = 1_000_000
@@ -117,20 +116,21 @@ class _UnrankedWindow(PlainRankings):
 
     def best(self, id: str) -> Results:
         """The results of one that is there, best first, from the window as it is now."""
+        return self._ranked(id).best()
+
+    def would_rank(self, arrived: ArrivedMessage) -> dict[str, float]:
+        """Who would have a message among the best if it were published now, with its scores."""
+        gone = {other.number for other in self._window.leaving(arrived)}
+        scores = {id: self._ranked(id).would_rank(arrived, gone) for id in self._asked}
+        return {id: score for id, score in scores.items() if score is not None}
+
+    def _ranked(self, id: str) -> Ranking:
         subscription, bag, wanted = self._asked[id]
         ranking = Ranking(subscription, bag, self._scorer, wanted)
         for arrived in self._window:
             if not arrived.terms.isdisjoint(bag.weights):
                 ranking.enter(arrived)
-        return ranking.best()
-
-
-class _CheckingScan(Scan):
-    """Checks events as `scan` does, and refuses what a pipeline cannot match."""
-
-    def _subscribe(self, subscription: Subscription, now: float) -> list[Update]:
-        check_taken(subscription.region)
-        return super()._subscribe(subscription, now)
+        return ranking
 
 
 class PipelineEngine(Engine):
@@ -147,7 +147,15 @@ class PipelineEngine(Engine):
 
     def _new_core(self, settings: Settings) -> EventCore:
         window, messages = _UnrankedWindow(settings), _MessagesByTerm()
-        return _CheckingScan(settings, None, window, messages, reports=False)
+        core = PipelineScan(settings, None, window, messages, reports=False)
+        core.checks = False  # the file has what was accepted
+        return core
+
+    def _ready(self) -> EventCore:
+        core = super()._ready()
+        if isinstance(core, PipelineScan):
+            core.checks = True
+        return core
 
     def _last_delivered(self) -> int:
         """The number of the latest event whose updates are in the log."""

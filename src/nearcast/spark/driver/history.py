@@ -283,6 +283,7 @@ class History:
             "next": np.array([0 if last is None else last.messages]),
             "ring": np.ascontiguousarray(entries[:, :2]),
             "ring_times": np.ascontiguousarray(entries[:, 2]).view(np.float64),
+            "ring_ends": np.ascontiguousarray(entries[:, 3]).view(np.float64),
         }
         ranked = np.flatnonzero(self._alive & self._ranked).astype(np.int32)
         return Ledger.restored(window, kept, ids, self.live, self._ended, ranked)

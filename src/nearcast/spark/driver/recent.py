@@ -1,7 +1,8 @@
 """The ids of recent messages, kept with every step while they are in the window.
 
-An id is kept as two hashes and the time of its message. A file begins with a row of its own: how
-many ids there are, their checksum, and the step.
+An id is kept as two hashes, the time of its message, and when that ends. A file begins with a row
+of its own: how many ids there are, their checksum, the step, and how many numbers a row has. Rows
+of an earlier release have three, without the end.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Entries = npt.NDArray[np.uint64]
 
 _FOLDER = "window"
 _PART, _WHOLE = ".ids", ".all"
+_WIDTH, _EARLIER_WIDTH = 4, 3
 
 
 class RecentIds:
@@ -60,7 +62,7 @@ class RecentIds:
         wholes = [at for at, (_, name) in enumerate(names) if name.endswith(_WHOLE)]
         found = {number: self._read(name) for number, name in names[max(wholes, default=0) :]}
         self._spans = {number: _span(entries) for number, entries in found.items()}
-        return np.concatenate([np.empty((0, 3), np.uint64), *found.values()])
+        return np.concatenate([np.empty((0, _WIDTH), np.uint64), *found.values()])
 
     def forget(self, step: int, now: float) -> None:
         """Remove ids that had left the window after a step, when it was `now`."""
@@ -91,19 +93,27 @@ class RecentIds:
 
     def _write(self, name: str, step: int, entries: Entries) -> None:
         data = np.ascontiguousarray(entries)
-        head = np.array([[len(data), zlib.crc32(data.data), step]], np.uint64)
+        head = np.array([[len(data), zlib.crc32(data.data), step, _WIDTH]], np.uint64)
         self._files.write(f"{_FOLDER}/{name}", np.concatenate([head, data]).tobytes())
 
     def _read(self, name: str) -> Entries:
         data = self._files.read(name)
-        if len(data) >= 24 and len(data) % 24 == 0:
-            rows = np.frombuffer(data, np.uint64).reshape(-1, 3)
+        for width in (_WIDTH, _EARLIER_WIDTH):
+            if len(data) < 8 * width or len(data) % (8 * width):
+                continue
+            rows = np.frombuffer(data, np.uint64).reshape(-1, width)
             if rows[0, 0] == len(rows) - 1 and rows[0, 1] == zlib.crc32(rows[1:].data):
-                return rows[1:]
+                return rows[1:] if width == _WIDTH else _without_ends(rows[1:])
         raise SourceError(
             f"{self._files.root}/{name}: damaged; restore it, or start again with an empty folder "
             "as state"
         )
+
+
+def _without_ends(entries: Entries) -> Entries:
+    """Entries of an earlier release, as of messages without an end."""
+    ends = np.full((len(entries), 1), np.nan)
+    return np.hstack([entries, ends.view(np.uint64)])
 
 
 def _span(entries: Entries) -> tuple[int, float]:

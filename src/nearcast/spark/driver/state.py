@@ -41,8 +41,10 @@ from nearcast.spark.io.files import Files
 from nearcast.spark.operations import BEGUN, LOG, completed
 from nearcast.spark.sealed import seal, unseal
 
-KIND, VERSION = "nearcast pipeline", 3
-_READABLE = (1, 2, 3)  # the first had no lasting messages, the second no top-k subscriptions
+KIND, VERSION = "nearcast pipeline", 4
+_READABLE = (1, 2, 3, 4)
+"""The first had no lasting messages, the second no top-k subscriptions, the third did not note
+when the messages of the window end."""
 _COMMITS_KEPT = 100
 _TARGET = "target.plan"
 

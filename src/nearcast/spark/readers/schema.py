@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from nearcast.events.fields import (
     EVENT_FIELDS,
+    JSON,
     NUMBER,
     STRUCTURED,
     TEXT,
@@ -16,7 +17,7 @@ from nearcast.events.fields import (
     Many,
 )
 
-_PLAIN = {TEXT: "string", NUMBER: "double", WHOLE: "bigint"}
+_PLAIN = {TEXT: "string", NUMBER: "double", WHOLE: "bigint", JSON: "string"}
 
 
 def spark_type(kind: Kind) -> str:

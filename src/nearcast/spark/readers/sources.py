@@ -17,7 +17,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from nearcast.errors import InvalidValue, NearcastError, SourceError
+from nearcast.events.columns import EVENT_SCHEMA
 from nearcast.events.events import event_from_json
+from nearcast.events.fields import STRUCTURED
 from nearcast.events.log import decode_json
 from nearcast.spark.io.paths import absolute, is_local, local_path
 from nearcast.spark.readers.schema import LINES, NUMBERED_EVENTS
@@ -30,15 +32,10 @@ EVENT_FILES = (
 _FILE_COLUMNS = "path string, modificationTime timestamp, length bigint, content binary"
 _SPECIAL = re.compile(r"[][*?{},\\^-]")
 _NEVER_TOO_OLD = "36500d"
-_STRUCTURED = ("region", "point", "top")
-_PLAIN = ("op", "id", "query", "text", "at", "ttl")
-
 _PLACED = pa.schema([("line", pa.string()), ("place", pa.int64()), ("share", pa.int32())])
 _LINES = pa.schema(
-    [
-        (name, pa.float64() if name in ("at", "ttl") else pa.string())
-        for name in (*_PLAIN[:4], *_STRUCTURED, *_PLAIN[4:], "raw", "error")
-    ]
+    [(name, pa.float64() if name in ("at", "ttl") else pa.string()) for name in EVENT_SCHEMA.names]
+    + [("raw", pa.string()), ("error", pa.string())]
 )
 
 MakeEvents = Callable[[int, int], pa.Table]
@@ -163,8 +160,8 @@ def _row(line: str) -> dict[str, Any]:
         event_from_json(fields)
     except NearcastError as error:
         return {"raw": line, "error": str(error)}
-    row = {name: fields.get(name) for name in _PLAIN}
-    for name in _STRUCTURED:
-        if fields.get(name) is not None:
-            row[name] = msgspec.json.encode(fields[name]).decode()
+    row = {name: fields.get(name) for name in EVENT_SCHEMA.names}
+    for name in STRUCTURED:
+        if row[name] is not None:
+            row[name] = msgspec.json.encode(row[name]).decode()
     return row | {"raw": line}

@@ -14,13 +14,17 @@ import pyarrow as pa
 from nearcast.arrays.types import Floats, Int32s, Int64s
 from nearcast.engine.message_ids import NumberedStrings
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
-from nearcast.events.fields import ADD, REMOVE
+from nearcast.events.fields import ADD, CHANGE, REMOVE
 
 _AT_ONCE = 1 << 19  # updates that are held in memory before they are written
 
 
 class RankedUpdates(NamedTuple):
-    """Changes of results; a score below 0 means that the message left them."""
+    """Changes of results; a score below 0 means that the message left them.
+
+    A message that leaves and enters with one event, in two rows one after the other, stays a result
+    with another score.
+    """
 
     seq: Int64s
     owners: Int32s
@@ -47,10 +51,25 @@ def named_updates(
     """
     if again is not None and len(again):
         updates = updates.of(_net(updates, ids, again))
+    updates, rescored = _rescored(updates)
     for first in range(0, len(updates.seq), _AT_ONCE):
-        seq, owners, numbers, scores = updates.of(slice(first, first + _AT_ONCE))
+        part = slice(first, first + _AT_ONCE)
+        seq, owners, numbers, scores = updates.of(part)
         ops = np.where(scores >= 0, ADD, REMOVE).astype(np.int8)
+        ops[rescored[part]] = CHANGE
         yield updates_table(seq, ops, names(owners), ids.take(numbers), scores)
+
+
+def _rescored(updates: RankedUpdates) -> tuple[RankedUpdates, npt.NDArray[np.bool_]]:
+    """The updates with one row for each change of a score, and which rows these are."""
+    rescored = np.zeros(len(updates.seq), np.bool_)
+    rescored[1:] = updates.numbers[1:] == updates.numbers[:-1]
+    rescored[1:] &= updates.seq[1:] == updates.seq[:-1]
+    rescored[1:] &= updates.owners[1:] == updates.owners[:-1]
+    if not rescored.any():
+        return updates, rescored
+    kept = np.flatnonzero(~np.append(rescored[1:], False))
+    return updates.of(kept), rescored[kept]
 
 
 def _net(updates: RankedUpdates, ids: NumberedStrings, again: Int64s) -> npt.NDArray[np.int64]:
@@ -112,5 +131,5 @@ class UpdateSpool:
             self._writer = pa.ipc.new_file(self._file, UPDATE_SCHEMA)
         for table in self._name(updates):
             self._writer.write_table(table)
-        self.rows += len(updates.seq)
+            self.rows += len(table)
         self._parts, self._held = [], 0

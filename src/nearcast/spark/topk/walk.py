@@ -169,7 +169,7 @@ class StepWalk:
     def _change(self, first: int, end: int, now: float | None = None) -> None:
         """Take operations on different subscriptions; with `now`, a single one at that time.
 
-        A message that is a result before and after a replacement is not an update.
+        A message that is a result before and after a replacement changes its score at most.
         """
         shard, core = self._shard, self._core
         begins, ends = self._begins[first:end], self._ends[first:end]
@@ -207,6 +207,11 @@ class StepWalk:
             events, scores = some.events[kept], some.scores[kept]
             scores = scores if added else np.full(len(scores), NOTHING)
             self._add(RankedUpdates(when[events], own[events], some.messages[kept], scores))
+        _, old, new = np.intersect1d(_pairs(before), _pairs(after), True, return_indices=True)
+        new = np.repeat(new[before.scores[old] != after.scores[new]], 2)
+        events, scores = after.events[new], after.scores[new].copy()
+        scores[::2] = NOTHING
+        self._add(RankedUpdates(when[events], own[events], after.messages[new], scores))
 
     def _report(self, changes: TopkChanges, when: Int64s) -> None:
         owners = self._shard.owner_of.array[changes.subscriptions]

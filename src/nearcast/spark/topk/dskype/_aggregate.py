@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from nearcast._jit import inner_inlined, lean_kernel
 from nearcast.arrays.numbers import wide
 from nearcast.arrays.types import Bytes, Floats, Int32s, Int64s
 from nearcast.spark.topk.dskype._seats import DONE, MORE_CHANGES, MORE_ENTRIES
-from nearcast.spark.topk.dskype._walk import NO_ROOM, BufferChanges, Entries, kth_of, walk
+from nearcast.spark.topk.dskype._walk import (
+    NO_ROOM,
+    RESCORED,
+    BufferChanges,
+    Entries,
+    kth_of,
+    walk,
+)
 from nearcast.spark.topk.dskype.clock import StepClock
 from nearcast.topk.kernels.layout import NOTHING
 from nearcast.topk.kernels.order import before
@@ -35,12 +44,20 @@ class RefillRequests(NamedTuple):
     flags: Bytes
     before_starts: Int64s
     before: Int32s  # the k best of each before `since`, oldest first
+    before_scores: Floats  # their scores, NaN where they cannot have changed
 
 
 class RequestAnswers(NamedTuple):
     """The messages that may matter to each request; here oldest first, each once."""
 
     starts: Int64s
+    numbers: Int32s
+    scores: Floats
+
+
+class CarriedResults(NamedTuple):
+    """Room for the k best of one request, oldest first, and their scores."""
+
     numbers: Int32s
     scores: Floats
 
@@ -59,13 +76,16 @@ def depth_of(k: int) -> int:
 
 
 @inner_inlined
-def _mark(entries: Entries, count: int, numbers: Int32s, had: int) -> None:
-    """Mark the entries that are among the first `had` numbers; both are sorted by age."""
+def _mark(entries: Entries, count: int, carried: CarriedResults, had: int) -> None:
+    """Mark the entries that are among the first `had` results; both are sorted by age."""
     at = 0
     for n in range(count):
-        while at < had and numbers[at] < entries.numbers[n]:
+        while at < had and carried.numbers[at] < entries.numbers[n]:
             at += 1
-        entries.was[n] = at < had and numbers[at] == entries.numbers[n]
+        entries.was[n] = 0
+        if at < had and carried.numbers[at] == entries.numbers[n]:
+            score = carried.scores[at]
+            entries.was[n] = 1 if np.isnan(score) or score == entries.scores[n] else RESCORED
 
 
 @lean_kernel
@@ -76,7 +96,7 @@ def aggregate(
     requests: RefillRequests,
     answers: RequestAnswers,
     selection: RefillSelection,
-    carried: Int32s,
+    carried: CarriedResults,
     done: int,
     written: int,
 ) -> tuple[int, int, int]:
@@ -107,18 +127,19 @@ def aggregate(
         if not continues:
             had = requests.before_starts[n + 1] - requests.before_starts[n]
             for m in range(had):
-                carried[m] = requests.before[requests.before_starts[n] + m]
+                carried.numbers[m] = requests.before[requests.before_starts[n] + m]
+                carried.scores[m] = requests.before_scores[requests.before_starts[n] + m]
         _mark(entries, count, carried, had)
         if written + had > len(changes.events):
             return chain, chain_written, MORE_CHANGES
         # A result that no worker answered is no longer among the k best, nor will be: remove it.
         at = wide(0)
         for m in range(had):
-            while at < count and entries.numbers[at] < carried[m]:
+            while at < count and entries.numbers[at] < carried.numbers[m]:
                 at += 1
-            if not silent and (at == count or entries.numbers[at] != carried[m]):
+            if not silent and (at == count or entries.numbers[at] != carried.numbers[m]):
                 changes.events[written], changes.subs[written] = requests.since[n], n
-                changes.numbers[written], changes.scores[written] = carried[m], NOTHING
+                changes.numbers[written], changes.scores[written] = carried.numbers[m], NOTHING
                 written += 1
         # Go through the events of the request.
         walked = walk(
@@ -133,7 +154,7 @@ def aggregate(
         had = wide(0)
         for m in range(walked.begin, walked.end):
             if entries.was[m] != 0:
-                carried[had] = entries.numbers[m]
+                carried.numbers[had], carried.scores[had] = entries.numbers[m], entries.scores[m]
                 had += 1
         # Select the best messages that are still alive for the fresh buffer.
         if requests.flags[n] & STAYS != 0:

@@ -67,6 +67,7 @@ class SeatOutcomes(NamedTuple):
     event: Int32s  # with which it was released, or the number of events
     starts: Int64s  # the results of seat n before that are numbers[starts[n] : starts[n + 1]]
     numbers: Int32s
+    scores: Floats  # of these results
     raised: Int32s  # whether its threshold has risen
 
 
@@ -246,7 +247,10 @@ def take_step(
             to = outcomes.starts[n]
             for m in range(walked.begin, walked.end):
                 if entries.was[m] != 0:
-                    outcomes.numbers[to] = entries.numbers[m]
+                    outcomes.numbers[to], outcomes.scores[to] = (
+                        entries.numbers[m],
+                        entries.scores[m],
+                    )
                     to += 1
             outcomes.starts[n + 1] = to
             _release(seats, seat)

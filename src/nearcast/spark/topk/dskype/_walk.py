@@ -20,6 +20,7 @@ from nearcast.topk.kernels.layout import NOTHING
 from nearcast.topk.kernels.order import before, keep_best
 
 NO_ROOM = -1
+RESCORED = 2  # marks an entry that is among the k best so far, but had another score
 
 
 class BufferChanges(NamedTuple):
@@ -36,7 +37,7 @@ class Entries(NamedTuple):
 
     numbers: Int32s
     scores: Floats
-    was: npt.NDArray[np.uint8]  # whether each is among the k best so far
+    was: npt.NDArray[np.uint8]  # whether each is among the k best so far; see RESCORED
     some_numbers: Int32s  # scratch space of the same length, to choose the best
     some_scores: Floats
 
@@ -144,8 +145,9 @@ def walk(
 
     `complete` means that no other message can be among the k best. Otherwise the walk stops at the
     first event that leaves fewer than k candidates, and what that event changes is not written.
-    With `afresh` the first event compares the marked results with the k best from scratch; without
-    it the walk goes on from the results before the step, and `start` is not used.
+    With `afresh` the first event compares the marked results with the k best from scratch, and
+    writes for one that is RESCORED and stays that it leaves and enters; without it the walk goes on
+    from the results before the step, and `start` is not used.
     """
     begin, end, event = wide(0), wide(0), wide(start)
     kth_score, kth = NOTHING, wide(-1)
@@ -203,9 +205,13 @@ def walk(
             for n in range(begin, end):
                 score, number = entries.scores[n], wide(entries.numbers[n])
                 now = n >= alive and not before(kth_score, kth, score, number)
-                if now != (entries.was[n] != 0):
-                    if written == len(changes.events):
+                rescored = now and entries.was[n] == RESCORED
+                if rescored or now != (entries.was[n] != 0):
+                    if written + 2 > len(changes.events):
                         return WalkResult(NO_ROOM, event, begin, end, kth_score, kth)
+                    if rescored:
+                        _write(changes, written, event, sub, entries, n, False)
+                        written += 1
                     _write(changes, written, event, sub, entries, n, now)
                     written += 1
         begin = alive

@@ -32,12 +32,13 @@ def aggregate(requests: Requests, replies: list[Replies], timeline: Timeline) ->
     kernel_requests = _aggregate.RefillRequests(
         requests.wanted.ks, requests.since, requests.until, requests.flags,
         requests.before_starts, (requests.before - timeline.was_first).astype(np.int32),
+        requests.before_scores,
     )  # fmt: skip
     selection = _aggregate.RefillSelection(
         np.zeros(len(answers.numbers), np.uint8), np.empty(count)
     )
     entries = _seats.room_for(max(_ROOM, int(np.diff(answers.starts).max(initial=0))))
-    carried = np.empty(_LARGEST_K, np.int32)
+    carried = _aggregate.CarriedResults(np.empty(_LARGEST_K, np.int32), np.empty(_LARGEST_K))
     changes = room_for_changes(2 * len(answers.numbers) + _ROOM)
     done, written = 0, 0
     while True:

@@ -98,12 +98,13 @@ _COLUMNS: dict[str, tuple[type, int]] = {
 
 
 class ReleasedVersions(NamedTuple):
-    """Versions whose seats were released, with which event, and their k best before it."""
+    """Versions whose seats were released, with which event, and their k best before it, scored."""
 
     owners: Int32s
     events: Int32s
     starts: Int64s
     numbers: Int64s
+    scores: Floats
 
 
 class BufferStepResult(NamedTuple):
@@ -249,7 +250,7 @@ class BufferShard:
         count = len(found.seats)
         outcomes = _seats.SeatOutcomes(
             np.empty(count, np.int32), np.zeros(count + 1, np.int64),
-            np.empty(_ROOM, np.int32), np.zeros(count, np.int32),
+            np.empty(_ROOM, np.int32), np.empty(_ROOM), np.zeros(count, np.int32),
         )  # fmt: skip
         changes = room_for_changes(4 * len(found.numbers) + _ROOM)
         done, written, code = 0, 0, _seats.DONE
@@ -264,8 +265,9 @@ class BufferShard:
                 most = int(np.diff(found.starts).max()) + _seats.LARGEST
                 self._entries = _seats.room_for(most)
             elif code == _seats.MORE_RESULTS:
+                used = outcomes.starts[done]
                 outcomes = outcomes._replace(
-                    numbers=longer(outcomes.numbers, outcomes.starts[done])
+                    numbers=longer(outcomes.numbers, used), scores=longer(outcomes.scores, used)
                 )
             elif code == _seats.MORE_CHANGES:
                 changes = BufferChanges(*(longer(column, written) for column in changes))
@@ -333,5 +335,8 @@ def _released(
 ) -> ReleasedVersions:
     starts = starts_of(np.diff(outcomes.starts)[gone])
     # Only released seats have results listed, so their lists are contiguous.
-    numbers = outcomes.numbers[: outcomes.starts[-1]] + np.int64(base)
-    return ReleasedVersions(owners[gone], outcomes.event[gone], starts, numbers)
+    count = outcomes.starts[-1]
+    numbers = outcomes.numbers[:count] + np.int64(base)
+    return ReleasedVersions(
+        owners[gone], outcomes.event[gone], starts, numbers, outcomes.scores[:count].copy()
+    )

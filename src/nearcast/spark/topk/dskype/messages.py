@@ -85,7 +85,8 @@ class Requests(NamedTuple):
     """Versions to evaluate, each from event `since` to before event `until`.
 
     The requests of one subscription are consecutive. `before` has the numbers of the k best of each
-    before `since`; with the flag `CONTINUES` they follow from the preceding request instead.
+    before `since`, `before_scores` their scores, NaN where they stay as they are; with the flag
+    `CONTINUES` both follow from the preceding request instead.
     """
 
     wanted: Wanted
@@ -94,6 +95,7 @@ class Requests(NamedTuple):
     flags: Bytes
     before_starts: Int64s
     before: Int64s
+    before_scores: Floats
 
 
 class Replies(NamedTuple):

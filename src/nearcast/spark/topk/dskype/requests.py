@@ -75,6 +75,9 @@ def _requests(
     starts = np.append(released.starts, released.starts[-1])
     lists = np.concatenate([parked, np.where(source < 0, len(owners_released), source)])[order]
     before_starts, places = picked(starts, lists)
+    # A version that was parked scores as before: only one that begins can change a score.
+    scores = released.scores[places]
+    scores[np.repeat((order < len(parked)), np.diff(before_starts))] = np.nan
     return Requests(
         _joined(shard.wanted(owners), begun).of(order),
         since[order],
@@ -82,6 +85,7 @@ def _requests(
         flags,
         before_starts,
         released.numbers[places],
+        scores,
     )
 
 
@@ -95,6 +99,7 @@ def buffer_requests(wanted: Wanted) -> Requests:
         np.full(count, SILENT | STAYS, np.uint8),
         np.zeros(count + 1, np.int64),
         np.empty(0, np.int64),
+        np.empty(0),
     )
 
 
