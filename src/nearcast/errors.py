@@ -120,10 +120,6 @@ class UnknownMessageError(UnknownIdError):
     """An event about a message that is neither active nor in the window."""
 
 
-class IdInUseError(StateError):
-    """A message with the id of one that is still active or in the window."""
-
-
 class KindError(StateError):
     """A top-k subscription treated as a boolean one, or the other way round."""
 

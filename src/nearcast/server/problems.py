@@ -10,7 +10,6 @@ import msgspec
 from starlette.responses import Response
 
 from nearcast.errors import (
-    IdInUseError,
     InvalidValue,
     KindError,
     MissingField,
@@ -71,7 +70,6 @@ _KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
     (InvalidValue, 422, "invalid-value"),
     (UnknownMessageError, 404, "unknown-message"),
     (UnknownIdError, 404, "unknown-subscription"),
-    (IdInUseError, 409, "id-in-use"),
     (NotOnSparkError, 422, "not-on-spark"),
     (KindError, 409, "other-kind"),
     (PastTimeError, 409, "past-time"),

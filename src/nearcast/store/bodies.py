@@ -90,7 +90,9 @@ class BodyStore:
             self._put_earlier(seq, message, body.json)
 
     def _put_bodies(self, batch: pa.RecordBatch | None) -> None:
-        for start in range(0, 0 if batch is None else len(batch), _LARGEST):
+        if batch is None:
+            return
+        for start in range(0, len(batch), _LARGEST):
             part = batch.slice(start, _LARGEST)
             seqs = part.column("seq")
             self._bodies.put(seqs[0].as_py(), part, float(seqs[len(part) - 1].as_py()))
