@@ -19,8 +19,9 @@ from nearcast.active import ActiveChanges, MessageTerms
 from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import ActiveColumns
-from nearcast.engine.bodies import ColumnBodies, earlier_bodies, metas_of
+from nearcast.engine.bodies import earlier_bodies, metas_of
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
+from nearcast.engine.column_bodies import ColumnBodies
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.order import (

@@ -19,8 +19,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearcast.engine.bodies import ColumnBodies
 from nearcast.engine.changes import AcceptedMessage, PublishedColumns
+from nearcast.engine.column_bodies import ColumnBodies
 from nearcast.engine.update_log import CausedUpdate, Entry, Rows
 from nearcast.events import LateBody, Message
 from nearcast.events.bodies import body_fields
