@@ -294,7 +294,11 @@ def test_strings_that_were_chosen_to_crowd_tables_do_not_do_so() -> None:
         engine.subscribe(word, word, Box(0, 0, 1, 1))
         engine.publish(word, word, (0.5, 0.5))
     core = cast("Indexed", engine._core)
-    tables = (core.boolean.terms._slots, core.ranked._terms._slots, core.ranked._message_ids._slots)
+    tables = (
+        core.boolean.terms._slots,
+        core.ranked._terms._slots,
+        core.ranked._messages.ids._slots,
+    )
     for slots in tables:
         firsts = slots[slots[:, 1] != np.uint64(2**64 - 1), 0]
         assert len(firsts) >= len(chosen)

@@ -337,7 +337,7 @@ def area_lies_in(area: Fields, region: Fields) -> bool:
     distance = min(way_to(lon, lat, ring) for ring in shapely.get_rings(shape))
     if abs(distance - region["radius"]) < 2:
         reject()  # too near to tell by points along the border
-    return distance < region["radius"]
+    return bool(distance < region["radius"])
 
 
 def way_to(lon: float, lat: float, ring: Any) -> float:

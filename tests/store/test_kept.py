@@ -76,7 +76,8 @@ def test_what_was_displaced_does_not_return_from_an_export(tmp_path: Path) -> No
     path = tmp_path / "e.nearcast"
     with Engine(path=path, index="scan", window_count=3) as engine:
         first = [BEST, message("filler-1"), message("m1", ttl=100), *map(message, ["m2", "m3"])]
-        engine.apply_all([*first, message("m4"), Retract("m2"), Retract("m3")])
+        engine.apply_all(first)
+        engine.apply_all([message("m4"), Retract("m2"), Retract("m3")])
         copy = Scan(engine.settings)
         for event in export_events(path):
             copy.apply(event)

@@ -153,10 +153,11 @@ class _Reader:
         """Whether an event can be planned for: not a top-k subscription, nor an invalid query."""
         if not isinstance(event, Subscribe):
             return True
-        if event.subscription.top is not None:
+        query = event.subscription.query
+        if event.subscription.top is not None or query is None:
             return False
         try:
-            parse_query(event.subscription.query, self._analyser)
+            parse_query(query, self._analyser)
         except NearcastError:
             return False
         return True

@@ -263,8 +263,8 @@ class _HistoryReader:
     def rows(self) -> SampleRows:
         lists = _Lists()
         for owner, subscription in enumerate(self._current.values()):
-            if subscription.region is None:
-                continue
+            if subscription.region is None or subscription.query is None:
+                continue  # which a pipeline does not take
             query = parse_query(subscription.query, self._analyser)
             for conjunct in query.conjuncts:
                 terms = self._numbered(conjunct.required)
