@@ -7,11 +7,14 @@ last messages; that is exact, because no message with an end is in it while some
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from math import inf
 from typing import Any, NamedTuple
 
 from nearcast.engine.scan import Scan
 from nearcast.events import Event, Message, Move, Publish, Subscribe, Subscription, Update
+from nearcast.events.events import Fields
+from nearcast.events.fields import PUBLISH
 from nearcast.spark import refusals
 from nearcast.text import parse_bag, parse_query
 
@@ -27,21 +30,41 @@ class PipelineScan(Scan):
 
     def __init__(self, *parts: Any, **options: Any) -> None:
         super().__init__(*parts, **options)
-        self.checks = True
-        """Whether events are checked; those that were accepted before need not be."""
         self._recent: OrderedDict[str, _WindowPlace] = OrderedDict()  # the last messages, by id
         self._next = 0
         self._lasting: _WindowPlace | None = None  # the latest message with an end
 
     def apply(self, event: Event) -> list[Update]:
         """Apply one event and return its updates in order; a refused one changes nothing."""
-        if self.checks:
-            refusals.check_event(event)
-            self._check(event, self._time(event.at))
+        refusals.check_event(event)
+        now = self._time(event.at)
+        self._check(event, now)
         updates = super().apply(event)
         if isinstance(event, Publish) and event.message.point is not None:
-            self._note(event.message)
+            self._note(event.message.id, now, event.message.ttl > 0)
         return updates
+
+    def recall(self, latest: Iterable[Fields]) -> None:
+        """Take in which messages were the last, after a restart.
+
+        `latest` are the events that were accepted, in their JSON form, newest first.
+        """
+        window, now = self.settings.window, 0.0 if self.now is None else self.now
+        most = inf if window.count is None else window.count
+        oldest = -inf if window.seconds is None else now - window.seconds
+        found: list[tuple[str | None, float | None, bool]] = []
+        for fields in latest:
+            at = fields.get("at")
+            is_point = fields["op"] == PUBLISH and fields.get("point") is not None
+            found.append((fields["id"] if is_point else None, at, bool(fields.get("ttl"))))
+            most -= is_point
+            if most <= 0 or (at is not None and at <= oldest):
+                break
+        time = 0.0
+        for id, at, ends in reversed(found):
+            time = time if at is None else at
+            if id is not None:
+                self._note(id, time, ends)
 
     def _check(self, event: Event, now: float) -> None:
         match event:
@@ -84,13 +107,12 @@ class PipelineScan(Scan):
         oldest = -inf if window.seconds is None else now - window.seconds
         return place.number >= self._next - most and place.at > oldest
 
-    def _note(self, message: Message) -> None:
-        now = 0.0 if self.now is None else self.now
-        place, recent = _WindowPlace(self._next, now, message.ttl > 0), self._recent
+    def _note(self, id: str, now: float, ends: bool) -> None:
+        place, recent = _WindowPlace(self._next, now, ends), self._recent
         self._next += 1
-        if place.ends:
+        if ends:
             self._lasting = place
-        recent[message.id] = place
-        recent.move_to_end(message.id)
+        recent[id] = place
+        recent.move_to_end(id)
         while not self._has(next(iter(recent.values())), now):
             recent.popitem(last=False)

@@ -147,14 +147,12 @@ class PipelineEngine(Engine):
 
     def _new_core(self, settings: Settings) -> EventCore:
         window, messages = _UnrankedWindow(settings), _MessagesByTerm()
-        core = PipelineScan(settings, None, window, messages, reports=False)
-        core.checks = False  # the file has what was accepted
-        return core
+        return PipelineScan(settings, None, window, messages, reports=False)
 
     def _ready(self) -> EventCore:
-        core = super()._ready()
-        if isinstance(core, PipelineScan):
-            core.checks = True
+        restored, core = self._core is None, super()._ready()
+        if restored and isinstance(core, PipelineScan):
+            core.recall(self._files.latest(self._journal.seq))
         return core
 
     def _last_delivered(self) -> int:
