@@ -116,8 +116,8 @@ class UnknownIdError(StateError):
     """An event about a subscription that is not there."""
 
 
-class IdInUseError(StateError):
-    """A message with the id of one that is still active or in the window."""
+class UnknownMessageError(UnknownIdError):
+    """An event about a message that is neither active nor in the window."""
 
 
 class KindError(StateError):

@@ -15,8 +15,8 @@ from nearcast_lab.workloads import WORKLOADS
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
     *("replay", "match", "sample", "generate", "export", "import", "demo", "bench"),
-    *("experiment", "spark", "kernels", "serve", "keys", "sub", "publish", "listen", "backup"),
-    "restore",
+    *("experiment", "spark", "kernels", "serve", "keys", "sub", "publish", "retract"),
+    *("listen", "backup", "restore"),
 ]
 
 

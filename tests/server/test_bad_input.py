@@ -11,7 +11,10 @@ from served import IPAD, JSON, NDJSON, SALE, Served, serving
 BIG = {"type": "Polygon", "coordinates": [[[0, 0]] * 101]}
 MANY = {"type": "MultiPolygon", "coordinates": [[[[0, 0]] * 51]] * 2}
 BOX = {"type": "Box", "bbox": [0, 0, 1, 1]}
-SUBS, MESSAGES = "/v1/subscriptions", "/v1/messages"
+MANY = {"type": "MultiPolygon", "coordinates": [[[[0, 0]] * 60], [[[1, 1]] * 60]]}
+BEST = {"k": 1, "alpha": 0.5}
+TOP: dict[str, Any] = {"query": "jazz", "point": [0, 0], "top": BEST}
+SUBS, MESSAGES, MATCH = "/v1/subscriptions", "/v1/messages", "/v1/match"
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +24,7 @@ def server() -> Iterator[Served]:
     )
     with serving(limits=limits) as served:
         served.http.put("/v1/subscriptions/bool", json=IPAD)
-        top = {"query": "jazz", "point": [0, 0], "top": {"k": 1, "alpha": 0.5}}
-        served.http.put("/v1/subscriptions/top", json=top)
-        served.post(MESSAGES, SALE | {"id": "taken", "ttl": 1e9})
+        served.http.put("/v1/subscriptions/top", json=TOP)
         yield served
 
 
@@ -31,7 +32,37 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     # method, path, body, status, kind, field
     ("POST", SUBS, [], 422, "invalid-value", "body"),
     ("POST", SUBS, {}, 422, "missing-field", "query"),
-    ("POST", SUBS, {"query": "a"}, 422, "missing-field", "region"),
+    ("POST", SUBS, {"query": None, "region": None}, 422, "missing-field", "query"),
+    ("POST", SUBS, {"filter": "a"}, 422, "missing-field", "top"),
+    ("POST", SUBS, IPAD | {"filter": "a"}, 422, "missing-field", "top"),
+    ("POST", SUBS, TOP | {"query": None}, 422, "missing-field", "query"),
+    ("POST", SUBS, TOP | {"point": None}, 422, "missing-field", "point"),
+    ("POST", SUBS, TOP | {"query": "a AND b"}, 422, "invalid-query", "query"),
+    ("POST", SUBS, TOP | {"filter": "(a"}, 422, "invalid-query", "filter"),
+    ("POST", SUBS, TOP | {"filter": 5}, 422, "invalid-value", "filter"),
+    ("POST", SUBS, TOP | {"filter": "x" * 51}, 422, "invalid-value", "filter"),
+    ("POST", SUBS, TOP | {"top": {"k": 1}}, 422, "missing-field", "top.alpha"),
+    ("POST", SUBS, TOP | {"top": {"k": 0, "alpha": 1}}, 422, "invalid-value", "top.k"),
+    ("POST", SUBS, TOP | {"top": BEST | {"scale": 0}}, 422, "invalid-value", "top.scale"),
+    ("POST", SUBS, TOP | {"top": BEST | {"scale": "1"}}, 422, "invalid-value", "top.scale"),
+    ("POST", SUBS, TOP | {"top": BEST | {"min_score": []}}, 422, "invalid-value", "top.min_score"),
+    ("POST", SUBS, IPAD | {"meta": []}, 422, "invalid-value", "meta"),
+    ("POST", SUBS, IPAD | {"meta": "x"}, 422, "invalid-value", "meta"),
+    ("POST", SUBS, IPAD | {"meta": {"a": "x" * 4089}}, 422, "invalid-value", "meta"),
+    ("POST", SUBS, IPAD | {"ttl": 0}, 422, "invalid-value", "ttl"),
+    ("POST", SUBS, IPAD | {"ttl": -1}, 422, "invalid-value", "ttl"),
+    ("POST", SUBS, IPAD | {"ttl": True}, 422, "invalid-value", "ttl"),
+    ("POST", SUBS, IPAD | {"ttl": "9"}, 422, "invalid-value", "ttl"),
+    ("POST", SUBS, IPAD | {"ops": []}, 422, "invalid-value", "ops"),
+    ("POST", SUBS, IPAD | {"ops": "add"}, 422, "invalid-value", "ops"),
+    ("POST", SUBS, IPAD | {"ops": ["add", "stop"]}, 422, "invalid-value", "ops"),
+    ("POST", SUBS, IPAD | {"ops": [["add"]]}, 422, "invalid-value", "ops"),
+    ("POST", SUBS, IPAD | {"ops": {"add": 1}}, 422, "invalid-value", "ops"),
+    ("POST", SUBS, IPAD | {"query": "price:<abc"}, 422, "invalid-query", "query"),
+    ("POST", SUBS, IPAD | {"query": "a*b"}, 422, "invalid-query", "query"),
+    ("POST", SUBS, IPAD | {"query": '"red wine'}, 422, "invalid-query", "query"),
+    ("POST", SUBS, IPAD | {"query": ""}, 422, "invalid-query", "query"),
+    ("POST", SUBS, IPAD | {"region": MANY}, 422, "invalid-value", "region.coordinates"),
     ("POST", SUBS, IPAD | {"id": ""}, 422, "invalid-value", "id"),
     ("POST", SUBS, IPAD | {"id": 5}, 422, "invalid-value", "id"),
     ("POST", SUBS, IPAD | {"id": "é" * 128}, 422, "invalid-value", "id"),
@@ -43,16 +74,29 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     ("POST", SUBS, IPAD | {"region": {"type": "Disc"}}, 422, "invalid-value", "region.type"),
     ("POST", SUBS, IPAD | {"region": "here"}, 422, "invalid-value", "region"),
     ("POST", SUBS, IPAD | {"point": [0, 0]}, 422, "missing-field", "top"),
-    ("POST", SUBS, IPAD | {"top": {"k": 1, "alpha": 1}}, 422, "invalid-value", "region"),
+    ("POST", SUBS, IPAD | {"top": {"k": 1, "alpha": 1}}, 422, "missing-field", "point"),
     ("POST", SUBS, IPAD | {"at": "now"}, 422, "invalid-value", "at"),
     ("POST", SUBS, IPAD | {"at": 1}, 409, "past-time", None),
     ("PUT", f"{SUBS}/top", IPAD, 409, "other-kind", None),
     ("PUT", f"{SUBS}/%FF", IPAD, 422, "invalid-value", "id"),
     ("PATCH", f"{SUBS}/bool", {}, 422, "missing-field", "region"),
     ("PATCH", f"{SUBS}/bool", {"point": [0, 0]}, 409, "other-kind", None),
-    ("PATCH", f"{SUBS}/bool", {"region": BOX, "point": [0, 0]}, 422, "invalid-value", "region"),
+    ("PATCH", f"{SUBS}/bool", {"region": BOX, "point": [0, 0]}, 409, "other-kind", None),
+    ("PATCH", f"{SUBS}/bool", {"ttl": 5}, 422, "missing-field", "region"),
+    ("PATCH", f"{SUBS}/bool", {"region": BOX, "ttl": 0}, 422, "invalid-value", "ttl"),
+    ("PATCH", f"{SUBS}/bool", {"region": BOX, "query": "a"}, 422, "invalid-value", "query"),
     ("PATCH", f"{SUBS}/none", {"region": BOX}, 404, "unknown-subscription", None),
-    ("POST", MESSAGES, {}, 422, "missing-field", "text"),
+    ("POST", MESSAGES, {}, 422, "missing-field", "point"),
+    ("POST", MESSAGES, SALE | {"text": 5}, 422, "invalid-value", "text"),
+    ("POST", MESSAGES, SALE | {"properties": []}, 422, "invalid-value", "properties"),
+    ("POST", MESSAGES, SALE | {"properties": "x"}, 422, "invalid-value", "properties"),
+    ("POST", MESSAGES, {"region": IPAD["region"]}, 422, "invalid-value", "region"),
+    ("POST", MATCH, {}, 422, "missing-field", "point"),
+    ("POST", MATCH, SALE | {"point": [0, 91]}, 422, "invalid-value", "point[1]"),
+    ("POST", MATCH, SALE | {"at": 1}, 409, "past-time", None),
+    ("DELETE", f"{MESSAGES}/none", None, 404, "unknown-message", None),
+    ("GET", f"{MESSAGES}/none", None, 404, "unknown-message", None),
+    ("GET", f"{MESSAGES}/%FF", None, 422, "invalid-value", "id"),
     ("POST", MESSAGES, {"text": "a"}, 422, "missing-field", "point"),
     ("POST", MESSAGES, SALE | {"point": [0, 91]}, 422, "invalid-value", "point[1]"),
     ("POST", MESSAGES, SALE | {"point": [True, 0]}, 422, "invalid-value", "point[0]"),
@@ -61,7 +105,6 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
     ("POST", MESSAGES, SALE | {"ttl": -1}, 422, "invalid-value", "ttl"),
     ("POST", MESSAGES, SALE | {"ttl": "x"}, 422, "invalid-value", "ttl"),
     ("POST", MESSAGES, SALE | {"text": "x" * 101}, 422, "invalid-value", "text"),
-    ("POST", MESSAGES, SALE | {"id": "taken"}, 409, "id-in-use", None),
     ("POST", "/v1/queries", {}, 422, "missing-field", "query"),
     ("POST", "/v1/queries", {"query": "a", "top": 5}, 422, "invalid-value", "top"),
     ("PUT", f"{SUBS}/bool/webhook", {}, 422, "invalid-value", "url"),
@@ -85,7 +128,7 @@ BODIES: list[tuple[str, str, Any, int, str, str | None]] = [
 def test_bodies(
     server: Served, method: str, path: str, body: Any, status: int, kind: str, field: str | None
 ) -> None:
-    answer = server.http.request(method, path, json=body)
+    answer = server.http.request(method, path, **({} if body is None else {"json": body}))
     problem = answer.json()
     assert (answer.status_code, problem["type"]) == (status, f"urn:nearcast:problem:{kind}")
     assert answer.headers["content-type"] == "application/problem+json"

@@ -14,7 +14,7 @@ from httpx_sse import EventSource
 from nearcast import AsyncClient, Box, Circle, Client, Message, NearcastError, Subscription, Top
 from nearcast.client import Gap, Received, ServerError, UnreachableError
 from nearcast.client.core import UpdateStream
-from nearcast.events import Publish, Unsubscribe
+from nearcast.events import Unsubscribe
 from patience import PATIENCE_S
 from served import Served, serving
 
@@ -53,11 +53,11 @@ def test_the_verbs_of_the_engine(server: Served) -> None:
 def test_many_at_once(server: Served) -> None:
     with Client(server.url) as client:
         client.subscribe("s1", "ipad", HERE)
-        messages = [Message(f"m{number % 2500}", "ipad", POINT) for number in range(2501)]
-        done = client.publish_many(messages)
+        messages = [Message(f"m{number}", "ipad", POINT) for number in range(2500)]
+        done = client.publish_many([*messages, b"bad\n"])
         assert (done.accepted, done.refused, done.updates) == (2500, 1, 2500)
         assert [error.line for error in done.errors] == [2501]
-        numbered = client.apply([Publish(messages[0]), Unsubscribe("s1")])
+        numbered = client.apply([Unsubscribe("s2"), Unsubscribe("s1")])
         assert numbered.seqs == [None, 2502]
         log = list(client.log(0))
         assert [entry.id for entry in log] == list(range(1, 2501))

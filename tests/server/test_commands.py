@@ -292,3 +292,37 @@ def test_the_package_needs_no_httpx_until_a_client_is_asked_for(
         _ = nearcast.Client
     with pytest.raises(AttributeError):
         _ = nearcast.Nothing
+
+
+def test_the_fields_of_subscriptions_and_messages_as_options(
+    server: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = ["--url", server.url]
+    fence = ["--region", "10,10,11,11", "--ttl", "900", "--ops", "add,remove", "--meta", '{"a":1}']
+    code, out, _ = run(capsys, "sub", "add", "fence", *fence, *url)
+    assert (code, json.loads(out)["ops"]) == (0, ["add", "remove"])
+    best = ["--point", "10.5,10.5", "--k", "1", "--filter", "line:333"]
+    assert run(capsys, "sub", "add", "best", "bus", *best, *url)[0] == 0
+    bus = ["--point", "10.5,10.5", "--properties", '{"line": 333}']
+    code, out, _ = run(capsys, "match", "--text", "bus", *bus, *url)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(each["subscription"], "score" in each) for each in found] == [
+        ("best", True),
+        ("fence", False),
+    ]
+    place = server.http.get("/v1/updates", headers={"accept": "application/x-ndjson"})
+    code, out, _ = run(capsys, "publish", "--id", "bus-7", "--ttl", "60", *bus, *url)
+    assert (code, json.loads(out)) == (0, {"id": "bus-7", "updates": 1})
+    code, out, _ = run(capsys, "retract", "bus-7", *url)
+    assert (code, json.loads(out)) == (0, {"id": "bus-7", "updates": 1})
+    code, _, err = run(capsys, "retract", "bus-7", *url)
+    assert code == 2
+    assert "no message 'bus-7'" in err
+    after = ["--after", place.headers["nearcast-last"], "--count", "1"]
+    code, out, _ = run(capsys, "listen", "fence", *after, *url)
+    assert json.loads(out)["body"]["properties"] == {"line": 333}
+    assert json.loads(out)["meta"] == {"a": 1}
+    code, out, _ = run(capsys, "listen", "fence", *after, "--include", "", *url)
+    assert json.loads(out).keys() == {"id", "op", "subscription", "message", "at"}
+    code, _, err = run(capsys, "sub", "add", "x", "a", "--meta", "[1]", *url)
+    assert (code, "--meta" in err) == (2, True)

@@ -9,6 +9,8 @@ import pytest
 from nearcast import Engine
 from served import IPAD, SALE, Served, serving
 
+TOP = {"k": 1, "alpha": 0.5}
+
 
 @pytest.fixture
 def server() -> Iterator[Served]:
@@ -34,10 +36,10 @@ def test_bad_lines_never_lose_good_ones(server: Served) -> None:
     answer = server.lines(
         "/v1/messages", f'{good}\n\n{{"text": "x"\n{taken}\n{taken}\n"text"\r\n{good}\r\n\n{good}'
     ).json()
-    assert (answer["accepted"], answer["refused"], answer["updates"]) == (4, 3, 4)
-    assert [error["line"] for error in answer["errors"]] == [3, 5, 6]
+    assert (answer["accepted"], answer["refused"], answer["updates"]) == (5, 2, 5)
+    assert [error["line"] for error in answer["errors"]] == [3, 6]
     kinds = [error["type"].rpartition(":")[2] for error in answer["errors"]]
-    assert kinds == ["invalid-value", "id-in-use", "invalid-value"]
+    assert kinds == ["invalid-value", "invalid-value"]
 
 
 def test_lines_in_many_slices_keep_their_numbers(server: Served) -> None:
@@ -68,8 +70,9 @@ def test_the_past_is_refused(server: Served) -> None:
 
 def test_what_is_refused_does_not_move_time(server: Served) -> None:
     server.http.put("/v1/subscriptions/s1", json=IPAD)
-    server.post("/v1/messages", SALE | {"id": "m1"})
-    assert server.post("/v1/messages", SALE | {"id": "m1", "at": 1290}).status_code == 409
+    server.http.put("/v1/subscriptions/top", json={"query": "a", "point": [0, 0], "top": TOP})
+    refused = server.http.put("/v1/subscriptions/top", json=IPAD | {"at": 1290})
+    assert (refused.status_code, refused.json()["type"][21:]) == (409, "other-kind")
     server.post("/v1/messages", SALE)
     assert server.updates()[-1]["at"] == 1000.0
 
@@ -99,9 +102,9 @@ def test_the_same_key_has_one_effect_and_one_answer(server: Served) -> None:
 
 
 def test_a_refused_request_may_be_tried_again_with_its_key(server: Served) -> None:
-    server.post("/v1/messages", SALE | {"id": "m1", "at": 1000, "ttl": 60})
+    server.post("/v1/messages", SALE | {"at": 1000})
     headers = {"idempotency-key": "k1"}
-    body = SALE | {"id": "m1"}
+    body = SALE | {"at": 999}
     assert server.post("/v1/messages", body, headers=headers).status_code == 409
     assert server.post("/v1/messages", body, headers=headers).status_code == 409
 

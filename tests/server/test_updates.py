@@ -28,6 +28,7 @@ def test_an_update_is_an_event_with_an_id(server: Served) -> None:
         "subscription": "s1",
         "message": "m1",
         "at": 2e9,
+        "body": SALE | {"at": 2e9},
     }
 
 

@@ -93,7 +93,12 @@ def test_an_update_is_posted_and_signed() -> None:
             "type": "update.add",
             "id": 1,
             "timestamp": 2e9,
-            "data": {"op": "add", "subscription": "s1", "message": "m1"},
+            "data": {
+                "op": "add",
+                "subscription": "s1",
+                "message": "m1",
+                "body": SALE | {"at": 2e9},
+            },
         }
         assert headers["webhook-id"] == "default-s1-1"
 

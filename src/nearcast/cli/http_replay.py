@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from nearcast.cli.remote import connect
 from nearcast.engine.replay import Refusal
 from nearcast.errors import NearcastError, StateError
-from nearcast.events import Record, Update
+from nearcast.events import LateBody, Record, Update
+from nearcast.events.bodies import NOTHING, Include
 
 if TYPE_CHECKING:
     from nearcast.client import Client
@@ -27,20 +28,22 @@ def replay_over_http(
     refuse: Refusal,
     *,
     stop: bool,
+    include: Include = NOTHING,
 ) -> Iterator[tuple[int, list[Update]]]:
     """Send the events to a server, and yield their positions with the updates they caused.
 
     With `stop` the server does not apply the events after one that it refuses.
     """
     with connect(url, key, wait_s, retries=_RETRIES) as client:
-        yield from _Replay(client, refuse, stop=stop).run(iter(records))
+        yield from _Replay(client, refuse, stop=stop, include=include).run(iter(records))
 
 
 class _Replay:
-    def __init__(self, client: Client, refuse: Refusal, *, stop: bool) -> None:
+    def __init__(self, client: Client, refuse: Refusal, *, stop: bool, include: Include) -> None:
         self._client = client
         self._refuse = refuse
         self._stop = stop
+        self._include = include
         self._place = client.last_update()
 
     def run(self, records: Iterator[Record]) -> Iterator[tuple[int, list[Update]]]:
@@ -80,9 +83,13 @@ class _Replay:
         """The updates of the events that were accepted, as soon as the server has them all."""
         found: dict[int, list[Update]] = {position: [] for position in positions.values()}
         if positions:
-            for each in self._client.log(self._place, up_to_seq=max(positions)):
+            last, include = max(positions), self._include.names
+            for each in self._client.log(self._place, up_to_seq=last, include=include):
                 self._place = each.id
                 if each.seq in positions:
-                    update = Update(each.op, each.subscription, each.message, each.score)
+                    late = None if each.body is None else LateBody.ready(each.body)
+                    update = Update(
+                        each.op, each.subscription, each.message, each.score, each.meta, late
+                    )
                     found[positions[each.seq]].append(update)
         yield from found.items()

@@ -22,12 +22,18 @@ from nearcast.cli.remote import (
     reach,
     say,
 )
+from nearcast.events.bodies import read_include
 
 if TYPE_CHECKING:
     from nearcast.client import Client, Gap, Received
 
 
 _NOT_FOUND = 404
+_SIGNS = {
+    "add": ("+ ", "bold green"),
+    "remove": ("- ", "bold red"),
+    "change": ("~ ", "bold yellow"),
+}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,6 +55,14 @@ def listen(
     count: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="End after N updates.")
     ] = None,
+    include: Annotated[
+        str,
+        typer.Option(
+            "--include",
+            metavar="message,meta",
+            help="What updates have besides: the message, and the meta of the subscription.",
+        ),
+    ] = "message,meta",
     url: UrlOption = URL,
     key: KeyOption = None,
     wait: Annotated[
@@ -75,12 +89,13 @@ def listen(
         time.sleep(pause_s)
 
     console = Console(highlight=False)
-    ids = subscriptions or []
+    ids, included = subscriptions or [], read_include(include, "--include").names
     with connect(url, key, wait, sleep=take_up) as client:
         # Starting after the latest id, it misses nothing while the stream is still being opened.
         place = client.last_update() if after is None else after
         _announce(client, url, ids)
-        for each in islice(client.updates(*ids, after=place, gaps=True), count):
+        updates = client.updates(*ids, after=place, gaps=True, include=included)
+        for each in islice(updates, count):
             if as_lines(as_json):
                 typer.echo(_line(each))
             else:
@@ -122,8 +137,9 @@ def _words(each: Received | Gap) -> Text:
 
     if isinstance(each, Gap):
         return Text(f"updates {each.first} to {each.last} are no longer kept", style="yellow")
-    sign = ("+ ", "bold green") if each.op == "add" else ("- ", "bold red")
     score = "" if each.score is None else f"  {each.score:.3f}"
+    text = (each.body or {}).get("text", "")
     return Text.assemble(
-        (f"{each.id:>8} ", "dim"), sign, each.subscription, "  ", each.message, score
-    )
+        (f"{each.id:>8} ", "dim"), _SIGNS[each.op], each.subscription, "  ", each.message, score,
+        (f"  {text}" if text else "", "dim"),
+    )  # fmt: skip

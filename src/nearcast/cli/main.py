@@ -19,8 +19,8 @@ _MODULES = {
     "replay": "replay", "match": "match", "sample": "sample", "generate": "generate",
     "export": "export", "import": "export", "demo": "demo", "bench": "bench",
     "experiment": "experiment", "spark": "spark", "kernels": "kernels", "serve": "serve",
-    "sub": "sub", "publish": "publish", "listen": "listen", "keys": "keys", "backup": "backup",
-    "restore": "backup",
+    "sub": "sub", "publish": "publish", "retract": "publish", "listen": "listen",
+    "keys": "keys", "backup": "backup", "restore": "backup",
 }  # fmt: skip
 """The commands in the order of the help, each with its module."""
 _LABORATORY = {"generate", "bench", "experiment"}

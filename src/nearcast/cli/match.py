@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.cli import options
+from nearcast.cli.remote import URL, KeyOption, UrlOption, WaitOption, as_lines, connect
 from nearcast.engine import Scan, Settings
 from nearcast.errors import InvalidValue, NearcastError, SourceError
 from nearcast.events import (
@@ -18,12 +19,14 @@ from nearcast.events import (
     EventLog,
     Message,
     Publish,
+    Reached,
+    Retract,
     Subscribe,
     Subscription,
     event_to_json,
     open_log,
 )
-from nearcast.geo import WORLD, Box
+from nearcast.geo import WORLD, Circle
 
 _TRIAL = "trial"
 
@@ -35,14 +38,20 @@ def add_to(app: typer.Typer) -> None:
 
 def match_command(
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="An event log with the subscriptions or the messages."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="An event log with the subscriptions or the messages; without one, a server's.",
+        ),
+    ] = None,
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The text of a message to try.")
     ] = None,
     point: Annotated[
         str | None, typer.Option(metavar="LON,LAT", help="Where that message is.")
+    ] = None,
+    properties: Annotated[
+        str | None, typer.Option(metavar="JSON", help="What that message has besides.")
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="QUERY", help="A query to try.")] = None,
     region: Annotated[
@@ -53,6 +62,9 @@ def match_command(
             help="W,S,E,N (a box), LON,LAT,METRES (a circle) or a region's JSON.",
         ),
     ] = None,
+    url: UrlOption = URL,
+    key: KeyOption = None,
+    wait: WaitOption = None,
     stem: options.StemOption = None,
     stop_words: options.StopWordsOption = None,
     as_json: options.JsonOption = False,
@@ -60,7 +72,8 @@ def match_command(
     """Try one message against the subscriptions of a log, or one query against its messages.
 
     The subscriptions are those that exist at the end of the log. Top-k subscriptions choose among
-    many messages and are passed over.
+    many messages and are passed over. Without a log, a message is tried on the subscriptions of a
+    running server, top-k ones too, and nobody gets an update.
 
     [bold]Example[/bold]
 
@@ -69,13 +82,23 @@ def match_command(
       nearcast match sample.jsonl --text "iPad sale!" --point 151.21,-33.87
 
       nearcast match sample.jsonl --query "jazz OR blues" --region 2.35,48.85,20000
+
+      nearcast match --text "iPad sale!" --point 151.21,-33.87 --url http://127.0.0.1:8080
     """
+    if file is None:
+        if query is not None:
+            raise InvalidValue("--query", query, "FILE beside it: a log whose messages are tried")
+        with connect(url, key, wait) as client:
+            _show_reached(client.match(_message(text, point, region, properties)), as_json)
+        return
     settings = Settings(analyser=options.analyser(stem, stop_words))
-    if (text is None) == (query is None):
+    tried = text is not None or (query is None and (point or region) and properties is not None)
+    if tried == (query is not None):
         raise InvalidValue("match", text, "either --text with --point (or --region), or --query")
     with open_log(file) as log:
-        if text is not None:
-            found = _subscriptions_for(log, _message(text, point, region), settings)
+        if tried:
+            message = _message(text, point, region, properties)
+            found = _subscriptions_for(log, message, settings)
         else:
             if point is not None:
                 raise InvalidValue(
@@ -86,15 +109,19 @@ def match_command(
         _show(found, as_json)
 
 
-def _message(text: str, point: str | None, region: str | None) -> Message:
+def _message(
+    text: str | None, point: str | None, region: str | None, properties: str | None
+) -> Message:
+    given = None if properties is None else options.json_object(properties, "--properties")
     if point is not None and region is None:
         lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
-        return Message(_TRIAL, text, (lon, lat))
+        return Message(_TRIAL, text or "", (lon, lat), properties=given)
     if region is not None and point is None:
         place = options.region(region, "--region")
-        if isinstance(place, Box):
-            return Message(_TRIAL, text, region=place)
-        raise InvalidValue("--region", region, "a box W,S,E,N: a message covers a point or a box")
+        if not isinstance(place, Circle):
+            return Message(_TRIAL, text or "", region=place, properties=given)
+        expected = "a box W,S,E,N or polygons: a message covers a point or an area"
+        raise InvalidValue("--region", region, expected)
     raise InvalidValue("--text", text, "--point LON,LAT beside it, or --region W,S,E,N")
 
 
@@ -109,15 +136,15 @@ def _subscriptions_for(log: EventLog, message: Message, settings: Settings) -> I
     """Yield the subscriptions at the end of the log that match the message."""
     engine = Scan(settings)
     for line, event in _events(log):
-        if not isinstance(event, Publish):
+        if not isinstance(event, Publish | Retract):
             try:
                 engine.apply(event)
             except NearcastError as error:
                 raise SourceError(f"{log.name}:{line}: {error}") from error
     subscriptions = {each.id: each for each in engine.subscriptions()}
-    for update in engine.apply(Publish(message)):
-        if subscriptions[update.subscription].top is None:
-            yield Subscribe(subscriptions[update.subscription])
+    for reached in engine.match(message):
+        if subscriptions[reached.message].top is None:
+            yield Subscribe(subscriptions[reached.message])
 
 
 def _messages_for(log: EventLog, trial: Subscription, settings: Settings) -> Iterator[Event]:
@@ -140,9 +167,22 @@ def _show(found: Iterator[Event], as_json: bool) -> None:
     table = Table("id", "query or text", "where")
     for event in found:
         fields = event_to_json(event)
-        place = encode(fields.get("point") or fields.get("region")).decode()
-        table.add_row(fields["id"], str(fields.get("query", fields.get("text"))), place)
+        where = fields.get("point") or fields.get("region")
+        place = "anywhere" if where is None else encode(where).decode()
+        table.add_row(fields["id"], str(fields.get("query", fields.get("text", ""))), place)
     console = Console()
     if table.row_count:
         console.print(table)
     console.print(f"{table.row_count} matching")
+
+
+def _show_reached(found: list[Reached], as_json: bool) -> None:
+    """Print the subscriptions of a server that a message would reach."""
+    if as_lines(as_json):
+        for each in found:
+            score = {} if each.score is None else {"score": each.score}
+            typer.echo(msgspec.json.encode({"subscription": each.subscription, **score}))
+        return
+    for each in found:
+        typer.echo(each.subscription + ("" if each.score is None else f"  {each.score:.3f}"))
+    typer.echo(f"{len(found)} matching")

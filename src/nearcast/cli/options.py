@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,6 +62,15 @@ IndexOption = Annotated[
         f"Names: {', '.join(INDEX_NAMES)}. Options: docs/indexes.md.",
     ),
 ]
+IncludeOption = Annotated[
+    str,
+    typer.Option(
+        "--include",
+        metavar="message,meta",
+        show_default="nothing",
+        help="What updates have besides: the message, and the meta of the subscription.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 
 
@@ -96,6 +105,14 @@ def region(value: str, field: str) -> Region:
         return box(value, field)
     except InvalidValue as error:
         raise error if error.field.startswith(field) else error.inside(field) from None
+
+
+def json_object(value: str, field: str) -> dict[str, Any]:
+    """Read a JSON object."""
+    read = decode_json(value.encode(errors="replace"), field)
+    if not isinstance(read, dict):
+        raise InvalidValue(field, value, 'a JSON object such as {"price": 199}')
+    return read
 
 
 def check_window(count: int | None, seconds: float | None) -> None:

@@ -1,4 +1,4 @@
-"""`nearcast publish`: publishes messages to a server."""
+"""`nearcast publish` and `nearcast retract`: messages of a server."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from nearcast.errors import InvalidValue, MissingField, SourceError
 from nearcast.events import Point
 from nearcast.events.lines import split_lines
 from nearcast.events.streams import Chunks, open_source
-from nearcast.geo import Box
+from nearcast.geo import Region
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command("publish")(publish)
+    app.command("retract")(retract)
 
 
 def publish(
@@ -37,7 +38,8 @@ def publish(
     ] = None,
     point: Annotated[str | None, typer.Option(metavar="LON,LAT", help="Where it happened.")] = None,
     region: Annotated[
-        str | None, typer.Option(metavar="W,S,E,N", help="Or the box that it covers.")
+        str | None,
+        typer.Option(metavar="W,S,E,N | JSON", help="Or the area that it covers: a box, polygons."),
     ] = None,
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", show_default="a new one", help="Its id.")
@@ -45,6 +47,10 @@ def publish(
     ttl: Annotated[
         float, typer.Option(metavar="S", min=0.0, help="Seconds for which it stays active.")
     ] = 0.0,
+    properties: Annotated[
+        str | None,
+        typer.Option("--properties", metavar="JSON", help="An object that queries can ask for."),
+    ] = None,
     file: Annotated[
         str | None,
         typer.Option(
@@ -62,11 +68,17 @@ def publish(
 
       nearcast publish "iPad sale!" --point 151.21,-33.87
 
+      nearcast publish --id bus-7 --point 151.21,-33.87 --ttl 60 --properties '{"line": 333}'
+
       nearcast publish --file messages.jsonl
     """
-    if (text is None) == (file is None):
-        raise InvalidValue("TEXT", text, "a text, or --file FILE")
-    place, box = (None, None) if text is None else _place(point, region)
+    placed = point is not None or region is not None
+    if file is not None and (text is not None or placed or properties is not None):
+        raise InvalidValue("--file", file, "a message, or --file FILE with many of them")
+    if file is None and text is None and not placed:
+        raise InvalidValue("TEXT", text, "a text with --point or --region, or --file FILE")
+    place, area = (None, None) if file is not None else _place(point, region)
+    given = None if properties is None else options.json_object(properties, "--properties")
     with connect(url, key, wait) as client:
         if file is not None:
             done = client.publish_many(_lines(file))
@@ -82,7 +94,7 @@ def publish(
                 f"{done.accepted:,} published, {done.refused:,} refused, {done.updates:,} updates"
             )
         else:
-            one = client.publish(id, text, place, region=box, ttl=ttl)
+            one = client.publish(id, text, place, region=area, ttl=ttl, properties=given)
             fields = {"id": one.id, "updates": one.updates}
             summary = f"published {one.id}: {one.updates:,} updates"
     typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else summary)
@@ -90,13 +102,33 @@ def publish(
         raise typer.Exit(2)
 
 
-def _place(point: str | None, region: str | None) -> tuple[Point | None, Box | None]:
-    """The point or the box of the message."""
+def retract(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id of the message.")],
+    url: UrlOption = URL,
+    key: KeyOption = None,
+    wait: WaitOption = None,
+    as_json: LinesOption = False,
+) -> None:
+    """Retract a message that is active or in the window, and print the number of updates.
+
+    [bold]Example[/bold]
+
+      nearcast retract bus-7
+    """
+    with connect(url, key, wait) as client:
+        updates = client.retract(id)
+    fields = {"id": id, "updates": updates}
+    summary = f"retracted {id}: {updates:,} updates"
+    typer.echo(msgspec.json.encode(fields).decode() if as_lines(as_json) else summary)
+
+
+def _place(point: str | None, region: str | None) -> tuple[Point | None, Region | None]:
+    """The point or the area of the message."""
     if point is not None:
         lon, lat = options.numbers(point, 2, "--point", "LON,LAT")
         return (lon, lat), None
     if region is not None:
-        return None, options.box(region, "--region")
+        return None, options.region(region, "--region")
     raise MissingField("--point", "LON,LAT, or --region W,S,E,N")
 
 

@@ -28,6 +28,7 @@ from nearcast.engine import (
 from nearcast.engine.replay import Refusal
 from nearcast.errors import InvalidValue
 from nearcast.events import open_log
+from nearcast.events.bodies import NOTHING, read_include
 from nearcast.events.streams import STANDARD, open_sink, same_file
 from nearcast.geo import WORLD
 
@@ -67,6 +68,7 @@ def replay_command(
             metavar="stop|quarantine=FILE", help="Stop at a bad event, or set it aside in FILE."
         ),
     ] = "stop",
+    include: options.IncludeOption = "",
     output: Annotated[
         str, typer.Option(metavar="FILE", help="Where the updates go; - is standard output.")
     ] = "-",
@@ -78,13 +80,16 @@ def replay_command(
     r"""Run an event log through an engine and write one JSON line per update.
 
     The log is JSON Lines or Parquet, plain, gzip or zstd. An update names the event that caused
-    it by its 0-based position in the log.
+    it by its 0-based position in the log. With --include message an update that adds or changes a
+    message has it as its body; with meta every update has that of its subscription.
 
     [bold]Example[/bold]
 
       nearcast sample --output sample.jsonl
 
       nearcast replay sample.jsonl --output updates.jsonl
+
+      nearcast replay sample.jsonl --include message,meta
 
     On Spark it is matched and ranked by several workers of this machine.
 
@@ -111,6 +116,9 @@ def replay_command(
     options.check_window(window_count, window_seconds)
     if engine != "spark" and (workers is not None or partitioner != "auto"):
         raise InvalidValue("--engine", engine, "spark, as --workers or --partitioner is given")
+    included = read_include(include, "--include")
+    if engine == "spark" and included != NOTHING:
+        raise InvalidValue("--include", include, "another engine than spark, which has only ids")
     _keep_apart(events, history, output, on_error)
     analyser = options.analyser(stem, stop_words)
     matcher = Engine(
@@ -131,14 +139,18 @@ def replay_command(
         found = replay(log, matcher, refuse)
         if over_http:
             url = engine.removeprefix(PREFIX)
-            found = replay_over_http(log, url, key, wait, refuse, stop=on_error == "stop")
+            found = replay_over_http(
+                log, url, key, wait, refuse, stop=on_error == "stop", include=included
+            )
         if engine == "spark":
             chosen = Chosen(matcher.settings, workers, partitioner)
             found = stack.enter_context(replay_on_spark(log, refuse, chosen))
         shown = stack.enter_context(progress_of(log, "replaying"))
         for position, updates in found:
             if updates:
-                sink.write(b"".join([update_line(position, update) for update in updates]))
+                sink.write(
+                    b"".join([update_line(position, update, included) for update in updates])
+                )
             shown.step(len(updates))
 
 

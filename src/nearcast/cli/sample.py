@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.table import Table
 
 from nearcast.errors import InvalidValue
-from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe, open_log, open_writer
+from nearcast.events import (
+    Event,
+    Move,
+    Publish,
+    Retract,
+    Subscribe,
+    Unsubscribe,
+    open_log,
+    open_writer,
+)
 from nearcast.events.log import events_of
 from nearcast.events.streams import STANDARD
 from nearcast.geo import Box, Circle
@@ -87,21 +96,25 @@ def _kinds(events: Iterable[Event]) -> list[_Kind]:
 def _described(event: Event) -> tuple[str, str]:
     match event:
         case Subscribe(subscription):
-            what = f"{subscription.id}: {subscription.query}"
+            what = f"{subscription.id}: {subscription.query or 'everything'}"
             if subscription.top is not None:
                 return "subscribe, top-k", what
             return f"subscribe, {_shape(subscription.region)}", what
         case Publish(message):
-            where = "at a point" if message.region is None else "over a box"
+            where = "at a point" if message.region is None else f"over a {_shape(message.region)}"
             lasts = "lasting, " if message.ttl else ""
             return f"publish, {lasts}{where}", message.text
         case Move():
             return "move", event.id
+        case Retract():
+            return "retract", event.id
         case Unsubscribe():
             return "unsubscribe", event.id
 
 
 def _shape(region: object) -> str:
+    if region is None:
+        return "anywhere"
     if isinstance(region, Circle):
         return "circle"
     return "box" if isinstance(region, Box) else "polygon"

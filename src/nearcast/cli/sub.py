@@ -44,7 +44,10 @@ def _sub() -> None:
 @sub.command("add")
 def add(
     id: Annotated[str, typer.Argument(metavar="ID", help="Its id; - gets a new one.")],
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
+    query: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUERY]", help="What to look for; everything in a region without."),
+    ] = None,
     region: Annotated[
         str | None,
         typer.Option(metavar="W,S,E,N | LON,LAT,METRES | JSON", help="Where to look."),
@@ -56,6 +59,23 @@ def add(
     alpha: Annotated[
         float, typer.Option(metavar="A", help="How much nearness counts, from 0 to 1.")
     ] = 0.5,
+    filter: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="QUERY", help="Of the k best, rank only what fits this."),
+    ] = None,
+    meta: Annotated[
+        str | None,
+        typer.Option("--meta", metavar="JSON", help="An object to give back with every update."),
+    ] = None,
+    ttl: Annotated[
+        float | None, typer.Option("--ttl", metavar="S", help="Seconds after which it ends.")
+    ] = None,
+    ops: Annotated[
+        str | None,
+        typer.Option(
+            "--ops", metavar="add,remove,change", show_default="all", help="The updates it gets."
+        ),
+    ] = None,
     url: UrlOption = URL,
     key: KeyOption = None,
     wait: WaitOption = None,
@@ -67,7 +87,9 @@ def add(
 
       nearcast sub add s1 "ipad AND (discount OR sale)" --region 151.2,-33.87,2000
 
-      nearcast sub add s2 "jazz blues" --point 2.35,48.85 --k 20
+      nearcast sub add s2 "jazz blues" --point 2.35,48.85 --k 20 --filter "price:<50"
+
+      nearcast sub add fence --region 151,-34,152,-33 --ttl 3600 --ops add,remove
     """
     if (k is None) != (point is None):
         raise InvalidValue("--k", k, "--k and --point together, or --region")
@@ -77,8 +99,13 @@ def add(
         place = (lon, lat)
     where = None if region is None else options.region(region, "--region")
     top = None if k is None else Top(k, alpha)
+    given = None if meta is None else options.json_object(meta, "--meta")
+    chosen = None if ops is None else [op.strip() for op in ops.split(",")]
+    new = None if id == "-" else id
     with connect(url, key, wait) as client:
-        made = client.subscribe(None if id == "-" else id, query, where, point=place, top=top)
+        made = client.subscribe(
+            new, query, where, point=place, top=top, filter=filter, meta=given, ttl=ttl, ops=chosen
+        )
     if as_lines(as_json):
         typer.echo(_line(made))
     else:
@@ -109,7 +136,7 @@ def list_subscriptions(
             return
         table = Table("id", "query", "where")
         for each in client.subscriptions(box):
-            table.add_row(each.id, each.query, _where(each))
+            table.add_row(each.id, each.query or "", _where(each))
     Console().print(table)
 
 
@@ -135,7 +162,8 @@ def show(
         typer.echo(msgspec.json.encode(fields | {"results": shown}).decode())
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{found.id}[/bold]  {found.query}\n{_where(found)}", soft_wrap=True)
+    wanted = found.query or "everything"
+    console.print(f"[bold]{found.id}[/bold]  {wanted}\n{_where(found)}", soft_wrap=True)
     for result in results:
         score = "" if result.score is None else f"  {result.score:.3f}"
         console.print(f"  {result.message}{score}  {result.text or ''}", soft_wrap=True)
@@ -164,4 +192,4 @@ def _line(subscription: Subscription) -> str:
 def _where(subscription: Subscription) -> str:
     if subscription.top is not None:
         return f"the {subscription.top.k} best around {subscription.point}"
-    return str(subscription.region)
+    return "anywhere" if subscription.region is None else str(subscription.region)

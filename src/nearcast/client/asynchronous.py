@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -21,8 +21,10 @@ from nearcast.client.core import (
     failure,
 )
 from nearcast.client.received import Bulk, CurrentResult, Gap, Logged, Published, Received
-from nearcast.events import Event, Message, Point, Subscription, Top
-from nearcast.geo import Box, Region
+from nearcast.events import Event, Message, Reached, Subscription
+from nearcast.events.bodies import ALL_INCLUDED
+from nearcast.events.given import GivenTop, Place
+from nearcast.geo import Box
 
 T = TypeVar("T")
 
@@ -71,26 +73,31 @@ class AsyncClient:
         self,
         id: str | Subscription | None,
         query: str | None = None,
-        region: Region | None = None,
+        region: Place | None = None,
         *,
-        point: Point | None = None,
-        top: Top | None = None,
+        point: Place | None = None,
+        top: GivenTop | None = None,
+        filter: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        ttl: float | None = None,
+        ops: Collection[str] | None = None,
         at: float | None = None,
     ) -> Subscription:
         """Add a subscription, or replace the one with this id; None gets a new id."""
-        asked = wire.subscribe(id, query, region, point, top, at)
+        asked = wire.subscribe(id, at, query, region, point, top, filter, meta, ttl, ops)
         return await self._ask(asked, wire.read_subscription)
 
     async def move(
         self,
         id: str,
-        region: Region | None = None,
+        region: Place | None = None,
         *,
-        point: Point | None = None,
+        point: Place | None = None,
+        ttl: float | None = None,
         at: float | None = None,
     ) -> Subscription:
-        """Move a subscription to another region, or a top-k one to another point."""
-        return await self._ask(wire.move(id, region, point, at), wire.read_subscription)
+        """Move a subscription to another region, or a top-k one to another point, or both."""
+        return await self._ask(wire.move(id, region, point, ttl, at), wire.read_subscription)
 
     async def unsubscribe(self, id: str) -> None:
         """End a subscription."""
@@ -114,15 +121,35 @@ class AsyncClient:
         self,
         id: str | Message | None,
         text: str | None = None,
-        point: Point | None = None,
+        point: Place | None = None,
         *,
-        region: Box | None = None,
+        region: Place | None = None,
         at: float | None = None,
-        ttl: float = 0.0,
+        ttl: float | None = None,
+        properties: Mapping[str, Any] | None = None,
     ) -> Published:
-        """Publish a message; None as its id gets a new one."""
-        asked = wire.publish(id, text, point, region, at, ttl)
+        """Publish a message, or replace the one with this id; None gets a new id."""
+        asked = wire.publish(id, text, point, region, at, ttl, properties)
         return await self._ask(asked, wire.read_published)
+
+    async def retract(self, id: str) -> int:
+        """End a message that is active or in the window; return how many updates that caused."""
+        return await self._ask(wire.retract(id), wire.read_retracted)
+
+    async def message(self, id: str) -> Message:
+        """Look up a message that is active, in the window, or in the log of updates."""
+        return await self._ask(wire.show_message(id), wire.read_message)
+
+    async def match(
+        self,
+        text: str | Message | None = None,
+        point: Place | None = None,
+        *,
+        region: Place | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> list[Reached]:
+        """The subscriptions that a message would reach now; nothing is stored."""
+        return await self._ask(wire.match(text, point, region, properties), wire.read_matches)
 
     async def publish_many(self, messages: Iterable[Message | bytes]) -> Bulk:
         """Publish many messages; bad ones are reported by line, and the others are published.
@@ -145,24 +172,34 @@ class AsyncClient:
         """The id of the latest update."""
         return await self._run(self._core.last_update())
 
-    def log(self, after: int, up_to_seq: int | None = None) -> AsyncIterator[Logged]:
+    def log(
+        self,
+        after: int,
+        up_to_seq: int | None = None,
+        include: Collection[str] = ALL_INCLUDED,
+    ) -> AsyncIterator[Logged]:
         """Yield the stored updates after one; with `up_to_seq` wait for those of that event."""
-        return self._each(self._core.log(after, up_to_seq))
+        return self._each(self._core.log(after, up_to_seq, include))
 
     async def explain(self, message: str, subscription: str) -> dict[str, Any]:
         """Explain why a message matches a subscription, or does not."""
         return await self._ask(wire.explain(message, subscription), wire.read_explanation)
 
     async def updates(
-        self, *subscriptions: str, after: int | None = None, gaps: bool = False
+        self,
+        *subscriptions: str,
+        after: int | None = None,
+        gaps: bool = False,
+        include: Collection[str] = ALL_INCLUDED,
     ) -> AsyncIterator[Received | Gap]:
         """Yield updates as they happen; an interrupted stream is resumed.
 
         Without ids, those of all subscriptions. With `after` it starts with older updates that
         are still kept (0 for all), otherwise with new ones. Each update is given once. With
-        `gaps` it also yields a `Gap` for updates that the server no longer has.
+        `gaps` it also yields a `Gap` for updates that the server no longer has. `include` names
+        what updates have besides: the `message` as their body, the `meta` of the subscription.
         """
-        stream = UpdateStream(subscriptions, after, gaps=gaps)
+        stream = UpdateStream(subscriptions, after, gaps=gaps, include=include)
         timeout = httpx.Timeout(stream.connect_s, read=stream.read_s)
         while True:
             asked = stream.request()

@@ -7,7 +7,7 @@ carries them out, so the blocking client and the one for asyncio cannot differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ from nearcast.client.received import (
 from nearcast.client.wire import NDJSON, HttpRequest
 from nearcast.errors import InvalidValue
 from nearcast.events import Event, Message, Subscription
+from nearcast.events.bodies import ALL_INCLUDED
 from nearcast.events.fields import ADD, UPDATE_OPS
 from nearcast.geo import Box
 
@@ -150,18 +151,18 @@ class ClientCore:
             sent += chunk.count(b"\n")
         return total
 
-    def _log_page(self, after: int, limit: int) -> Exchange[Reply]:
-        params = {"after": after, "limit": limit}
+    def _log_page(self, after: int, limit: int, include: Collection[str] = ()) -> Exchange[Reply]:
+        params = {"after": after, "limit": limit, "include": ",".join(include)}
         return self._answer(HttpRequest("GET", "/v1/updates", params, headers={"accept": NDJSON}))
 
     def last_update(self) -> Exchange[int]:
         """The id of the latest update."""
         return int((yield from self._log_page(0, 1)).headers["nearcast-last"])
 
-    def log(self, after: int, up_to_seq: int | None) -> Series[Logged]:
+    def log(self, after: int, up_to_seq: int | None, include: Collection[str]) -> Series[Logged]:
         """The stored updates after one; with `up_to_seq` wait for those of that event."""
         for attempt in count():
-            reply = yield from self._log_page(after, 10_000)
+            reply = yield from self._log_page(after, 10_000, include)
             yield wire.read_log(reply.body)
             after = int(reply.headers["nearcast-next"])
             if after < int(reply.headers["nearcast-last"]):
@@ -182,8 +183,16 @@ class UpdateStream:
     connect_s = 10.0
     read_s = 60.0
 
-    def __init__(self, subscriptions: Iterable[str], after: int | None, *, gaps: bool) -> None:
+    def __init__(
+        self,
+        subscriptions: Iterable[str],
+        after: int | None,
+        *,
+        gaps: bool,
+        include: Collection[str] = ALL_INCLUDED,
+    ) -> None:
         self.after = after
+        self._include = include
         self._subscriptions = list(subscriptions)
         self._gaps = gaps
         self._begun_after = after
@@ -194,6 +203,7 @@ class UpdateStream:
         """The request that opens the next connection."""
         self._begun_after, self._retry_after = self.after, None
         params: dict[str, Any] = {"subscription": self._subscriptions}
+        params["include"] = ",".join(self._include)
         if self.after is not None:
             params["after"] = self.after
         return HttpRequest("GET", "/v1/updates", params)

@@ -57,7 +57,11 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An update; ids grow, so an update that is repeated can be recognised by its id."""
+    """An update; ids grow, so an update that is repeated can be recognised by its id.
+
+    An `add` or `change` has the message as its `body`, and every update has the `meta` of its
+    subscription, if it has one, unless they were left out.
+    """
 
     id: int
     op: UpdateOp
@@ -65,6 +69,8 @@ class Received:
     message: str
     at: float
     score: float | None = None
+    body: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

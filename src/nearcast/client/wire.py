@@ -22,15 +22,16 @@ from nearcast.events import (
     Event,
     Message,
     Move,
-    Point,
     Publish,
+    Reached,
     Subscribe,
     Subscription,
-    Top,
     event_to_json,
+    message_from_json,
     subscription_from_json,
 )
-from nearcast.geo import Box, Region
+from nearcast.events.given import Place, given_message, given_subscription
+from nearcast.geo import as_point, as_region
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -73,53 +74,61 @@ def results(id: str) -> HttpRequest:
     return HttpRequest("GET", f"{path_of(id)}/results")
 
 
-def subscribe(
-    id: str | Subscription | None,
-    query: str | None,
-    region: Region | None,
-    point: Point | None,
-    top: Top | None,
-    at: float | None,
-) -> HttpRequest:
+def subscribe(id: str | Subscription | None, at: float | None, *parts: Any) -> HttpRequest:
     """The request to subscribe; with an id it can safely be repeated."""
-    if isinstance(id, Subscription):
-        fields = event_to_json(Subscribe(id, at))
-        id = id.id
-    else:
-        made = Subscription(id or "?", query, region, point, top)  # type: ignore[arg-type]  # checked there
-        fields = event_to_json(Subscribe(made, at))
+    made = given_subscription(id, *parts)
+    fields = event_to_json(Subscribe(made, at))
     del fields["op"]
     if id is None:
         del fields["id"]
         return _json_request("POST", "/v1/subscriptions", fields)
-    return _json_request("PUT", path_of(id), fields)
+    return _json_request("PUT", path_of(made.id), fields)
 
 
-def move(id: str, region: Region | None, point: Point | None, at: float | None) -> HttpRequest:
+def move(
+    id: str, region: Place | None, point: Place | None, ttl: float | None, at: float | None
+) -> HttpRequest:
     """The request to move a subscription."""
-    fields = event_to_json(Move(id, region, point, at))
+    where = None if region is None else as_region(region)
+    place = None if point is None else as_point(point)
+    fields = event_to_json(Move(id, where, place, at, ttl))
     del fields["op"], fields["id"]
     return _json_request("PATCH", path_of(id), fields)
 
 
-def publish(
-    id: str | Message | None,
-    text: str | None,
-    point: Point | None,
-    region: Box | None,
-    at: float | None,
-    ttl: float,
-) -> HttpRequest:
+def publish(id: str | Message | None, *parts: Any) -> HttpRequest:
     """The request to publish a message."""
-    if isinstance(id, Message):
-        fields = event_to_json(Publish(id))
-    else:
-        made = Message(id or "?", text, point, region, at, ttl)  # type: ignore[arg-type]  # checked there
-        fields = event_to_json(Publish(made))
-        if id is None:
-            del fields["id"]
+    return _message_request("/v1/messages", id, *parts)
+
+
+def match(text: str | Message | None, point: Place, region: Place, properties: Any) -> HttpRequest:
+    """The request to try a message."""
+    if isinstance(text, Message):
+        return _message_request("/v1/match", text, None, point, region, None, None, properties)
+    return _message_request("/v1/match", None, text, point, region, None, None, properties)
+
+
+def _message_request(path: str, id: str | Message | None, *parts: Any) -> HttpRequest:
+    fields = event_to_json(Publish(given_message(id, *parts)))
     del fields["op"]
-    return _json_request("POST", "/v1/messages", fields)
+    if id is None:
+        del fields["id"]
+    return _json_request("POST", path, fields)
+
+
+def message_path(id: str) -> str:
+    """The path of a message."""
+    return f"/v1/messages/{quote(id, safe='')}"
+
+
+def retract(id: str) -> HttpRequest:
+    """The request to retract a message."""
+    return HttpRequest("DELETE", message_path(id))
+
+
+def show_message(id: str) -> HttpRequest:
+    """The request for a message."""
+    return HttpRequest("GET", message_path(id))
 
 
 def explain(message: str, subscription: str) -> HttpRequest:
@@ -192,6 +201,22 @@ def read_published(body: bytes) -> Published:
     return Published(fields["id"], fields["updates"])
 
 
+def read_retracted(body: bytes) -> int:
+    """Read how many updates the end of a message caused; none if it had ended before."""
+    fields = _decode(body)
+    return int(fields.get("updates", 0))
+
+
+def read_message(body: bytes) -> Message:
+    """Read a message."""
+    return message_from_json(_decode(body))
+
+
+def read_matches(body: bytes) -> list[Reached]:
+    """Read which subscriptions a message would reach."""
+    return [Reached(each["subscription"], each.get("score")) for each in _decode(body)["matches"]]
+
+
 def read_bulk(body: bytes) -> Bulk:
     """Read the outcome of a bulk request."""
     fields = _decode(body)
@@ -222,6 +247,8 @@ def read_log(body: bytes) -> list[Logged]:
             fields["message"],
             fields["at"],
             fields.get("score"),
+            fields.get("body"),
+            fields.get("meta"),
             fields["seq"],
         )
         for fields in map(_decode, body.splitlines())
@@ -252,6 +279,8 @@ def read_update(id: int, data: str) -> Received:
         fields["message"],
         fields["at"],
         fields.get("score"),
+        fields.get("body"),
+        fields.get("meta"),
     )
 
 

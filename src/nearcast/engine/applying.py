@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from nearcast.engine.bodies import attach
 from nearcast.engine.changes import AcceptedMessage, EngineChanges, WithdrawnMessage
 from nearcast.engine.core import EventCore
 from nearcast.engine.outcome import EventOutcome
@@ -18,6 +19,7 @@ from nearcast.events.events import id_of
 def apply_one(core: EventCore, event: Event, changes: EngineChanges) -> list[Update]:
     """Apply one event, and record what it changed."""
     updates = core.apply(event)
+    attach(core, event, updates)
     changes.seq += 1
     changes.now = core.now
     at, id = core.now or 0.0, id_of(event)

@@ -30,6 +30,8 @@ class Attributes:
         self._ends: list[tuple[float, str]] = []  # a heap; some may be of an earlier end
         self.choosy: set[str] = set()
         """The ids of those that ask for some ops only."""
+        self.metas: dict[str, JsonObject] = {}
+        """The `meta` of those that have one."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -43,6 +45,8 @@ class Attributes:
         self._of[id] = Attribute(meta, ttl, ops, end)
         if ops is not None:
             self.choosy.add(id)
+        if meta is not None:
+            self.metas[id] = meta
         if end is not None:
             heappush(self._ends, (end, id))
         return replace(subscription, meta=None, ttl=None, ops=None)
@@ -51,6 +55,7 @@ class Attributes:
         """Forget those of a subscription, if it has any."""
         self._of.pop(id, None)
         self.choosy.discard(id)
+        self.metas.pop(id, None)
 
     def get(self, id: str) -> Attribute | None:
         """Those of a subscription, if it has any."""

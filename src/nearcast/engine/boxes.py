@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def bounding_boxes(core: EventCore) -> npt.NDArray[np.float64]:
-    """The bounding box of every subscription, a row each; of one in two parts, one of them."""
+    """The bounding box of every subscription that has a place; of one in two parts, one of them."""
     if not core.plain:
         return cast("Indexed", core).boxes()
-    return np.array([_box(each) for each in core.subscriptions()], np.float64).reshape(-1, 4)
+    boxes = [box for each in core.subscriptions() if (box := _box(each)) is not None]
+    return np.array(boxes, np.float64).reshape(-1, 4)
 
 
-def _box(subscription: Subscription) -> tuple[float, ...]:
-    if subscription.region is not None:
-        return subscription.region.bounds()[0]
-    assert subscription.point is not None  # noqa: S101 - a subscription has a region or a point
-    return (*subscription.point, *subscription.point)
+def _box(subscription: Subscription) -> tuple[float, ...] | None:
+    if subscription.point is not None:
+        return (*subscription.point, *subscription.point)
+    return None if subscription.region is None else subscription.region.bounds()[0]

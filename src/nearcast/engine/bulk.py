@@ -19,8 +19,11 @@ from nearcast.active import ActiveChanges, MessageTerms
 from nearcast.arrays.in_kernels import sort
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import ActiveColumns
+from nearcast.engine.bodies import earlier_bodies, metas_of
 from nearcast.engine.changes import Boxes, EngineChanges, PublishedColumns
+from nearcast.engine.column_bodies import ColumnBodies
 from nearcast.engine.indexed import Indexed
+from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.order import (
     FINE,
     IN_USE,
@@ -39,6 +42,7 @@ from nearcast.engine.tables import TableError
 from nearcast.engine.terms import TextBatch
 from nearcast.engine.window import Columns
 from nearcast.errors import NearcastError
+from nearcast.events import LateBody
 from nearcast.events.columns import UPDATE_SCHEMA, updates_table
 from nearcast.events.fields import ADD
 from nearcast.events.reader import POINT, RANGE, RANKED, CheckedEvents
@@ -121,17 +125,27 @@ def subscribe_columns(
     wanted, places = added
     found = core.active.wanted_by_rows(places, np.arange(len(places), dtype=np.int32), now)
     updates = named_updates(core, found, ids)
+    bodies = bodies_of_added(core, changes, updates)
     core.pass_time(float(now[-1]), len(places))
     changes.boxes.append(Boxes(ids, wanted, boxes))
-    note(core, changes, now, updates)
+    note(core, changes, now, updates, bodies)
     return updates
 
 
-def note(core: Indexed, changes: EngineChanges, now: Floats, updates: pa.Table) -> None:
+def note(
+    core: Indexed, changes: EngineChanges, now: Floats, updates: pa.Table, bodies: ColumnBodies
+) -> None:
     """Record events at these times, with all their updates."""
-    changes.add_table(changes.seq + 1, now, updates)
+    changes.add_table(changes.seq + 1, now, updates, bodies, metas_of(core, updates))
     changes.seq += len(now)
     changes.now = core.now
+
+
+def bodies_of_added(core: Indexed, changes: EngineChanges, updates: pa.Table) -> ColumnBodies:
+    """The bodies of active messages that subscriptions gain, before the time of the events."""
+    added = updates.filter(pc.equal(updates["op"], "add"))
+    events, ids = added["event"].to_pylist(), added["message"].to_pylist()
+    return ColumnBodies(others=earlier_bodies(core, changes.seq + 1, events, ids))
 
 
 def put_boxes(
@@ -177,7 +191,7 @@ def _subscribe_ranked(
     updates = ranked_updates(core.ranked, first)
     core.ranked.changes()
     changes.subscriptions.update((id, core.subscription(id)) for id in ids)
-    note(core, changes, now, updates)
+    note(core, changes, now, updates, bodies_of_added(core, changes, updates))
     return updates
 
 
@@ -212,16 +226,46 @@ def publish_messages(core: Indexed, messages: PublishedColumns, changes: EngineC
         batch = population.terms.read(texts)
     matches = population.match(batch, boxes, threads, texts)
     analyser = core.settings.analyser
+    leaving = core.ranked.leaving_soon(len(ids), float(now[-1]))
     moved = core.pass_through(Columns(ids, texts, points, now.tolist(), analyser, ttl))
     core.pass_time(float(now[-1]), len(ids))
     updates = core.asked_for(_updates(population, matches, pa.array(ids, pa.string())))
+    messages, others = messages._replace(seq=changes.seq + 1), {}
     if moved is not None:
         ranked = core.asked_for(ranked_updates(core.ranked, moved))
+        others = _brought_up(core, messages, ranked, leaving)
         core.ranked.changes()  # nothing more: all that expired had left before the last message
         updates = _together(updates, ranked)
-    changes.messages.append(messages._replace(seq=changes.seq + 1))
-    note(core, changes, now, updates)
+    changes.messages.append(messages)
+    rows = np.unique(updates["event"].to_numpy()).astype(np.int64)
+    note(core, changes, now, updates, ColumnBodies(messages, rows, others))
     return updates
+
+
+def _brought_up(
+    core: Indexed, messages: PublishedColumns, ranked: pa.Table, leaving: LeavingMessages | None
+) -> dict[tuple[int, str], LateBody]:
+    """The bodies of messages that others brought up again by leaving the window."""
+    own = pa.array(messages.ids, pa.string()).take(pa.array(ranked["event"].to_numpy()))
+    again = pc.and_(pc.equal(ranked["op"], "add"), pc.not_equal(ranked["message"], own))
+    some = ranked.filter(again)
+    if not len(some):
+        return {}
+    rows: dict[str, list[int]] = {}
+    for row, id in enumerate(messages.ids):
+        rows.setdefault(id, []).append(row)
+    left = {} if leaving is None else leaving.rows()
+    bodies: dict[tuple[int, str], LateBody] = {}
+    for event, id in zip(some["event"].to_pylist(), some["message"].to_pylist(), strict=True):
+        before = [row for row in rows.get(id, ()) if row <= event]
+        if before:
+            message = messages.message(before[-1])
+            bodies[messages.seq + event, id] = LateBody(message, message.at or 0.0)
+        elif leaving is not None and id in left:
+            bodies[messages.seq + event, id] = leaving.body(left[id])
+        else:
+            bodies |= earlier_bodies(core, messages.seq, [event], [id])
+    return bodies
 
 
 def bring_back(core: Indexed, messages: PublishedColumns, in_window: bool) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from nearcast.engine.update_log import CausedUpdate, Rows
+from nearcast.engine.update_log import CausedUpdate, ColumnRows, MessageBodies, Rows
 from nearcast.events import Message, Subscription, Update
+from nearcast.events.values import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from nearcast.arrays.types import Floats
+    from nearcast.arrays.types import Floats, Int64s
 
 _LARGEST_CHUNK = 1 << 16
 
@@ -51,6 +53,24 @@ class PublishedColumns(NamedTuple):
             None if self.ttl is None else self.ttl[some],
         )  # fmt: skip
 
+    def take(self, rows: Int64s) -> PublishedColumns:
+        """Some of the messages; they no longer follow each other."""
+        import pyarrow as pa
+
+        if len(rows) == len(self.ids):
+            return self
+        return PublishedColumns(
+            self.seq, [self.ids[row] for row in rows.tolist()], self.texts.take(pa.array(rows)),
+            self.points[rows], self.at[rows], None if self.ttl is None else self.ttl[rows],
+        )  # fmt: skip
+
+    def message(self, row: int) -> Message:
+        """One of the messages."""
+        lon, lat = self.points[row].tolist()
+        ttl = 0.0 if self.ttl is None else float(self.ttl[row])
+        at = float(self.at[row])
+        return Message(self.ids[row], self.texts[row].as_py(), (lon, lat), at=at, ttl=ttl)
+
 
 class Boxes(NamedTuple):
     """New subscriptions of one plain box each, as columns."""
@@ -83,13 +103,22 @@ class EngineChanges:
         """Add the updates of one event, and return the id of the first."""
         first = self.last + 1
         if updates:
-            if not self.updates or not isinstance(self.updates[-1], list):
-                self.updates.append([])
-            self.updates[-1] += [CausedUpdate(seq, at, update) for update in updates]
+            rows = self.updates[-1] if self.updates else None
+            if not isinstance(rows, list):
+                rows = []
+                self.updates.append(rows)
+            rows += [CausedUpdate(seq, at, update) for update in updates]
             self.last += len(updates)
         return first
 
-    def add_table(self, seq: int, at: Floats, updates: pa.Table) -> int:
+    def add_table(
+        self,
+        seq: int,
+        at: Floats,
+        updates: pa.Table,
+        bodies: MessageBodies | None = None,
+        metas: Mapping[str, JsonObject] | None = None,
+    ) -> int:
         """Add the updates of a table of events, the first of which is event `seq`."""
         import pyarrow as pa
 
@@ -110,6 +139,6 @@ class EngineChanges:
         ]
         whole = pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
         for start in range(0, len(whole), _LARGEST_CHUNK):
-            self.updates.append(whole.slice(start, _LARGEST_CHUNK))
+            self.updates.append(ColumnRows(whole.slice(start, _LARGEST_CHUNK), bodies, metas))
         self.last += len(whole)
         return first

@@ -22,7 +22,7 @@ CHUNK_SCHEMA = pa.schema(
 def as_columns(rows: Rows) -> pa.RecordBatch:
     """Put the updates of a chunk into columns."""
     if not isinstance(rows, list):
-        return rows
+        return rows.columns
     columns = [
         pa.array([row.seq for row in rows], pa.int64()),
         pa.array([row.at for row in rows], pa.float64()),

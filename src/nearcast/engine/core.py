@@ -21,6 +21,7 @@ class EventCore(Protocol):
     now: float | None
     """The time of the latest event; None before the first."""
     attributes: Attributes
+    """What subscriptions have that no index looks at."""
     ended: list[str]
     """The subscriptions that ended with the time of the latest event."""
     withdrew: bool
@@ -73,6 +74,10 @@ class EventCore(Protocol):
 
     def message(self, id: str) -> Message | None:
         """Look up a message that is active or in the window."""
+        ...
+
+    def match(self, message: Message) -> list[Result]:
+        """The subscriptions that a message would reach now, with their scores; nothing changes."""
         ...
 
     def figures(self) -> dict[str, float]:

@@ -58,6 +58,14 @@ class MessageEnds:
         self._count -= len(due)
         return due
 
+    def by(self, now: float) -> Int64s:
+        """Whose ends come until `now`; some may have left before."""
+        found = [np.empty(0, np.int64)]
+        for end, _, ends, numbers in self._batches:
+            if end <= now:
+                found.append(numbers[: int(np.searchsorted(ends, now, "right"))])
+        return np.concatenate(found)
+
     def tidy(self, first: int, most: int) -> None:
         """Forget messages before number `first` if they are many; `most` others are there."""
         if self._count > 2 * most + _WORTH_TIDYING:

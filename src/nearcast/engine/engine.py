@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import time
@@ -23,16 +23,17 @@ from nearcast.events import (
     Event,
     Message,
     Move,
-    Point,
     Publish,
+    Reached,
     Result,
+    Retract,
     Subscribe,
     Subscription,
-    Top,
     Unsubscribe,
     Update,
 )
-from nearcast.geo import Box, Region
+from nearcast.events.given import GivenTop, Place, given_message, given_subscription
+from nearcast.geo import Box, as_point, as_region
 from nearcast.text import DEFAULT, Analyser, Vocabulary
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class Engine:
     []
     >>> engine.publish("m1", "iPad sale!", (151.21, -33.87))
     [Update(op='add', subscription='s1', message='m1', score=None)]
+    >>> engine.match("An iPad at a discount", (151.2, -33.87))
+    [Reached(subscription='s1', score=None)]
+
+    Regions and points are those of this package, or what other libraries and formats have for
+    them: GeoJSON, shapely, WKT and WKB, anything with `__geo_interface__`.
     """
 
     def __init__(
@@ -99,7 +105,7 @@ class Engine:
         if index == "scan" and ranking != "auto":
             raise InvalidValue("ranking", ranking, "auto, as index 'scan' is plain code throughout")
         given = GivenSettings(window_count, window_seconds, space, history, analyser)
-        self._index, self._ranking = index, ranking
+        self._index, self._ranking, self._path = index, ranking, path
         self._journal: Journal
         self._webhooks: WebhookTable | None = None
         if path is None:
@@ -248,33 +254,41 @@ class Engine:
         self,
         id: str | Subscription,
         query: str | None = None,
-        region: Region | None = None,
+        region: Place | None = None,
         *,
-        point: Point | None = None,
-        top: Top | None = None,
+        point: Place | None = None,
+        top: GivenTop | None = None,
+        filter: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        ttl: float | None = None,
+        ops: Collection[str] | None = None,
         at: float | None = None,
     ) -> list[Update]:
         """Add a subscription, or replace the one with this id.
 
-        Give a `region`, or a `point` and `top` for the k best messages only. A ready-made
-        `Subscription` may be given instead of all of them.
+        Give a `query`, a `region` or both; for the k best messages only, a query, a `point` and
+        `top`, and perhaps a `filter` and a region. `meta` is given back with every update; after
+        `ttl` seconds it ends; of `ops` alone (`add`, `remove`, `change`) it gets updates. A
+        ready-made `Subscription` may be given instead of all of them.
         """
-        if isinstance(id, Subscription):
-            _check_alone(id, query, region, point, top)
-        else:
-            id = Subscription(id, query, region, point, top)  # type: ignore[arg-type]  # checked there
-        return self.apply(Subscribe(id, at))
+        made = given_subscription(id, query, region, point, top, filter, meta, ttl, ops)
+        return self.apply(Subscribe(made, at))
 
     def move(
         self,
         id: str,
-        region: Region | None = None,
+        region: Place | None = None,
         *,
-        point: Point | None = None,
+        point: Place | None = None,
+        ttl: float | None = None,
         at: float | None = None,
     ) -> list[Update]:
-        """Move a subscription to another region, or a top-k one to another point."""
-        return self.apply(Move(id, region, point, at))
+        """Move a subscription to another region, or a top-k one to another point, or both.
+
+        With a `ttl` it ends that many seconds from now; otherwise its end stays as it is.
+        """
+        where = None if region is None else as_region(region)
+        return self.apply(Move(id, where, None if point is None else as_point(point), at, ttl))
 
     def unsubscribe(self, id: str, *, at: float | None = None) -> list[Update]:
         """End a subscription; it gets no updates for that."""
@@ -282,23 +296,43 @@ class Engine:
 
     def publish(
         self,
-        id: str | Message,
+        id: str | Message | None,
         text: str | None = None,
-        point: Point | None = None,
+        point: Place | None = None,
         *,
-        region: Box | None = None,
+        region: Place | None = None,
         at: float | None = None,
-        ttl: float = 0.0,
+        ttl: float | None = None,
+        properties: Mapping[str, Any] | None = None,
     ) -> list[Update]:
-        """Publish a message at a point or over a box.
+        """Publish a message at a point or over an area; None as its id makes a new one.
 
-        A ready-made `Message` may be given instead of all arguments.
+        A message with this id that is active or in the window is replaced. A ready-made `Message`
+        may be given instead of all arguments.
         """
-        if isinstance(id, Message):
-            _check_alone(id, text, point, region, at, ttl or None)
+        return self.apply(Publish(given_message(id, text, point, region, at, ttl, properties)))
+
+    def retract(self, id: str, *, at: float | None = None) -> list[Update]:
+        """End a message that is active or in the window before its time."""
+        return self.apply(Retract(id, at))
+
+    def match(
+        self,
+        text: str | Message | None = None,
+        point: Place | None = None,
+        *,
+        region: Place | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> list[Reached]:
+        """The subscriptions that a message would reach if it were published now.
+
+        They are in the order of their ids, with the score of those that rank. Nothing is stored.
+        """
+        if isinstance(text, Message):
+            message = given_message(text, None, point, region, None, None, properties)
         else:
-            id = Message(id, text, point, region, at, ttl)  # type: ignore[arg-type]  # checked there
-        return self.apply(Publish(id))
+            message = given_message(None, text, point, region, None, None, properties)
+        return [Reached(found.message, found.score) for found in self._ready().match(message)]
 
     def results(self, id: str) -> list[Result]:
         """The current results of a subscription: active messages, or the k best in order."""
@@ -313,6 +347,18 @@ class Engine:
         """How many subscriptions there are."""
         return len(self._ready())
 
+    def __len__(self) -> int:
+        return self.count
+
+    def __bool__(self) -> bool:
+        return True  # also without subscriptions
+
+    def __repr__(self) -> str:
+        where = f"path={str(self._path)!r}" if self._path is not None else "in memory"
+        if self._closed:
+            return f"<Engine {where}, closed>"
+        return f"<Engine {where}, {len(self):,} subscriptions, {self.seq:,} events>"
+
     def figures(self) -> dict[str, float]:
         """Figures for monitoring: sizes, and the rows that the index has looked at."""
         core = self._ready()
@@ -321,6 +367,10 @@ class Engine:
     def get(self, id: str) -> Subscription | None:
         """Look up a subscription."""
         return self._ready().subscription(id)
+
+    def lives(self, id: str, at: float) -> bool:
+        """Whether a subscription has not ended by a time, which no event need have reached."""
+        return self._ready().attributes.lives(id, at)
 
     def page(
         self, after: str | None = None, limit: int = 100, bbox: Box | None = None
@@ -407,14 +457,6 @@ class Engine:
                 raise
             self._keep(changes, {})
         return updates
-
-
-def _check_alone(ready_made: Subscription | Message, *others: object) -> None:
-    """Refuse arguments beside a ready-made object: they would be ignored."""
-    for other in others:
-        if other is not None:
-            kind = type(ready_made).__name__
-            raise InvalidValue(kind, other, f"nothing beside a ready-made {kind}: put it in there")
 
 
 def history_from(path: str | Path, analyser: Analyser = DEFAULT) -> Vocabulary:

@@ -14,10 +14,12 @@ import pyarrow as pa
 from nearcast.active import ActiveChanges
 from nearcast.arrays.types import Floats, Int32s
 from nearcast.engine.active import Placement
-from nearcast.engine.bulk import decided, named_updates, note
+from nearcast.engine.bodies import found as found_body
+from nearcast.engine.bulk import bodies_of_added, decided, named_updates, note
 from nearcast.engine.changes import EngineChanges
 from nearcast.engine.indexed import Indexed
 from nearcast.engine.order import FINE
+from nearcast.events import LateBody
 from nearcast.events.columns import updates_table
 from nearcast.events.fields import UPDATE_OPS
 from nearcast.events.reader import MOVE, CheckedEvents
@@ -63,13 +65,15 @@ def move_columns(core: Indexed, given: CheckedEvents, changes: EngineChanges) ->
             core.boolean.keep_radii(owners[some], radii[some])
     found = ActiveChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     answer = core.asked_for(named_updates(core, found, ids))
+    bodies = bodies_of_added(core, changes, answer)
     if not fits.all():
-        slow = _one_by_one(core, ids, given, now, ~fits)
+        slow, others = _one_by_one(core, ids, given, now, ~fits)
+        bodies.others |= {(changes.seq + 1 + event, id): body for event, id, body in others}
         answer = pa.concat_tables([answer, slow])
         answer = answer.sort_by([("event", "ascending"), ("message", "ascending")])
     core.pass_time(float(now[-1]), len(ids))
     changes.moved += ids
-    note(core, changes, now, answer)
+    note(core, changes, now, answer, bodies)
     return answer
 
 
@@ -90,13 +94,16 @@ def _without_repeats(owners: Int32s, fits: Truths) -> list[tuple[int, int]]:
 
 def _one_by_one(
     core: Indexed, ids: list[str], given: CheckedEvents, now: Floats, which: Truths
-) -> pa.Table:
-    """Move some subscriptions one by one, each at its own time."""
+) -> tuple[pa.Table, list[tuple[int, str, LateBody]]]:
+    """Move some subscriptions one by one, each at its own time; also the bodies they gain."""
     events, ops, subscriptions, messages = [], [], [], []
+    bodies: list[tuple[int, str, LateBody]] = []
     for row in np.flatnonzero(which).tolist():
         for update in core.move_at(ids[row], given.region(row), float(now[row])):
             events.append(row)
             ops.append(UPDATE_OPS.index(update.op))
             subscriptions.append(update.subscription)
             messages.append(update.message)
-    return updates_table(events, np.array(ops, np.int8), subscriptions, messages)
+            if update.op == "add" and (body := found_body(core, update.message)) is not None:
+                bodies.append((row, update.message, body))
+    return updates_table(events, np.array(ops, np.int8), subscriptions, messages), bodies

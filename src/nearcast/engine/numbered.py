@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from nearcast.arrays.types import Bytes, Floats, Int64s
 from nearcast.engine.ends import MessageEnds
+from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.matching import ArrivedMessage
 from nearcast.engine.message_ids import MessageIds, NumberedStrings
 from nearcast.events import Message
@@ -118,6 +120,28 @@ class NumberedMessages:
                 gone.add(number)
                 live -= 1
         return gone
+
+    def leaving_soon(self, more: int, now: float, window: Window) -> LeavingMessages:
+        """Those that may leave by the time that `more` messages have come, the last at `now`."""
+        core = self._core
+        first, stop, seconds = core.first, core.first, window.seconds
+        if seconds is not None:
+            gone = range(first, core.next)
+            stop += bisect_right(gone, now - seconds, key=lambda number: core.message(number)[1])
+        elif core.next - first + more > (window.count or 0):
+            stop = min(core.next, first + more + core.holes)
+        ending = self._ends.by(now) if self._ttl else np.empty(0, np.int64)
+        numbers = np.union1d(np.arange(first, stop), ending[ending >= first])
+        if core.holes:
+            numbers = numbers[[not self.ids.is_taken_out(one) for one in numbers.tolist()]]
+        rows = list(enumerate(numbers.tolist())) if self._ttl or self._properties else []
+        return LeavingMessages(
+            self.ids.texts.take(numbers),
+            self._texts.take(numbers),
+            *core.places(numbers),
+            {row: self._ttl[one] for row, one in rows if one in self._ttl},
+            {row: self._properties[one] for row, one in rows if one in self._properties},
+        )
 
     def forget_expired(self) -> None:
         """Drop what is kept of messages that have left the window."""

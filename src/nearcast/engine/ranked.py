@@ -23,6 +23,7 @@ from nearcast.engine.conditional import (
     place_of,
     subscribe_to,
 )
+from nearcast.engine.leaving import LeavingMessages
 from nearcast.engine.matching import ArrivedMessage, BooleanSubscription, Ranking, Results
 from nearcast.engine.message_ids import bytes_of
 from nearcast.engine.numbered import NumberedMessages
@@ -330,6 +331,12 @@ class FastRankings:
             return None if arrived is None else replace(arrived.message, at=arrived.at)
         number = self._messages.number(id)
         return None if number is None else self._messages.message(number)
+
+    def leaving_soon(self, more: int, now: float) -> LeavingMessages | None:
+        """What may leave the window until `more` messages have come, the last at `now`."""
+        if self._core is None or not self._numbers:
+            return None
+        return self._messages.leaving_soon(more, now, self._settings.window)
 
     def best(self, id: str) -> Results:
         """The results of a known subscription, best first."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from nearcast.errors import KindError, NearcastError, PastTimeError, UnknownIdError
+from nearcast.errors import (
+    KindError,
+    NearcastError,
+    PastTimeError,
+    UnknownIdError,
+    UnknownMessageError,
+)
 
 
 def past_time(at: float, now: float) -> NearcastError:
@@ -19,7 +25,7 @@ def unknown_id(id: str) -> NearcastError:
 
 def unknown_message(id: str) -> NearcastError:
     """There is no message with this id to retract."""
-    return UnknownIdError(f"id: no message {id!r} that is active or in the window")
+    return UnknownMessageError(f"id: no message {id!r} that is active or in the window")
 
 
 def other_kind(id: str) -> NearcastError:

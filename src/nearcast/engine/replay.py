@@ -9,6 +9,7 @@ import msgspec
 
 from nearcast.errors import NearcastError, SourceError
 from nearcast.events import Event, Record, Update
+from nearcast.events.bodies import NOTHING, Include
 from nearcast.events.streams import ByteSink
 
 _json = msgspec.json.Encoder().encode
@@ -81,13 +82,20 @@ def as_given(raw: bytes | dict[str, Any]) -> object:
         return raw.decode(errors="replace")
 
 
-def update_line(event: int, update: Update) -> bytes:
-    """Write one update as a line of JSON."""
+def update_line(event: int, update: Update, include: Include = NOTHING) -> bytes:
+    """Write one update as a line of JSON, with what is to be included."""
     score = b"" if update.score is None else b', "score": ' + repr(update.score).encode()
-    return b'{"event": %d, "op": "%b", "subscription": %b, "message": %b%b}\n' % (
+    body = meta = b""
+    if include.message and update.late is not None:
+        body = b', "body": ' + update.late.json
+    if include.meta and update.meta is not None:
+        meta = b', "meta": ' + _json(update.meta)
+    return b'{"event": %d, "op": "%b", "subscription": %b, "message": %b%b%b%b}\n' % (
         event,
         update.op.encode(),
         _json(update.subscription),
         _json(update.message),
         score,
+        body,
+        meta,
     )

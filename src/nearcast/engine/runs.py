@@ -13,9 +13,11 @@ from nearcast.engine.applying import apply_single
 from nearcast.engine.bulk import decided, publish_messages, refusal
 from nearcast.engine.changes import EngineChanges, PublishedColumns
 from nearcast.engine.indexed import Indexed
-from nearcast.engine.order import FINE, IN_USE, Rows
+from nearcast.engine.order import FINE, IN_USE
+from nearcast.engine.order import Rows as DecidedRows
 from nearcast.engine.outcome import EventOutcome
-from nearcast.events import Event, Message, Publish, Update
+from nearcast.engine.update_log import ColumnRows, Rows
+from nearcast.events import Event, LateBody, Message, Publish, Update
 from nearcast.events.reader import POINT
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def _run(
 
 
 def _between(
-    core: Indexed, rows: Rows, messages: PublishedColumns, changes: EngineChanges
+    core: Indexed, rows: DecidedRows, messages: PublishedColumns, changes: EngineChanges
 ) -> Iterator[EventOutcome]:
     """Match together the messages between two refused ones."""
     start, count = 0, len(messages.ids)
@@ -99,7 +101,8 @@ def _together(
 ) -> list[EventOutcome]:
     ids, seq, first = messages.ids, changes.seq + 1, changes.last + 1
     updates = publish_messages(core, messages, changes)
-    cells = _UpdateColumns(updates, None if core.has_rankings else ids)
+    rows = changes.updates[-1] if len(updates) else None
+    cells = _UpdateColumns(updates, None if core.has_rankings else ids, seq, rows)
     edges = np.searchsorted(updates["event"].to_numpy(), np.arange(len(ids) + 1)).tolist()
     return [
         EventOutcome(
@@ -115,24 +118,50 @@ def _together(
 class _UpdateColumns:
     """A table of updates whose columns are converted to lists on first use."""
 
-    def __init__(self, updates: pa.Table, plain: list[str] | None) -> None:
+    def __init__(
+        self, updates: pa.Table, plain: list[str] | None, seq: int, rows: Rows | None
+    ) -> None:
         self._updates = updates
         self._plain = plain  # ids of the messages, if they were added and nothing else
+        self._seq = seq  # the number of the first event
+        self._rows = rows  # the same updates in the log
         self._columns: list[list[Any]] | None = None
 
     def between(self, start: int, stop: int) -> Iterator[Update]:
         """The updates of some rows."""
         if self._columns is None:
-            names, plain = ["subscription", "message", "op", "score"], self._plain
-            if plain is not None:
-                names[1:] = ["event"]
-            self._columns = [self._updates[name].to_pylist() for name in names]
-            if plain is not None:
-                self._columns[1] = [plain[event] for event in self._columns[1]]
-        who, what, *rest = (column[start:stop] for column in self._columns)
-        if not rest:
-            return (Update("add", one, other) for one, other in zip(who, what, strict=True))
-        return map(Update, rest[0], who, what, rest[1])
+            self._columns = self._read()
+        return map(Update, *(column[start:stop] for column in self._columns))
+
+    def _read(self) -> list[list[Any]]:
+        """The columns of all updates, in the order of the fields of `Update`."""
+        table, plain = self._updates, self._plain
+        events, who = table["event"].to_pylist(), table["subscription"].to_pylist()
+        if plain is None:
+            ops, what = table["op"].to_pylist(), table["message"].to_pylist()
+            scores = table["score"].to_pylist()
+        else:
+            ops, what = ["add"] * len(events), [plain[event] for event in events]
+            scores = [None] * len(events)
+        metas = self._rows.metas if isinstance(self._rows, ColumnRows) else {}
+        late = self._bodies(events, ops, what)
+        return [ops, who, what, scores, [metas.get(one) for one in who], late]
+
+    def _bodies(
+        self, events: list[int], ops: list[str], messages: list[str]
+    ) -> list[LateBody | None]:
+        """The bodies of all updates; those of one event and message are one object."""
+        bodies = self._rows.bodies if isinstance(self._rows, ColumnRows) else None
+        if bodies is None:
+            return [None] * len(events)
+        found: list[LateBody | None] = []
+        latest: tuple[int, str] | None = None
+        body: LateBody | None = None
+        for event, op, message in zip(events, ops, messages, strict=True):
+            if (event, message) != latest:
+                latest, body = (event, message), bodies.find(self._seq + event, message)
+            found.append(None if op == "remove" else body)
+        return found
 
 
 class _MessageUpdates(Sequence[Update]):

@@ -378,9 +378,11 @@ class IndexedSubscriptions:
         return (self._subscription(owner) for owner in self._owners.values())
 
     def boxes(self) -> Floats:
-        """The bounding box of each; of one with several rows, that of its first."""
+        """The bounding box of each that has a region; of one with several rows, of its first."""
         rows = self.table.rows
         kept = rows.owner != NO_OWNER
+        if self._anywhere:
+            kept &= ~np.isin(rows.owner, list(self._anywhere))
         shared = np.flatnonzero(kept & (rows.flags & SHARED != 0))
         kept[shared] = False
         kept[shared[np.unique(rows.owner[shared], return_index=True)[1]]] = True

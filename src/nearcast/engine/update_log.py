@@ -8,12 +8,14 @@ for listeners that keep up.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from nearcast.events import Update, UpdateOp
-from nearcast.events.fields import UPDATE_OPS
+from nearcast.events import LateBody, Update, UpdateOp
+from nearcast.events.fields import REMOVE, UPDATE_OPS
+from nearcast.events.values import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,8 +24,12 @@ RECENT = 100_000
 """How many updates an engine in memory keeps by default."""
 
 
-class Entry(NamedTuple):
-    """One update of the log: its id, the event that caused it, and the time of that event."""
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """One update of the log: its id, the event that caused it, and the time of that event.
+
+    Its `meta` and `body` are as in `Update`. Of one that is read from a file, `complete` adds them.
+    """
 
     id: int
     seq: int
@@ -32,6 +38,13 @@ class Entry(NamedTuple):
     subscription: str
     message: str
     score: float | None
+    meta: JsonObject | None = field(default=None, compare=False, repr=False)
+    late: LateBody | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def body(self) -> JsonObject | None:
+        """The text, place, properties, time and ttl of the message, as far as it has them."""
+        return None if self.late is None else self.late.fields
 
 
 class CausedUpdate(NamedTuple):
@@ -42,7 +55,34 @@ class CausedUpdate(NamedTuple):
     update: Update
 
 
-Rows: TypeAlias = "list[CausedUpdate] | pa.RecordBatch"
+class MessageBodies(Protocol):
+    """The bodies of the messages of some updates."""
+
+    def find(self, seq: int, message: str) -> LateBody | None:
+        """The body that a message had after an event."""
+        ...
+
+
+class ColumnRows:
+    """Updates as columns, with the bodies of their messages and the `meta` of subscriptions."""
+
+    __slots__ = ("bodies", "columns", "metas")
+
+    def __init__(
+        self,
+        columns: pa.RecordBatch,
+        bodies: MessageBodies | None = None,
+        metas: Mapping[str, JsonObject] | None = None,
+    ) -> None:
+        self.columns = columns
+        self.bodies = bodies
+        self.metas = metas or {}
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+Rows = list[CausedUpdate] | ColumnRows
 """A chunk of the log: a few updates, or the columns of `chunks.CHUNK_SCHEMA`."""
 
 
@@ -63,6 +103,14 @@ class UpdateLog(Protocol):
         """The first `limit` updates with ids above `after`, of one subscription or of all."""
         ...
 
+    def complete(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The same entries, each with the body and the `meta` that belong to it."""
+        ...
+
+    def body(self, message: str) -> LateBody | None:
+        """The latest body of a message that an update of the log has."""
+        ...
+
 
 def entries_of(
     first: int, rows: Rows, after: int, limit: int, subscription: str | None
@@ -72,38 +120,48 @@ def entries_of(
     if not isinstance(rows, list):
         return _from_columns(first, rows, skip, limit, subscription)
     found: list[Entry] = []
-    for row, (seq, at, (op, name, message, score)) in enumerate(
-        ((seq, at, _parts(update)) for seq, at, update in rows[skip:]), first + skip
-    ):
+    for id, (seq, at, one) in enumerate(rows[skip:], first + skip):
         if len(found) == limit:
             break
-        if subscription is None or name == subscription:
-            found.append(Entry(row, seq, at, op, name, message, score))
+        if subscription is None or one.subscription == subscription:
+            found.append(entry_of(id, seq, at, one))
     return found
 
 
-def _parts(update: Update) -> tuple[UpdateOp, str, str, float | None]:
-    return update.op, update.subscription, update.message, update.score
+def entry_of(id: int, seq: int, at: float, one: Update) -> Entry:
+    """An update as an entry of the log."""
+    return Entry(id, seq, at, one.op, one.subscription, one.message, one.score, one.meta, one.late)
 
 
 def _from_columns(
-    first: int, rows: pa.RecordBatch, skip: int, limit: int, subscription: str | None
+    first: int, rows: ColumnRows, skip: int, limit: int, subscription: str | None
 ) -> list[Entry]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    whole, bodies, metas = rows.columns, rows.bodies, rows.metas
     if subscription is None:
-        some = rows.slice(skip, limit)
+        some = whole.slice(skip, limit)
         ids: Iterable[int] = range(first + skip, first + skip + len(some))
     else:
-        mask = pc.equal(rows.column("subscription"), subscription)
+        mask = pc.equal(whole.column("subscription"), subscription)
         places = pc.indices_nonzero(mask).to_numpy()
         places = places[places >= skip][:limit]
-        some = rows.take(pa.array(places))
+        some = whole.take(pa.array(places))
         ids = (places + first).tolist()
     columns = [column.to_pylist() for column in some.columns]
     return [
-        Entry(id, seq, at, UPDATE_OPS[op], name, message, score)  # type: ignore[arg-type]  # by number
+        Entry(
+            id,
+            seq,
+            at,
+            UPDATE_OPS[op],  # type: ignore[arg-type]  # by number
+            name,
+            message,
+            score,
+            metas.get(name),
+            None if bodies is None or op == REMOVE else bodies.find(seq, message),
+        )
         for id, seq, at, op, name, message, score in zip(ids, *columns, strict=True)
     ]
 
@@ -167,3 +225,28 @@ class RecentUpdates:
                 break
             found += entries_of(first, rows, after, limit - len(found), subscription)
         return found
+
+    def complete(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The same entries: those in memory have everything."""
+        return list(entries)
+
+    def body(self, message: str) -> LateBody | None:
+        """The latest body of a message that an update of the log has."""
+        with self._lock:
+            chunks = self._chunks[self._start :]
+        return next((found for rows in reversed(chunks) if (found := _body(rows, message))), None)
+
+
+def _body(rows: Rows, message: str) -> LateBody | None:
+    """The latest body of a message among some updates."""
+    if isinstance(rows, list):
+        late = (one.late for _, _, one in reversed(rows) if one.message == message)
+        return next((body for body in late if body is not None), None)
+    import pyarrow.compute as pc
+
+    if rows.bodies is None:
+        return None
+    places = pc.indices_nonzero(pc.equal(rows.columns.column("message"), message)).to_pylist()
+    seqs = rows.columns.column("seq")
+    found = (rows.bodies.find(seqs[place].as_py(), message) for place in reversed(places))
+    return next((body for body in found if body is not None), None)

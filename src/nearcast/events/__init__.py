@@ -1,5 +1,6 @@
 """The model: subscriptions, messages, updates, events, and the event log."""
 
+from nearcast.events.bodies import LateBody
 from nearcast.events.events import (
     Event,
     Move,
@@ -16,6 +17,7 @@ from nearcast.events.log import EventLog, Record, open_log
 from nearcast.events.values import (
     Message,
     Point,
+    Reached,
     Result,
     Subscription,
     Top,
@@ -30,10 +32,12 @@ __all__ = [
     "Event",
     "EventLog",
     "EventWriter",
+    "LateBody",
     "Message",
     "Move",
     "Point",
     "Publish",
+    "Reached",
     "Record",
     "Result",
     "Retract",

@@ -13,15 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 
-import msgspec
-
 from nearcast.errors import InvalidValue, NearcastError, SourceError
 from nearcast.events.events import Event, event_from_json
 from nearcast.events.lines import split_lines
+from nearcast.events.sized import decode_sized
 from nearcast.events.streams import STANDARD, Chunks, open_source
 
 _PARQUET_MAGIC = b"PAR1"
-_decode = msgspec.json.Decoder().decode
 
 
 class Record(NamedTuple):
@@ -41,7 +39,7 @@ class Record(NamedTuple):
 def decode_json(data: bytes, field: str = "event") -> Any:
     """Decode one JSON value, or raise an error that says what is wrong with it."""
     try:
-        return _decode(data)
+        return decode_sized(data)
     except (ValueError, RecursionError) as error:
         given = data[:1000].decode(errors="replace")
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)

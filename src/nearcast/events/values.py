@@ -15,6 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from nearcast.errors import InvalidValue, MissingField
+from nearcast.events.bodies import LateBody
+from nearcast.events.sized import SizedObject
 from nearcast.geo import Area, Box, Circle, MultiPolygon, Polygon, Region, point
 
 Point = tuple[float, float]
@@ -102,8 +104,9 @@ def check_object(value: object, name: str, most: int) -> JsonObject:
         raise InvalidValue(name, _TOO_DEEP, expected) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(name, value, f"{expected}; {error}") from None
-    if len(written) > most:
-        raise InvalidValue(name, value, f"{expected}; this has {len(written):,}")
+    size = value.size if isinstance(value, SizedObject) else len(written)
+    if size > most:
+        raise InvalidValue(name, value, f"{expected}; this has {size:,}")
     copied: JsonObject = msgspec.json.decode(written)
     return copied
 
@@ -292,12 +295,22 @@ class Update:
     """A message entered (`add`) or left (`remove`) the results of a subscription.
 
     `change` is for one that was replaced, or whose score changed by a move, and is still a result.
+    An `add` or `change` has the message as its `body`, and every update has the `meta` of the
+    subscription, if it has one; two updates are equal whatever these are.
     """
 
     op: UpdateOp
     subscription: str
     message: str
     score: float | None = None
+    meta: JsonObject | None = field(default=None, compare=False, repr=False)
+    late: LateBody | None = field(default=None, compare=False, repr=False)
+    """Its body, as long as nobody has asked for it."""
+
+    @property
+    def body(self) -> JsonObject | None:
+        """The text, place, properties, time and ttl of the message, as far as it has them."""
+        return None if self.late is None else self.late.fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +318,14 @@ class Result:
     """A message that is in a subscription's results now, with its score if they are ranked."""
 
     message: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A subscription that a message would reach now, with its score if that one ranks."""
+
+    subscription: str
     score: float | None = None
 
 

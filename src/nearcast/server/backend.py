@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from nearcast.engine import Engine
 from nearcast.engine.outcome import EventOutcome
-from nearcast.engine.update_log import Entry, UpdateLog
+from nearcast.engine.update_log import Entry, UpdateLog, entry_of
 from nearcast.errors import StateError
 from nearcast.events import Event, Publish
 from nearcast.server.costs import event_cost
@@ -49,15 +49,7 @@ class CommittedBatch:
         for outcome, at in zip(self.outcomes, self.times, strict=True):
             if outcome.updates and outcome.seq is not None:
                 for id, update in enumerate(outcome.updates, outcome.first_id):
-                    yield Entry(
-                        id,
-                        outcome.seq,
-                        at,
-                        update.op,
-                        update.subscription,
-                        update.message,
-                        update.score,
-                    )
+                    yield entry_of(id, outcome.seq, at, update)
 
 
 @dataclass(slots=True)

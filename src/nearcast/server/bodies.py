@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nearcast.errors import InvalidValue
+from nearcast.events.sized import decode_sized
 from nearcast.geo import Box
 from nearcast.server.problems import Problem
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
-_decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
 
@@ -61,7 +61,7 @@ def too_large(most: int) -> Problem:
 def json_object(data: bytes) -> dict[str, Any]:
     """Decode a JSON object, or raise a problem that says what is wrong with it."""
     try:
-        value = _decode(data)
+        value = decode_sized(data)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Problem(400, "malformed-json", f"the body is not JSON: {reason}") from None

@@ -11,13 +11,13 @@ from starlette.responses import Response
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue, NearcastError
 from nearcast.events import Event, event_from_json
+from nearcast.events.ids import new_id
 from nearcast.events.log import decode_json
 from nearcast.server.bodies import encode, too_large, whole_body
 from nearcast.server.checks import check_fields
 from nearcast.server.config import Config
 from nearcast.server.costs import event_cost
 from nearcast.server.idempotency import SavedResponse, act
-from nearcast.server.ids import new_id
 from nearcast.server.jobs import TURN_COST
 from nearcast.server.lines import LineSlice, LineSlicer
 from nearcast.server.problems import Problem, problem_of

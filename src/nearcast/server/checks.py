@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nearcast.errors import InvalidValue
-from nearcast.geo.codec import POLYGONS
 from nearcast.server.config import Config, Limits
 
 
-def check_query(query: object, limits: Limits) -> None:
+def check_query(query: object, limits: Limits, field: str = "query") -> None:
     """Refuse a query that is too long to parse while others wait."""
     if isinstance(query, str) and len(query) > limits.query_characters:
-        raise InvalidValue("query", query, f"at most {limits.query_characters:,} characters")
+        raise InvalidValue(field, query, f"at most {limits.query_characters:,} characters")
 
 
 def check_fields(fields: Mapping[str, Any], config: Config) -> None:
@@ -24,31 +23,28 @@ def check_fields(fields: Mapping[str, Any], config: Config) -> None:
     limits = config.limits
     _check_time(fields.get("at"), config)
     check_query(fields.get("query"), limits)
+    check_query(fields.get("filter"), limits, "filter")
     text = fields.get("text")
     if isinstance(text, str) and len(text) > limits.text_characters:
         raise InvalidValue("text", text, f"at most {limits.text_characters:,} characters")
     region = fields.get("region")
     if isinstance(region, Mapping):
-        positions, most = _positions(region), limits.region_positions
+        positions, most = _positions(region.get("coordinates")), limits.region_positions
         if positions > most:
             raise InvalidValue(
                 "region.coordinates", f"{positions:,} positions", f"at most {most:,}"
             )
 
 
-def _positions(region: Mapping[str, Any]) -> int:
-    """How many positions the polygons of a region have."""
-    given = region.get("coordinates")
-    if region.get("type") != "MultiPolygon":
-        return _in_rings(given)
-    parts = region.get(POLYGONS) if given is None else given
-    return sum(map(_in_rings, parts)) if isinstance(parts, list) else 0
-
-
-def _in_rings(rings: object) -> int:
-    if not isinstance(rings, list):
+def _positions(coordinates: object) -> int:
+    """The number of positions in the rings of a polygon, or of several."""
+    if not isinstance(coordinates, list):
         return 0
-    return sum(len(ring) for ring in rings if isinstance(ring, list))
+    rings = [each for each in coordinates if isinstance(each, list)]
+    inner = [ring for each in rings for ring in each if isinstance(ring, list)]
+    if any(isinstance(position, list) for ring in inner for position in ring):
+        return sum(len(ring) for ring in inner)
+    return sum(len(ring) for ring in rings)
 
 
 def _check_time(at: object, config: Config) -> None:

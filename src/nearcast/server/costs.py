@@ -18,7 +18,7 @@ def event_cost(event: Event) -> int:
         case Publish(message):
             text = message.text
         case Subscribe(subscription):
-            text = subscription.query
+            text = f"{subscription.query or ''}{subscription.filter or ''}"
         case _:
             return _LEAST
     if not text.isascii():

@@ -50,12 +50,8 @@ def needed(name: str, text: str) -> Schema:
     return parameter(name, _ID, text) | {"required": True}
 
 
-ID = parameter(
-    "id",
-    _ID,
-    "The id of the subscription, percent-encoded.",
-    where="path",
-)
+ID = parameter("id", _ID, "The id of the subscription, percent-encoded.", where="path")
+MESSAGE_ID = parameter("id", _ID, "The id of the message, percent-encoded.", where="path")
 BBOX = parameter(
     "bbox", {"type": "string", "example": "151,-34,152,-33"}, "Only what meets W,S,E,N."
 )
@@ -68,6 +64,11 @@ AFTER = parameter(
     "after",
     {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     "Go on after this update; 0 for all that are kept. Without it, from now on.",
+)
+INCLUDE = parameter(
+    "include",
+    {"type": "string", "example": "message,meta"},
+    "What updates carry besides: `message`, `meta`, both (without it) or nothing (empty).",
 )
 LAST_EVENT_ID = parameter(
     "Last-Event-ID",

@@ -17,7 +17,7 @@ from nearcast.server.bodies import json_response
 from nearcast.server.describe import describe, needed
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
-from nearcast.text import Content, Operand, parse_bag, parse_query
+from nearcast.text import EVERYTHING, Content, Operand, parse_bag, parse_query
 
 routes = Routes()
 
@@ -73,10 +73,17 @@ def _needed(context: RequestContext, name: str) -> str:
 
 
 def _boolean(subscription: Subscription, message: Message, settings: Settings) -> dict[str, Any]:
+    text = _asked(subscription.query, message, settings)
+    space = _place(subscription, message)
+    return {"matches": text["matches"] and space["matches"], "text": text, "space": space}
+
+
+def _asked(asked: str | None, message: Message, settings: Settings) -> dict[str, Any]:
+    """What a query makes of a message; without a query, every message will do."""
     tokens = settings.analyser.tokens(message.text)
-    terms, content = frozenset(tokens), Content(tokens, getattr(message, "properties", None))
-    query = parse_query(subscription.query, settings.analyser)
-    text = {
+    terms, content = frozenset(tokens), Content(tokens, message.properties)
+    query = EVERYTHING if asked is None else parse_query(asked, settings.analyser)
+    return {
         "matches": query.matches(terms, content),
         "terms": sorted(terms),
         "alternatives": [
@@ -89,8 +96,6 @@ def _boolean(subscription: Subscription, message: Message, settings: Settings) -
             for each in query.conjuncts
         ],
     }
-    space = _place(subscription, message)
-    return {"matches": text["matches"] and space["matches"], "text": text, "space": space}
 
 
 def _found(wanted: frozenset[str], terms: frozenset[str]) -> list[dict[str, Any]]:
@@ -106,10 +111,11 @@ def _holding(operands: tuple[Operand, ...], content: Content) -> list[dict[str, 
 
 def _place(subscription: Subscription, message: Message) -> dict[str, Any]:
     region = subscription.region
-    assert region is not None  # noqa: S101 - a subscription without top has a region
+    if region is None:
+        return {"matches": True, "kind": "anywhere"}
     if message.region is not None:
-        return {"matches": region.meets(message.region), "kind": "box meets region"}
-    assert message.point is not None  # noqa: S101 - a message has a point or a box
+        return {"matches": region.meets(message.region), "kind": "area meets region"}
+    assert message.point is not None  # noqa: S101 - a message has a point or an area
     place: dict[str, Any] = {
         "matches": region.contains(*message.point),
         "kind": "point in region",
@@ -129,7 +135,7 @@ def _metres(one: tuple[float, float], other: tuple[float, float]) -> float:
 def _ranked(subscription: Subscription, message: Message, settings: Settings) -> dict[str, Any]:
     analyser, scorer, top = settings.analyser, settings.scorer(), subscription.top
     assert top is not None and subscription.point is not None  # noqa: S101, PT018 - by kind
-    wanted = parse_bag(subscription.query, analyser)
+    wanted = parse_bag(subscription.query or "", analyser)
     tokens = analyser.tokens(message.text)
     text: dict[str, Any] = {
         "matches": not set(wanted).isdisjoint(tokens),
@@ -142,15 +148,31 @@ def _ranked(subscription: Subscription, message: Message, settings: Settings) ->
     if message.point is None:
         return {"matches": False, "text": text, "top": {"score": None}}
     query, bag = scorer.bag(wanted), scorer.bag(tokens)
-    score = scorer.score(top.alpha, query, subscription.point, bag, message.point)
-    likeness = scorer.score(0.0, query, subscription.point, bag, message.point)
-    distance = planar_distance(*subscription.point, *message.point)
-    parts = {
+    here, there, scale = subscription.point, message.point, top.scale
+    score = scorer.score(top.alpha, query, here, bag, there, scale)
+    parts: dict[str, Any] = {
         "score": score,
-        "likeness": likeness,
-        "nearness": 1.0 - distance / settings.diagonal,
-        "distance_degrees": distance,
+        "likeness": scorer.score(0.0, query, here, bag, there, scale),
         "k": top.k,
         "alpha": top.alpha,
     }
-    return {"matches": score is not None, "text": text, "top": parts}
+    if scale is None:
+        distance = planar_distance(*here, *there)
+        parts["distance_degrees"] = distance
+        parts["nearness"] = 1.0 - distance / settings.diagonal
+    else:
+        metres = _metres(here, there)
+        parts |= {"distance_m": metres, "scale_m": scale}
+        parts["nearness"] = max(0.0, 1.0 - metres / scale)
+    matches = score is not None
+    if top.min_score is not None:
+        parts["min_score"] = top.min_score
+        matches = matches and score is not None and score >= top.min_score
+    explained: dict[str, Any] = {"text": text, "top": parts}
+    if subscription.filter is not None:
+        explained["filter"] = _asked(subscription.filter, message, settings)
+        matches = matches and explained["filter"]["matches"]
+    if subscription.region is not None:
+        explained["space"] = _place(subscription, message)
+        matches = matches and explained["space"]["matches"]
+    return {"matches": matches, **explained}

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from time import monotonic, perf_counter
 
 from nearcast.engine.update_log import Entry, UpdateLog
-from nearcast.server.hub import Encode, Hub
+from nearcast.server.hub import Hub
+from nearcast.server.wire import Encode
 
 _PAGE = 500
 _FEW = 8  # up to this many subscriptions are looked up one by one; for more, all updates are read
@@ -105,15 +106,17 @@ def read_some(
 ) -> tuple[list[Entry], int, int]:
     """Read updates of some subscriptions after an id, up to `up_to`.
 
-    Returns them, the id up to which they are complete, and the first id that the log still had
-    afterwards.
+    Returns them with their bodies, the id up to which they are complete, and the first id that
+    the log still had afterwards.
     """
     if after >= up_to:
         return [], up_to, log.first
     if subscriptions is None or len(subscriptions) > _FEW:
         some = log.read(after, limit, None)
         complete = some[-1].id if len(some) == limit else up_to
-        found = [each for each in some if subscriptions is None or each[4] in subscriptions]
+        found = [
+            each for each in some if subscriptions is None or each.subscription in subscriptions
+        ]
     else:
         complete, found = up_to, []
         for subscription in subscriptions:
@@ -122,4 +125,5 @@ def read_some(
                 complete = min(complete, some[-1].id)
             found += some
     complete = min(complete, up_to)
-    return sorted(entry for entry in found if entry.id <= complete), complete, log.first
+    some = sorted(entry for entry in found if entry.id <= complete)
+    return log.complete(some), complete, log.first

@@ -7,15 +7,14 @@ other listeners are not affected.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from time import perf_counter
 from typing import Protocol
 
 from nearcast.engine.update_log import Entry, UpdateLog
 from nearcast.server.backend import CommittedBatch
-
-Encode = Callable[[Entry], bytes]
+from nearcast.server.wire import Encode
 
 
 class UpdateListener:
@@ -154,14 +153,14 @@ class Hub:
     def _offer(self, entries: Iterable[Entry]) -> None:
         everything, by_subscription = self._everything, self._by_subscription
         for entry in entries:
-            wanting = by_subscription.get(entry[4])
+            wanting = by_subscription.get(entry.subscription)
             if wanting or everything:
                 made: dict[Encode, bytes] = {}
                 for listener in (*(wanting or ()), *everything):
                     encode = listener.encode
                     if encode not in made:
                         made[encode] = encode(entry)
-                    listener.offer(entry[0], made[encode])
+                    listener.offer(entry.id, made[encode])
 
     def delivered(self, entries: list[Entry]) -> None:
         """Offer updates that arrived after the batch of their events."""

@@ -157,7 +157,9 @@ def _event(event: Event, at: float, matches: int) -> bytes:
         case Subscribe(subscription):
             return sse_event("subscription", subscription_to_json(subscription))
         case Move(id, region, point):
-            where = {"point": point} if region is None else {"region": region_to_json(region)}
+            where: dict[str, Any] = {} if point is None else {"point": point}
+            if region is not None:
+                where["region"] = region_to_json(region)
             return sse_event("subscription", {"id": id, **where})
         case Unsubscribe(id):
             return sse_event("unsubscribed", {"id": id})
@@ -165,10 +167,13 @@ def _event(event: Event, at: float, matches: int) -> bytes:
 
 
 def place_of(message: Message) -> dict[str, Any]:
-    """The text and the place of a message as JSON."""
+    """The text, the place and the properties of a message as JSON."""
+    place: dict[str, Any] = {"text": message.text}
     if message.region is not None:
-        return {"text": message.text, "region": region_to_json(message.region)}
-    return {"text": message.text, "point": message.point}
+        place["region"] = region_to_json(message.region)
+    else:
+        place["point"] = message.point
+    return place if message.properties is None else place | {"properties": message.properties}
 
 
 def update_to_json(update: Any, at: float) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import msgspec
 from starlette.responses import Response
 
 from nearcast.errors import (
-    IdInUseError,
     InvalidValue,
     KindError,
     MissingField,
@@ -22,6 +21,7 @@ from nearcast.errors import (
     StateError,
     StoreError,
     UnknownIdError,
+    UnknownMessageError,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -68,8 +68,8 @@ _KINDS: tuple[tuple[type[NearcastError], int, str], ...] = (
     (QueryError, 422, "invalid-query"),
     (MissingField, 422, "missing-field"),
     (InvalidValue, 422, "invalid-value"),
+    (UnknownMessageError, 404, "unknown-message"),
     (UnknownIdError, 404, "unknown-subscription"),
-    (IdInUseError, 409, "id-in-use"),
     (NotOnSparkError, 422, "not-on-spark"),
     (KindError, 409, "other-kind"),
     (PastTimeError, 409, "past-time"),
@@ -85,7 +85,7 @@ def problem_of(error: NearcastError) -> Problem:
     status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
     more: dict[str, Any] = {}
     if isinstance(error, QueryError):
-        more = {"field": "query", "position": error.position}
+        more = {"field": error.field, "position": error.position}
     elif isinstance(error, InvalidValue):
         more = {"field": error.field}
     return Problem(status, kind, str(error), **more)

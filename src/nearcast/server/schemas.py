@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nearcast.events.fields import EVENT_FIELDS, PUBLISH, SUBSCRIBE, UPDATE_FIELDS, Field, fields_of
+from nearcast.events.fields import (
+    EVENT_FIELDS,
+    MOVE,
+    PUBLISH,
+    SUBSCRIBE,
+    UPDATE_FIELDS,
+    Field,
+    fields_of,
+)
 
 Schema = dict[str, Any]
 
@@ -45,7 +53,7 @@ _SCORE = _described(UPDATE_FIELDS)["score"]
 _SUBSCRIPTION = {
     name: about for name, about in _described(fields_of(SUBSCRIBE)).items() if name != "at"
 }
-_MESSAGE = _described(fields_of(PUBLISH)) | {"id": {**_ID, "example": "m1"}, "region": ref("Box")}
+_MESSAGE = _described(fields_of(PUBLISH)) | {"id": {**_ID, "example": "m1"}, "region": ref("Area")}
 
 _BOX = _object(
     {
@@ -92,10 +100,28 @@ _MULTI_POLYGON = _object(
     },
     ("type", "coordinates"),
 )
+_POLYGONS = _object(
+    {
+        "type": {"type": "string", "enum": ["MultiPolygon"]},
+        "coordinates": {
+            "type": "array",
+            "description": "The coordinates of polygons, which may touch and overlap.",
+            "items": _POLYGON["properties"]["coordinates"],
+            "minItems": 1,
+        },
+    },
+    ("type", "coordinates"),
+)
 _TOP = _object(
     {
         "k": {"type": "integer", "minimum": 1, "maximum": 1000},
         "alpha": {"type": "number", "minimum": 0, "maximum": 1},
+        "scale": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "description": "Metres within which nearness falls to 0.",
+        },
+        "min_score": {"type": "number", "description": "What scores less is no result."},
     },
     ("k", "alpha"),
     description="Ask for the k best only; alpha weighs nearness against likeness.",
@@ -145,19 +171,19 @@ SCHEMAS: dict[str, Schema] = {
     "Top": _TOP,
     "NewSubscription": _object(
         _SUBSCRIPTION | {"at": _AT},
-        ("query",),
-        description="A query with a region, or with a point and top. Without an id it gets one.",
+        description="A query, a region or both; or a query with a point and top, and perhaps a "
+        "filter and a region. Without an id it gets one.",
         example=_SUBSCRIPTION_EXAMPLE,
     ),
-    "Subscription": _object(_SUBSCRIPTION, ("id", "query"), example=_SUBSCRIPTION_EXAMPLE),
+    "Subscription": _object(_SUBSCRIPTION, ("id",), example=_SUBSCRIPTION_EXAMPLE),
     "ChangedSubscription": _object(
         _SUBSCRIPTION | {"updates": _COUNT},
-        ("id", "query", "updates"),
+        ("id", "updates"),
         example=_SUBSCRIPTION_EXAMPLE | {"updates": 0},
     ),
     "Move": _object(
-        {"region": ref("Region"), "point": ref("Point"), "at": _AT},
-        description="A region, or a point for a top-k subscription.",
+        _described(each for each in fields_of(MOVE) if each.name != "id"),
+        description="A region; for a top-k subscription a point, a region or both.",
         example={"region": {"type": "Circle", "center": [151.3, -33.9], "radius": 2000}},
     ),
     "Page": _object(
@@ -180,9 +206,20 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "NewMessage": _object(
         _MESSAGE,
-        ("text",),
-        description="A text at a point or over a box. Without an id it gets one.",
+        description="A text, properties or both, at a point or over an area. Without an id it "
+        "gets one.",
         example=_MESSAGE_EXAMPLE,
+    ),
+    "Message": _object(_MESSAGE, ("id", "at"), example=_MESSAGE_EXAMPLE | {"at": 1700000000.0}),
+    "Matches": _object(
+        {
+            "matches": {
+                "type": "array",
+                "items": _object({"subscription": _ID, "score": _SCORE}, ("subscription",)),
+            }
+        },
+        ("matches",),
+        example={"matches": [{"subscription": "s1"}]},
     ),
     "Published": _object(
         {"id": _ID, "updates": _COUNT}, ("id", "updates"), example={"id": "m1", "updates": 3}
@@ -233,6 +270,7 @@ SCHEMAS: dict[str, Schema] = {
                 },
                 ("matches", "terms"),
             ),
+            "filter": _object({"matches": {"type": "boolean"}}, ("matches",)),
             "space": _object({"matches": {"type": "boolean"}}, ("matches",)),
             "top": _object({"score": {"type": ["number", "null"]}}),
             "result": {"type": "boolean", "description": "Whether it is a result now."},

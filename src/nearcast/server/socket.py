@@ -1,7 +1,8 @@
 """`/v1/updates/ws`: a WebSocket for events and updates over one connection.
 
-The client sends events of the log (`subscribe`, `move`, `unsubscribe`, `publish`), `listen` and
-`ack`; an answer repeats the `ref` of its request. The server sends updates, gaps and answers.
+The client sends events of the log (`subscribe`, `move`, `unsubscribe`, `publish`, `retract`),
+`listen` and `ack`; an answer repeats the `ref` of its request. The server sends updates, gaps and
+answers.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from fastapi import FastAPI
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from nearcast.errors import InvalidValue, MissingField, NearcastError
-from nearcast.events import Event, Move, Publish, Subscribe, Unsubscribe, event_from_json
+from nearcast.events import Publish, Retract, event_from_json
+from nearcast.events.events import id_of
+from nearcast.events.ids import new_id
 from nearcast.events.values import check_id
 from nearcast.server.access import Caller
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import checked_number, encode, json_object
 from nearcast.server.checks import check_fields
 from nearcast.server.feed import UpdateFeed
-from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem, problem_of
 from nearcast.server.state import ServerState
 from nearcast.server.tenants import Tenant
-from nearcast.server.updates import resume_after, wanted
-from nearcast.server.wire import socket_gap, socket_update
+from nearcast.server.updates import included, resume_after, wanted
+from nearcast.server.wire import socket_encoder, socket_gap
 
 PATH = "/v1/updates/ws"
 _SLOW_DOWN_S = 0.2  # after a refused frame, before the next one is read
-_OPS = "one of subscribe, move, unsubscribe, publish, listen, ack"
+_OPS = "one of subscribe, move, unsubscribe, publish, retract, listen, ack"
 
 
 def install_socket(app: FastAPI, state: ServerState) -> None:
@@ -66,7 +68,8 @@ class SocketSession:
         self._sent: list[int] = []  # sent but not acknowledged; used with a window only
         subscriptions = wanted(websocket, state.config.limits)
         after = resume_after(websocket)
-        self._feed = UpdateFeed(tenant.hub, subscriptions, after, socket_update, socket_gap)
+        encode = socket_encoder(included(websocket))
+        self._feed = UpdateFeed(tenant.hub, subscriptions, after, encode, socket_gap)
 
     async def run(self) -> None:
         """Serve the connection until one side closes it."""
@@ -176,9 +179,10 @@ class SocketSession:
         if fields.get("id") is None and op in ("publish", "subscribe"):
             fields["id"] = new_id("s" if op == "subscribe" else "m")
         event = event_from_json(fields)
-        self._caller.require("publish" if isinstance(event, Publish) else "subscribe")
+        publishes = isinstance(event, Publish | Retract)
+        self._caller.require("publish" if publishes else "subscribe")
         outcome = accepted((await self._tenant.backend.apply([event]))[0])
-        return {"op": op, "id": _id_of(event), "updates": len(outcome.updates)}
+        return {"op": op, "id": id_of(event), "updates": len(outcome.updates)}
 
     def _ack(self, id: object) -> bool:
         """Acknowledge updates, and return whether any of them were waiting for it."""
@@ -200,16 +204,6 @@ class SocketSession:
         else:
             raise InvalidValue("subscriptions", subscriptions, f"null or a list of up to {most}")
         return {"op": "listen", "after": self._feed.place}
-
-
-def _id_of(event: Event) -> str:
-    match event:
-        case Publish(message):
-            return message.id
-        case Subscribe(subscription):
-            return subscription.id
-        case Move(id) | Unsubscribe(id):
-            return id
 
 
 def _window(websocket: WebSocket, most: int) -> int | None:

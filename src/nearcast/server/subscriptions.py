@@ -15,7 +15,9 @@ from nearcast.engine.directory import PagePart
 from nearcast.engine.outcome import EventOutcome
 from nearcast.errors import InvalidValue
 from nearcast.events import Move, Subscribe, Subscription, Unsubscribe, event_from_json
-from nearcast.geo import Box, region_to_json
+from nearcast.events.bodies import body_of
+from nearcast.events.ids import new_id
+from nearcast.geo import Box
 from nearcast.server.backend import accepted
 from nearcast.server.bodies import (
     JSON,
@@ -42,7 +44,6 @@ from nearcast.server.describe import (
     parameter,
 )
 from nearcast.server.idempotency import Respond, SavedResponse, act
-from nearcast.server.ids import new_id
 from nearcast.server.problems import Problem
 from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.shapes import subscription_to_json
@@ -146,7 +147,8 @@ async def _page(
     found: list[Subscription] = []
     part = PagePart([], after, False)
     while not part.is_last and len(found) < most:
-        read = partial(Engine.page_part, after=part.after, limit=most - len(found), bbox=box)
+        left, now = most - len(found), _now(context)
+        read = partial(_living_part, after=part.after, limit=left, bbox=box, now=now)
         part = await context.tenant.backend.ask(read)
         found += part.found
     return found
@@ -180,9 +182,26 @@ def from_cursor(cursor: str) -> str:
     raise InvalidValue("after", cursor, "the value of `next` of the page before")
 
 
+def _now(context: RequestContext) -> float:
+    return context.state.config.clock()
+
+
+def _living(engine: Engine, id: str, now: float) -> Subscription | None:
+    """A subscription that has not ended by the clock; the engine learns of the time by events."""
+    return engine.get(id) if engine.lives(id, now) else None
+
+
+def _living_part(
+    engine: Engine, after: str | None, limit: int, bbox: Box | None, now: float
+) -> PagePart:
+    """A part of a page, without subscriptions that have ended by the clock."""
+    part = engine.page_part(after, limit, bbox)
+    return part._replace(found=[each for each in part.found if engine.lives(each.id, now)])
+
+
 async def _found(context: RequestContext) -> Subscription:
     id = context.path_id()
-    found: Subscription | None = await context.tenant.backend.ask(lambda engine: engine.get(id))
+    found = await context.tenant.backend.ask(partial(_living, id=id, now=_now(context)))
     if found is None:
         raise Problem(404, "unknown-subscription", f"there is no subscription {id!r}")
     return found
@@ -228,15 +247,9 @@ def results_of(engine: Any, id: str, now: float) -> list[dict[str, Any]]:
         message = engine.message(result.message)
         if message is not None:
             ends = (message.at or 0.0) + message.ttl
-            if not ranked and ends <= now:
+            if ends <= now and (message.ttl or not ranked):
                 continue
-            fields |= {"text": message.text, "at": message.at}
-            if message.point is not None:
-                fields["point"] = message.point
-            else:
-                fields["region"] = region_to_json(message.region)
-            if message.ttl:
-                fields["ttl"] = message.ttl
+            fields |= body_of(message, message.at or 0.0)
         results.append(fields)
     return results
 
@@ -283,8 +296,8 @@ async def put_subscription(context: RequestContext) -> Response:
     if fields.get("id", id) != id:
         raise InvalidValue("id", fields["id"], f"{id!r} as in the path, or none")
     event = read_subscribe(fields | {"id": id}, context)
-    there = await context.tenant.backend.ask(lambda engine: engine.get(id) is not None)
-    respond = _made(event, 200 if there else 201)
+    there = await context.tenant.backend.ask(partial(_living, id=id, now=_now(context)))
+    respond = _made(event, 201 if there is None else 200)
     return respond(await context.tenant.backend.apply([event])).response()
 
 
@@ -303,13 +316,16 @@ async def put_subscription(context: RequestContext) -> Response:
     ),
 )
 async def move_subscription(context: RequestContext) -> Response:
-    """Move a subscription to another region, or a top-k one to another point."""
+    """Move a subscription to another region, or a top-k one to another point, or both.
+
+    With `ttl` it ends that many seconds from now; otherwise its end stays as it is.
+    """
     fields = await json_body(context.request, context.caller.body_bytes)
     context.caller.pay()
     id = context.path_id()
     check_fields(fields, context.state.config)
-    for name in fields.keys() - {"id", "region", "point", "at"}:
-        raise InvalidValue(name, fields[name], "region or point only; PUT changes the rest")
+    for name in fields.keys() - {"id", "region", "point", "ttl", "at"}:
+        raise InvalidValue(name, fields[name], "region, point and ttl only; PUT changes the rest")
     event = event_from_json(fields | {"op": "move", "id": id})
     assert isinstance(event, Move)  # noqa: S101 - by its op
     outcome = accepted((await context.tenant.backend.apply([event]))[0])

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from nearcast.errors import InvalidValue
+from nearcast.events.bodies import EVERYTHING_INCLUDED, Include, read_include
 from nearcast.events.values import check_id
 from nearcast.geo import Box
 from nearcast.server.bodies import NDJSON, box_parameter, checked_number, wants_lines, whole_number
@@ -16,6 +17,7 @@ from nearcast.server.config import Limits
 from nearcast.server.describe import (
     AFTER,
     BBOX,
+    INCLUDE,
     LAST_EVENT_ID,
     SUBSCRIPTIONS,
     describe,
@@ -26,7 +28,7 @@ from nearcast.server.feed import UpdateFeed, read_some
 from nearcast.server.live import live_events
 from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.sse import SseResponse
-from nearcast.server.wire import line_update, sse_gap, sse_place, sse_update
+from nearcast.server.wire import line_encoder, sse_encoder, sse_gap, sse_place
 
 routes = Routes()
 EVENTS = "text/event-stream"
@@ -50,6 +52,12 @@ def resume_after(connection: HTTPConnection) -> int | None:
     return checked_number("after", given, 0, _LARGEST_ID, expected)
 
 
+def included(connection: HTTPConnection) -> Include:
+    """What updates carry besides: everything, unless `include` names some of it."""
+    given = connection.query_params.get("include")
+    return EVERYTHING_INCLUDED if given is None else read_include(given, "include")
+
+
 @routes.add(
     "GET",
     "/v1/updates",
@@ -59,22 +67,23 @@ def resume_after(connection: HTTPConnection) -> int | None:
         200,
         "A stream without end; as lines, a page of what is kept.",
         content={EVENTS: {"schema": {"type": "string"}}, **lines_of("update")},
-        parameters=(SUBSCRIPTIONS, AFTER, LAST_EVENT_ID, limit(10_000)),
+        parameters=(SUBSCRIPTIONS, AFTER, LAST_EVENT_ID, INCLUDE, limit(10_000)),
     ),
 )
 async def listen(context: RequestContext) -> Response:
     """Listen to updates as Server-Sent Events.
 
     An interrupted stream is resumed with `Last-Event-ID`. An event `gap` says which updates are
-    no longer kept.
+    no longer kept. An update that adds or changes a message has it as its `body`, and every update
+    has the `meta` of its subscription; `include=` leaves them out.
     """
     context.caller.pay()
     subscriptions = wanted(context.request, context.limits)
-    after = resume_after(context.request)
+    after, include = resume_after(context.request), included(context.request)
     if wants_lines(context.request):
-        return await _lines(context, subscriptions, after or 0)
+        return await _lines(context, subscriptions, after or 0, include)
     context.state.check_room()
-    feed = UpdateFeed(context.tenant.hub, subscriptions, after, sse_update, sse_gap)
+    feed = UpdateFeed(context.tenant.hub, subscriptions, after, sse_encoder(include), sse_gap)
     pieces = _events(context, feed)
     return SseResponse(pieces, context.state.config.stalled_s)
 
@@ -90,7 +99,9 @@ async def _events(context: RequestContext, feed: UpdateFeed) -> AsyncGenerator[b
         feed.close()
 
 
-async def _lines(context: RequestContext, subscriptions: list[str] | None, after: int) -> Response:
+async def _lines(
+    context: RequestContext, subscriptions: list[str] | None, after: int, include: Include
+) -> Response:
     """A page of the log, for clients that poll instead of listening."""
     most = whole_number(context.request, "limit", context.limits.page, 1, 10 * context.limits.page)
     log, last, seq = context.tenant.hub.log, context.tenant.hub.last, context.tenant.seq
@@ -102,7 +113,7 @@ async def _lines(context: RequestContext, subscriptions: list[str] | None, after
         "Nearcast-Last": str(last),  # there are none after this one yet
         "Nearcast-Seq": str(seq),  # up to that one they are the updates of all events up to this
     }
-    body = b"".join([line_update(entry) for entry in entries])
+    body = b"".join(map(line_encoder(include), entries))
     return Response(body, headers=headers, media_type=NDJSON)
 
 

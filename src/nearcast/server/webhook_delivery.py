@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 from urllib.parse import quote
 
 import httpcore
@@ -45,13 +46,17 @@ _FAILURES = (
 
 def update_payload(entry: Entry) -> bytes:
     """Encode the body that is posted for an update."""
-    data: dict[str, str | float] = {
+    data: dict[str, Any] = {
         "op": entry.op,
         "subscription": entry.subscription,
         "message": entry.message,
     }
     if entry.score is not None:
         data["score"] = entry.score
+    if entry.late is not None:
+        data["body"] = msgspec.Raw(entry.late.json)
+    if entry.meta is not None:
+        data["meta"] = entry.meta
     kind = f"update.{entry.op}"
     return _encode({"type": kind, "id": entry.id, "timestamp": entry.at, "data": data})
 

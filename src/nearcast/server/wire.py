@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import msgspec
 
 from nearcast.engine.update_log import Entry
+from nearcast.events.bodies import Include
 
 _json = msgspec.json.Encoder().encode
+Encode = Callable[[Entry], bytes]
 
 
-def _members(entry: Entry) -> bytes:
-    _, _, at, op, subscription, message, score = entry
+def _members(entry: Entry, include: Include) -> bytes:
+    score = entry.score
     ranked = b"" if score is None else b',"score":%b' % repr(score).encode()
-    return b'"op":"%b","subscription":%b,"message":%b%b,"at":%b}' % (
-        op.encode(),
-        _json(subscription),
-        _json(message),
+    members = b'"op":"%b","subscription":%b,"message":%b%b,"at":%b' % (
+        entry.op.encode(),
+        _json(entry.subscription),
+        _json(entry.message),
         ranked,
-        repr(at).encode(),
+        repr(entry.at).encode(),
     )
+    if include.message and entry.late is not None:
+        members += b',"body":%b' % entry.late.json
+    if include.meta and entry.meta is not None:
+        members += b',"meta":%b' % _json(entry.meta)
+    return members + b"}"
 
 
-def sse_update(entry: Entry) -> bytes:
-    """Encode an update as a Server-Sent Event."""
-    return b"id: %d\nevent: %b\ndata: {%b\n\n" % (entry[0], entry[3].encode(), _members(entry))
+@cache
+def sse_encoder(include: Include) -> Encode:
+    """The function that encodes an update as a Server-Sent Event; the same for each include."""
+
+    def encode(entry: Entry) -> bytes:
+        members = _members(entry, include)
+        return b"id: %d\nevent: %b\ndata: {%b\n\n" % (entry.id, entry.op.encode(), members)
+
+    return encode
+
+
+@cache
+def socket_encoder(include: Include) -> Encode:
+    """The function that encodes an update as a WebSocket message; the same for each include."""
+    return lambda entry: b'{"type":"update","id":%d,%b' % (entry.id, _members(entry, include))
+
+
+@cache
+def line_encoder(include: Include) -> Encode:
+    """The function that encodes an update as a line of JSON, with the number of its event."""
+    return lambda entry: (
+        b'{"id":%d,"seq":%d,%b\n'
+        % (
+            entry.id,
+            entry.seq,
+            _members(entry, include),
+        )
+    )
 
 
 def sse_gap(first: int, last: int, place: int) -> bytes:
@@ -41,16 +76,6 @@ def sse_place(id: int) -> bytes:
     return b": keep-alive\nid: %d\n\n" % id
 
 
-def socket_update(entry: Entry) -> bytes:
-    """Encode an update as a WebSocket message."""
-    return b'{"type":"update","id":%d,%b' % (entry[0], _members(entry))
-
-
 def socket_gap(first: int, last: int, place: int) -> bytes:
     """Encode a gap of missing updates, and the id after which the stream goes on."""
     return b'{"type":"gap","from":%d,"to":%d,"after":%d}' % (first, last, place)
-
-
-def line_update(entry: Entry) -> bytes:
-    """Encode an update as a line of JSON, with the number of the event that caused it."""
-    return b'{"id":%d,"seq":%d,%b\n' % (entry[0], entry[1], _members(entry))

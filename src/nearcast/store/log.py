@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearcast.engine.changes import AcceptedMessage, PublishedColumns
 from nearcast.engine.chunks import CHUNK_SCHEMA, as_columns
-from nearcast.engine.update_log import Entry, RecentUpdates, Rows, entries_of
+from nearcast.engine.update_log import ColumnRows, Entry, RecentUpdates, Rows, entries_of
+from nearcast.events import LateBody
 from nearcast.events.fields import ADD, CHANGE, REMOVE
+from nearcast.store.bodies import BodyStore
 from nearcast.store.chunks import ChunkSummary, ChunkTable
 from nearcast.store.connect import Reader
 from nearcast.store.packing import unpack
 
 _ADDED, _REMOVED, _CHANGED = (pa.scalar(op, pa.int8()) for op in (ADD, REMOVE, CHANGE))
+_BEYOND = 1 << 62  # no id and no number of an event is as large
 _IN_MEMORY = 20_000  # listeners at most this far behind are served from memory
 
 _OP = CHUNK_SCHEMA.get_field_index("op")
@@ -48,11 +52,13 @@ class StoredLog:
         self._connection = connection
         self._seconds, self._updates = seconds, updates
         self._chunks = ChunkTable(connection, "update_chunk", _STORED)
+        self._bodies = BodyStore(reader, connection)
         self.reload()
 
     def reload(self) -> None:
         """Read what the file holds."""
         self._chunks.reload()
+        self._bodies.reload()
         last = self._connection.execute("SELECT last_update FROM state").fetchone()[0]
         self._recent = RecentUpdates(_IN_MEMORY, int(last))
         self._kept_from = self._first_kept()
@@ -82,13 +88,32 @@ class StoredLog:
             for first, *packed in rows:
                 if len(found) >= limit:
                     break
-                batch = _from_store(unpack(_STORED, *packed))
+                batch = ColumnRows(_from_store(unpack(_STORED, *packed)))
                 found += entries_of(first, batch, after, limit - len(found), subscription)
         return found
 
-    def write(self, chunks: Sequence[Rows], now: float) -> None:
-        """Write updates, in the transaction that is open; `commit` follows when it is done."""
+    def complete(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The same entries, each with the body and the `meta` that belong to it."""
+        if not entries or entries[0].id >= self._recent.first:
+            return list(entries)
+        return self._bodies.complete(entries)
+
+    def body(self, message: str) -> LateBody | None:
+        """The latest body of a message that an update of the log has."""
+        return self._recent.body(message) or self._bodies.body(message)
+
+    def write(
+        self,
+        chunks: Sequence[Rows],
+        now: float,
+        messages: Iterable[AcceptedMessage | PublishedColumns],
+    ) -> None:
+        """Write updates, in the transaction that is open; `commit` follows when it is done.
+
+        `messages` are those that their events published.
+        """
         first = self.last + 1
+        self._bodies.write(first, chunks, messages)
         for rows in chunks:
             self._chunks.put(first, _to_store(as_columns(rows)), now)
             first += len(rows)
@@ -97,7 +122,19 @@ class StoredLog:
             enough = first - (chunk.first + chunk.rows) >= self._updates
             return enough or chunk.mark <= now - self._seconds
 
+        oldest = self._chunks.oldest
         self._chunks.prune(done)
+        if self._chunks.oldest != oldest and oldest is not None:
+            self._bodies.prune(*self._first_update())
+
+    def _first_update(self) -> tuple[int, int]:
+        """The id of the first update that is kept, and the number of its event."""
+        query = "SELECT first, size, data, checksum FROM update_chunk ORDER BY first LIMIT 1"
+        found = self._connection.execute(query).fetchone()
+        if found is None:
+            return _BEYOND, _BEYOND
+        first, *packed = found
+        return int(first), int(unpack(_STORED, *packed).column("seq")[0].as_py())
 
     def _first_kept(self) -> int:
         oldest = self._chunks.oldest

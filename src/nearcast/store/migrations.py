@@ -9,6 +9,7 @@ from unicodedata import normalize
 
 import pyarrow as pa
 
+from nearcast.store.body_tables import BODY_TABLES
 from nearcast.store.packing import MESSAGES, checksum, decode_text, encode_text, pack, unpack
 from nearcast.store.schema import (
     LASTING_INDEX,
@@ -41,7 +42,7 @@ def _add_webhooks_and_checksums(connection: Connection) -> None:
 def _make_room_for_more(connection: Connection) -> None:
     connection.execute("ALTER TABLE subscription ADD COLUMN more TEXT")
     connection.execute("ALTER TABLE lasting ADD COLUMN more TEXT")
-    for statement in (SUBSCRIPTION_INDEX, LASTING_INDEX, WITHDRAWN_TABLE):
+    for statement in (SUBSCRIPTION_INDEX, LASTING_INDEX, WITHDRAWN_TABLE, *BODY_TABLES):
         connection.execute(statement)
     _add_oldest(connection)
     _add_properties(connection)

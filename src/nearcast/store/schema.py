@@ -6,6 +6,8 @@ window and updates come and go by the million: they are stored in chunks of colu
 
 from __future__ import annotations
 
+from nearcast.store.body_tables import BODY_TABLES
+
 APPLICATION = 0x4E435354  # "NCST", where SQLite files say whose they are
 VERSION = 3
 
@@ -118,4 +120,5 @@ CREATE TABLE remembered (
 """,
     "CREATE INDEX remembered_at ON remembered (at)",
     *WEBHOOK_TABLES,
+    *BODY_TABLES,
 )

@@ -174,7 +174,7 @@ class Store:
         self._messages.withdraw(changes.withdrawn)
         if changes.now is not None:
             self._messages.prune(changes.now, core.oldest)
-        self.log.write(changes.updates, now)
+        self.log.write(changes.updates, now, changes.messages)
         connection.execute(
             "UPDATE state SET seq = ?, now = coalesce(?, now), last_update = ?, oldest = ?",
             (changes.seq, changes.now, changes.last, core.oldest),

@@ -343,6 +343,12 @@ class TopK:
         x, y, _, at = self._state.message_f[row : row + MESSAGE].tolist()
         return (x, y), at
 
+    def places(self, numbers: Int64s) -> tuple[Floats, Floats]:
+        """The points and the times of messages of the window."""
+        rows = MESSAGE * ((numbers - self._base) & int(self._state.scalars[MESSAGE_MASK]))
+        found = self._state.message_f[rows[:, None] + np.arange(MESSAGE)]
+        return found[:, :2], found[:, 3]
+
     def members(self, subs: Int32s) -> TopkChanges:
         """The results of subscriptions, best first; `events` are their places in the call."""
         self._start()

@@ -25,8 +25,8 @@ from nearcast.engine.matching import (
 from nearcast.engine.outcome import EventOutcome
 from nearcast.engine.rankings import PlainRankings
 from nearcast.engine.settings import Settings
-from nearcast.engine.update_log import Entry
-from nearcast.events import Event, Message, Publish, Subscription, Update, UpdateOp
+from nearcast.engine.update_log import Entry, entry_of
+from nearcast.events import Event, LateBody, Message, Publish, Subscription, Update, UpdateOp
 from nearcast.server.spark.event_files import EventFiles
 from nearcast.spark.scan import PipelineScan
 from nearcast.topk.score import Bag
@@ -208,8 +208,9 @@ class PipelineEngine(Engine):
         """Add updates of the pipeline to the log, in order.
 
         Updates that are already there are skipped: they come again after a crash. Returns the
-        new entries of the log, and their messages as far as they are known. None of the first
-        `settled` events has updates still to come, so they need not be remembered.
+        new entries of the log, and their messages as far as they are known: as they are now, if
+        another event published them. None of the first `settled` events has updates still to
+        come, so they need not be remembered.
         """
         while self.sent and self.sent[0][0] <= settled:
             self.sent.popleft()
@@ -228,13 +229,22 @@ class PipelineEngine(Engine):
             core = self._ready()
             for event, op, subscription, message_id, score in fresh:
                 at, message = times.get(event + 1) or (0.0, None)
-                update = Update(op, subscription, message_id, score)
-                id = changes.add_updates(event + 1, at, [update])
-                entries.append(Entry(id, event + 1, at, op, subscription, message_id, score))
+                late = None if message is None else LateBody(message, at)
                 if message is None or message.id != message_id:
                     message = messages.get(message_id) or core.message(message_id)
+                    late = None if message is None else LateBody(message, message.at or 0.0)
                 if message is not None:
                     messages[message_id] = message
+                update = Update(
+                    op,
+                    subscription,
+                    message_id,
+                    score,
+                    core.attributes.metas.get(subscription),
+                    None if op == "remove" else late,
+                )
+                id = changes.add_updates(event + 1, at, [update])
+                entries.append(entry_of(id, event + 1, at, update))
             self._journal.commit(core, changes, {})
         self.delivered = last
         self._files.forget(last - _KEPT)

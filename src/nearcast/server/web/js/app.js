@@ -11,7 +11,7 @@ import { Form } from "./form.js";
 import { Mine } from "./mine.js";
 import { onPalette } from "./palette.js";
 import { Rates } from "./rates.js";
-import { describe, spot, viewBox } from "./shapes.js";
+import { describe, named, spot, viewBox } from "./shapes.js";
 import { askForKey, layout, status, waitUntilReady } from "./status.js";
 import { Stream } from "./stream.js";
 import { place, Subscriptions } from "./subscriptions.js";
@@ -146,22 +146,22 @@ async function lasting(id) {
 // A match, seen on the map. Its subscription may have to be asked for first.
 async function updated(update) {
   rates.match();
-  if (update.text !== undefined) remember(update.message, { ...messages.get(update.message), ...update });
+  if (update.text !== undefined || update.properties) remember(update.message, { ...messages.get(update.message), ...update });
   const known = messages.get(update.message) ?? (await lasting(update.message)) ?? update;
   const own = mine.has(update.subscription);
   const subscription = await subscriptions.find(update.subscription);
   if (!subscription) return;
   const at = spot(known);
-  if (own || update.op === "add") {
-    const fresh = feed.add({ ...update, text: known.text, point: at, mine: own, who: subscription.query });
+  if (own || update.op !== "remove") {
+    const fresh = feed.add({ ...update, text: known.text, properties: known.properties, point: at, mine: own, who: named(subscription) });
     if (own && fresh) mine.heard(update.subscription);
   }
-  if (update.op !== "add") return;
+  if (update.op === "remove") return;
   effects.match(at, () => subscriptions.where(update.subscription), { mine: own });
   const now = performance.now();
   if (at && known.text && (own || (now - captioned > CAPTION_EVERY_MS && map.getBounds().contains(at)))) {
     captioned = now;
-    effects.caption(at, known.text, `${own ? "yours: " : ""}${subscription.query}`, own);
+    effects.caption(at, known.text, `${own ? "yours: " : ""}${named(subscription)}`, own);
   }
 }
 
@@ -170,8 +170,9 @@ async function ownUpdate(update) {
   // the map's stream has the text, and usually is first
   await new Promise((resolve) => setTimeout(resolve, 150));
   const subscription = await subscriptions.find(update.subscription);
-  const known = messages.get(update.message) ?? (await lasting(update.message)) ?? {};
-  const fresh = feed.add({ ...update, text: known.text, point: spot(known), mine: true, who: subscription?.query ?? update.subscription });
+  const known = update.body ?? messages.get(update.message) ?? (await lasting(update.message)) ?? {};
+  const who = subscription ? named(subscription) : update.subscription;
+  const fresh = feed.add({ ...update, text: known.text, properties: known.properties, point: spot(known), mine: true, who });
   if (fresh) mine.heard(update.subscription);
 }
 
@@ -182,7 +183,7 @@ async function pointAt(event) {
   const subscription = await subscriptions.find(found.properties.id);
   if (!subscription) return;
   const how = subscription.top ? `the ${subscription.top.k} best` : describe(subscription.region);
-  new Popup({ closeButton: false, maxWidth: "260px" }).setLngLat(event.lngLat).setText(`${subscription.query} — ${how}`).addTo(map);
+  new Popup({ closeButton: false, maxWidth: "260px" }).setLngLat(event.lngLat).setText(`${named(subscription)} — ${how}`).addTo(map);
 }
 
 // Without a place in the address, go to where the subscriptions are.

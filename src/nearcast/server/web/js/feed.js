@@ -1,11 +1,14 @@
 // The list of matches: newest first, filled a few times a second, never more than fits a screen.
 
+import { listed } from "./shapes.js";
+
 const MOST = 60;
 const FILL_MS = 300;
 const SPEAK_MS = 5000;
 const $ = (id) => document.getElementById(id);
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const NAMED = 3;
+const FOR = { add: "for", change: "again for", remove: "no longer for" };
 
 export class Feed {
   #onPick;
@@ -35,7 +38,7 @@ export class Feed {
     $("show-all").addEventListener("click", choose(false));
   }
 
-  // `match`: op, subscription, message, text, who, point, mine, score, at. One that was heard of
+  // `match`: op, subscription, message, text, properties, who, point, mine, score, at. One that was heard of
   // on both streams is listed once; a mover that comes back to a message hears of it again.
   add(match) {
     const key = `${match.op} ${match.subscription} ${match.message} ${match.score ?? ""} ${match.at ?? ""}`;
@@ -59,7 +62,7 @@ export class Feed {
     const list = $("matches");
     const rows = [];
     for (const match of this.#waiting) {
-      const same = match.mine || match.op !== "add" ? null : rows.find((row) => row.dataset.message === match.message) ?? this.#listed(match);
+      const same = match.mine || match.op === "remove" ? null : rows.find((row) => alike(row, match)) ?? this.#listed(match);
       if (same) alsoFor(same, match.who);
       else rows.unshift(this.#row(match));
     }
@@ -76,7 +79,7 @@ export class Feed {
 
   // A message that reaches many is listed once, with some of those it reached.
   #listed(match) {
-    return $("matches").querySelector(`:scope > li.add:not(.mine)[data-message="${CSS.escape(match.message)}"]`);
+    return $("matches").querySelector(`:scope > li.${match.op}:not(.mine)[data-message="${CSS.escape(match.message)}"]`);
   }
 
   #empty() {
@@ -108,9 +111,16 @@ export class Feed {
     text.textContent = match.text ?? `message ${match.message}`;
     const who = document.createElement("span");
     who.className = "who";
-    who.textContent = `${match.op === "remove" ? "no longer for" : "for"} ${match.who}`;
+    who.textContent = `${FOR[match.op]} ${match.who}`;
     if (match.score !== undefined) who.textContent += ` · ${match.score.toFixed(3)}`;
     pick.append(time, text, who);
+    const more = listed(match.properties);
+    if (more) {
+      const properties = document.createElement("span");
+      properties.className = "properties";
+      properties.textContent = more;
+      pick.append(properties);
+    }
     pick.title = "Show on the map";
     pick.addEventListener("click", () => this.#onPick(match));
     row.append(pick);
@@ -118,10 +128,12 @@ export class Feed {
   }
 }
 
+const alike = (row, match) => row.dataset.message === match.message && row.classList.contains(match.op);
+
 function alsoFor(row, who) {
   const place = row.querySelector(".who");
   const names = place.textContent.split(" · ");
-  if (names.some((name) => name === who || name === `for ${who}`)) return;
+  if (names.some((name) => name === who || name.endsWith(`for ${who}`))) return;
   if (names.length < NAMED) place.textContent += ` · ${who}`;
   else if (!place.textContent.endsWith(" · …")) place.textContent += " · …";
 }

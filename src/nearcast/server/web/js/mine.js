@@ -2,7 +2,7 @@
 // of wherever the map looks. Updates that came while the page was away are caught up with.
 
 import { api } from "./api.js";
-import { describe, outline } from "./shapes.js";
+import { describe, named, outline } from "./shapes.js";
 import { Stream } from "./stream.js";
 
 const KEPT = "nearcast-mine";
@@ -102,12 +102,12 @@ export class Mine {
   }
 
   #event(name, data) {
-    if (name === "add" || name === "remove") this.#onUpdate(data);
+    if (["add", "remove", "change"].includes(name)) this.#onUpdate(data);
     localStorage.setItem(LAST, this.#stream?.last ?? "");
   }
 
   #draw() {
-    const features = [...this.#all.values()].map((each) => ({
+    const features = [...this.#all.values()].filter((each) => each.region || each.point).map((each) => ({
       type: "Feature",
       properties: { id: each.id },
       geometry: each.region ? outline(each.region) : { type: "Point", coordinates: each.point },
@@ -123,7 +123,7 @@ export class Mine {
     pick.className = "pick";
     pick.title = "Show on the map";
     const query = document.createElement("strong");
-    query.textContent = subscription.query;
+    query.textContent = named(subscription);
     const where = document.createElement("span");
     where.className = "where";
     where.textContent = subscription.top ? `the ${subscription.top.k} best` : describe(subscription.region);
@@ -134,7 +134,7 @@ export class Mine {
     const remove = document.createElement("button");
     remove.type = "button";
     remove.className = "remove";
-    remove.setAttribute("aria-label", `Remove ${subscription.query}`);
+    remove.setAttribute("aria-label", `Remove ${named(subscription)}`);
     remove.textContent = "×";
     remove.addEventListener("click", () => this.#remove(subscription.id, remove));
     row.append(pick, remove);

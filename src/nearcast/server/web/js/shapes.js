@@ -61,7 +61,17 @@ export function centre(region) {
 // Where a message is shown: at its point, or in the middle of its box.
 export const spot = (message) => message.point ?? (message.region ? centre(message.region) : null);
 
+// What a subscription is called: its query, or what one without a query asks for.
+export const named = (subscription) => subscription.query ?? "everything";
+
+// What a message has besides its text, as far as it is short.
+export function listed(properties) {
+  const plain = Object.entries(properties ?? {}).filter(([, value]) => value !== null && typeof value !== "object");
+  return plain.slice(0, 4).map(([name, value]) => `${name}: ${value}`).join(" · ");
+}
+
 export function describe(region) {
+  if (!region) return "anywhere";
   if (region.type === "Circle") {
     const km = region.radius / 1000;
     return `within ${km >= 1 ? `${round(km, 1)} km` : `${Math.round(region.radius)} m`}`;

@@ -52,7 +52,7 @@ export class Subscriptions {
   // A subscription, asked for if it was not heard of yet; several are asked for together.
   find(id) {
     const known = this.#known.get(id);
-    if (known?.query !== undefined) return Promise.resolve(known);
+    if (known?.query !== undefined || known?.whole) return Promise.resolve(known);
     const waiting = this.#wanted.get(id);
     if (waiting) return waiting.promise;
     const entry = {};
@@ -94,7 +94,7 @@ export class Subscriptions {
 
   #change(id, subscription) {
     const { add, remove } = this.#changes;
-    if (subscription && this.#outlines && !this.#isMine(id)) {
+    if (subscription && place(subscription) && this.#outlines && !this.#isMine(id)) {
       add.set(id, subscription);
       remove.delete(id);
     } else {
@@ -129,7 +129,7 @@ export class Subscriptions {
     for (const [id] of entries) this.#wanted.delete(id);
     if (this.#wanted.size) this.#timers.lookup = setTimeout(() => this.#lookup(), LOOKUP_MS);
     const answer = await api.some(entries.map(([id]) => id)).catch(() => ({ subscriptions: [] }));
-    for (const each of answer.subscriptions) this.#remember(each);
+    for (const each of answer.subscriptions) this.#remember({ ...each, whole: true });
     for (const [id, { resolve }] of entries) resolve(this.#known.get(id));
   }
 
@@ -154,7 +154,7 @@ export class Subscriptions {
     } while (after && found.length < 2 * MOST_OUTLINES);
     this.#outlines = true;
     for (const each of found) this.#remember(each);
-    this.#replace(found.filter((each) => !this.#isMine(each.id) && !this.#effects.movers.has(each.id)));
+    this.#replace(found.filter((each) => place(each) && !this.#isMine(each.id) && !this.#effects.movers.has(each.id)));
     this.#crowd([], size);
   }
 
