@@ -27,6 +27,9 @@ class Shape:
     def __init__(self, interface: dict[str, Any]) -> None:
         self.__geo_interface__ = interface
 
+    def __repr__(self) -> str:
+        return "<Shape>"
+
 
 def with_srid(geometry: shapely.Geometry, srid: int) -> bytes:
     data: bytes = shapely.to_wkb(shapely.set_srid(geometry, srid), include_srid=True)
