@@ -173,16 +173,19 @@ def test_unknown_ids_are_refused() -> None:
         engine.move("s", point=(0, 0))
 
 
-def test_a_message_id_in_the_window_is_refused_and_free_again_after_it() -> None:
+def test_a_message_in_the_window_is_replaced_by_one_with_its_id() -> None:
     engine = Engine(index="rarest-term", window_count=2)
+    engine.subscribe("s", "x", WORLD)
     engine.publish("m", "x", (0, 0))
-    with pytest.raises(StateError, match="'m' is the id of a message"):
-        engine.publish("m", "x", (0, 0))
-    engine.publish("n", "x", (0, 0))
-    with pytest.raises(StateError):
-        engine.publish("m", "x", (0, 0))
-    engine.publish("o", "x", (0, 0))
-    engine.publish("m", "x", (0, 0))
+    # It is matched once, for it was not active: that is no change.
+    assert engine.publish("m", "x", (1, 1)) == [Update("add", "s", "m")]
+    found = engine.message("m")
+    assert found is not None
+    assert found.point == (1.0, 1.0)
+    with pytest.raises(StateError, match="no message 'n' that is active or in the window"):
+        engine.retract("n")
+    assert engine.retract("m") == []
+    assert engine.message("m") is None
 
 
 def test_an_instant_range_message_takes_no_part_in_the_window_so_its_id_may_repeat() -> None:

@@ -1,9 +1,6 @@
 """Lasting mode: an active message is met by subscriptions that arrive or move."""
 
-import pytest
-
 from nearcast import Box, Circle, Engine, Result, Update
-from nearcast.errors import StateError
 
 HERE, THERE = Box(0, 0, 1, 1), Box(5, 5, 6, 6)
 
@@ -80,12 +77,18 @@ def test_a_range_message_lasts_too() -> None:
     assert engine.move("s", Box(5.1, 5.1, 6, 6)) == [Update("remove", "s", "storm")]
 
 
-def test_the_id_of_an_active_message_is_in_use_until_its_end() -> None:
+def test_an_object_that_reports_again_enters_goes_on_and_leaves() -> None:
     engine = Engine(index="rarest-term")
-    engine.publish("m", "x", region=HERE, at=0, ttl=10)
-    with pytest.raises(StateError, match="still active"):
-        engine.publish("m", "x", region=HERE, at=9)
-    assert engine.publish("m", "x", region=HERE, at=10) == []
+    engine.subscribe("zone", None, HERE)
+    inside, outside = (0.5, 0.5), (50, 50)
+    assert engine.publish("truck", "", inside, at=0, ttl=10) == [Update("add", "zone", "truck")]
+    assert engine.publish("truck", "", inside, at=9, ttl=10) == [Update("change", "zone", "truck")]
+    assert engine.publish("truck", "", outside, at=9, ttl=10) == [Update("remove", "zone", "truck")]
+    assert engine.publish("truck", "", inside, at=9, ttl=10) == [Update("add", "zone", "truck")]
+    assert engine.retract("truck") == [Update("remove", "zone", "truck")]
+    assert engine.publish("truck", "", inside, at=9, ttl=10) == [Update("add", "zone", "truck")]
+    # It has ended by then, silently: this is another one.
+    assert engine.publish("truck", "", inside, at=19, ttl=10) == [Update("add", "zone", "truck")]
 
 
 def test_without_a_time_an_event_has_the_time_of_the_one_before() -> None:

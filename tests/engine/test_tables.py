@@ -62,8 +62,10 @@ def test_a_row_that_is_not_valid_is_named_before_any_takes_effect() -> None:
 def test_a_row_that_does_not_fit_the_state_keeps_the_updates_before_it() -> None:
     engine = Engine(index="rarest-term")
     engine.subscribe("s", "x", Box(0, 0, 1, 1))
-    with pytest.raises(TableError, match=r"^row 1: id: 'm' is the id of a message") as caught:
-        engine.publish_table(messages(("m", "x", [0, 0]), ("m", "x", [0, 0]), ("n", "x", [0, 0])))
+    table = messages(("m", "x", [0, 0]), ("m", "x", [0, 0]), ("n", "x", [0, 0]))
+    late = table.append_column("at", pa.array([5.0, 4.0, 6.0]))
+    with pytest.raises(TableError, match=r"^row 1: at: 4\.0 is before 5\.0") as caught:
+        engine.publish_table(late)
     assert caught.value.row == 1
     assert caught.value.updates["message"].to_pylist() == ["m"]
     assert engine.publish_table(messages(("n", "x", [0, 0]))).num_rows == 1

@@ -7,7 +7,7 @@ import pytest
 
 from nearcast.events import Event, event_to_json
 from nearcast.events.columns import EVENT_SCHEMA, UPDATE_SCHEMA
-from nearcast.events.events import Move, Publish, Subscribe, Unsubscribe, event_from_json
+from nearcast.events.events import Move, Publish, Retract, Subscribe, Unsubscribe, event_from_json
 from nearcast.events.fields import EVENT_FIELDS, UPDATE_FIELDS, fields_of
 from nearcast.events.values import Message, Subscription, Top
 from nearcast.geo import Box
@@ -18,12 +18,18 @@ EVENTS: dict[str, list[Event]] = {
     "subscribe": [
         Subscribe(Subscription("s", "a", BOX), at=1.0),
         Subscribe(Subscription("s", "a", point=(0.0, 0.0), top=Top(2, 0.5)), at=1.0),
+        Subscribe(
+            Subscription(
+                "s", "a", BOX, (0.0, 0.0), Top(2, 0.5, 100.0, 0.1), "b", {"m": 1}, 5.0, ("add",)
+            )
+        ),
     ],
-    "move": [Move("s", BOX, at=1.0), Move("s", point=(0.0, 0.0), at=1.0)],
+    "move": [Move("s", BOX, at=1.0), Move("s", point=(0.0, 0.0), at=1.0, ttl=2.0)],
+    "retract": [Retract("m", at=1.0)],
     "unsubscribe": [Unsubscribe("s", at=1.0)],
     "publish": [
         Publish(Message("m", "a", (0.0, 0.0), at=1.0, ttl=2.0)),
-        Publish(Message("m", "a", region=BOX, at=1.0, ttl=2.0)),
+        Publish(Message("m", "a", region=BOX, at=1.0, ttl=2.0, properties={"p": 1})),
     ],
 }
 

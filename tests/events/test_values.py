@@ -32,12 +32,10 @@ def test_the_error_counts_the_bytes_of_a_long_id() -> None:
 def test_what_is_missing_is_said_to_be_missing() -> None:
     with pytest.raises(MissingField, match="^id: missing; expected a string"):
         Message(None, "a", HERE)  # type: ignore[arg-type]
-    with pytest.raises(MissingField, match="^text: missing"):
-        Message("m", None, HERE)  # type: ignore[arg-type]
     with pytest.raises(MissingField, match="^point: missing"):
         Message("m", "a")
-    with pytest.raises(MissingField, match="^region: missing"):
-        Subscription("s", "a")
+    with pytest.raises(MissingField, match="^query: missing"):
+        Subscription("s")
     with pytest.raises(MissingField, match="^top: missing"):
         Subscription("s", "a", point=HERE)
     with pytest.raises(MissingField, match="^point: missing"):
@@ -48,18 +46,34 @@ def test_what_is_missing_is_said_to_be_missing() -> None:
         Top(1, None)  # type: ignore[arg-type]
 
 
-def test_a_message_is_at_a_point_or_over_a_box_not_both() -> None:
+def test_a_message_is_at_a_point_or_over_an_area_not_both() -> None:
     assert Message("m", "a", region=REGION).point is None
     with pytest.raises(InvalidValue, match="either a point or a region"):
         Message("m", "a", HERE, REGION)
-    with pytest.raises(InvalidValue, match="a message covers a point or box"):
+    with pytest.raises(InvalidValue, match="expected a Box, a Polygon or a MultiPolygon"):
         Message("m", "a", region=Circle(HERE, 5))  # type: ignore[arg-type]
 
 
-def test_a_subscription_has_a_region_or_a_point_with_top() -> None:
+def test_a_subscription_may_lack_a_query_or_a_region_but_not_both() -> None:
+    assert Subscription("s", region=REGION).query is None
+    assert Subscription("s", "a").region is None
     assert Subscription("s", "a", point=(1, 2), top=Top(3, 1)).point == (1.0, 2.0)
-    with pytest.raises(InvalidValue, match="not a region, together with top"):
-        Subscription("s", "a", REGION, HERE, Top(3, 1))
+    assert Subscription("s", "a", REGION, HERE, Top(3, 1), "b").filter == "b"
+
+
+def test_properties_are_copied_and_are_json() -> None:
+    given = {"price": (1, 2)}
+    message = Message("m", point=HERE, properties=given)
+    given["price"] = (3,)
+    assert message.properties == {"price": [1, 2]}
+    for wrong in ([1], "x", {"a": "x" * 65_536}, {"a": object()}, {"a": "\ud800"}):
+        with pytest.raises(InvalidValue, match="^properties: .*a JSON object of at most 65,536"):
+            Message("m", point=HERE, properties=wrong)  # type: ignore[arg-type]
+    deep: dict[str, object] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    with pytest.raises(InvalidValue, match="nested too deeply"):
+        Message("m", point=HERE, properties=deep)
 
 
 @pytest.mark.parametrize("field", ["at", "ttl"])
