@@ -26,9 +26,8 @@ def install_health(app: FastAPI, state: ServerState) -> None:
             return state.not_ready().response()
         await state.check_writable()
         broken = len(state.tenants.troubles)
-        return json_response(
-            {"status": "ready"} | ({"unavailable_tenants": broken} if broken else {})
-        )
+        about: dict[str, object] = {"status": "ready", **state.pair.shown()}
+        return json_response(about | ({"unavailable_tenants": broken} if broken else {}))
 
     async def metrics(request: Request) -> Response:
         caller = state.admit(request, "admin")

@@ -53,6 +53,7 @@ class RequestContext:
 
 
 Handler = Callable[[RequestContext], Awaitable[Response]]
+_NO_CHANGE = ("/v1/queries", "/v1/match", "/v1/backups", "/v1/promote", "/v1/fence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ class Route:
     scope: str
     handler: Handler
     doc: dict[str, Any]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it changes subscriptions, messages or webhooks: a standby refuses that."""
+        return self.method != "GET" and self.path not in _NO_CHANGE
 
     @property
     def is_administrative(self) -> bool:
@@ -132,6 +138,8 @@ def _endpoint(state: ServerState, route: Route) -> Callable[[Request], Awaitable
             tenant = await state.tenant(caller.tenant)
         status = 500
         try:
+            if route.is_change:
+                await state.wait_for_standby(tenant)
             response = await handler(RequestContext(request, state, caller, tenant))
             status = response.status_code
             return response

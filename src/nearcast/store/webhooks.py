@@ -152,7 +152,6 @@ def webhooks_in_memory() -> WebhookTable:
     for statement in WEBHOOK_TABLES:
         connection.execute(statement)
 
-
     def run(name: str, rows: Iterable[Sequence[Any]]) -> int:
         return connection.executemany(STATEMENTS[name], rows).rowcount
 
