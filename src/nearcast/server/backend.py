@@ -87,6 +87,7 @@ class _RepeatJob:
 class _ReadJob:
     ask: Callable[[Engine], Any]
     answer: asyncio.Future[Any]
+    changes: bool = False
 
 
 _Job = _ApplyJob | _ReadJob | _RepeatJob
@@ -185,7 +186,9 @@ class EngineThread:
             self._gate()  # closed meanwhile, perhaps
             return question(engine)
 
-        return self.ask(changing)
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._put(_ReadJob(changing, answer, changes=True))
+        return answer
 
     def ask(self, question: Callable[[Engine], T]) -> asyncio.Future[T]:
         """Call a function with the engine between two batches, and return its result."""
@@ -262,7 +265,6 @@ class EngineThread:
             self._commit(waiting)
 
     def _answer(self, job: _ReadJob) -> None:
-        before = self.position
         try:
             answer = job.ask(self._engine)
         except Exception as error:
@@ -270,10 +272,10 @@ class EngineThread:
             self._loop.call_soon_threadsafe(_fail, [job.answer], error)
             return
         self.commits.record(self._engine)
-        if self.position == before:
-            self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
-        else:
+        if job.changes:
             self._release(lambda: _resolve(job.answer, answer), [job.answer])
+        else:
+            self._loop.call_soon_threadsafe(_resolve, job.answer, answer)
 
     def _repeat(self, job: _RepeatJob) -> None:
         started = perf_counter()

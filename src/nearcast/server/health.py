@@ -18,7 +18,7 @@ def install_health(app: FastAPI, state: ServerState) -> None:
 
     async def healthz(request: Request) -> Response:
         del request
-        return json_response({"status": "ok"})
+        return json_response({"status": "ok", **state.role.shown()})
 
     async def readyz(request: Request) -> Response:
         del request

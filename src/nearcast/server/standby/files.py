@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,10 +16,19 @@ def replace_file(path: Path, copy: Path, aside: Path | None) -> None:
         for beside in ("", "-wal"):
             old = path.with_name(path.name + beside)
             if old.exists():
-                old.replace(aside.with_name(aside.name + beside))
+                _link(old, aside.with_name(aside.name + beside))
         to_disk(aside.parent)
     for beside in ("-wal", "-shm"):
         path.with_name(path.name + beside).unlink(missing_ok=True)
     shutil.rmtree(path.with_name(f"{path.name}-index"), ignore_errors=True)
     copy.replace(path)
     to_disk(path.parent)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name, so that it is never without one."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # not on every file system
+        shutil.copyfile(source, target)

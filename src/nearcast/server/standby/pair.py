@@ -89,8 +89,7 @@ class ServerPair:
             return {}
         commits, seconds = self.lag()
         shown: dict[str, object] = {
-            "role": role.record.role,
-            "term": role.record.term,
+            **role.shown(),
             "accepts_changes": role.is_primary and role.is_checked,
             "connected": self.connected(),
             "lag_commits": commits,

@@ -37,7 +37,7 @@ class PeerServer:
 
     async def role(self) -> dict[str, Any]:
         """What it says about itself to anyone; nothing for a server that has no standby."""
-        return await self._ask("GET", "/readyz")
+        return await self._ask("GET", "/healthz")
 
     async def status(self, **params: str | int) -> dict[str, Any]:
         """Its term, its tenants and their positions, for the standby that calls."""

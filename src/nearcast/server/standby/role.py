@@ -46,6 +46,8 @@ class ServerRole:
         self.is_new = found is None
         self.record = RoleRecord(id=secrets.token_hex(8)) if found is None else found
         self.is_checked = self.record.follower is None
+        self.caller: str | None = None  # the id of the standby that called last
+        self._url = ""
         self._seen = -_GONE_S
 
     def _read(self) -> RoleRecord | None:
@@ -106,22 +108,26 @@ class ServerRole:
             detail = f"another server was promoted in term {record.term}; {where}"
         raise Problem(409, record.role, detail, primary=record.primary)
 
-    def welcome(self, id: str, url: str | None) -> None:
+    def shown(self) -> dict[str, object]:
+        """What everyone may know; nothing for a server that never had a standby."""
+        return {} if self.is_new else {"role": self.record.role, "term": self.record.term}
+
+    def welcome(self, id: str, url: str) -> None:
         """Note a standby that calls; a second one is refused while the first is there."""
-        record, now = self.record, monotonic()
-        if id == record.follower_id:
+        now = monotonic()
+        if id == self.record.follower_id:
             self.is_checked = True  # it follows, so it was not promoted
         elif not self.is_checked:
             self.check_changes()
-        if id != record.follower_id:
-            if now - self._seen < _GONE_S:
-                raise Problem(
-                    409, "has-a-standby", f"this server has a standby already: {record.follower}"
-                )
-            self.change(follower_id=id, follower=url)
-        elif url != record.follower:
-            self.change(follower=url)
-        self._seen = now
+        if id != self.caller and now - self._seen < _GONE_S:
+            raise Problem(409, "has-a-standby", f"another standby follows already: {self._url}")
+        self.caller, self._url, self._seen = id, url, now
+
+    def adopt(self) -> None:
+        """Keep the standby that calls, as it is about to have data that it can be promoted with."""
+        found, kept = (self.caller, self._url), (self.record.follower_id, self.record.follower)
+        if self.caller is not None and found != kept:
+            self.change(follower_id=self.caller, follower=self._url)
 
 
 def _decode(data: bytes) -> RoleRecord:

@@ -119,6 +119,7 @@ async def copy_tenant(context: RequestContext) -> Response:
     tenant = await _find(state, context.request.query_params.get("tenant", ""))
     await tenant.backend.ask(lambda engine: _attach(state, tenant, engine))
     assert data is not None  # noqa: S101 - checked above
+    state.role.adopt()
     folder = data / OUTGOING
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{uuid4().hex}.nearcast"
@@ -237,8 +238,8 @@ def install_replication(app: FastAPI, state: ServerState) -> None:
 
 async def _serve(websocket: WebSocket, state: ServerState, caller: Caller, tenant: Tenant) -> None:
     hello = msgspec.json.decode(await websocket.receive_bytes(), type=_Hello)
-    if hello.follower != state.role.record.follower_id:
-        return  # it was replaced by another standby
+    if hello.follower != state.role.caller:
+        return  # another standby follows
     own = await tenant.backend.ask(lambda engine: _attach(state, tenant, engine))
     terms = [Term(*each) for each in own["terms"]]
     end = HistoryEnd(own["position"], own["seq"], own["last"])
@@ -250,6 +251,8 @@ async def _serve(websocket: WebSocket, state: ServerState, caller: Caller, tenan
         answer["do"] = "follow"
     elif hello.seq and not hello.terms:
         answer |= {"do": "diverged", "fork": [0, 0, 0]}
+    if answer["do"] == "follow":
+        state.role.adopt()
     await websocket.send_bytes(msgspec.json.encode(answer))
     if answer["do"] != "follow":
         return
