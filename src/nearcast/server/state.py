@@ -75,6 +75,8 @@ class ServerState:
         """Raise a problem if a tenant accepts no changes: not the primary, or no standby."""
         self.role.check_changes()
         commits = tenant.backend.commits
+        if self.stopping and commits.connected.is_set():
+            raise self.not_ready()  # the standby gets everything before the end
         if commits.holds and not commits.connected.is_set():
             raise Problem(
                 503,
@@ -147,8 +149,8 @@ class ServerState:
 
     def not_ready(self) -> Problem:
         """The problem of a server that is still starting, or that failed to start."""
-        starting = "the server is still starting: it reads its data; try again in a moment"
-        detail = self.trouble or starting
+        does = "stopping" if self.stopping else "still starting: it reads its data"
+        detail = self.trouble or f"the server is {does}; try again in a moment"
         return Problem(503, "not-ready", detail, headers={"Retry-After": "1"})
 
     async def open(self) -> None:

@@ -17,7 +17,7 @@ from websockets.exceptions import WebSocketException
 from nearcast.errors import NearcastError, StateError, StoreError
 from nearcast.server.standby.peers import PeerError, PeerServer
 from nearcast.server.standby.records import ReplicaError, decode_commits
-from nearcast.server.tenants import engine_path
+from nearcast.server.tenants import DEFAULT, engine_path
 from nearcast.store.connect import to_disk
 from nearcast.store.lineage import HistoryEnd
 
@@ -134,7 +134,7 @@ class Follower:
                 place.note(primary=position)
             if name not in self._tasks:
                 self._tasks[name] = asyncio.ensure_future(self._follow(name, place))
-        if all(self.places[name].connected for name in status["tenants"]):
+        if DEFAULT in self.places and self.places[DEFAULT].connected:
             self.synchronised.set()
 
     async def _follow(self, name: str, place: Place) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("nearcast.standby")
 _CATCH_UP_S = 10.0
 _ASK_AGAIN_S = 0.5
+_SETTLE_S = 2.0
 
 
 class ServerPair:
@@ -71,6 +72,14 @@ class ServerPair:
         if self.follower is not None:
             return self.follower.connected
         return any(tenant.backend.commits.connected.is_set() for tenant in self._state.tenants)
+
+    async def settle(self) -> None:
+        """Give the standby what it does not have yet; called before the end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_S):
+                for tenant in self._state.tenants:
+                    await tenant.backend.ask(_end)
+                    await tenant.backend.commits.settle()
 
     def lag(self) -> tuple[int, float]:
         """How far the standby is behind: commits, and seconds; of the tenant furthest behind."""
@@ -174,9 +183,12 @@ class ServerPair:
         old = role.record.primary or role.record.follower
         term, fenced, caught_up = role.record.term + 1, False, False
         if follower is not None:
-            if not self._state.ready:
+            missing = sorted(set(follower.places) - set(self._state.tenants.stored()))
+            if missing or not self._state.ready:
                 raise Problem(
-                    409, "nothing-copied", "this standby has not copied the primary yet; wait"
+                    409,
+                    "not-copied",
+                    f"this standby has not copied {', '.join(missing) or 'anything'} yet; wait",
                 )
             try:
                 said = await follower.peer.fence(term, self._state.config.advertise)

@@ -24,7 +24,7 @@ from nearcast.server.routes import RequestContext, Routes
 from nearcast.server.standby.follower import describe_history
 from nearcast.server.standby.records import join_commits
 from nearcast.server.state import ServerState
-from nearcast.server.tenants import DEFAULT, Tenant
+from nearcast.server.tenants import Tenant
 from nearcast.store.lineage import HistoryEnd, Term, fork
 
 routes = Routes()
@@ -36,10 +36,8 @@ _HIGHEST = 2**53
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": _HIGHEST}
 
 
-def _check_caller(caller: Caller, state: ServerState) -> None:
-    """Allow admins of the tenant `default`: the request is about all tenants."""
-    if caller.tenant != DEFAULT:
-        raise Problem(403, "wrong-tenant", f"this is for admins of the tenant {DEFAULT!r}")
+def _check_files(state: ServerState) -> None:
+    """Refuse what a server without files cannot do."""
     if state.config.data is None or state.config.engine != "embedded":
         raise Problem(
             409,
@@ -83,7 +81,7 @@ async def _welcome(state: ServerState, id: str, url: str, term: int) -> None:
 async def show_replication(context: RequestContext) -> Response:
     """Say how far this server is; a standby asks twice a second."""
     state = context.state
-    _check_caller(context.caller, state)
+    _check_files(state)
     given = context.request.query_params
     if "follower" in given:
         term = checked_number("term", given.get("term", ""), 1, _HIGHEST, "the number of a term")
@@ -115,7 +113,7 @@ async def show_replication(context: RequestContext) -> Response:
 async def copy_tenant(context: RequestContext) -> Response:
     """Copy the file of a tenant as it is now."""
     state, data = context.state, context.state.config.data
-    _check_caller(context.caller, state)
+    _check_files(state)
     tenant = await _find(state, context.request.query_params.get("tenant", ""))
     await tenant.backend.ask(lambda engine: _attach(state, tenant, engine))
     assert data is not None  # noqa: S101 - checked above
@@ -159,7 +157,7 @@ async def promote(context: RequestContext) -> Response:
 
     The old primary is fenced first, if it can be reached, and its last commits are taken over.
     """
-    _check_caller(context.caller, context.state)
+    _check_files(context.state)
     return json_response(await context.state.pair.promote())
 
 
@@ -179,7 +177,7 @@ async def promote(context: RequestContext) -> Response:
 async def fence(context: RequestContext) -> Response:
     """Have this server accept no more changes, because another was promoted."""
     fields = await json_body(context.request, context.caller.body_bytes)
-    _check_caller(context.caller, context.state)
+    _check_files(context.state)
     term, primary = fields.get("term"), fields.get("primary")
     if isinstance(term, bool) or not isinstance(term, int) or not 1 <= term <= _HIGHEST:
         raise InvalidValue("term", term, "the number of a term, a whole number above 0")
@@ -221,7 +219,8 @@ def install_replication(app: FastAPI, state: ServerState) -> None:
     async def connect(websocket: WebSocket) -> None:
         try:
             caller = state.admit(websocket, "admin")
-            _check_caller(caller, state)
+            caller.require_default()
+            _check_files(state)
             tenant = await _find(state, websocket.query_params.get("tenant", ""))
         except (Problem, NearcastError) as error:
             problem = error if isinstance(error, Problem) else problem_of(error)

@@ -37,7 +37,7 @@ class KeptCommit(NamedTuple):
 
 
 class CommitStream:
-    """Keeps recent commits in memory for a standby that follows.
+    """Keeps commits in memory until the standby has them, up to a size.
 
     `record` and `start` are called in the thread of the engine, everything else in the event loop.
     With `wait_s` answers are held until the standby has confirmed the commit, and refused after
@@ -85,10 +85,13 @@ class CommitStream:
                 self._frames.append(KeptCommit(commit.position, commit.mark, frame))
                 self._size += len(frame)
                 while self._size > _KEPT_BYTES and len(self._frames) > 1:
-                    old = self._frames.popleft()
-                    self._base = (old.position, old.mark)
-                    self._size -= len(old.frame)
+                    self._drop_oldest()
         self._loop.call_soon_threadsafe(self._grown, commits[-1].position)
+
+    def _drop_oldest(self) -> None:
+        old = self._frames.popleft()
+        self._base = (old.position, old.mark)
+        self._size -= len(old.frame)
 
     def lose(self, lineage: Lineage | None) -> None:
         """Forget everything if a commit was made whose events are not known."""
@@ -156,11 +159,19 @@ class CommitStream:
     def confirm(self, position: int) -> None:
         """Note that the standby has all commits up to one on its disk."""
         self.confirmed = max(self.confirmed, position)
+        with self._lock:
+            while self._frames and self._frames[0].position <= position:
+                self._drop_oldest()
         self._behind_since = None if self.confirmed >= self.position else monotonic()
         while self._held and self._held[0][0] <= self.confirmed:
             _, release, timer = self._held.popleft()
             timer.cancel()
             release()
+
+    async def settle(self) -> None:
+        """Wait until the standby has everything, if it is connected."""
+        while self.connected.is_set() and self.confirmed < self.position:
+            await asyncio.sleep(0.01)
 
     def lag(self) -> tuple[int, float]:
         """Commits that the standby does not have yet, and for how many seconds."""
