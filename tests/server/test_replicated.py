@@ -46,3 +46,20 @@ def test_what_was_not_confirmed_is_neither_acknowledged_nor_delivered(tmp_path: 
         assert answer.json()["updates"] == 1
         in_step(primary, standby)
         assert [each["id"] for each in standby.updates()] == [1]
+
+
+def test_what_was_never_confirmed_is_not_delivered_after_a_restart(tmp_path: Path) -> None:
+    """The old primary has it in its file, and another was promoted: nobody hears of it."""
+    with pair(tmp_path, *ACK) as (primary, standby):
+        primary.http.put("/v1/subscriptions/s1", json=IPAD)
+        standby.signal(signal.SIGSTOP)
+        assert primary.post("/v1/messages", SALE).status_code == 503
+        primary.kill()
+        standby.kill()
+        primary.start(*ACK)
+        for path in ("/v1/updates?after=0", "/v1/updates"):
+            with Ear(primary.port, path) as ear:
+                assert ear.status == 503
+        standby.start("--follow", primary.url)
+        in_step(primary, standby)
+        assert [each["id"] for each in primary.updates()] == [1], "now both have it"

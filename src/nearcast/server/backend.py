@@ -124,7 +124,7 @@ class EngineThread:
         self._observer = observer
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self.commits = CommitStream(self._loop, confirmed_within_s)
+        self.commits = CommitStream(self._loop, confirmed_within_s, self.position)
         self._jobs: JobQueue[_Job] = JobQueue()
         self._closed = False
         self.failed = False  # whether the latest commit failed

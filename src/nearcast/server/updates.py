@@ -69,6 +69,7 @@ async def listen(context: RequestContext) -> Response:
     no longer kept.
     """
     context.caller.pay()
+    context.tenant.backend.commits.check_settled()
     subscriptions = wanted(context.request, context.limits)
     after = resume_after(context.request)
     if wants_lines(context.request):

@@ -130,6 +130,7 @@ class WebhookDispatcher:
 
     async def _deliver(self, tenant: Tenant, hook: Webhook) -> None:
         subscription = hook.subscription
+        await tenant.backend.commits.settled.wait()
         feed = UpdateFeed(tenant.hub, [subscription], hook.place, update_payload, gap_payload)
         try:
             found = await tenant.backend.ask(lambda engine: engine.webhooks.find(subscription))

@@ -182,6 +182,7 @@ class Follower:
             answer = msgspec.json.decode(await socket.recv())
             if answer["do"] == "follow" and tenant is not None:
                 place.connected = True
+                tenant.backend.commits.settled.set()
                 place.note(own=hello["position"], primary=answer["position"])
                 await self._receive(socket, tenant, place)
                 return

@@ -207,6 +207,8 @@ class ServerPair:
         )  # fmt: skip
         role.is_checked = True
         self._state.tenants.only_stored = False
+        for tenant in self._state.tenants:
+            tenant.backend.commits.settled.set()
         log.warning("promoted", term=term, fenced=fenced, caught_up=caught_up)
         await self._activate()
         if unfenced is not None:

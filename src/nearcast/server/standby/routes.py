@@ -260,6 +260,7 @@ async def _serve(websocket: WebSocket, state: ServerState, caller: Caller, tenan
     def stop() -> None:
         sending.cancel()
 
+    commits.confirm(hello.position)
     commits.attach(stop)
     try:
         with state.authenticator.watching(caller, stop):
@@ -274,7 +275,6 @@ async def _serve(websocket: WebSocket, state: ServerState, caller: Caller, tenan
 async def _send(websocket: WebSocket, tenant: Tenant, position: int, mark: str) -> None:
     """Send commits as they are made; the next ones when the standby has the last ones."""
     commits = tenant.backend.commits
-    commits.confirm(position)
     receiving: asyncio.Task[str] = asyncio.ensure_future(websocket.receive_text())
     try:
         while True:

@@ -41,12 +41,18 @@ class CommitStream:
 
     `record` and `start` are called in the thread of the engine, everything else in the event loop.
     With `wait_s` answers are held until the standby has confirmed the commit, and refused after
-    that time.
+    that time. What is there at first, at `position`, may have commits that were never confirmed.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float | None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, wait_s: float | None, position: int = 0
+    ) -> None:
         self._loop = loop
         self._wait_s = wait_s
+        self._opened_at = position
+        self.settled = asyncio.Event()  # whether updates that were there at first may be delivered
+        if wait_s is None:
+            self.settled.set()
         self._lock = Lock()
         self._frames: deque[KeptCommit] = deque()
         self._size = 0
@@ -156,12 +162,25 @@ class CommitStream:
             timer = self._loop.call_later(self._wait_s, refuse)
             self._held.append((position, release, timer))
 
+    def check_settled(self) -> None:
+        """Raise a problem while updates may be there that the standby never confirmed."""
+        if not self.settled.is_set():
+            raise Problem(
+                503,
+                "not-replicated",
+                "updates are delivered when the other server of the pair has them; it is not "
+                "connected yet, so try again",
+                headers={"Retry-After": "1"},
+            )
+
     def confirm(self, position: int) -> None:
         """Note that the standby has all commits up to one on its disk."""
         self.confirmed = max(self.confirmed, position)
         with self._lock:
             while self._frames and self._frames[0].position <= position:
                 self._drop_oldest()
+        if self.confirmed >= self._opened_at:
+            self.settled.set()
         self._behind_since = None if self.confirmed >= self.position else monotonic()
         while self._held and self._held[0][0] <= self.confirmed:
             _, release, timer = self._held.popleft()
