@@ -207,6 +207,8 @@ def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
         other.begin("--follow", primary.url)
         assert other.wait() == 2
         assert "holds other data" in other.log
+        other.start()
+        assert other.post("/v1/messages", SALE).json()["updates"] == 1, "it is what it was"
         primary.kill()
         primary.start()
         assert primary.post("/v1/messages", SALE).json()["updates"] == 1, "it has no standby"

@@ -12,6 +12,8 @@ from served import IPAD, SALE
 from server_pair import PairedServer, in_step, pair, wait_for
 from webhook_receiver import receiving
 
+PEM = Path(__file__).parents[1] / "helpers" / "certificates"
+
 
 def test_webhooks_go_on_after_a_promotion(tmp_path: Path) -> None:
     """The primary posts what it has delivered once; the standby posts only after a promotion."""
@@ -82,6 +84,23 @@ def test_pairs_with_keys_and_new_tenants(tmp_path: Path) -> None:
         two.start("--require-key", "--follow", one.url, NEARCAST_SERVE_FOLLOW_KEY=admin)
         wait_for(lambda: two.ready()["connected"], "connection")
         assert there()
+    finally:
+        one.end()
+        two.end()
+
+
+def test_a_standby_follows_over_tls(tmp_path: Path) -> None:
+    """The certificate of the primary is checked against an authority that the system knows."""
+    one, two = PairedServer(tmp_path, "one"), PairedServer(tmp_path, "two")
+    certificate = str(PEM / "first.pem")
+    primary = one.url.replace("http:", "https:")
+    try:
+        one.begin("--certificate", certificate, "--private-key", str(PEM / "first.key.pem"))
+        two.begin("--follow", primary)
+        two.wait_for_log("CERTIFICATE_VERIFY_FAILED")
+        two.kill()
+        two.start("--follow", primary, SSL_CERT_FILE=certificate)
+        wait_for(lambda: two.ready()["connected"], "connection")
     finally:
         one.end()
         two.end()

@@ -14,7 +14,7 @@ from time import monotonic
 import structlog
 from starlette.requests import HTTPConnection
 
-from nearcast.errors import DamagedStoreError, NearcastError
+from nearcast.errors import DamagedStoreError, NearcastError, StateError
 from nearcast.events import Unsubscribe
 from nearcast.server.access import Authenticator, Caller, check_origin
 from nearcast.server.audit import AuditLog
@@ -123,11 +123,12 @@ class ServerState:
             raise self.not_ready()
         try:
             return await self.tenants.get(name)
-        except NearcastError:
+        except NearcastError as error:
+            reason = "the data of this tenant cannot be opened; the log of the server says why"
             raise Problem(
                 503,
                 "tenant-unavailable",
-                "the data of this tenant cannot be opened; the log of the server says why",
+                str(error) if isinstance(error, StateError) else reason,
                 headers={"Retry-After": "5"},
             ) from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -114,6 +113,10 @@ class Follower:
                 failures += 1
                 if failures == 1:
                     log.warning("cannot follow", primary=self.peer.url, reason=str(error))
+            except Exception:
+                self.connected = False
+                failures += 1
+                log.exception("cannot follow", primary=self.peer.url)
             await asyncio.sleep(self._state.config.poll_s if self.connected else _pause(failures))
 
     def _take_over(self, status: dict[str, Any]) -> None:
@@ -127,7 +130,9 @@ class Follower:
                 "another server was promoted"
             )
         if status["term"] > role.record.term:
-            role.change(term=status["term"])
+            role.assume(term=status["term"])
+        if self.synchronised.is_set():
+            role.keep()  # this server follows, and must not be a primary by itself
         for name, position in status["tenants"].items():
             place = self.places.setdefault(name, Place())
             if position is not None:
@@ -153,6 +158,8 @@ class Follower:
                     await self._copy(name, aside=None)
             except (*_TROUBLE, NearcastError) as error:
                 log.info("connection to the primary ended", tenant=name, reason=str(error))
+            except Exception:
+                log.exception("cannot follow", tenant=name)
             finally:
                 place.connected = False
             failures = 1 if monotonic() - began > 5.0 else failures + 1
@@ -166,11 +173,10 @@ class Follower:
             tenant = await tenants.get(name)
             hello = await tenant.backend.ask(describe_history)
         address = f"ws{url.removeprefix('http')}/v1/replication/ws?tenant={quote(name)}"
-        secure = ssl.create_default_context() if url.startswith("https") else None
         async with connect(
             address,
             additional_headers=self.peer.headers,
-            ssl=secure,
+            ssl=self.peer.tls,
             compression=None,
             max_size=None,
             open_timeout=10.0,
@@ -181,6 +187,7 @@ class Follower:
             await socket.send(msgspec.json.encode(hello | {"follower": self._state.role.record.id}))
             answer = msgspec.json.decode(await socket.recv())
             if answer["do"] == "follow" and tenant is not None:
+                self._state.role.keep()
                 place.connected = True
                 tenant.backend.commits.settled.set()
                 place.note(own=hello["position"], primary=answer["position"])
@@ -219,6 +226,7 @@ class Follower:
         try:
             await self.peer.copy(name, copy)
             to_disk(copy)
+            self._state.role.keep()
             await self._state.tenants.replace(
                 name, copy, None if aside is None else data / "discarded" / aside
             )

@@ -63,7 +63,7 @@ class ServerPair:
         return PeerServer(url, self._state.config.follow_key)
 
     def _follow(self, url: str) -> None:
-        self._role.change(role=STANDBY, primary=url, follower=None, follower_id=None, unfenced=None)
+        self._role.assume(role=STANDBY, primary=url, follower=None, follower_id=None, unfenced=None)
         self._state.tenants.only_stored = True
         self.follower = Follower(self._state, self._peer(url))
 

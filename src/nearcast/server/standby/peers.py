@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,21 @@ class PeerError(Exception):
 
 
 class PeerServer:
-    """Another server, reached with a key of the scope admin for its tenant `default`."""
+    """Another server, reached with a key of the scope admin for its tenant `default`.
+
+    Its certificate is checked against those of the system, or of `SSL_CERT_FILE`.
+    """
 
     def __init__(self, url: str, key: str | None) -> None:
         self.url = url.rstrip("/")
         self.headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        self.tls = ssl.create_default_context() if url.startswith("https") else None
         self._http = httpx.AsyncClient(
-            base_url=self.url, headers=self.headers, timeout=_TIMEOUT, trust_env=False
+            base_url=self.url,
+            headers=self.headers,
+            timeout=_TIMEOUT,
+            verify=True if self.tls is None else self.tls,
+            trust_env=False,
         )
 
     async def close(self) -> None:

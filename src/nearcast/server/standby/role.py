@@ -45,6 +45,7 @@ class ServerRole:
         found = self._read()
         self.is_new = found is None
         self.record = RoleRecord(id=secrets.token_hex(8)) if found is None else found
+        self._written = found
         self.is_checked = self.record.follower is None
         self.caller: str | None = None  # the id of the standby that called last
         self._url = ""
@@ -61,6 +62,16 @@ class ServerRole:
                 "server was replaced. If it was not, remove the file"
             ) from None
 
+    def assume(self, **fields: object) -> None:
+        """Change the record in memory; `keep` writes it."""
+        self.record = msgspec.structs.replace(self.record, **fields)
+        self.is_new = False
+
+    def keep(self) -> None:
+        """Write the record, if it is not on the disk as it is."""
+        if self.record != self._written:
+            self.change()
+
     def change(self, **fields: object) -> None:
         """Change the record, on the disk first."""
         changed = msgspec.structs.replace(self.record, **fields)
@@ -75,7 +86,7 @@ class ServerRole:
                 to_disk(self._path.parent)
             except OSError as error:
                 raise StoreError(f"{self._path}: cannot be written ({error.strerror})") from None
-        self.record = changed
+        self.record = self._written = changed
         self.is_new = False
 
     @property
