@@ -6,8 +6,10 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from nearcast.cli.main import main
 from served import IPAD, SALE, Ear
 from server_pair import PairedServer, in_step, pair, wait_for
 
@@ -126,7 +128,9 @@ def test_a_primary_that_comes_back_does_not_accept_changes(tmp_path: Path) -> No
         assert len(primary.updates()) == 1
 
 
-def test_without_its_standby_a_primary_waits_until_it_is_promoted(tmp_path: Path) -> None:
+def test_without_its_standby_a_primary_waits_until_it_is_promoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The standby cannot be asked whether it was promoted: only an operator can say."""
     with pair(tmp_path) as (primary, standby):
         primary.http.put("/v1/subscriptions/s1", json=IPAD)
@@ -137,7 +141,10 @@ def test_without_its_standby_a_primary_waits_until_it_is_promoted(tmp_path: Path
         refused = primary.post("/v1/messages", SALE)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert standby.url in refused.json()["detail"]
-        assert primary.http.post("/v1/promote").json()["term"] == 2
+        assert main(["promote", primary.url]) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert said[0] == f"{primary.url} is the primary, in term 2"
+        assert "could not be reached" in said[1]
         assert primary.post("/v1/messages", SALE).json()["updates"] == 1
         primary.kill()
         primary.start()
@@ -153,6 +160,19 @@ def test_a_restarted_primary_goes_on_when_its_standby_answers(tmp_path: Path) ->
         wait_for(lambda: primary.ready()["accepts_changes"], "check")
         assert primary.post("/v1/messages", SALE).json()["updates"] == 1
         in_step(primary, standby)
+
+
+def test_a_primary_that_is_stopped_gives_its_standby_everything_first(tmp_path: Path) -> None:
+    with pair(tmp_path) as (primary, standby):
+        primary.http.put("/v1/subscriptions/s1", json=IPAD)
+        in_step(primary, standby)
+        standby.signal(signal.SIGSTOP)
+        for _ in range(3):
+            primary.post("/v1/messages", SALE)
+        primary.signal(signal.SIGTERM)
+        standby.signal(signal.SIGCONT)
+        assert primary.wait() == 0
+        wait_for(lambda: len(standby.updates()) == 3, "all updates")
 
 
 def test_what_was_not_copied_is_named_when_the_old_primary_rejoins(tmp_path: Path) -> None:
@@ -215,3 +235,25 @@ def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
     finally:
         primary.end()
         other.end()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--follow", "http://127.0.0.1:9"], "expected --data DIR"),
+        (["--ack", "replicated"], "expected --data DIR"),
+        (["--data", "x", "--ack", "both"], "expected local or replicated"),
+        (["--data", "x", "--follow", "one.example"], "expected the address of a server"),
+        (["--data", "x", "--follow-key-file", "no-file"], "expected a file with a key"),
+    ],
+)
+def test_options_that_do_not_fit(
+    options: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *options]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_nobody_to_promote(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["promote", "http://127.0.0.1:9"]) == 2
+    assert "cannot be reached" in capsys.readouterr().err
