@@ -95,8 +95,8 @@ class ServerState:
         self.check_changes(tenant)
 
     async def opened(self, tenant: Tenant) -> None:
-        """Start to deliver for the webhooks of a tenant, if this server is the primary."""
-        if self.role.is_primary and self.role.is_checked:
+        """Let a tenant begin its work, if this server is the primary."""
+        if self.role.is_primary:
             await self.pair.activate(tenant)
 
     def committed(self, batch: CommittedBatch, tenant: Tenant) -> None:

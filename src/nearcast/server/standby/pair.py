@@ -19,6 +19,7 @@ from nearcast.server.standby.role import FENCED, PRIMARY, STANDBY
 if TYPE_CHECKING:
     from nearcast.server.state import ServerState
     from nearcast.server.tenants import Tenant
+    from nearcast.store.webhooks import Webhook
 
 log = structlog.get_logger("nearcast.standby")
 _CATCH_UP_S = 10.0
@@ -146,17 +147,27 @@ class ServerPair:
             await self.activate(tenant)
 
     async def activate(self, tenant: Tenant) -> None:
-        """Begin the term in a tenant, if it has others before it, and deliver for its webhooks."""
-        term = self._role.record.term
+        """Begin the term in a tenant of a primary; deliver for its webhooks once that is checked.
 
-        def begin(engine: Engine) -> Any:
+        A tenant that nobody followed has no terms, and gets none.
+        """
+        role = self._role
+        term = role.record.term
+
+        def begin(engine: Engine) -> tuple[int, list[Webhook]]:
             lineage = engine.lineage
-            if lineage is not None and lineage.terms and lineage.terms[-1].number < term:
+            if lineage is None or not lineage.terms:
+                return 0, engine.webhooks.all()
+            if lineage.terms[-1].number < term:
                 tenant.backend.commits.start(lineage)
                 lineage.begin(term)
-            return engine.webhooks.all()
+            return lineage.terms[-1].number, engine.webhooks.all()
 
-        self._state.dispatcher.start(tenant, await tenant.backend.ask(begin))
+        found, hooks = await tenant.backend.ask(begin)
+        if found > term:  # the file comes from a backup, which has no record of the role
+            role.change(term=max(found, role.record.term))
+        if role.is_checked:
+            self._state.dispatcher.start(tenant, hooks)
 
     async def promote(self) -> dict[str, Any]:
         """Make this server the primary; the old one is fenced first, if it can be reached."""
@@ -201,14 +212,16 @@ class ServerPair:
             await follower.stop()
             self.follower = None
         unfenced = None if fenced else old
+        role.is_checked = False  # until the term has begun in every tenant
         role.change(
             role=PRIMARY, term=term, primary=None, unfenced=unfenced, follower=None,
             follower_id=None,
         )  # fmt: skip
-        role.is_checked = True
         self._state.tenants.only_stored = False
+        await self._activate()
         for tenant in self._state.tenants:
             tenant.backend.commits.settled.set()
+        role.is_checked = True
         log.warning("promoted", term=term, fenced=fenced, caught_up=caught_up)
         await self._activate()
         if unfenced is not None:
@@ -243,6 +256,7 @@ class ServerPair:
                 f"this server is in term {role.record.term} already; promote with a higher one",
                 term=role.record.term,
             )
+        await self._state.dispatcher.pause()  # and write how far webhooks are
         role.change(role=FENCED, term=term, primary=primary, unfenced=None)
         log.warning("fenced: accepts no more changes", term=term, primary=primary)
         await self._state.dispatcher.pause()
