@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nearcast import Box, Engine
-from nearcast.store.lineage import HistoryEnd, Lineage, Term, fork
+from nearcast.store.lineage import HistoryEnd, Lineage, PrimaryTerm, fork
 
 HERE = Box(0, 0, 1, 1)
 
@@ -33,8 +33,8 @@ def test_commits_are_counted_once_a_term_has_begun(tmp_path: Path) -> None:
         assert (lineage_of(engine).position, lineage_of(engine).mark) == (3, mark)
 
 
-A1 = Term(1, "a", 1, 0, 0)
-B2, C2 = Term(2, "b", 11, 20, 30), Term(2, "c", 8, 14, 21)
+A1 = PrimaryTerm(1, "a", 1, 0, 0)
+B2, C2 = PrimaryTerm(2, "b", 11, 20, 30), PrimaryTerm(2, "c", 8, 14, 21)
 END = HistoryEnd(15, 25, 40)
 
 
@@ -54,6 +54,6 @@ END = HistoryEnd(15, 25, 40)
     ],
 )
 def test_where_two_histories_part(
-    own: list[Term], theirs: list[Term], position: int, expected: HistoryEnd | None
+    own: list[PrimaryTerm], theirs: list[PrimaryTerm], position: int, expected: HistoryEnd | None
 ) -> None:
     assert fork(own, END, theirs, position) == expected

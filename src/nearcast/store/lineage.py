@@ -22,7 +22,7 @@ _PUT = "INSERT OR REPLACE INTO about VALUES (?, ?)"
 STATEMENTS = {"about": _PUT}
 
 
-class Term(NamedTuple):
+class PrimaryTerm(NamedTuple):
     """The commits of one primary, from `position` on; events and updates before it are counted."""
 
     number: int
@@ -71,7 +71,7 @@ class Lineage:
             "SELECT key, value FROM about WHERE key IN ('terms', 'position')"
         )
         found = dict(rows.fetchall())
-        self.terms = [Term(*each) for each in json.loads(found.get("terms", "[]"))]
+        self.terms = [PrimaryTerm(*each) for each in json.loads(found.get("terms", "[]"))]
         place, _, self.mark = found.get("position", "0 ").partition(" ")
         self.position = int(place)
         self._notes: list[Note] = []
@@ -106,7 +106,7 @@ class Lineage:
         self._next = None
         with self._commit():
             seq, last = self._connection.execute("SELECT seq, last_update FROM state").fetchone()
-            term = Term(number, secrets.token_hex(8), self.position + 1, seq, last)
+            term = PrimaryTerm(number, secrets.token_hex(8), self.position + 1, seq, last)
             self.terms = [*self.terms, term]
             self.run("about", [("terms", json.dumps(self.terms))])
 
@@ -121,11 +121,11 @@ class Lineage:
             for name, rows in notes:
                 self.run(name, rows)
                 if name == "about":
-                    self.terms = [Term(*each) for each in json.loads(rows[0][1])]
+                    self.terms = [PrimaryTerm(*each) for each in json.loads(rows[0][1])]
 
 
 def fork(
-    own: Sequence[Term], end: HistoryEnd, theirs: Sequence[Term], position: int
+    own: Sequence[PrimaryTerm], end: HistoryEnd, theirs: Sequence[PrimaryTerm], position: int
 ) -> HistoryEnd | None:
     """Find where the history of another file, which ends at `position`, leaves one's own.
 

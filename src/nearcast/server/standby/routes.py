@@ -25,7 +25,7 @@ from nearcast.server.standby.follower import describe_history
 from nearcast.server.standby.records import join_commits
 from nearcast.server.state import ServerState
 from nearcast.server.tenants import Tenant
-from nearcast.store.lineage import HistoryEnd, Term, fork
+from nearcast.store.lineage import HistoryEnd, PrimaryTerm, fork
 
 routes = Routes()
 SOCKET = "/v1/replication/ws"
@@ -208,7 +208,7 @@ class _Hello(msgspec.Struct):
     follower: str
     position: int
     mark: str
-    terms: list[Term]
+    terms: list[PrimaryTerm]
     seq: int
     last: int
 
@@ -240,7 +240,7 @@ async def _serve(websocket: WebSocket, state: ServerState, caller: Caller, tenan
     if hello.follower != state.role.caller:
         return  # another standby follows
     own = await tenant.backend.ask(lambda engine: _attach(state, tenant, engine))
-    terms = [Term(*each) for each in own["terms"]]
+    terms = [PrimaryTerm(*each) for each in own["terms"]]
     end = HistoryEnd(own["position"], own["seq"], own["last"])
     commits = tenant.backend.commits
     answer: dict[str, Any] = {"do": "copy", "position": own["position"]}
